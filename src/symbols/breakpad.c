@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A function's records follow its FUNC line. Of each function that covers addresses, only the
- * ranges that hold one of them are kept, and when it ends they become answers: for each address the
- * numbers of the frames' names and files, with lines. FILE and INLINE_ORIGIN lines may stand
- * anywhere, so the names of the numbers that were met are looked up in a second reading, which ends
- * when all are found: usually before the first function.
+ * Find addresses in Breakpad symbol files.
  *
- * Functions should not overlap. Where they do, the one that begins nearest before an address has
- * it; a file in which they overlap so much that this would take long is damaged. An address in no
- * function belongs to the PUBLIC before it, if no function begins in between.
+ * A FUNC line precedes the records of its function. For each function that covers wanted addresses,
+ * only the ranges that contain one of them are kept. At the end of the function they become
+ * answers: for each address, the frames with their lines and the numbers of their names and files.
+ * FILE and INLINE_ORIGIN lines may be anywhere in the file, so a second pass looks up the names of
+ * these numbers. It ends when all names are found: usually before the first function.
+ *
+ * Functions should not overlap. If they do, an address belongs to the function that begins nearest
+ * before it. A file with so many overlaps that this would take long is damaged. An address outside
+ * all functions belongs to the PUBLIC before it, unless a function begins in between.
  */
 #include "symbols/breakpad.h"
 
@@ -19,8 +21,8 @@
 #include "symbols/breakpad_lines.h"
 #include "util/array.h"
 
-/* What may be met for each address, and some more: a real file has one function and, in the worst
- * of C++, a few dozen frames. */
+/* Limits per address, plus a constant. In a real file an address has one function and, in the worst
+ * C++ code, a few dozen frames. */
 #define FUNCTIONS_PER_ADDRESS 16u
 #define FRAMES_PER_ADDRESS 64u
 #define SOME_MORE 65536u
@@ -47,21 +49,20 @@ struct frame {
 };
 
 struct answer {
-    uint64_t function; /* where it begins, if there are frames */
-    size_t name;       /* of the function, in names, from 1 */
-    size_t frame;      /* the first of its frames, outermost first */
+    uint64_t function; /* start of the function, if there are frames */
+    size_t name;       /* of the function: position in `names`, from 1 */
+    size_t frame;      /* index of its first frame; the outermost comes first */
     uint32_t frames;   /* 0: no function covers the address */
-    uint64_t
-        nearest;     /* where the nearest function before begins, of those after the last address */
-    uint64_t linker; /* the same of PUBLIC */
+    uint64_t nearest;  /* start of the nearest function after the previous address */
+    uint64_t linker;   /* the same for PUBLIC */
     char *linker_name; /* NULL: none */
     bool has_nearest;
 };
 
-/* The text of a number that FILE or INLINE_ORIGIN gives it. */
+/* A number and the name that FILE or INLINE_ORIGIN gives it. */
 struct numbered {
     uint32_t number;
-    size_t name; /* in names, from 1; 0: not found */
+    size_t name; /* position in `names`, from 1; 0: not found */
 };
 
 struct numbers {
@@ -80,11 +81,11 @@ struct search {
     char *names;
     size_t names_length, names_capacity;
     struct numbers files, origins;
-    size_t covered; /* addresses of functions, summed up */
-    /* The function whose records are read. */
+    size_t covered; /* sum of the wanted addresses of all functions */
+    /* The current function. */
     bool in_function;
     uint64_t start;
-    size_t first, end; /* its addresses; none: its records are passed over */
+    size_t first, end; /* range of its addresses; empty: its records are skipped */
     size_t name;
     struct line_range *line_ranges;
     size_t line_count, line_capacity;
@@ -102,7 +103,7 @@ static int fail(struct search *search, const char *reason)
     return breakpad_lines_fail(&search->lines, reason, search->error);
 }
 
-/* The index of the first address that is not below. */
+/* Return the index of the first address that is not below `address`. */
 static size_t lower_bound(const struct search *search, size_t from, size_t to, uint64_t address)
 {
     while (from < to) {
@@ -120,7 +121,8 @@ static uint64_t end_of(uint64_t start, uint64_t size)
     return size > UINT64_MAX - start ? UINT64_MAX : start + size;
 }
 
-/* Its place in names, from 1; 0: no memory or too much. */
+/* Append a name. Return its position in `names`, from 1, or 0: no memory, or too many bytes of
+ * names. */
 static size_t keep_name(struct search *search, const char *name)
 {
     size_t length = strnlen(name, NAME_BYTES_MAX);
@@ -200,7 +202,8 @@ static int add_frame(struct search *search, uint32_t origin)
     return 0;
 }
 
-/* From the outermost in: each is called at the place that the next one's record names. */
+/* Add the frames of an address, outermost first. The call site of a frame comes from the INLINE
+ * record of the next inner one. */
 static int answer_address(struct search *search, size_t index)
 {
     struct answer *answer = &search->answers[index];
@@ -253,7 +256,7 @@ static int end_function(struct search *search)
 
 /* --- records --- */
 
-/* Behind FUNC and PUBLIC: there may be an "m", before a number. */
+/* Skip the optional "m" after FUNC and PUBLIC. */
 static void skip_multiple(char **at)
 {
     breakpad_read_word(at, "m");
@@ -310,7 +313,7 @@ static int take_public(struct search *search, char *at)
     return answer->linker_name == NULL ? fail_memory(search) : 0;
 }
 
-/* Whether a range holds one of the function's addresses. */
+/* Return whether a range contains one of the function's addresses. */
 static bool is_wanted(const struct search *search, uint64_t start, uint64_t end)
 {
     size_t index = lower_bound(search, search->first, search->end, start);
@@ -364,8 +367,8 @@ static int add_inline(struct search *search, const struct inline_range *range)
     return 0;
 }
 
-/* level, line and file of the call, origin, and pairs of address and size. The first files that had
- * such records left out the file. */
+/* Read an INLINE record: level, line and file of the call, origin, and pairs of address and size.
+ * Early files omit the file. */
 static int take_inline(struct search *search, char *at)
 {
     struct inline_range range = {.file = NONE};
@@ -391,7 +394,8 @@ static int take_inline(struct search *search, char *at)
     return result;
 }
 
-/* Words of capitals that are not known may come with a later dump_syms. */
+/* Return whether a line is a record of an unknown kind (a word in capitals), which a later
+ * dump_syms may write. */
 static bool is_other_record(const char *line)
 {
     size_t length = strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
@@ -462,7 +466,7 @@ static int take_name(struct search *search, struct numbers *numbers, char *at, b
     struct numbered *item = find_number(numbers, number);
     if (item == NULL || item->name != 0)
         return 0;
-    /* The first files that had inlined functions named their files, too. */
+    /* In early files INLINE_ORIGIN has a file number, too. */
     char *name = at;
     if (is_origin && breakpad_read_decimal(&at, &file) && *at != '\0')
         name = at;
@@ -513,7 +517,7 @@ static const char *name_of(const struct search *search, const struct numbers *nu
     return item == NULL || item->name == 0 ? NULL : name_at(search, item->name);
 }
 
-/* Innermost first. */
+/* Fill `frames` innermost first. Return how many there are. */
 static size_t make_frames(const struct search *search, const struct answer *answer,
                           struct source_frame *frames)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See breakpad_lines.h. Files are read, not mapped: one that shrinks meanwhile only ends early. */
+/* Read lines and numbers. Files are read, not mapped, so that a file that shrinks meanwhile only
+ * ends early. */
 #include "symbols/breakpad_lines.h"
 
 #include <fcntl.h>
@@ -50,7 +51,7 @@ int breakpad_lines_fail(const struct breakpad_lines *lines, const char *reason, 
                      (unsigned long long)lines->number, reason);
 }
 
-/* Reads more behind what there is; a byte stays free for the zero. */
+/* Append bytes of the file to the buffer. One byte stays free for the terminating zero. */
 static int read_more(struct breakpad_lines *lines, struct error *error)
 {
     if (lines->at > 0) {

@@ -9,7 +9,7 @@
 
 #include "util/error.h"
 
-/* Names of C++ templates may be long, but not so long. */
+/* Names of C++ templates can be long, but not this long. */
 #define BREAKPAD_LINE_BYTES_MAX ((size_t)1 << 20)
 
 struct breakpad_lines {
@@ -21,25 +21,26 @@ struct breakpad_lines {
     bool ended;
 };
 
-/* 0 or a negative errno with *error set; to be closed in any case. */
+/* Open a file. Return 0 or a negative errno with *error set. Close it in any case. */
 int breakpad_lines_open(struct breakpad_lines *lines, const char *path, struct error *error);
 void breakpad_lines_close(struct breakpad_lines *lines);
-/* From the first line on again. */
+/* Start again at the first line. */
 int breakpad_lines_rewind(struct breakpad_lines *lines, struct error *error);
 
-/* 1: *line, ended by a zero byte in place, until the next call; 0: the end; or a negative errno
- * with *error set. */
+/* Read the next line. Return 1 with *line, terminated by a zero byte and valid until the next call;
+ * 0 at the end; or a negative errno with *error set. */
 int breakpad_lines_next(struct breakpad_lines *lines, char **line, struct error *error);
 
-/* -EBADMSG with path, line and reason in *error. */
+/* Return -EBADMSG, with path, line number and reason in *error. */
 int breakpad_lines_fail(const struct breakpad_lines *lines, const char *reason,
                         struct error *error);
 
-/* A number and the blanks behind it, which must be there unless the line ends; moves *at. */
+/* Read a number and the blanks after it, which only the end of the line may replace. Move *at past
+ * them. */
 bool breakpad_read_hex(char **at, uint64_t *value);
-/* "-1", which stands for none, is UINT32_MAX. */
+/* "-1" means none and becomes UINT32_MAX. */
 bool breakpad_read_decimal(char **at, uint32_t *value);
-/* Whether the line begins with this word and a blank; moves *at behind them. */
+/* Return whether the line begins with this word and a blank. If so, move *at past them. */
 bool breakpad_read_word(char **at, const char *word);
 
 #endif

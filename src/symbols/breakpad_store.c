@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See breakpad_store.h. Directories are untrusted: a file is what its own first line says, never
- * what it is called. */
+/* Find symbol files in directories. Directories are untrusted: a file's first line identifies it,
+ * never its name. */
 #include "symbols/breakpad_store.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "util/array.h"
 #include "util/base_name.h"
 
-/* In all directories together; a directory of everything is a mistake. */
+/* In all directories together. A directory of everything is a mistake. */
 #define FILES_MAX 4000000u
 
 struct stored_file {
@@ -29,7 +29,8 @@ struct stored_file {
 struct breakpad_store {
     char **directories;
     size_t directory_count, directory_capacity;
-    struct stored_file **files; /* of all directories, once they are walked; found ones before */
+    struct stored_file **files; /* before the walk: files that were found by name; after it: all
+                                   files of all directories */
     size_t file_count, file_capacity;
     bool walked;
 };
@@ -69,7 +70,8 @@ static bool is_symbol_file(const FTSENT *entry)
            strcmp(entry->fts_name + entry->fts_namelen - length, end) == 0;
 }
 
-/* Links to directories are not followed: what they lead to below is found there. */
+/* Add the symbol files below a directory. Links to directories are not followed: their targets
+ * below the directory are found anyway. */
 static int walk_directory(struct breakpad_store *store, char *directory)
 {
     char *roots[] = {directory, NULL};
@@ -149,11 +151,11 @@ void breakpad_store_close(struct breakpad_store *store)
 
 /* --- finding --- */
 
-/* The ids that a file of this build may go by: dump_syms' own, and on other systems the id that the
- * profile has. Ages are not compared. */
+/* The ids that a symbol file of this build may have: the one that dump_syms makes, or, on other
+ * systems, the profile's id itself. Ages are not compared. */
 struct wanted {
     char id[BREAKPAD_ID_DIGITS + 2];
-    char plain[BREAKPAD_ID_DIGITS + 1]; /* "": too short */
+    char plain[BREAKPAD_ID_DIGITS + 1]; /* "": the build id is too short */
     const char *name;
 };
 
@@ -176,7 +178,7 @@ static void want(struct wanted *wanted, const char *name, const uint8_t *build_i
         snprintf(wanted->plain + 2 * i, 3, "%02X", build_id[i]);
 }
 
-/* Where a symbol server would have it. */
+/* Look at the path that a symbol server would use. */
 static int look_up(struct breakpad_store *store, const struct wanted *wanted,
                    const struct stored_file **found)
 {
@@ -193,7 +195,8 @@ static int look_up(struct breakpad_store *store, const struct wanted *wanted,
     return 0;
 }
 
-/* Of files of this name; NULL: none, or two that are not of one build. */
+/* Return the only file of this name. Return NULL if there is none, or if there are files of two
+ * builds. */
 static const char *only_file(const struct breakpad_store *store, const char *name)
 {
     const struct stored_file *only = NULL;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Units are taken one after the other; of each only what its addresses need is
- * read: its line program is run, its entries are passed over (scopes.h), and
- * libdw gives names and call sites of the functions that hold addresses.
+ * Find functions and lines of addresses in DWARF.
  *
- * The file is mapped, so that of gigabytes only what is looked at is read; one
- * that is truncated meanwhile ends in SIGBUS, which mapped_guard.h is for.
+ * Units are processed one after the other, and only the parts that a unit's addresses need are
+ * read: its line program is run, its entries are skipped over (scopes.h), and libdw gives names and
+ * call sites of the functions that contain addresses.
+ *
+ * The file is mapped, so that only the used parts of gigabytes are read. If it is truncated
+ * meanwhile, an access raises SIGBUS: see mapped_guard.h.
  */
 #include "symbols/debug_info.h"
 
@@ -26,7 +28,7 @@
 #include "symbols/supplementary.h"
 #include "util/array.h"
 
-/* Steps over ranges and addresses, beside what is linear in the file. */
+/* Limit of steps over ranges and addresses, besides work that is linear in the file. */
 #define WORK_MAX (UINT64_C(1) << 31)
 
 struct unit_address {
@@ -42,15 +44,15 @@ struct debug_info {
     struct line_sections line_sections;
     struct dwarf_bytes abbreviations, indexed, ranges;
     struct dwp *package;
-    struct split_addresses split; /* of the unit at hand, where it is in the package */
+    struct split_addresses split; /* of the current unit, if it is in the package */
     struct line_table lines;
     struct scope_scanner scanner;
     size_t damaged_units, missing_units;
     char *missing_name;
 
-    /* Of the unit at hand. */
+    /* Of the current unit. */
     struct unit_address *found;
-    bool *taken; /* by address: a unit before has it */
+    bool *taken; /* by address: an earlier unit has it */
     size_t found_count, found_capacity;
     uint64_t *addresses;
     struct line_row *rows;
@@ -59,7 +61,7 @@ struct debug_info {
     struct function_entry *words; /* by scope */
     size_t words_capacity;
     const char *directory;
-    char **paths; /* by file index, as they are asked for */
+    char **paths; /* by file index, filled on demand */
     size_t path_count, path_capacity;
 };
 
@@ -75,7 +77,7 @@ static struct dwarf_bytes section_bytes(Elf *elf, const char *wanted)
         GElf_Shdr header;
         const char *name =
             gelf_getshdr(section, &header) == NULL ? NULL : elf_strptr(elf, names, header.sh_name);
-        /* ".debug_line", or ".zdebug_line"; libdw has unpacked it already. */
+        /* ".debug_line", or ".zdebug_line", which libdw has decompressed already. */
         if (name == NULL || header.sh_type == SHT_NOBITS || name[0] != '.' ||
             strcmp(name + (name[1] == 'z' ? 2 : 1), wanted) != 0)
             continue;
@@ -192,9 +194,9 @@ size_t debug_info_missing_units(const struct debug_info *info, const char **name
     return info->missing_units;
 }
 
-/* --- what one address has --- */
+/* --- frames of one address --- */
 
-/* The path of a file of the unit, kept until the next unit; NULL: none. */
+/* Return the path of a file of the unit, valid until the next unit, or NULL. */
 static const char *path_of(struct debug_info *info, uint32_t file)
 {
     if (file >= info->lines.file_count)
@@ -212,8 +214,9 @@ static const char *path_of(struct debug_info *info, uint32_t file)
     return info->paths[file];
 }
 
-/* Frame i is the function that scope i is; where it stands is what the row says of the innermost,
- * and the call of the one inside of the others. */
+/* Fill `frames` for an address, innermost first. The innermost frame's file and line come from the
+ * line row, those of each outer frame from the call of the function inlined into it. Return how
+ * many frames there are. */
 static size_t make_frames(struct debug_info *info, struct line_row row, uint32_t scope,
                           struct source_frame frames[SOURCE_FRAMES_MAX])
 {
@@ -242,7 +245,8 @@ static int compare_found(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The addresses that the unit's ranges hold and no unit before had. 0 or a negative errno. */
+/* Collect the addresses that the unit's ranges contain and that no earlier unit has. Return 0 or a
+ * negative errno. */
 static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addresses, size_t count)
 {
     Dwarf_Addr base = 0, low, high;
@@ -299,7 +303,7 @@ static void set_abbreviations(struct scope_unit *unit, struct dwarf_bytes sectio
     unit->abbreviations_end = section.end;
 }
 
-/* The header of the unit whose die this is: of a split one in its own file. */
+/* Find the header of a DIE's unit. (A split unit's header is in its own file.) */
 static bool find_unit(Dwarf_Die *die, struct scope_unit *unit)
 {
     Dwarf *dwarf = dwarf_cu_getdwarf(die->cu);
@@ -323,7 +327,7 @@ static bool find_unit(Dwarf_Die *die, struct scope_unit *unit)
     return false;
 }
 
-/* Behind this offset of a section that the program has for all of its units. */
+/* Return the part of a section from an offset on. */
 static struct dwarf_bytes behind(struct dwarf_bytes section, uint64_t offset)
 {
     if (section.at == NULL || offset > (uint64_t)(section.end - section.at))
@@ -338,7 +342,8 @@ static uint64_t base_of(Dwarf_Die *skeleton, unsigned name, uint64_t otherwise)
     return dwarf_formudata(dwarf_attr(skeleton, name, &attribute), &value) == 0 ? value : otherwise;
 }
 
-/* Makes *unit, a skeleton, the unit of this id in the package; false: it is not there. */
+/* Turn *unit, a skeleton, into the unit of this id in the package. Return false if the package does
+ * not have it. */
 static bool find_packed(struct debug_info *info, struct scope_unit *unit, uint64_t id)
 {
     struct split_addresses *split = &info->split;
@@ -368,7 +373,7 @@ static bool find_packed(struct debug_info *info, struct scope_unit *unit, uint64
     return true;
 }
 
-/* Where the functions of a unit are described: in itself, in a package, or in a .dwo file. */
+/* Find the entries of a unit's functions: in the unit itself, in a package, or in a .dwo file. */
 static bool find_entries(struct debug_info *info, struct scope_unit *unit)
 {
     Dwarf_Half version;
@@ -474,6 +479,7 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
         }
         offset = next;
     }
-    /* Work used up: a file made to waste time; what was found stands. */
+    /* -E2BIG: the work limit is reached, so the file was made to waste time. Keep what was found.
+     */
     return result == -E2BIG ? 0 : result;
 }

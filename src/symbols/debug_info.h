@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions, files and lines of code addresses from the DWARF of one file,
- * versions 2 to 5, with inlined functions. Alternate files (dwz: .gnu_debugaltlink,
- * .debug_sup) and split units (.dwo) are found as libdw finds them, and in packages of them (.dwp).
+ * Functions, files and lines of code addresses from the DWARF of one file, versions 2 to 5, with
+ * inlined functions. libdw finds alternate files (dwz: .gnu_debugaltlink, .debug_sup) and split
+ * units (.dwo). Packages of split units (.dwp) are read, too.
  */
 #ifndef HEAPPROFD_SYMBOLS_DEBUG_INFO_H
 #define HEAPPROFD_SYMBOLS_DEBUG_INFO_H
@@ -13,7 +13,7 @@
 
 #include "util/error.h"
 
-/* Deeper inlining is cut. */
+/* Frames of deeper inlining are dropped. */
 #define SOURCE_FRAMES_MAX 256
 
 struct source_frame {
@@ -22,31 +22,32 @@ struct source_frame {
     uint32_t line;        /* 0: unknown */
 };
 
-/* Told what stands at addresses[index]: innermost first; valid during the call. A negative result
+/* Receive the frames of addresses[index], innermost first, valid during the call. A negative result
  * ends the search. */
 typedef int debug_info_sink(void *context, size_t index, struct source_frame *frames, size_t count);
 
 struct debug_info;
 
-/* The file needs not to have a build id; that it is the right one is the caller's to know. NULL
- * with *error set, -ENOENT where it has no DWARF. */
+/* Open a file. It needs no build id: the caller makes sure that it is the right file. Return NULL
+ * with *error set, -ENOENT if it has no DWARF. */
 struct debug_info *debug_info_open(const char *path, struct error *error);
 void debug_info_close(struct debug_info *info);
 
-/* Split units are looked for in this package, too, and first, if it can be read and none was given
- * before; one without them costs nothing but its opening. */
+/* Search split units in this package, too, and there first. Do nothing if the package cannot be
+ * read or if there is one already. */
 void debug_info_use_package(struct debug_info *info, const char *path);
 
-/* Goes once through the file for addresses (ELF virtual addresses, sorted, each once). Those that
- * no unit covers are not told of. 0, what the sink returned, or -ENOMEM; damaged units are passed
- * over. */
+/* Find addresses (ELF virtual addresses, sorted, each once) in one pass over the file. Addresses
+ * that no unit covers are not reported. Return 0, the sink's result, or -ENOMEM. Damaged units are
+ * skipped. */
 int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t count,
                     debug_info_sink *sink, void *context);
 
-/* Nothing was damaged or missing: no split unit, nor a file of what several programs share. */
+/* Return whether nothing was damaged or missing: no unit, no split unit, no alternate or
+ * supplementary file. */
 bool debug_info_is_whole(struct debug_info *info);
-/* What was met meanwhile: damaged units, and units whose .dwo file is missing with the name of the
- * first (NULL: none). */
+/* Return the number of damaged units, and of units whose .dwo file is missing with the name of the
+ * first such file (NULL: none). */
 size_t debug_info_damaged_units(const struct debug_info *info);
 size_t debug_info_missing_units(const struct debug_info *info, const char **name);
 

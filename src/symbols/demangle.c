@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names for people through libiberty: C++ (Itanium), Rust (v0 and legacy), D.
+ * Demangle names through libiberty: C++ (Itanium), Rust (v0 and legacy), D.
  *
- * Names come from files of strangers. A short mangled name can stand for one of
- * exponential length, because it may refer to its own parts again and again; so
- * the result is collected by a callback that stops the demangler as soon as
- * DEMANGLED_LENGTH_MAX is reached, and ends in "...". libiberty's callback forms
- * take their memory from the stack alone, which is what makes it right to leave
- * them by longjmp.
+ * Names come from untrusted files. A short mangled name can expand to an exponentially long one,
+ * because it may refer to its own parts again and again. A callback therefore collects the result,
+ * stops the demangler when DEMANGLED_LENGTH_MAX is reached, and appends "...". libiberty's callback
+ * forms allocate on the stack only, so leaving them by longjmp is safe.
  *
- * Simple names are made from what the demanglers print: libiberty can leave out
- * parameters, but not the arguments of templates.
+ * Simple names are cut from the demanglers' output: libiberty can omit parameters, but not template
+ * arguments.
  */
 #include "symbols/demangle.h"
 
@@ -23,7 +21,8 @@
 
 #define MANGLED_LENGTH_MAX 8192
 #define DEMANGLED_LENGTH_MAX 4096
-/* D's demangler has no callback form; each 'Q' refers back and can double what it prints. */
+/* D's demangler has no callback form, and each 'Q' is a back reference that can double its output.
+ */
 #define D_LENGTH_MAX 2048
 #define D_REFERENCES_MAX 24
 
@@ -45,8 +44,8 @@ static void collect(const char *piece, size_t length, void *opaque)
 
 typedef int demangle_function(const char *, int, demangle_callbackref, void *);
 
-/* Whether the name is one of this language's. The collector lives in the caller,
- * so that what it holds after longjmp is defined. */
+/* Return whether the name belongs to the demangler's language. The collector belongs to the caller,
+ * so its contents are defined after longjmp. */
 static bool run_demangler(demangle_function *demangle, const char *name, int options,
                           struct collector *collector)
 {
@@ -58,7 +57,7 @@ static bool run_demangler(demangle_function *demangle, const char *name, int opt
     return true;
 }
 
-/* A malloc'd name, or NULL if it is none of this language's. */
+/* Return a malloc'd name, or NULL if it does not belong to this language. */
 static char *demangle_collected(demangle_function *demangle, const char *name, int options)
 {
     struct collector collector;
@@ -85,8 +84,8 @@ static bool is_identifier(char letter)
            (unsigned char)letter >= 0x80;
 }
 
-/* Behind the bracket that closes the one here; the end of the text if none does. An arrow closes
- * nothing. */
+/* Return the position after the bracket that closes the one at `at`, or the end of the text. The
+ * ">" of an arrow closes nothing. */
 static const char *behind_bracket(const char *at, char opening, char closing)
 {
     size_t depth = 0;
@@ -99,7 +98,7 @@ static const char *behind_bracket(const char *at, char opening, char closing)
     return at;
 }
 
-/* Bytes of "operator" with its sign, where the sign is made of brackets; 0: there is none. */
+/* Return the length of "operator" and its symbol, if brackets are part of the symbol; else 0. */
 static size_t operator_length(const char *begin, const char *at)
 {
     static const char word[] = "operator";
@@ -114,8 +113,8 @@ static size_t operator_length(const char *begin, const char *at)
     return 0;
 }
 
-/* Without what stands in angle brackets behind a name. In Rust "<T as Trait>::name" is the name
- * itself, and "name::<T>" has colons before the bracket. */
+/* Remove the angle brackets after names, with their contents. In Rust, "<T as Trait>::name" is the
+ * name itself, and "name::<T>" has colons before the bracket. */
 static void drop_arguments(char *text)
 {
     const char *at = text, *begin = text;
@@ -140,7 +139,7 @@ static void drop_arguments(char *text)
     *to = '\0';
 }
 
-/* D's: without "!(...)" and the parameters at the end. */
+/* Remove "!(...)" and the final parameters of a D name. */
 static void drop_d_arguments(char *text)
 {
     const char *at = text;
@@ -180,7 +179,7 @@ char *demangle_name_as(const char *name, enum demangle_mode mode)
     }
     if (result == NULL)
         result = strdup(name);
-    /* Names from debug information may have arguments though they are not mangled. */
+    /* Unmangled names from debug information may have arguments, too. */
     if (result != NULL && mode == DEMANGLE_SIMPLE && strcmp(result, name) == 0)
         drop_arguments(result);
     return result;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index says which bytes of each section are a unit's. libdw knows .dwo
- * files but not packages, so it is shown one: a header page is written whose
- * section table points at the unit's parts of the package, which is mapped
- * right behind it. Nothing is copied, and nothing is kept of the unit before.
+ * Find units in packages of split DWARF.
+ *
+ * The index lists the bytes of each unit in each section. libdw reads .dwo files but no packages,
+ * so it gets an artificial one: a header page whose section table points at the unit's parts of the
+ * package, which is mapped right after the page. Nothing is copied, and nothing remains of the
+ * previous unit.
  */
 #include "symbols/dwp.h"
 
@@ -28,8 +30,8 @@ enum part { PART_INFO, PART_ABBREV, PART_STR, PART_STR_OFFSETS, PART_RANGE_LISTS
 
 static const struct {
     const char *name;
-    unsigned column; /* section number in the index; 0: all units share the whole */
-    unsigned oldest; /* index version */
+    unsigned column; /* section number in the index; 0: all units share the whole section */
+    unsigned oldest; /* first index version that has it */
 } parts[PARTS] = {
     [PART_INFO] = {".debug_info", 1, 2},
     [PART_ABBREV] = {".debug_abbrev", 3, 2},
@@ -43,11 +45,11 @@ struct extent {
 };
 
 struct dwp {
-    uint8_t *map; /* the header page, and behind it the file */
+    uint8_t *map; /* the header page, followed by the file */
     size_t map_bytes, page_bytes;
     struct extent sections[PARTS], index;
     unsigned version, columns, units, slots;
-    Elf *elf; /* of the unit at hand */
+    Elf *elf; /* of the current unit */
     Dwarf *dwarf;
 };
 
@@ -97,13 +99,14 @@ static int find_sections(struct dwp *dwp, Elf *elf, uint64_t file_bytes)
     return 0;
 }
 
-/* The table of hashes, the rows that they name, the columns' section numbers, offsets, sizes. */
+/* Check the index: the table of hashes, their rows, the section numbers of the columns, offsets and
+ * sizes. */
 static int check_index(struct dwp *dwp)
 {
     const uint8_t *at = dwp->map + dwp->page_bytes + dwp->index.offset;
     if (dwp->index.bytes < INDEX_HEADER_BYTES)
         return -ENOENT;
-    dwp->version = word_at(at) & 0xffff; /* of DWARF 5 with two bytes of padding */
+    dwp->version = word_at(at) & 0xffff; /* two bytes in DWARF 5, followed by padding */
     dwp->columns = word_at(at + 4);
     dwp->units = word_at(at + 8);
     dwp->slots = word_at(at + 12);
@@ -173,7 +176,8 @@ void dwp_close(struct dwp *dwp)
 
 /* --- a unit --- */
 
-/* The row of an id, from 1; 0: there is none. The second hash is odd, so all slots are tried. */
+/* Return the row of an id, from 1, or 0 if the package does not have it. The second hash is odd, so
+ * all slots are tried. */
 static unsigned find_row(const struct dwp *dwp, uint64_t id)
 {
     const uint8_t *hashes = dwp->map + dwp->page_bytes + dwp->index.offset + INDEX_HEADER_BYTES;
@@ -191,7 +195,7 @@ static unsigned find_row(const struct dwp *dwp, uint64_t id)
     return 0;
 }
 
-/* Which bytes of the file are the row's of this section; none: absent or out of bounds. */
+/* Return the row's bytes of a section. Empty: absent or out of bounds. */
 static struct extent part_of(const struct dwp *dwp, unsigned row, enum part part)
 {
     const struct extent whole = dwp->sections[part];
@@ -212,7 +216,7 @@ static struct extent part_of(const struct dwp *dwp, unsigned row, enum part part
     return (struct extent){0};
 }
 
-/* An ELF file of these parts, in the page before the package. */
+/* Write the header of an ELF file of these parts into the page before the package. */
 static void write_header(struct dwp *dwp, const struct extent extents[PARTS])
 {
     struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Split DWARF packages (.dwp): the .dwo files of a program in one, with an index
- * by their ids; GNU's of DWARF 4 and that of DWARF 5.
+ * Split DWARF packages (.dwp): all .dwo files of a program in one file, with an index by their ids,
+ * in GNU's form for DWARF 4 and in the form of DWARF 5.
  */
 #ifndef HEAPPROFD_SYMBOLS_DWP_H
 #define HEAPPROFD_SYMBOLS_DWP_H
@@ -14,16 +14,16 @@
 
 struct dwp;
 
-/* NULL: there is none, it cannot be read, or its sections are compressed. */
+/* Open a package. Return NULL if it does not exist, cannot be read, or has compressed sections. */
 struct dwp *dwp_open(const char *path);
 void dwp_close(struct dwp *dwp);
 
 struct dwp_unit {
     Dwarf_Die die;
-    struct dwarf_bytes abbreviations, range_lists; /* its parts of these sections */
+    struct dwarf_bytes abbreviations, range_lists; /* the unit's parts of these sections */
 };
 
-/* The unit of this id. What is in *unit is valid until the next call. 0 or -ENOENT. */
+/* Find the unit of an id. *unit is valid until the next call. Return 0 or -ENOENT. */
 int dwp_find(struct dwp *dwp, uint64_t id, struct dwp_unit *unit);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads headers, notes and the names of sections, never their bytes: it is
- * called for every file of a directory. libelf checks what it hands out.
+ * Read headers, notes and section names, but no sections: this runs for every file of a directory.
+ * libelf checks what it returns.
  */
 #include "symbols/elf_image.h"
 
@@ -17,8 +17,7 @@
 #include "symbols/elf_source.h"
 #include "util/regular_file.h"
 
-/* Reading more than this for a checksum takes too long: the file may be an empty one of any size.
- */
+/* A larger file takes too long to checksum: it may be sparse, of any size. */
 #define CHECKSUM_FILE_BYTES_MAX (INT64_C(8) << 30)
 
 #define PAGE_BYTES 4096u
@@ -33,7 +32,7 @@ static void read_segments(Elf *elf, struct elf_image *image)
         GElf_Phdr header;
         if (gelf_getphdr(elf, (int)i, &header) == NULL || header.p_type != PT_LOAD)
             continue;
-        if (!has_base) /* they are in the order of their addresses */
+        if (!has_base) /* segments are sorted by address */
             image->base = header.p_vaddr - header.p_vaddr % PAGE_BYTES;
         has_base = true;
         if ((header.p_flags & PF_X) == 0 || image->code_count == ELF_IMAGE_SEGMENTS_MAX)
@@ -80,7 +79,7 @@ static void read_names(Elf *elf, struct elf_image *image)
         image->build_id_length = (size_t)length;
     }
     const char *link = dwelf_elf_gnu_debuglink(elf, &checksum);
-    /* It names a file beside another; a path in it would lead anywhere. */
+    /* It names a file in the same directory. A path could lead anywhere. */
     if (link != NULL && strlen(link) < sizeof(image->debug_link) && strchr(link, '/') == NULL) {
         strcpy(image->debug_link, link);
         image->debug_link_checksum = checksum;
@@ -119,7 +118,7 @@ bool elf_image_has_checksum(const char *path, uint32_t checksum)
     int fd = regular_file_open(path, &status);
     if (fd < 0)
         return false;
-    /* It may grow meanwhile. */
+    /* The file may grow meanwhile. */
     for (int64_t left = CHECKSUM_FILE_BYTES_MAX; left > 0 && status.st_size <= left;
          left -= length) {
         length = read(fd, buffer, sizeof(buffer));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is to be known of an ELF file before it is read as a whole. */
+/* Summary of an ELF file: its ids, sections and segments, without reading it as a whole. */
 #ifndef HEAPPROFD_SYMBOLS_ELF_IMAGE_H
 #define HEAPPROFD_SYMBOLS_ELF_IMAGE_H
 
@@ -15,24 +15,24 @@ struct elf_image {
     uint8_t build_id[ELF_IMAGE_BUILD_ID_MAX];
     size_t build_id_length; /* 0: none */
     bool has_dwarf, has_symtab, has_dynsym, has_debugdata;
-    bool has_code;                       /* not only described, as in a debug file */
+    bool has_code;                       /* false: it only describes code, as a debug file does */
     char debug_link[ELF_IMAGE_NAME_MAX]; /* .gnu_debuglink, or "" */
     uint32_t debug_link_checksum;
     struct elf_segment {
         uint64_t start, end;
-        uint64_t offset; /* of its first byte in the file; in a debug file it says nothing */
+        uint64_t offset; /* of its first byte in the file; meaningless in a debug file */
     } code[ELF_IMAGE_SEGMENTS_MAX];
     size_t code_count;
     uint64_t load_bias; /* of the first executable segment; 0 unless has_code */
-    uint64_t base;      /* address of the file's first byte that is loaded; 0 in most libraries */
-    bool is_fixed;      /* it is loaded at its own addresses and nowhere else */
+    uint64_t base;      /* address of the file's first loaded byte; 0 in most libraries */
+    bool is_fixed;      /* it can only be loaded at its own addresses */
 };
 
-/* 0; -ENOENT: there is no such file; -ENOEXEC: it is no program, library or debug file of them;
- * or the negative errno of opening it. */
+/* Read the summary. Return 0; -ENOENT: no such file; -ENOEXEC: neither a program nor a library nor
+ * a debug file; or the negative errno of opening it. */
 int elf_image_read(const char *path, struct elf_image *image);
 
-/* Whether the file's bytes have this CRC32, as .gnu_debuglink means it. */
+/* Return whether the file's bytes have this CRC32, as .gnu_debuglink defines it. */
 bool elf_image_has_checksum(const char *path, uint32_t checksum);
 
 #endif

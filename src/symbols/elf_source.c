@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A path is that of a file if there is one, whatever marks are in it; only then
- * is what stands before a "!" looked at as an archive.
+ * Open ELF files. A path may contain any characters, so it is tried as a file first. Only if there
+ * is none is the part before a "!" tried as an archive.
  */
 #include "symbols/elf_source.h"
 
@@ -18,7 +18,8 @@
 #include "symbols/zip_archive.h"
 #include "util/regular_file.h"
 
-/* A process's own root is left by no link: the process may have put any there. */
+/* Open a file below a process's root without following links out of it: the process may have made
+ * any link there. */
 static int open_as_process(const char *path, int root_length, struct stat *status)
 {
     char directory[64];
@@ -59,7 +60,8 @@ static int map_member(struct elf_source *source, const struct zip_member *member
     return 0;
 }
 
-/* "/lib/a.so" and "lib/a.so" are one: Android's linker writes the first. */
+/* Open a member of an archive. "/lib/a.so" and "lib/a.so" mean the same: Android's linker writes
+ * the first. */
 static int open_member(struct elf_source *source, const char *name)
 {
     struct zip_archive archive;
@@ -98,7 +100,7 @@ static int open_in_archive(struct elf_source *source, const char *path)
     return -ENOENT;
 }
 
-/* The kernel maps whole pages, no more than the file's headers speak of. */
+/* Open this process's vdso. The kernel maps whole pages; the file ends where its headers say. */
 static int open_vdso(struct elf_source *source)
 {
     char *at = (char *)getauxval(AT_SYSINFO_EHDR); // NOLINT(performance-no-int-to-ptr)

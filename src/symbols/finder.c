@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of places:
+ * Search for the file that describes a mapping. Places are tried in this order:
  *
- *   1. each directory that was given: in it the mapping's whole path, the same without "base.apk!",
- *      its last component, the same without "base.apk!", and .build-id/xx/yyyy.debug; or, walked by
- *      build id, whatever has this one
+ *   1. each given directory: the mapping's whole path, the same without "base.apk!", its last
+ *      component, the same without "base.apk!", and .build-id/xx/yyyy.debug; or, if directories are
+ *      walked by build id, any file with this build id
  *   2. the mapping's own path
- *   3. /usr/lib/debug: .build-id/xx/yyyy.debug, and the path with ".debug" and as it is
- *   4. $HOME/.debug, where perf keeps copies of what it has seen
- *   5. the file as a process of the profile still has it; for "[vdso]" this machine's own instead
- *   6. debuginfod's servers, where DEBUGINFOD_URLS names any
+ *   3. /usr/lib/debug: .build-id/xx/yyyy.debug, and the path with ".debug" and unchanged
+ *   4. $HOME/.debug, where perf keeps copies of files that it saw
+ *   5. the file as a process of the profile still has it; for "[vdso]", this machine's vdso instead
+ *   6. debuginfod servers, if DEBUGINFOD_URLS names any
  *
- * In each of these a zip archive (an .apk) stands for the library of the right build id that is
- * stored in it. Wherever a file with the right build id has no DWARF itself, its .gnu_debuglink is
- * followed at once: beside it, in .debug beside it, and below /usr/lib/debug.
+ * In each place a zip archive (an .apk) is searched for a stored library with the right build id.
+ * If a file has the right build id but no DWARF, its .gnu_debuglink is followed at once: beside the
+ * file, in .debug beside it, and below /usr/lib/debug.
  */
 #include "symbols/finder.h"
 
@@ -39,9 +39,9 @@
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 #define APK_PREFIX "base.apk!"
-/* Files in all walked directories together; a directory of everything is a mistake. */
+/* Files in all walked directories together. A directory of everything is a mistake. */
 #define INDEXED_FILES_MAX 4000000u
-/* Of a profile of more the first ones are asked. */
+/* If a profile has more processes, only the first ones are searched. */
 #define PROCESSES_MAX 64u
 
 struct indexed_file {
@@ -88,7 +88,8 @@ static int index_image(struct symbol_finder *finder, const char *path,
 
 typedef int take_member(void *context, const char *path, const struct elf_image *image);
 
-/* Each program and library that is stored in a zip archive, until take returns otherwise than 0. */
+/* Call `take` for each program and library that is stored in a zip archive, until it returns a
+ * value other than 0. */
 static int each_member(const char *path, take_member *take, void *context)
 {
     struct zip_archive archive = {0};
@@ -148,7 +149,8 @@ static int compare_entries(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Links within are not followed: what they lead to below is found there. */
+/* Index the files below a directory. Links are not followed: their targets below the directory are
+ * found anyway. */
 static int walk_directory(struct symbol_finder *finder, char *directory)
 {
     char *roots[] = {directory, NULL};
@@ -191,13 +193,14 @@ static int add_directories(struct symbol_finder *finder, const char *list, struc
     return 0;
 }
 
-/* The library is loaded only where it is wanted, so that nothing depends on it. */
+/* Open the debuginfod client. The library is loaded only if it is needed, so that nothing depends
+ * on it. */
 static void open_debuginfod(struct debuginfod *debuginfod)
 {
     const char *servers = getenv("DEBUGINFOD_URLS");
     if (servers == NULL || *servers == '\0')
         return;
-    /* What it is built on keeps memory for good, and would leave it behind with nobody to know. */
+    /* RTLD_NODELETE: libraries below it never free some memory. Unloaded, they would leak it. */
     debuginfod->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (debuginfod->library == NULL)
         return;
@@ -342,8 +345,8 @@ static int take_member_of_build(void *context, const char *path, const struct el
     return 1;
 }
 
-/* The library that an archive holds, whatever it is called there: Android names a mapping after the
- * archive alone, or by the library's own name behind it. */
+/* Try the library in an archive, whatever its name there: Android names a mapping after the archive
+ * alone, or after the archive and the library. */
 static void try_archive(struct search *search, const char *path)
 {
     char archive[PATH_MAX];
@@ -389,7 +392,8 @@ static void to_hex(const uint8_t *bytes, size_t length, char hex[HEX_MAX])
         snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* path without "base.apk!" at the beginning of its last component; false: it has none. */
+/* Copy `path` without "base.apk!" at the start of its last component. Return false if it has none.
+ */
 static bool without_apk(const char *path, char result[PATH_MAX])
 {
     const char *last = base_name(path);
@@ -447,8 +451,7 @@ static int try_live(void *context, const char *path)
     return is_done(search) || search->found->path != NULL;
 }
 
-/* The kernel's own library: this machine's, if it is the one that ran, and what Debian's packages
- * have of it. */
+/* Search the vdso: this machine's, if it has this build id, and the copies in Debian's packages. */
 static void search_vdso(struct search *search)
 {
     struct elf_image image;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libdw looks for an attribute from the first on, each time; so what is asked of an entry is taken
- * of it in one go, and what its origin is called is remembered.
+ * Read names and call sites from DWARF entries. libdw searches an attribute from the first one on,
+ * each time. Therefore all attributes of an entry are read in one pass, and the name of its origin
+ * is cached.
  */
 #include "symbols/function_entry.h"
 
@@ -9,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From an inlined function to its abstract one, and to its declaration; more is a circle. */
+/* From an inlined function to its abstract one, and to its declaration. More steps mean a cycle. */
 #define ORIGINS_MAX 16
 
-/* DWARF 5's references to a supplementary file, which libdw takes for ones within the file: their
- * offset. Only the program's own entries have any. */
+/* Read the offset of a reference to a supplementary file (DWARF 5), which libdw mistakes for a
+ * reference within the file. Only the program's own entries have such references. */
 static bool supplementary_offset(const struct entry_texts *texts, const Dwarf_Attribute *attribute,
                                  uint64_t *offset)
 {
@@ -42,7 +43,7 @@ static const char *text_of(const struct entry_texts *texts, Dwarf_Attribute *att
     return (const char *)strings->at + offset;
 }
 
-/* The entry that an attribute refers to. */
+/* Find the entry that an attribute refers to. */
 static bool follow(const struct entry_texts *texts, Dwarf_Attribute *attribute, Dwarf_Die *entry)
 {
     uint64_t offset;
@@ -52,7 +53,8 @@ static bool follow(const struct entry_texts *texts, Dwarf_Attribute *attribute, 
            dwarf_offdie(texts->supplementary, offset, entry) != NULL;
 }
 
-/* The entry that describes the same function without the place: *die itself is changed. */
+/* Replace *die by the entry that describes the same function without its location. Return false if
+ * there is none. */
 static bool to_origin(const struct entry_texts *texts, Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
@@ -86,10 +88,10 @@ static const char *function_name(const struct entry_texts *texts, const Dwarf_Di
     return name != NULL ? name : entry_string(texts, die, DW_AT_name);
 }
 
-/* What is taken of an entry when its attributes are passed over, once for all. */
+/* Attributes that one pass over an entry collects. */
 struct entry_attributes {
     bool named;
-    Dwarf_Attribute origin, specification; /* .valp is NULL where there is none */
+    Dwarf_Attribute origin, specification; /* .valp is NULL if the entry does not have it */
     Dwarf_Attribute call_line, call_file;
 };
 
@@ -129,7 +131,8 @@ static uint32_t number_of(Dwarf_Attribute *attribute)
     return (uint32_t)value;
 }
 
-/* One function is inlined in many places, whose entries have no names of their own. */
+/* Return a cached name. A function is inlined in many places, and their entries have no names of
+ * their own. */
 static const char *name_at_origin(struct entry_texts *texts, const Dwarf_Die *origin)
 {
     uint64_t hash = (uint64_t)(uintptr_t)origin->addr * UINT64_C(0x9e3779b97f4a7c15);

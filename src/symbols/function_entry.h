@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an entry of DWARF says of a function: its name, which may stand in the entries that it was
- * made of and in a supplementary file, and from where it was called if it is inlined.
+ * A function as its DWARF entry describes it: its name, which may be in the entry's origins or in a
+ * supplementary file, and its call site if it is inlined.
  */
 #ifndef HEAPPROFD_SYMBOLS_FUNCTION_ENTRY_H
 #define HEAPPROFD_SYMBOLS_FUNCTION_ENTRY_H
@@ -20,21 +20,21 @@ struct function_entry {
 
 #define FUNCTIONS_KNOWN_BITS 12
 
-/* Where texts stand. Set by whoever has opened the file. */
+/* Sections and files that contain texts. The opener of the file sets them. */
 struct entry_texts {
     Dwarf *supplementary; /* DWARF 5's, or NULL */
     struct dwarf_bytes entries, supplementary_strings;
-    unsigned offset_bytes; /* of the unit at hand */
-    /* Names of functions that were inlined here and there, by their abstract entries; one that has
-     * the place of another takes it. */
+    unsigned offset_bytes; /* of the current unit */
+    /* Cache of names of inlined functions, by their abstract entries. A new name replaces one with
+     * the same hash. */
     struct known_function {
         const void *entry;
         const char *name;
     } functions[1u << FUNCTIONS_KNOWN_BITS];
 };
 
-/* An attribute of the entry, or of those that describe the same function without the place; NULL:
- * none. It is the file's. */
+/* Return a string attribute of the entry, or of the entries that describe the same function without
+ * its location; NULL: none. The file owns the string. */
 const char *entry_string(const struct entry_texts *texts, const Dwarf_Die *entry, unsigned name);
 void function_entry_read(struct entry_texts *texts, Dwarf_Die *entry, struct function_entry *words);
 

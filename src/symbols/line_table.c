@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every byte is checked against the end of its section; a program that leads
- * nowhere ends there, and what was found before it stays.
+ * Run line number programs. Every byte is checked against the end of its section. A damaged program
+ * ends at the damage, and rows before it stay valid.
  *
- * Sequences that begin at address 0 are those of functions that the linker threw
- * away: their rows would name addresses of others.
+ * Sequences that begin at address 0 are skipped: they belong to functions that the linker removed,
+ * and their addresses belong to other code.
  *
- * Not done here: VLIW operations (their index counts as whole instructions), and
- * MD5 sums and sources of files, which are skipped.
+ * Not supported: VLIW operations (their index counts as whole instructions). MD5 sums and embedded
+ * sources of files are skipped.
  */
 #include "symbols/line_table.h"
 
@@ -18,7 +18,7 @@
 
 #include "util/array.h"
 
-/* More is no table of a compiler. */
+/* No compiler writes larger tables. */
 #define ENTRIES_MAX (1u << 20)
 #define FORMATS_MAX 32u
 
@@ -132,7 +132,8 @@ static int add_file(struct line_table *table, const char *name, uint64_t directo
     return 0;
 }
 
-/* Directories and files count from 1 there; 0 is the unit's own. */
+/* Read the lists of DWARF 2 to 4, in which directories and files count from 1. 0 is the unit's own.
+ */
 static int read_old_names(struct line_table *table, struct reader *reader)
 {
     int result = add_directory(table, "");
@@ -203,7 +204,7 @@ static struct entry_value read_form(const struct line_table *table, struct reade
     return value;
 }
 
-/* A list of directories or files as DWARF 5 has it, which describes its own form. */
+/* Read a list of directories or files of DWARF 5, which describes its own format. */
 static int read_new_list(struct line_table *table, struct reader *reader, bool files)
 {
     uint64_t contents[FORMATS_MAX], forms[FORMATS_MAX];
@@ -300,13 +301,13 @@ void line_table_clear(struct line_table *table)
 struct machine {
     uint64_t address;
     uint32_t file, line;
-    /* The row before: it holds from row_address to the next row's address. */
+    /* The previous row. It is valid from row_address to the next row's address. */
     struct line_row row;
     uint64_t row_address;
     bool in_sequence, thrown_away;
     const uint64_t *addresses;
     struct line_row *rows;
-    size_t count, next; /* next: first of addresses that is not below row_address */
+    size_t count, next; /* next: the first address that is not below row_address */
 };
 
 static size_t first_not_below(const uint64_t *addresses, size_t count, uint64_t address)
@@ -322,7 +323,7 @@ static size_t first_not_below(const uint64_t *addresses, size_t count, uint64_t 
     return low;
 }
 
-/* The machine's state becomes a row, which ends the one before. */
+/* Append the machine's state as a row, which ends the previous row. */
 static inline void put_row(struct machine *machine)
 {
     if (machine->in_sequence && machine->address >= machine->row_address) {
@@ -389,7 +390,7 @@ static void run_standard(const struct line_table *table, struct machine *machine
     case DW_LNS_fixed_advance_pc:
         machine->address += read_fixed(reader, 2);
         break;
-    default: /* with no effect on file, line and address, or not known */
+    default: /* without effect on file, line and address, or unknown */
         for (unsigned i = 0; i < table->operands[opcode] && !reader->failed; i++)
             read_unsigned(reader);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Line number programs of DWARF 2 to 5: which file and line an address comes
- * from. A program is run once for all addresses of its unit and nothing of it
- * is kept but the answers, so memory does not grow with debug information.
+ * Line number programs of DWARF 2 to 5: the file and line of an address. A program is run once for
+ * all addresses of its unit, and only the answers are kept, so memory does not grow with debug
+ * information.
  */
 #ifndef HEAPPROFD_SYMBOLS_LINE_TABLE_H
 #define HEAPPROFD_SYMBOLS_LINE_TABLE_H
@@ -15,17 +15,17 @@ struct dwarf_bytes {
     const uint8_t *at, *end;
 };
 
-/* The sections that a program and its file names lie in; absent ones are empty.
- * They are of this machine's byte order. */
+/* The sections of a program and its file names. Absent sections are empty. The byte order is this
+ * machine's. */
 struct line_sections {
     struct dwarf_bytes line, line_str, str;
 };
 
-/* In place of a file where there is no row at all. */
+/* Instead of a file, if there is no row. */
 #define LINE_NO_FILE UINT32_MAX
 
 struct line_row {
-    uint32_t file, line; /* line 0: code that no line stands for */
+    uint32_t file, line; /* line 0: code without a line */
 };
 
 struct line_table {
@@ -45,18 +45,19 @@ struct line_table {
     size_t file_count, file_capacity;
 };
 
-/* Reads the header at this offset of .debug_line into *table, whose arrays are used again from one
- * call to the next. 0, -EBADMSG: damaged or of a version unknown, -ENOMEM. */
+/* Read the header at this offset of .debug_line into *table, whose arrays are reused. Return 0,
+ * -EBADMSG (damaged, or an unknown version), or -ENOMEM. */
 int line_table_read(struct line_table *table, const struct line_sections *sections, uint64_t offset,
                     unsigned address_bytes);
 void line_table_clear(struct line_table *table);
 
-/* Runs the program: rows[i] is that of addresses[i] (sorted), unchanged where there is none. */
+/* Run the program. Set rows[i] for addresses[i] (sorted); rows of addresses that it does not cover
+ * stay unchanged. */
 void line_table_find(const struct line_table *table, const uint64_t *addresses, size_t count,
                      struct line_row *rows);
 
-/* The malloc'd path of a file by its index in rows and in DW_AT_call_file; NULL: none, or no
- * memory. */
+/* Return the malloc'd path of a file by its index in rows and in DW_AT_call_file, or NULL: none, or
+ * no memory. */
 char *line_table_path(const struct line_table *table, uint32_t file,
                       const char *compilation_directory);
 

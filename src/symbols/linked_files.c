@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See linked_files.h. Names are completed as libdw does it: absolute ones stand for themselves,
- * others follow the directory of the file with the debug information.
+ * Check the files that debug information names. Names are completed as in libdw: absolute names
+ * stay as they are, others are relative to the directory of the file with the debug information.
  */
 #include "symbols/linked_files.h"
 
@@ -13,14 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether nothing stands at the path, or a regular file. */
+/* Return whether the path is a regular file or a directory, or does not exist. */
 static bool is_safe(const char *path)
 {
     struct stat status;
     return stat(path, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
-/* Write the directory of an open file with "/" at its end; "" if it is not known. */
+/* Write the directory of an open file with "/" at its end, or "" if it is unknown. */
 static void find_directory(int fd, char directory[PATH_MAX])
 {
     char link[32];
@@ -37,7 +37,7 @@ static bool is_safe_below(const char *first, const char *second, const char *nam
     int length = *name == '/'     ? snprintf(path, sizeof(path), "%s", name)
                  : *second == '/' ? snprintf(path, sizeof(path), "%s/%s", second, name)
                                   : snprintf(path, sizeof(path), "%s%s/%s", first, second, name);
-    /* libdw may have room for it. */
+    /* A longer path is unsafe: libdw may have room for it. */
     return length > 0 && (size_t)length < sizeof(path) && is_safe(path);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the files that debug information names, before libdw opens them: alternate files (dwz)
- * and .dwo files. libdw opens whatever stands there. A pipe would keep it waiting forever, and
- * opening a device may do anything.
+ * Checks the files that debug information names before libdw opens them: alternate files (dwz) and
+ * .dwo files. libdw opens any kind of file. A pipe would block it forever, and opening a device may
+ * have any effect.
  *
- * Whoever may change the file between the look and libdw's open can still make it wait.
+ * Anybody who can replace the file between the check and libdw's open can still block it.
  */
 #ifndef HEAPPROFD_SYMBOLS_LINKED_FILES_H
 #define HEAPPROFD_SYMBOLS_LINKED_FILES_H
@@ -12,10 +12,10 @@
 #include <elfutils/libdw.h>
 #include <stdbool.h>
 
-/* Whether the alternate file of the debug information in descriptor `fd` may be opened. */
+/* Return whether the alternate file of the debug information in descriptor `fd` may be opened. */
 bool linked_files_have_safe_alternate(Dwarf *dwarf, int fd);
 
-/* Whether the .dwo file may be opened. `directory`: the unit's, or NULL. */
+/* Return whether the .dwo file may be opened. `directory`: the unit's, or NULL. */
 bool linked_files_have_safe_split(int fd, const char *directory, const char *name);
 
 #endif

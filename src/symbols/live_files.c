@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /proc/PID/map_files leads to what is mapped, whether or not it has a name any
- * more; the kernel allows it to the privileged only. /proc/PID/exe and
- * /proc/PID/root it allows to whoever may trace the process.
+ * Find mapped files through /proc. /proc/PID/map_files leads to mapped files even if they no longer
+ * have a name, but only for privileged users. /proc/PID/exe and /proc/PID/root work for everybody
+ * who may trace the process.
  */
 #include "symbols/live_files.h"
 
@@ -16,7 +16,7 @@
 /* A process may have 65530 mappings, unless its administrator allowed more. */
 #define LINES_MAX 1000000u
 
-/* Whether a line of /proc/PID/maps is of this file, and where it begins and ends. */
+/* Read the range of a line of /proc/PID/maps. Return whether the line belongs to this file. */
 static int parse_line(char *line, const char *path, uint64_t *start, uint64_t *end)
 {
     int at = 0;

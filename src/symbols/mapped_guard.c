@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The signal is thread-directed, so a thread that has no guard is not this
- * module's to save: the handler steps aside and the access faults again. The
- * handler stays while any thread has a guard.
+ * Handle SIGBUS during guarded work. The signal is thread-directed. In a thread without a guard the
+ * handler restores the default action, and the access faults again. The handler stays installed
+ * while any thread has a guard.
  */
 #include "symbols/mapped_guard.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files are mapped to be read; one that is truncated meanwhile, or whose medium
- * fails, ends in SIGBUS. Within a guard that is an error of the work at hand.
- * Only for tools, never in a profiled process: a handler is installed.
+ * Guard for reading mapped files. If a mapped file is truncated or its medium fails, an access
+ * raises SIGBUS. Inside a guard this becomes an error of the current work. It installs a signal
+ * handler: use it only in tools, never in a profiled process.
  */
 #ifndef HEAPPROFD_SYMBOLS_MAPPED_GUARD_H
 #define HEAPPROFD_SYMBOLS_MAPPED_GUARD_H
 
 typedef int guarded_work(void *context);
 
-/* What work returns, or -EIO where it met the end of a file: it is left at once then, and what it
- * held is lost. Not to be nested; threads may each have one of their own. */
+/* Return the result of work(), or -EIO if it accessed a page past the end of a file. In that case
+ * work() is left at once, and its resources leak. Guards must not be nested; each thread may have
+ * its own. */
 int mapped_guard_run(guarded_work *work, void *context);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of abbreviations says how long each entry is; compiled, an entry is
- * stepped over by adding one number or following a few steps. An inlined
- * function lies within the one that it was inlined into, so inside a function
- * that holds none of the addresses only functions of their own are looked at.
+ * Find the functions of addresses in a unit. The table of abbreviations gives the length of each
+ * entry. It is compiled first, so that an entry is skipped by adding one number or following a few
+ * steps. An inlined function is inside the function that it was inlined into. So inside a function
+ * without wanted addresses, only entries of out-of-line functions are checked.
  */
 #include "symbols/scopes.h"
 
@@ -18,15 +18,15 @@
 /* Link-time optimization shares one table of a few thousand among all units. */
 #define CODES_MAX (1u << 18)
 #define LEVELS_MAX 4096u
-/* No entry is longer in its fixed part. */
+/* No entry has a longer fixed part. */
 #define BYTES_MAX (1 << 24)
 
-/* What a level stands in, beside indexes of scopes. */
-#define LEVEL_OUTSIDE (UINT32_MAX - 1) /* no function yet */
-#define LEVEL_UNUSED (UINT32_MAX - 2)  /* a function with none of the addresses */
+/* Values of a level besides indexes of scopes. */
+#define LEVEL_OUTSIDE (UINT32_MAX - 1) /* not in a function yet */
+#define LEVEL_UNUSED (UINT32_MAX - 2)  /* in a function without wanted addresses */
 
 enum step_kind {
-    STEP_BYTES, /* so many */
+    STEP_BYTES, /* a fixed number */
     STEP_LEB,
     STEP_STRING,
     STEP_BLOCK_LEB,
@@ -45,16 +45,18 @@ enum entry_use { ENTRY_PLAIN, ENTRY_FUNCTION, ENTRY_INLINED };
 struct abbreviation {
     bool known, children;
     uint8_t use;   /* enum entry_use */
-    int32_t bytes; /* of all attributes; -1: follow the steps */
+    int32_t bytes; /* of all attributes; -1: varies, follow the steps */
     uint32_t first, steps;
-    /* Of ENTRY_FUNCTION and ENTRY_INLINED: where the plain forms of low and high pc stand; -1 */
+    /* For ENTRY_FUNCTION and ENTRY_INLINED: offsets of low and high pc in their plain forms; -1:
+     * none */
     int32_t low_at, high_at;
     uint8_t high_bytes;
 };
 
 /* --- forms --- */
 
-/* Bytes of a form of fixed size, or -1 with the step that skips it. */
+/* Return the bytes of a form of fixed size, -1 with the step that skips a form of varying size, or
+ * -2: unknown form. */
 static int form_bytes(const struct scope_unit *unit, unsigned form, enum step_kind *kind)
 {
     *kind = STEP_BYTES;
@@ -168,7 +170,8 @@ static int add_step(struct scope_scanner *scanner, struct abbreviation *into, en
     return 0;
 }
 
-/* Low and high pc in their plain forms, at a fixed place, are read without libdw. */
+/* Record where low and high pc in their plain forms are, if the offset is fixed. They are read
+ * without libdw. */
 static void note_pc(struct abbreviation *into, uint64_t name, unsigned form, int bytes)
 {
     if (name == DW_AT_low_pc && form == DW_FORM_addr && bytes == 8 && into->bytes >= 0)
@@ -181,7 +184,7 @@ static void note_pc(struct abbreviation *into, uint64_t name, unsigned form, int
     }
 }
 
-/* An entry's tag and attributes; *at is moved behind them. */
+/* Compile an entry's tag and attributes. Move *at past them. */
 static int compile_one(struct scope_scanner *scanner, const struct scope_unit *unit,
                        const uint8_t **at, struct abbreviation *into)
 {
@@ -255,9 +258,9 @@ static int compile_table(struct scope_scanner *scanner, const struct scope_unit 
     return 0;
 }
 
-/* --- passing over entries --- */
+/* --- skipping entries --- */
 
-/* Where the entry ends; NULL: beyond the unit. */
+/* Return the end of an entry, or NULL if it is beyond the unit. */
 static const uint8_t *follow_steps(const struct scope_scanner *scanner,
                                    const struct scope_unit *unit,
                                    const struct abbreviation *abbreviation, const uint8_t *at,
@@ -290,7 +293,7 @@ static const uint8_t *follow_steps(const struct scope_scanner *scanner,
             if ((size_t)(end - at) < width)
                 return NULL;
             bytes = 0;
-            memcpy(&bytes, at, width); /* little-endian, as the file is */
+            memcpy(&bytes, at, width); /* little-endian, like the file */
             at += width;
         }
         if (bytes > (uint64_t)(end - at))
@@ -310,7 +313,7 @@ struct search {
     uint32_t *innermost;
 };
 
-/* Gives the addresses of [low, high) to a scope that is added with the first of them. */
+/* Assign the addresses in [low, high) to a scope. The first of them adds the scope. */
 static int claim(struct search *search, uint64_t low, uint64_t high, const uint8_t *entry,
                  uint32_t parent, uint32_t *scope)
 {
@@ -371,7 +374,7 @@ static int claim_libdw(struct search *search, Dwarf_Die *die, uint32_t parent, u
     return result;
 }
 
-/* An entry that stands for code: *level becomes what its children stand in. */
+/* Process an entry that describes code. Set *level to the scope of its children. */
 static int take_entry(struct search *search, const struct abbreviation *abbreviation,
                       const uint8_t *entry, const uint8_t *attributes, uint32_t *level)
 {

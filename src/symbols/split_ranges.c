@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DWARF 5 lists them in .debug_rnglists, with indexes of .debug_addr; GNU's
- * extension of DWARF 4 in the program's own .debug_ranges.
+ * Read address ranges of split units. In DWARF 5 they are in .debug_rnglists, with indexes into
+ * .debug_addr; in GNU's extension of DWARF 4, in the program's .debug_ranges.
  */
 #include "symbols/split_ranges.h"
 
@@ -13,7 +13,7 @@ static bool take_number(struct dwarf_bytes *rest, unsigned bytes, uint64_t *valu
     *value = 0;
     if (bytes > sizeof(*value) || (size_t)(rest->end - rest->at) < bytes)
         return false;
-    memcpy(value, rest->at, bytes); /* little-endian, as the file is */
+    memcpy(value, rest->at, bytes); /* little-endian, like the file */
     rest->at += bytes;
     return true;
 }
@@ -54,14 +54,15 @@ static bool take_indexed(struct split_ranges *ranges, uint64_t *address)
 
 /* --- entries --- */
 
-/* libdw has checked where an attribute begins, not where it ends. */
+/* Return the bytes from an attribute's value on. libdw has checked where the value begins, not
+ * where it ends. */
 static struct dwarf_bytes value_of(const struct split_addresses *unit,
                                    const Dwarf_Attribute *attribute)
 {
     return (struct dwarf_bytes){attribute->valp, unit->entries_end};
 }
 
-/* The value of an attribute in one of the forms of an address. */
+/* Read an attribute in any form of an address. */
 static bool address_of(const struct split_addresses *unit, const Dwarf_Attribute *attribute,
                        uint64_t *address)
 {
@@ -88,7 +89,7 @@ static bool address_of(const struct split_addresses *unit, const Dwarf_Attribute
     }
 }
 
-/* The list of an index, by the table of offsets behind the header. */
+/* Find the list of an index through the table of offsets after the header. */
 static bool find_list(struct split_ranges *ranges, uint64_t index)
 {
     struct dwarf_bytes header = ranges->unit->ranges, base;
@@ -129,7 +130,7 @@ void split_ranges_begin(struct split_ranges *ranges, const struct split_addresse
     }
     if (dwarf_attr(die, DW_AT_ranges, &attribute) == NULL)
         return;
-    /* An offset is not asked of libdw, which would look for the section that it is not shown. */
+    /* Read the offset without libdw, which would search for a section that it does not have. */
     struct dwarf_bytes value = value_of(unit, &attribute);
     if (value.at >= value.end)
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both files have the section: the program's names the other, which has the same
- * checksum in its own. It is looked for by its name as it is, beside the program,
- * and where Debian keeps such files.
+ * Open the supplementary file of a program. Both files have the section .debug_sup: the program's
+ * contains the other file's name, and both contain the same checksum. The file is searched by its
+ * name, beside the program, and in Debian's directory for such files.
  */
 #include "symbols/supplementary.h"
 

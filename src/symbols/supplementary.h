@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supplementary file of DWARF 5 (.debug_sup), which holds what several
- * programs have in common. elfutils follows only dwz's older form of it,
- * .gnu_debugaltlink.
+ * The supplementary file of DWARF 5 (.debug_sup), which contains what several programs share.
+ * elfutils only follows dwz's older form, .gnu_debugaltlink.
  */
 #ifndef HEAPPROFD_SYMBOLS_SUPPLEMENTARY_H
 #define HEAPPROFD_SYMBOLS_SUPPLEMENTARY_H
@@ -13,10 +12,11 @@
 
 struct supplementary {
     struct elf_source source;
-    Dwarf *dwarf; /* NULL: the program names none, or it is not there */
+    Dwarf *dwarf; /* NULL: the program names none, or it does not exist */
 };
 
-/* path is the program's, whose directory a relative name is relative to. */
+/* Open the supplementary file of `program`. `path`: of the program; relative names start at its
+ * directory. */
 void supplementary_open(struct supplementary *supplementary, Elf *program, const char *path);
 void supplementary_close(struct supplementary *supplementary);
 

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the symbol tables of one ELF file once, turns them into a sorted table
- * of address ranges without overlap, and answers lookups by binary search.
+ * Read the symbol tables of one ELF file once, turn them into a sorted table of address ranges
+ * without overlap, and answer look-ups by binary search.
  *
- * Where names come from, in this order:
- *   1. .symtab of the file;
- *   2. .symtab of its separate debug file, /usr/lib/debug/.build-id/xx/yyy.debug,
- *      if that has the same build id;
- *   3. .dynsym together with the .symtab inside .gnu_debugdata, which leaves out
- *      what .dynsym has.
+ * Names come from the first of these that has any:
+ *   1. .symtab of the file
+ *   2. .symtab of its separate debug file, /usr/lib/debug/.build-id/xx/yyy.debug, if it has the
+ *      same build id
+ *   3. .dynsym, together with the .symtab inside .gnu_debugdata, which omits the names of .dynsym
  *
- * An address gets a name only if a symbol says that it covers it. Symbols
- * without a size (hand-written assembly) reach to the next symbol of their
- * section. Where several symbols start at one address the choice does not
- * depend on their order in the file: see is_better.
+ * An address gets a name only if a symbol covers it. Symbols without a size (hand-written assembly)
+ * extend to the next symbol of their section. If several symbols start at one address, the choice
+ * does not depend on their order in the file: see is_better().
  *
- * The file may be anybody's: elfutils checks what it hands out, everything
- * else is checked here. A file that is opened here is read, not mapped: one
- * that shrinks meanwhile is an error and no signal. Passed descriptors are
- * mapped, which is faster; the file reader is a process that may end.
+ * Files are untrusted: elfutils checks what it returns, everything else is checked here. Files that
+ * are opened here are read, not mapped: a file that shrinks causes an error, not a signal. Passed
+ * descriptors are mapped, which is faster: they are only used in the file reader, a process that
+ * may die.
  *
- * Not done here: demangling, lines and inlined functions, names for PLT stubs
- * (no return address lies in one).
+ * Not done here: demangling, lines and inlined functions, and names for PLT stubs (no return
+ * address is in one).
  */
 #include "symbols/symbols.h"
 
@@ -42,20 +40,20 @@
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 #define BUILD_ID_LENGTH_MAX 64
-/* A distribution's biggest .gnu_debugdata unpacks to a few MiB. */
+/* The largest .gnu_debugdata of a distribution unpacks to a few MiB. */
 #define DEBUGDATA_BYTES_MAX ((size_t)256 << 20)
 #define DEBUGDATA_MEMORY_MAX ((uint64_t)256 << 20)
-/* Bounds the choice in a file with a million aliases of a million letters. */
+/* Bounds the comparison in a file with a million aliases of a million letters. */
 #define COMPARED_LENGTH_MAX 4096
 
 struct symbol {
-    uint64_t start, end; /* end == start: the file gives no size */
+    uint64_t start, end; /* end == start: the file contains no size */
     uint64_t section_end;
     const char *name;
     unsigned char type, binding;
 };
 
-/* From address on, up to the next one's address, name (NULL: nothing known). */
+/* The name from this address up to the next range's address (NULL: unknown). */
 struct symbol_range {
     uint64_t address;
     const char *name;
@@ -71,11 +69,11 @@ struct symbol_array {
 struct symbol_file {
     struct symbol_range *ranges;
     size_t range_count;
-    struct elf_source source;  /* of the first, where it was opened here */
-    bool is_passed;            /* its descriptors were, and no other file is opened */
+    struct elf_source source; /* of the file, if it was opened here */
+    bool is_passed;           /* the caller passed descriptors: no other file is opened */
     int debug_fd;
-    Elf *elfs[SYMBOL_SOURCES]; /* own the names */
-    void *debugdata;           /* unpacked */
+    Elf *elfs[SYMBOL_SOURCES]; /* they own the names */
+    void *debugdata;           /* .gnu_debugdata, unpacked */
     char **stripped_names;     /* names without their "@VERSION" */
     size_t stripped_count, stripped_capacity;
 };
@@ -96,7 +94,7 @@ static int symbol_array_append(struct symbol_array *array, const struct symbol *
     return 0;
 }
 
-/* Bytes of a name without its "@VERSION", at most COMPARED_LENGTH_MAX. */
+/* Return the length of a name without its "@VERSION", at most COMPARED_LENGTH_MAX. */
 static size_t name_length(const char *name)
 {
     size_t length = strnlen(name, COMPARED_LENGTH_MAX);
@@ -104,13 +102,13 @@ static size_t name_length(const char *name)
     return at == NULL || at == name ? length : (size_t)(at - name);
 }
 
-/* NOTYPE symbols that mark something other than a function's start. */
+/* Return whether a NOTYPE symbol marks something other than a function's start. */
 static bool is_marker(const char *name)
 {
     return name[0] == '$' || strncmp(name, ".L", 2) == 0;
 }
 
-/* The section that a symbol stood in last: most stand in .text. */
+/* The section of the last symbol: most symbols are in .text. */
 struct code_section {
     unsigned index;
     bool holds_code;
@@ -132,7 +130,7 @@ static bool section_holds_code(Elf *elf, unsigned index, struct code_section *se
     return section->holds_code;
 }
 
-/* Whether the symbol names code, in which case *symbol is filled but for its name. */
+/* Return whether the symbol names code. If so, fill *symbol except its name. */
 static bool symbol_describes_code(Elf *elf, const GElf_Sym *entry, struct code_section *section,
                                   struct symbol *symbol)
 {
@@ -153,7 +151,7 @@ static bool symbol_describes_code(Elf *elf, const GElf_Sym *entry, struct code_s
     return true;
 }
 
-/* The bytes of a string table whose last string ends; NULL: there is none. */
+/* Return the string table up to its last terminated string, or NULL. */
 static const char *string_table(Elf *elf, size_t section_index, size_t *size)
 {
     Elf_Scn *section = elf_getscn(elf, section_index);
@@ -170,8 +168,7 @@ static const char *string_table(Elf *elf, size_t section_index, size_t *size)
     return strings;
 }
 
-/* Appends the code symbols of the one table of this type that a file may have.
- * 0 also if there is none. */
+/* Append the code symbols of the file's only table of this type. Return 0 also if it has none. */
 static int collect_table(Elf *elf, GElf_Word table_type, struct symbol_array *array)
 {
     Elf_Scn *section = NULL;
@@ -206,7 +203,7 @@ static int collect_table(Elf *elf, GElf_Word table_type, struct symbol_array *ar
 
 /* --- .gnu_debugdata --- */
 
-/* Unpacks xz into a malloc'd buffer. NULL: damaged, too big or no memory. */
+/* Unpack xz into a malloc'd buffer. Return NULL: damaged, too big, or no memory. */
 static void *unpack_xz(const void *packed, size_t packed_size, size_t *size)
 {
     lzma_stream stream = LZMA_STREAM_INIT;
@@ -277,7 +274,7 @@ static bool build_id_is(Elf *elf, const uint8_t *build_id, size_t length)
     return own_length > 0 && (size_t)own_length == length && memcmp(own, build_id, length) == 0;
 }
 
-/* -1: there is none. */
+/* Return a descriptor, or -1 if there is no such file. */
 static int open_debug_file(const uint8_t *build_id, size_t length)
 {
     char path[sizeof(DEBUG_DIRECTORY) + 2 * BUILD_ID_LENGTH_MAX + sizeof("//.debug")];
@@ -325,10 +322,10 @@ static int binding_rank(unsigned char binding)
 }
 
 /*
- * Of symbols at one address the name that people know best comes first: a
- * function before a label, one with a size before one without, global before
- * weak before local, fewer leading underscores (malloc, not __libc_malloc),
- * shorter, and at last by its letters, so that the choice is always the same.
+ * Compare symbols at one address: the name that people know best wins. A function precedes a label,
+ * a symbol with a size one without, global precedes weak, weak precedes local, fewer leading
+ * underscores precede more (malloc, not __libc_malloc), and shorter names precede longer ones. The
+ * letters decide at last, so that the choice is always the same.
  */
 static bool is_better(const struct symbol *a, const struct symbol *b)
 {
@@ -347,7 +344,7 @@ static bool is_better(const struct symbol *a, const struct symbol *b)
     return memcmp(a->name, b->name, a_length) < 0;
 }
 
-/* Orders the symbols by address and keeps the best of each address. */
+/* Sort the symbols by address and keep the best one of each address. */
 static int order_symbols(struct symbol_array *array)
 {
     size_t count = array->count, kept = 0;
@@ -374,7 +371,7 @@ static int order_symbols(struct symbol_array *array)
     return 0;
 }
 
-/* Drops labels inside functions, and gives an end to those without a size. */
+/* Drop labels inside functions, and give symbols without a size an end. */
 static void resolve_symbols(struct symbol_array *array)
 {
     struct symbol *items = array->items;
@@ -409,8 +406,8 @@ static void append_range(struct symbol_file *file, uint64_t address, const char 
     file->ranges[file->range_count++] = (struct symbol_range){address, name};
 }
 
-/* Closes the open symbols that end at or before address; an outer one goes on
- * where an inner one ends. */
+/* Close the open symbols that end at or before `address`. An outer symbol continues where an inner
+ * one ends. */
 static size_t close_ranges(struct symbol_file *file, const struct symbol **open, size_t depth,
                            uint64_t address)
 {
@@ -423,8 +420,8 @@ static size_t close_ranges(struct symbol_file *file, const struct symbol **open,
     return depth;
 }
 
-/* Sorted symbols, which may nest, become ranges, which do not: at most one for
- * each start and one for each end. */
+/* Turn sorted symbols, which may nest, into ranges, which do not: at most one range per start and
+ * one per end. */
 static int build_ranges(struct symbol_file *file, const struct symbol_array *array)
 {
     file->ranges = calloc(2 * array->count + 1, sizeof(*file->ranges));
@@ -474,7 +471,7 @@ static int check_file(Elf *elf, const char *name, const uint8_t *build_id, size_
     return 0;
 }
 
-/* Reads all of elfs[0]; closes the file where it cannot. */
+/* Read all tables of elfs[0]. After an error, close the file and return NULL. */
 static struct symbol_file *read_tables(struct symbol_file *file, const char *name,
                                        const uint8_t *build_id, size_t build_id_length,
                                        struct error *error)
@@ -566,7 +563,7 @@ void symbol_file_close(struct symbol_file *file)
     free(file);
 }
 
-/* name, or a copy of it without its "@VERSION", kept until the file is closed. */
+/* Return `name`, or a copy without its "@VERSION", valid until the file is closed. */
 static const char *name_without_version(struct symbol_file *file, const char *name)
 {
     const char *at = strchr(name, '@');

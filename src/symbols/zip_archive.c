@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The central directory at the archive's end says where the members are; each
- * one's local header, how much stands before its bytes. Archives are anybody's:
- * all is read with pread into memory of bounded size, members must lie between
- * their header and the directory, and those that overlap are left out, so that
- * a small archive cannot stand for more than it holds.
+ * List the stored members of a zip archive. The central directory at the archive's end gives the
+ * offsets of their local headers, and each local header the offset of its data. Archives are
+ * untrusted: everything is read with pread into bounded memory, members must be between their
+ * header and the directory, and members that overlap an earlier one are left out, so that a small
+ * archive cannot expand to more than its size.
  */
 #include "symbols/zip_archive.h"
 
@@ -29,7 +29,7 @@
 #define EXTRA_ZIP64 1u
 #define METHOD_STORED 0u
 #define FLAG_ENCRYPTED 1u
-/* A directory of half a million members; more is no archive of libraries. */
+/* A directory of half a million members. No archive of libraries has more. */
 #define DIRECTORY_BYTES_MAX ((uint64_t)64 << 20)
 
 static uint64_t number_at(const uint8_t *at, unsigned bytes)
@@ -60,7 +60,7 @@ struct directory {
     uint64_t offset, bytes;
 };
 
-/* The 64-bit record, where the plain one says so by numbers that are all ones. */
+/* Read the 64-bit record. It is needed if numbers of the plain record have all bits set. */
 static int find_directory64(int fd, uint64_t end, struct directory *found)
 {
     uint8_t locator[END64_LOCATOR_BYTES], record[END64_BYTES];
@@ -100,7 +100,8 @@ static int find_directory(int fd, uint64_t size, struct directory *found)
     return result;
 }
 
-/* Numbers too big for an entry stand in its extra field, in this order, if at all. */
+/* Read the numbers that are too big for an entry from its extra field, which has them in this
+ * order. */
 static bool read_extra(const uint8_t *at, size_t length, uint64_t numbers[3])
 {
     static const uint64_t absent = UINT32_MAX;
@@ -126,7 +127,7 @@ static bool read_extra(const uint8_t *at, size_t length, uint64_t numbers[3])
     return true;
 }
 
-/* Adds the member of an entry, if its bytes can be read in place. */
+/* Add the member of an entry if its bytes can be read in place. */
 static int take_entry(struct zip_archive *archive, int fd, uint8_t *entry, uint64_t limit)
 {
     size_t name_bytes = number_at(entry + 28, 2), extra_bytes = number_at(entry + 30, 2);
@@ -149,7 +150,8 @@ static int take_entry(struct zip_archive *archive, int fd, uint8_t *entry, uint6
     if (array_reserve(&archive->members, &archive->capacity, archive->count, 1,
                       sizeof(struct zip_member)) < 0)
         return -ENOMEM;
-    /* Moved over the last byte of the entry's numbers, which are read: room for its end. */
+    /* Move the name over the last byte of the entry's numbers, which are not needed any more, to
+     * make room for its terminating zero. */
     memmove(name - 1, name, name_bytes);
     name[name_bytes - 1] = '\0';
     archive->members[archive->count++] = (struct zip_member){name - 1, at, size};
@@ -164,7 +166,7 @@ static int compare_members(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* Leaves out those that begin within the one before. */
+/* Sort members by offset. Leave out those that begin inside an earlier one. */
 static void sort_members(struct zip_archive *archive)
 {
     size_t kept = 0;
