@@ -98,7 +98,7 @@ static bool take_budgets_file(void *member, const char *name, const char *value)
     struct request *request = member;
     struct error error = {0};
     request->budgets_path = value;
-    waiting_announce_input(value);
+    wait_notice_announce_input(value);
     return complain(budgets_read(&request->budgets, value, &error), &error);
 }
 

@@ -18,7 +18,7 @@ void bundle_outcome_clear(struct bundle_outcome *outcome)
     trace_names_clear(&outcome->names);
 }
 
-void bundle_words_print_maps(const struct deobfuscate_report *maps)
+void bundle_summary_print_maps(const struct deobfuscate_report *maps)
 {
     for (size_t i = 0; i < maps->count; i++) {
         const struct deobfuscate_result *result = &maps->results[i];
@@ -98,7 +98,7 @@ static bool print_missing(const struct bundle_outcome *outcome, const char *path
     return done;
 }
 
-void bundle_words_print(const struct bundle_outcome *outcome, const char *path, bool verbose)
+void bundle_summary_print(const struct bundle_outcome *outcome, const char *path, bool verbose)
 {
     size_t addresses = 0, lines = 0;
     for (size_t i = 0; i < outcome->symbols.count; i++) {
@@ -111,7 +111,7 @@ void bundle_words_print(const struct bundle_outcome *outcome, const char *path, 
     fprintf(stderr, "%lld names were added\n", (long long)outcome->added);
     if (verbose)
         print_files(&outcome->symbols);
-    bundle_words_print_maps(&outcome->maps);
+    bundle_summary_print_maps(&outcome->maps);
     if (!print_missing(outcome, path))
-        symbol_words_print(stderr, &outcome->symbols);
+        symbol_options_print_report(stderr, &outcome->symbols);
 }

@@ -20,7 +20,7 @@ struct bundle_outcome {
 void bundle_outcome_clear(struct bundle_outcome *outcome);
 
 /* Reads the bundle again, if it is a file, so that what is said of it is so. Standard error. */
-void bundle_words_print(const struct bundle_outcome *outcome, const char *path, bool verbose);
-void bundle_words_print_maps(const struct deobfuscate_report *maps);
+void bundle_summary_print(const struct bundle_outcome *outcome, const char *path, bool verbose);
+void bundle_summary_print_maps(const struct deobfuscate_report *maps);
 
 #endif

@@ -161,7 +161,7 @@ static int find_symbols(const struct request *request, const char *path, int fd,
     if (result == 0)
         result =
             symbolize_addresses_as(&symbolizing, &outcome->addresses, finder, fd, &outcome->symbols,
-                                   progress ? symbol_words_progress : NULL, &modules, error);
+                                   progress ? symbol_options_show_progress : NULL, &modules, error);
     if (progress)
         fputs("\r\033[K", stderr);
     symbol_finder_close(finder);
@@ -185,7 +185,7 @@ static int find_names(struct request *request, const char *path, int fd,
         if (deobfuscate_write(&one, &outcome->names, fd, &report, &problem) < 0)
             conversion_warn("%s", problem.message);
         else if (!request->quiet)
-            bundle_words_print_maps(&report);
+            bundle_summary_print_maps(&report);
         deobfuscate_report_clear(&report);
     }
     return result;
@@ -252,7 +252,7 @@ static int run(struct request *request)
     if (result == 0)
         result = make_bundle(request, path, &outcome, &error);
     if (result == 0 && !request->quiet)
-        bundle_words_print(&outcome, request->out, request->verbose);
+        bundle_summary_print(&outcome, request->out, request->verbose);
     bundle_outcome_clear(&outcome);
     return result < 0 ? conversion_fail(&error) : 0;
 }

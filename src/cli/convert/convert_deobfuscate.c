@@ -48,7 +48,7 @@ static bool take_map(void *member, const char *name, const char *value)
     (void)name;
     struct error error;
     const char *equals = strchr(value, '=');
-    waiting_announce_input(equals != NULL ? equals + 1 : value);
+    wait_notice_announce_input(equals != NULL ? equals + 1 : value);
     if (deobfuscate_maps_add(member, value, &error) == 0)
         return true;
     conversion_fail(&error);

@@ -166,8 +166,9 @@ static int symbolize(const struct request *request, const char *path,
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     size_t modules = addresses->count;
     if (result >= 0)
-        result = symbolize_addresses_as(&symbolizing, addresses, finder, file.fd, report,
-                                        progress ? symbol_words_progress : NULL, &modules, error);
+        result =
+            symbolize_addresses_as(&symbolizing, addresses, finder, file.fd, report,
+                                   progress ? symbol_options_show_progress : NULL, &modules, error);
     if (progress)
         fputs("\r\033[K", stderr);
     result = output_file_close(&file, result, error);
@@ -230,7 +231,7 @@ static int run(const struct request *request)
     } else {
         status = 0;
         if (!request->quiet)
-            symbol_words_print(stderr, &report);
+            symbol_options_print_report(stderr, &report);
         if (request->json != NULL)
             status = write_json(request->json, &report, NULL);
     }

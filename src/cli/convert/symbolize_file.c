@@ -137,7 +137,7 @@ static void print_summary(const struct symbolize_file *request,
         return;
     format_printf(stderr, "%s: %zu address%s without a name, %zu of these have one now\n",
                   request->path, summary->frames, summary->frames == 1 ? "" : "es", summary->named);
-    symbol_words_print(stderr, summary->modules);
+    symbol_options_print_report(stderr, summary->modules);
     print_unchecked(summary);
     print_strays(summary);
 }
@@ -237,7 +237,7 @@ int symbolize_file_run(const struct symbolize_file *request, struct memory_infra
         return result;
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     struct memory_infra_symbolize_options options = request->symbolizing;
-    options.progress = progress ? symbol_words_progress : NULL;
+    options.progress = progress ? symbol_options_show_progress : NULL;
     *symbols = memory_infra_symbols_find(request->path, &options, error);
     if (progress)
         fputs("\r\033[K", stderr);

@@ -183,8 +183,8 @@ static void draw_head(const struct screen *screen, const struct layout *layout,
     screen_put(screen, layout->head_y, x, COLS - x, SCREEN_STRONG, text);
 }
 
-static enum screen_look look_of(const struct screen *screen, const struct screen_figure *figure,
-                                const char *text, bool selected)
+static enum screen_style style_of(const struct screen *screen, const struct screen_figure *figure,
+                                  const char *text, bool selected)
 {
     if (selected)
         return SCREEN_BAR;
@@ -204,7 +204,7 @@ static void draw_row(const struct screen *screen, const struct layout *layout, i
     for (size_t i = 0; i < count; i++) {
         screen_figure_text(screen, &figures[i], row, total, figure);
         screen_put_right(screen, y, x, figures[i].width,
-                         look_of(screen, &figures[i], figure, selected), figure);
+                         style_of(screen, &figures[i], figure, selected), figure);
         x += figures[i].width;
     }
     snprintf(text, sizeof(text), "  %s", screen_name(screen, screen->dimension, row->key, name));

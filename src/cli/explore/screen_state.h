@@ -11,7 +11,7 @@
 #define SCREEN_LEAST_COLUMNS 40
 #define SCREEN_TEXT_BYTES 512
 
-enum screen_look {
+enum screen_style {
     SCREEN_PLAIN,
     SCREEN_BAR,    /* title and the row under the cursor */
     SCREEN_STRONG, /* heads, and the tab that is shown */
@@ -98,10 +98,10 @@ const char *screen_figure_text(const struct screen *screen, const struct screen_
                                const struct breakdown_row *row, const struct breakdown_row *total,
                                char buffer[64]);
 /* Writes text at a place, cut to width cells and filled up with blanks; cells used by it. */
-int screen_put(const struct screen *screen, int y, int x, int width, enum screen_look look,
+int screen_put(const struct screen *screen, int y, int x, int width, enum screen_style style,
                const char *text);
 /* The same against the right end. */
-void screen_put_right(const struct screen *screen, int y, int x, int width, enum screen_look look,
+void screen_put_right(const struct screen *screen, int y, int x, int width, enum screen_style style,
                       const char *text);
 void screen_rule(const struct screen *screen, int y, int x, int height);
 

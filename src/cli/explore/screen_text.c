@@ -241,9 +241,9 @@ const char *screen_figure_text(const struct screen *screen, const struct screen_
 
 /* --- cells --- */
 
-static attr_t attributes_of(const struct screen *screen, enum screen_look look)
+static attr_t attributes_of(const struct screen *screen, enum screen_style style)
 {
-    switch (look) {
+    switch (style) {
     case SCREEN_BAR:
         return A_REVERSE;
     case SCREEN_STRONG:
@@ -304,7 +304,7 @@ static int fit(const struct screen *screen, const char *text, int width, wchar_t
 
 #define CELLS_MAX 1024
 
-int screen_put(const struct screen *screen, int y, int x, int width, enum screen_look look,
+int screen_put(const struct screen *screen, int y, int x, int width, enum screen_style style,
                const char *text)
 {
     wchar_t characters[CELLS_MAX + 1];
@@ -314,7 +314,7 @@ int screen_put(const struct screen *screen, int y, int x, int width, enum screen
     if (width <= 0 || y < 0 || y >= LINES || x < 0 || x + width > COLS)
         return 0;
     int cells = fit(screen, text, width, characters, &count);
-    attrset(attributes_of(screen, look));
+    attrset(attributes_of(screen, style));
     mvaddnwstr(y, x, characters, (int)count);
     for (int i = cells; i < width; i++)
         mvaddch(y, x + i, ' ');
@@ -322,15 +322,15 @@ int screen_put(const struct screen *screen, int y, int x, int width, enum screen
     return cells;
 }
 
-void screen_put_right(const struct screen *screen, int y, int x, int width, enum screen_look look,
+void screen_put_right(const struct screen *screen, int y, int x, int width, enum screen_style style,
                       const char *text)
 {
     int length = (int)strlen(text); /* figures: ASCII */
-    screen_put(screen, y, x, length < width ? width - length : 0, look, "");
+    screen_put(screen, y, x, length < width ? width - length : 0, style, "");
     if (length > width)
-        screen_put(screen, y, x, width, look, text);
+        screen_put(screen, y, x, width, style, text);
     else
-        screen_put(screen, y, x + width - length, length, look, text);
+        screen_put(screen, y, x + width - length, length, style, text);
 }
 
 void screen_rule(const struct screen *screen, int y, int x, int height)

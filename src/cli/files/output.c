@@ -349,7 +349,7 @@ int output_find_trace(const char *argument, char path[PATH_MAX], struct error *e
     } else if (snprintf(path, PATH_MAX, "%s", argument) >= PATH_MAX) {
         code = error_set(error, -ENAMETOOLONG, "the path %s is too long", argument);
     } else {
-        waiting_announce_input(path);
+        wait_notice_announce_input(path);
     }
     return code;
 }

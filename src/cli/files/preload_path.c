@@ -9,7 +9,7 @@
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
 
-int library_find(char path[PATH_MAX], struct error *error)
+int preload_path_find(char path[PATH_MAX], struct error *error)
 {
     const char *wanted = getenv("HEAPPROFD_PRELOAD");
     if (wanted != NULL && realpath(wanted, path) != NULL)

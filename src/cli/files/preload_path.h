@@ -9,6 +9,6 @@
 
 /* Beside the program, as it is built; where it is installed; or where HEAPPROFD_PRELOAD says. 0 or
  * a negative errno with a message. */
-int library_find(char path[PATH_MAX], struct error *error);
+int preload_path_find(char path[PATH_MAX], struct error *error);
 
 #endif

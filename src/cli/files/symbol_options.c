@@ -155,7 +155,7 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
             module->path, module->found.path);
 }
 
-void symbol_words_print(FILE *out, const struct symbolize_report *report)
+void symbol_options_print_report(FILE *out, const struct symbolize_report *report)
 {
     size_t addresses = 0, lines = 0, names = 0, frames = 0;
     for (size_t i = 0; i < report->count; i++) {
@@ -173,7 +173,7 @@ void symbol_words_print(FILE *out, const struct symbolize_report *report)
         print_reasons(out, &report->modules[i]);
 }
 
-void symbol_words_progress(void *context, size_t done, const struct trace_module *module)
+void symbol_options_show_progress(void *context, size_t done, const struct trace_module *module)
 {
     fputs("\r\033[K", stderr);
     format_printf(stderr, "symbolizing: %zu of %zu files: %.60s", done, *(const size_t *)context,

@@ -38,9 +38,9 @@ void symbol_places_clear(struct symbol_places *places);
 option_take take_symbol_paths, take_breakpad_symbols;
 
 /* How many addresses have names, and why others have none, by module. */
-void symbol_words_print(FILE *out, const struct symbolize_report *report);
+void symbol_options_print_report(FILE *out, const struct symbolize_report *report);
 
 /* A symbolize_progress, one line on a terminal; context: how many modules there are (size_t). */
-void symbol_words_progress(void *context, size_t done, const struct trace_module *module);
+void symbol_options_show_progress(void *context, size_t done, const struct trace_module *module);
 
 #endif

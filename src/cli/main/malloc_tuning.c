@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory.h. */
+/* See malloc_tuning.h. */
 #include "cli/main/malloc_tuning.h"
 
 #include <malloc.h>
 
-void memory_keep_freed(void)
+void malloc_tuning_keep_freed(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);

@@ -8,6 +8,6 @@
  * Kept, their pages serve the next one; given back and fetched again, they cost a fifth of the
  * tool's time in page faults.
  */
-void memory_keep_freed(void);
+void malloc_tuning_keep_freed(void);
 
 #endif

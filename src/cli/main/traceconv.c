@@ -28,8 +28,8 @@ static void print_help(FILE *out)
 int main(int argc, char **argv)
 {
     standard_files_open();
-    waiting_announce_outputs();
-    memory_keep_freed();
+    wait_notice_announce_outputs();
+    malloc_tuning_keep_freed();
     if (argc < 2) {
         print_help(stderr);
         return 2;

@@ -22,7 +22,7 @@ static void announce_output(const char *path)
                   program_invocation_short_name, path);
 }
 
-void waiting_announce_outputs(void)
+void wait_notice_announce_outputs(void)
 {
     output_file_waits = announce_output;
 }
@@ -40,7 +40,7 @@ static bool is_silent(const char *path)
     return is_silent;
 }
 
-void waiting_announce_input(const char *path)
+void wait_notice_announce_input(const char *path)
 {
     struct stat status;
     if (!isatty(STDERR_FILENO) || strcmp(path, "-") == 0 || stat(path, &status) != 0 ||

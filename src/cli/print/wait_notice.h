@@ -5,10 +5,10 @@
 #define HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H
 
 /* Have output_file_open() say that it waits for a pipe's reader. */
-void waiting_announce_outputs(void);
+void wait_notice_announce_outputs(void);
 
 /* On a terminal, say that an input is a pipe, or that nothing comes from it within a second. To be
  * called before it is opened. */
-void waiting_announce_input(const char *path);
+void wait_notice_announce_input(const char *path);
 
 #endif

@@ -112,7 +112,7 @@ static const char *take_commented_sql(int *argc, char **argv)
 /* Statements of a file; NULL, with a message. */
 static char *read_file(const char *path)
 {
-    waiting_announce_input(path);
+    wait_notice_announce_input(path);
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     char *text = malloc(SQL_FILE_BYTES_MAX + 1);
     size_t length = 0;

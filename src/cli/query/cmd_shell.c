@@ -47,7 +47,7 @@ static int set_joined(const char *name, const char *first, const char *second, s
 static int prepare(struct error *error)
 {
     char library[PATH_MAX], directory[RUN_DIRECTORY_PATH_MAX];
-    if (library_find(library, error) < 0 || run_directory_choose(directory, error) < 0 ||
+    if (preload_path_find(library, error) < 0 || run_directory_choose(directory, error) < 0 ||
         run_directory_prepare(directory, error) < 0 ||
         set_joined("LD_PRELOAD", library, getenv("LD_PRELOAD"), error) < 0)
         return error->code;

@@ -141,7 +141,7 @@ static void check_machine(void)
     puts("this machine");
     if (uname(&names) == 0)
         say(FINE, "Linux %s, %s, glibc %s", names.release, names.machine, gnu_get_libc_version());
-    if (library_find(library, &error) == 0)
+    if (preload_path_find(library, &error) == 0)
         say(FINE, "the library: %s", library);
     else
         say(IMPOSSIBLE, "%s", error.message);

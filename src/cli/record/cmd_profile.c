@@ -57,7 +57,7 @@ static const char help[] =
 
 struct profile_arguments {
     struct heap_config config;
-    struct machine_session session;
+    struct record_session session;
     bool print_config;
 };
 
@@ -130,11 +130,11 @@ static int parse_arguments(int argc, char **argv, struct profile_arguments *argu
             "heap_profile: what is '%s'? To run a command under the profiler: heap_profile "
             "host -- %s ...\n",
             argv[optind], argv[optind]);
-        return MACHINE_SESSION_USAGE;
+        return RECORD_SESSION_USAGE;
     }
     if (heap_config_check_targets(&arguments->config, &error) < 0) {
         format_printf(stderr, "heap_profile: %s\n", error.message);
-        return MACHINE_SESSION_USAGE;
+        return RECORD_SESSION_USAGE;
     }
     heap_options_warn(&arguments->config);
     return -1;
@@ -150,10 +150,10 @@ int cmd_profile(int argc, char **argv)
         char *text = heap_config_to_text(&arguments.config);
         fputs(text != NULL ? text : "", stdout);
         free(text);
-        code = text != NULL ? MACHINE_SESSION_DONE : MACHINE_SESSION_FAILED;
+        code = text != NULL ? RECORD_SESSION_DONE : RECORD_SESSION_FAILED;
     }
     if (code < 0)
-        code = machine_session_run(&arguments.session);
+        code = record_session_run(&arguments.session);
     heap_config_clear(&arguments.config);
     return code;
 }

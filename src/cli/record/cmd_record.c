@@ -37,7 +37,7 @@ static const char help[] =
 struct request {
     const char *config;
     bool is_text;
-    struct machine_session session;
+    struct record_session session;
 };
 
 static const struct option_entry options[] = {
@@ -53,7 +53,7 @@ static const struct option_entry options[] = {
 /* All of a file, malloc'd; NULL with a message. */
 static char *read_file(const char *path, size_t *length, struct error *error)
 {
-    waiting_announce_input(path);
+    wait_notice_announce_input(path);
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         error_set(error, -errno, "cannot read the configuration %s: %s", path, strerror(errno));
@@ -112,14 +112,14 @@ int cmd_record(int argc, char **argv)
     struct error error = {0};
     if (request.config == NULL || optind < argc) {
         fputs(help, stderr);
-        return MACHINE_SESSION_USAGE;
+        return RECORD_SESSION_USAGE;
     }
     if (read_config(request.config, request.is_text, &config, &error) < 0) {
         format_printf(stderr, "heap_profile: %s: %s\n", request.config, error.message);
-        return MACHINE_SESSION_USAGE;
+        return RECORD_SESSION_USAGE;
     }
     request.session.config = &config;
-    code = machine_session_run(&request.session);
+    code = record_session_run(&request.session);
     heap_config_clear(&config);
     return code;
 }

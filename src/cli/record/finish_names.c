@@ -122,9 +122,9 @@ static int write_symbols(const struct work *work)
         result = finish_addresses_collect(&addresses, work->profile, finder, work->reasons, &error);
     size_t modules = addresses.found.count;
     if (result == 0 && modules > 0)
-        result =
-            symbolize_addresses(&addresses.found, finder, work->symbols.fd, &report,
-                                work->progress ? symbol_words_progress : NULL, &modules, &error);
+        result = symbolize_addresses(&addresses.found, finder, work->symbols.fd, &report,
+                                     work->progress ? symbol_options_show_progress : NULL, &modules,
+                                     &error);
     if (work->progress && modules > 0)
         fputs("\r\033[K", stderr);
     finish_addresses_tell(&addresses, &report, work->reasons);

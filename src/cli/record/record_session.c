@@ -59,7 +59,7 @@ static void tell_ending(void)
     fputs("\r\033[Kwriting the last dumps", stderr);
 }
 
-static int open_trace(const struct machine_session *session, struct output *output,
+static int open_trace(const struct record_session *session, struct output *output,
                       struct error *error)
 {
     if (session->trace_path == NULL) {
@@ -87,14 +87,14 @@ static void tell_end(const struct session_run_result *result)
               stderr);
 }
 
-int machine_session_run(const struct machine_session *session)
+int record_session_run(const struct record_session *session)
 {
     struct error error = {0};
     struct output output = {.is_own = false};
     int trace_fd = open_trace(session, &output, &error);
     if (trace_fd < 0) {
         format_printf(stderr, "heap_profile: %s\n", error.message);
-        return MACHINE_SESSION_FAILED;
+        return RECORD_SESSION_FAILED;
     }
     quiet = session->quiet;
     by_number = session->config->pid_count > 0;
@@ -121,7 +121,7 @@ int machine_session_run(const struct machine_session *session)
     if (code == 0 && result.processes_ended && result.profiled == 0 && by_number) {
         if (session->trace_path == NULL && output.is_own)
             output_discard(&output);
-        return MACHINE_SESSION_FAILED;
+        return RECORD_SESSION_FAILED;
     }
     if (session->trace_path == NULL && wrote) {
         output_publish(&output);
@@ -138,7 +138,7 @@ int machine_session_run(const struct machine_session *session)
                       session->trace_path);
     }
     if (code < 0)
-        return MACHINE_SESSION_FAILED;
+        return RECORD_SESSION_FAILED;
     tell_end(&result);
-    return result.profiled > 0 ? MACHINE_SESSION_DONE : MACHINE_SESSION_EMPTY;
+    return result.profiled > 0 ? RECORD_SESSION_DONE : RECORD_SESSION_EMPTY;
 }

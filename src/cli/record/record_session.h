@@ -10,7 +10,7 @@
 
 #include "trace/config/trace_config.h"
 
-struct machine_session {
+struct record_session {
     const struct heap_config *config;
     const char *output;     /* directory that was asked for; NULL: one of our choice */
     const char *trace_path; /* a trace alone, in place of a directory; NULL */
@@ -19,14 +19,14 @@ struct machine_session {
 
 /* Exit codes of the verbs that profile what runs. */
 enum {
-    MACHINE_SESSION_DONE = 0,
-    MACHINE_SESSION_FAILED = 1, /* no session came about, or its trace is not whole, or nothing that
+    RECORD_SESSION_DONE = 0,
+    RECORD_SESSION_FAILED = 1, /* no session came about, or its trace is not whole, or nothing that
                                    was asked for by number can be profiled */
-    MACHINE_SESSION_USAGE = 2,
-    MACHINE_SESSION_EMPTY = 3, /* no process was profiled */
+    RECORD_SESSION_USAGE = 2,
+    RECORD_SESSION_EMPTY = 3, /* no process was profiled */
 };
 
 /* Runs it and prints what is to be said to standard error; an exit code. */
-int machine_session_run(const struct machine_session *session);
+int record_session_run(const struct record_session *session);
 
 #endif
