@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs of heap_profile; each gets argv from its own name on and returns the exit code. */
+/* The verbs of heap_profile. Each gets argv starting with its own name and returns the exit
+ * code. */
 #ifndef HEAPPROFD_CLI_CMD_H
 #define HEAPPROFD_CLI_CMD_H
 
@@ -9,7 +10,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_explore(int argc, char **argv);
 int cmd_host(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
-int cmd_profile(int argc, char **argv); /* the one without a name: options alone */
+int cmd_profile(int argc, char **argv); /* `heap_profile -n NAME` or `-p PID`, without a verb */
 int cmd_query(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays that grow: room for one item more, by half at a time. */
+/* A growing array: a pointer, its capacity and the number of items in use. */
 #ifndef HEAPPROFD_UTIL_ARRAY_H
 #define HEAPPROFD_UTIL_ARRAY_H
 
@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Makes *items (of item_bytes each, *capacity of them, `used` in use) hold at
- * least used + more; 0 or -ENOMEM, which leaves the array as it was. */
+/* Grow *items if needed, so that it holds at least `used` + `more` items of `item_bytes` each;
+ * `used` of its *capacity items are in use. Return 0, or -ENOMEM with the array unchanged. */
 static inline int array_reserve(void *items, size_t *capacity, size_t used, size_t more,
                                 size_t item_bytes)
 {
@@ -17,7 +17,7 @@ static inline int array_reserve(void *items, size_t *capacity, size_t used, size
         return 0;
     if (more > SIZE_MAX / 2 / item_bytes - used)
         return -ENOMEM;
-    /* Of large items the first few are few: files name any number of lists of one. */
+    /* Start small for large items: a file may contain any number of lists of one item. */
     size_t wanted = used + used / 2 + (item_bytes < 64 ? 8 : 1);
     if (wanted < used + more)
         wanted = used + more;

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Return what follows the last slash, or the whole path if nothing does. libc's basename() cuts
- * trailing slashes off in place, which a constant path does not allow. */
+/* Return the part of `path` after the last slash, or all of it if nothing follows a slash. libc's
+ * basename() cuts trailing slashes off in place, which a constant path does not allow. */
 static inline const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

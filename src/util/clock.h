@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clocks of the kernel, as whole numbers. */
+/* Clocks of the kernel, read as integers. */
 #ifndef HEAPPROFD_UTIL_CLOCK_H
 #define HEAPPROFD_UTIL_CLOCK_H
 

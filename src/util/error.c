@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Formats an error message and escapes control characters in it. */
 #include "util/error.h"
 
 #include <stdarg.h>

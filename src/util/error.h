@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An error that a person can act on: what failed, on what, why, and what to do.
- * Library code fills it; only the edge (src/cli, the daemon's log) prints it.
- */
+/* An error message that a user can act on: what failed, on which object, why, and the remedy.
+ * Library code fills it; only src/cli and the daemon's log print it. */
 #ifndef HEAPPROFD_UTIL_ERROR_H
 #define HEAPPROFD_UTIL_ERROR_H
 
@@ -14,9 +12,9 @@ struct error {
     char message[512];
 };
 
-/* Fill *error (which may be NULL) and return code, a negative errno, so that
- * `return error_set(error, -EINVAL, "...")` reads as it should. Names in the message come from
- * elsewhere: what a terminal would obey is escaped (terminal_text.h). */
+/* Fill *error (which may be NULL) and return `code`, a negative errno, so that a caller can write
+ * `return error_set(error, -EINVAL, "...")`. Escape control characters in the message, because it
+ * may contain untrusted names (terminal_text.h). */
 int error_set(struct error *error, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

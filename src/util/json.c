@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See json.h. */
+/* JSON strings and numbers: escapes text a character at a time, and prints doubles exactly. */
 #include "util/json.h"
 
 #include <inttypes.h>
@@ -9,10 +9,10 @@
 #include "util/terminal_text.h"
 #include "util/utf8.h"
 
-/* Digits that tell every double from its neighbours. */
+/* Enough digits to tell every double from its neighbours. */
 #define DIGITS 17
 
-/* What ends or begins a tag, an entity or a comment. */
+/* Return whether the byte may begin or end a tag, an entity or a comment. */
 static bool is_of_html(unsigned char byte)
 {
     return byte == '<' || byte == '>' || byte == '&';
@@ -20,7 +20,7 @@ static bool is_of_html(unsigned char byte)
 
 enum string_form { STRING_PLAIN, STRING_IN_HTML, STRING_ASCII };
 
-/* A character of several bytes of UTF-8. */
+/* Print a multi-byte UTF-8 character as \uXXXX, or as a surrogate pair. */
 static void print_wide_character(FILE *out, const unsigned char *at, size_t length)
 {
     uint32_t code = *at & (0xffu >> (length + 1));
@@ -33,7 +33,7 @@ static void print_wide_character(FILE *out, const unsigned char *at, size_t leng
     fprintf(out, "\\u%04" PRIx32, code);
 }
 
-/* Returns the bytes of the text that it took. */
+/* Print the character at `at`, escaped. Return the number of bytes that it occupies. */
 static size_t print_escaped(FILE *out, const unsigned char *at)
 {
     size_t length = utf8_length(at);
@@ -97,8 +97,8 @@ size_t json_print_ascii_character(FILE *out, const char *text)
     return 1;
 }
 
-/* A double from 1 to 2^53 has a fraction of at most 52 bits, so that its digits come from whole
- * numbers alone, exactly as printf has them and five times as fast. */
+/* Print a double from 1 to 2^53. Its fraction has at most 52 bits, so integer arithmetic yields
+ * exactly printf's digits, five times as fast. */
 static void print_mixed(FILE *out, double value)
 {
     char digits[24];
@@ -126,7 +126,7 @@ static void print_mixed(FILE *out, double value)
         *--at = (char)('0' + decimals % 10);
     if (places > 0)
         *--at = '.';
-    /* At most 17 digits and the point: they fit. */
+    /* At most 17 digits and a point, so the buffer suffices. */
     do
         *--at = (char)('0' + whole % 10);
     while ((whole /= 10) > 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See keyed_hash.h. */
+/* Chooses the process's random hash key before main. */
 #include "util/keyed_hash.h"
 
 #include <sys/random.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory_bound.h. */
+/* Compares the growth of the process's resident memory, read from /proc/self/statm, with the
+ * limit. */
 #include "util/memory_bound.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Sanitizers keep shadows and freed memory. */
+/* Sanitizers need shadow memory and hold freed memory back. */
 #if defined(__SANITIZE_ADDRESS__)
 #define FLOOR_BYTES (UINT64_C(512) << 20)
 #elif defined(__has_feature)
@@ -19,9 +20,9 @@
 #define FLOOR_BYTES (UINT64_C(64) << 20)
 #endif
 #define TIMES 32u
-#define UNPACKED_TIMES 16u /* unpacked bytes that count, for each that came */
+#define UNPACKED_TIMES 16u /* unpacked bytes that count, per packed byte */
 
-/* Return the process's own memory that is resident, or 0 where nobody says. */
+/* Return the process's private resident memory in bytes, or 0 if it is unknown. */
 static uint64_t resident_bytes(void)
 {
     char text[128];

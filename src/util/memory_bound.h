@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limit of the memory that a file may cost its reader: 64 MiB, and 32 times its bytes. Of a packed
- * file the unpacked bytes count, up to 16 times those of the file.
+ * Limits the memory that reading a file may take: 64 MiB plus 32 times the file's bytes. Of a
+ * packed file the unpacked bytes count, but at most 16 times the packed ones.
  *
- * Made files name millions of things in few bytes, and would take all of the machine's memory. The
- * limits are a choice: at least four times what each of 19 files of real profiles took
- * (docs/robustness.md).
+ * A crafted file can name millions of things in a few bytes and would exhaust the machine's memory.
+ * The limit is a choice: it is at least four times the memory that each of 19 files of real
+ * profiles took (docs/robustness.md).
  */
 #ifndef HEAPPROFD_UTIL_MEMORY_BOUND_H
 #define HEAPPROFD_UTIL_MEMORY_BOUND_H
@@ -15,13 +15,14 @@
 #include "util/error.h"
 
 struct memory_bound {
-    uint64_t base_bytes; /* what the process had before; 0: unknown */
+    uint64_t base_bytes; /* resident before reading; 0: unknown */
 };
 
 void memory_bound_begin(struct memory_bound *bound);
 
-/* 0, or -EFBIG where the process has grown by more. came_bytes: of the file so far, and what they
- * unpacked to, at least as many; spared_bytes: of memory that does not count. */
+/* Return 0, or -EFBIG with *error set if the process has grown beyond the limit. `came_bytes` is
+ * the part of the file read so far, `unpacked_bytes` its unpacked size (at least as large), and
+ * `spared_bytes` memory that does not count. */
 int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
                        uint64_t unpacked_bytes, uint64_t spared_bytes, struct error *error);
 

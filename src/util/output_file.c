@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See output_file.h: chooses by what stands at the path how to write, and puts the file in place at
- * the end.
- */
+/* Opens an output file in the way that fits what exists at its path, and moves a finished file into
+ * place. */
 #include "util/output_file.h"
 
 #include <fcntl.h>
@@ -122,7 +120,7 @@ static void choose_name_beside(struct output_file *file)
 
 static int open_unnamed(int directory)
 {
-    /* It gets its name by way of /proc. */
+    /* Without /proc the file cannot be given a name later. */
     if (access("/proc/self/fd", X_OK) != 0)
         return -1;
     return openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
@@ -144,13 +142,13 @@ static int create(struct output_file *file, int directory, unsigned flags)
     return fd;
 }
 
-/* Who may read the old file may read the new one. */
+/* Give the new file the owner, group and permissions of the old one, as far as we may. */
 static void keep_permissions(const struct output_file *file)
 {
     struct stat status;
     if (fstat(file->fd, &status) != 0)
         return;
-    /* What we may not give away stays ours. */
+    /* If the group cannot be kept, other users of our group get no access. */
     bool kept = (status.st_uid == file->owner && status.st_gid == file->group) ||
                 fchown(file->fd, file->owner, file->group) == 0 ||
                 fchown(file->fd, (uid_t)-1, file->group) == 0;
@@ -192,7 +190,7 @@ static int rename_beside(struct output_file *file)
         file->beside[0] = '\0';
         return 0;
     }
-    /* NFS knows no flags. */
+    /* NFS does not support flags of renameat2(). */
     int code = -errno;
     if (code == -EINVAL && file->is_new)
         code = linkat(directory, file->beside, directory, file->name, 0) == 0 ? 0 : -errno;
@@ -217,7 +215,7 @@ static int take_place(struct output_file *file)
 static int open_regular(struct output_file *file, int directory, unsigned flags,
                         struct error *error)
 {
-    /* Renaming would replace a file that is protected against writing. */
+    /* A rename would replace a write-protected file: refuse. */
     if (file->has_mode && faccessat(directory, file->name, W_OK, AT_EACCESS) != 0)
         return fail(file, -errno, error);
     bool in_place = file->has_mode && (flags & OUTPUT_FILE_RENAMED) == 0;
@@ -294,7 +292,7 @@ static int open_kind(struct output_file *file, int directory, unsigned flags, st
     }
 }
 
-/* The descriptor of the caller's directory is not ours to keep. */
+/* Keep a duplicate of the directory's descriptor: the original is the caller's. */
 static int keep_directory(struct output_file *file, int code, struct error *error)
 {
     if (code < 0 || file->directory < 0)
@@ -329,7 +327,7 @@ int output_file_open(struct output_file *file, const char *path, unsigned flags,
     if (fd >= 0)
         return open_descriptor(file, fd, error);
     int directory = safe_directory_open_parent(path, file->name, error);
-    /* A refusal has its reason already. */
+    /* The message of a refused directory is already set. */
     if (directory < 0)
         return directory == -EPERM ? directory : fail(file, directory, error);
     int code = open_kind(file, directory, flags, error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the control message; the kernel does the rest. */
+/* Builds the control message that carries the descriptor. */
 #include "util/pass_descriptor.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-/* Send the parts as one message with `descriptor` (-1: none). `flags` are those of sendmsg(), beside
- * MSG_NOSIGNAL. Return the bytes sent, or a negative errno. */
+/* Send the parts as one message with `descriptor` (-1: none). `flags` are for sendmsg(), in
+ * addition to MSG_NOSIGNAL. Return the number of bytes sent, or a negative errno. */
 ssize_t pass_descriptor(int socket, const struct iovec *parts, size_t count, int descriptor,
                         int flags);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wipes the arguments on the stack of the process, where /proc/PID/cmdline reads them. */
+/* Sets the thread name, and wipes the arguments on the process's stack, from which the kernel reads
+ * /proc/PID/cmdline. */
 #include "util/process_name.h"
 
 #include <fcntl.h>
@@ -16,12 +17,12 @@ void process_name_set(const char *name)
     if (fd >= 0)
         close(fd);
     const char *field = got > 0 ? strrchr(text, ')') : NULL;
-    /* From the name, which is field 2, to field 48: where the arguments begin. */
+    /* Advance from field 2, the name, to field 48, the start address of the arguments. */
     for (int i = 2; field != NULL && i < 48; i++)
         field = strchr(field + 1, ' ');
     unsigned long begin = field != NULL ? strtoul(field, &rest, 10) : 0;
     unsigned long end = begin != 0 ? strtoul(rest, NULL, 10) : 0;
-    /* The kernel gives 0 or 1 if it does not say. */
+    /* The kernel prints 0 or 1 if it hides the addresses. */
     if (begin > 1 && end > begin)
         memset((char *)begin, 0, end - begin);
     prctl(PR_SET_NAME, name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See process_stat.h. */
+/* Parses the fields of /proc/PID/stat. */
 #include "util/process_stat.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* PF_KTHREAD of the kernel, in the flags that it prints. Nothing else tells a kernel thread from a
- * process that is ending: both have no memory and no executable. */
+/* The kernel's PF_KTHREAD in the flags field. Only this distinguishes a kernel thread from an
+ * ending process: neither has memory or an executable. */
 #define FLAG_KERNEL_THREAD 0x200000u
 
 static bool read_text(pid_t pid, char *text, size_t size)
@@ -37,7 +37,7 @@ bool process_stat_read(pid_t pid, struct process_stat *stat)
 {
     char text[2048];
     *stat = (struct process_stat){0};
-    /* The name may hold anything, closing brackets and spaces too. */
+    /* The name may contain anything, even closing brackets and spaces. */
     const char *field = read_text(pid, text, sizeof(text)) ? strrchr(text, ')') : NULL;
     if (field == NULL)
         return false;

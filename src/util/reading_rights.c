@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See reading_rights.h: capabilities, then Landlock, then a filter of system calls. */
+/* Drops rights in three steps: capabilities, then Landlock, then a seccomp filter. */
 #include "util/reading_rights.h"
 
 #include <linux/audit.h>
@@ -29,7 +29,8 @@ static void give_up_capabilities(void)
 
 /* --- the file system --- */
 
-/* What the first version of Landlock knows of changes; and one right that came with the third. */
+/* The changes that Landlock's first version covers, and truncation, which its third version
+ * added. */
 #define CHANGES                                                                                    \
     (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |  \
      LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | \
@@ -68,8 +69,8 @@ static void give_up_writing(int writable)
 #define OUR_MACHINE AUDIT_ARCH_AARCH64
 #endif
 
-/* The kernel asks for no capability here where the other process, or the file, is the same user's.
- */
+/* For these the kernel requires no capability if the other process, or the file, is the same
+ * user's. */
 static const unsigned refused[] = {
     SYS_execve,
     SYS_execveat,
@@ -105,7 +106,7 @@ static const unsigned refused[] = {
 };
 #define REFUSED (sizeof(refused) / sizeof(refused[0]))
 
-/* System calls of x86-64's second interface, with numbers of their own. */
+/* System calls of the x32 interface, which have their own numbers. */
 #define SECOND_INTERFACE 0x40000000u
 
 #define LOAD(field)                                                                                \
@@ -129,7 +130,7 @@ static void refuse_system_calls(void)
         filter[count++] = JUMP(BPF_JEQ, refused[i], 0, 1);
         filter[count++] = REFUSAL;
     }
-    /* abort() sends a signal to its own process. */
+    /* Allow signals to the own process, for abort(). */
     filter[count++] = JUMP(BPF_JEQ, SYS_tgkill, 0, 3);
     filter[count++] = LOAD(args[0]);
     filter[count++] = JUMP(BPF_JEQ, (unsigned)getpid(), 1, 0);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rights of a child that parses files for its user, above all for root: it can still read what he
- * can read, and do little else. So a file that makes it do what it should not gains little.
+ * Sandbox of a child that parses files for a user, above all for root. The child can still read all
+ * files that the user can read, and do little else, so that a file that exploits a parser gains
+ * little.
  */
 #ifndef HEAPPROFD_UTIL_READING_RIGHTS_H
 #define HEAPPROFD_UTIL_READING_RIGHTS_H
 
 /*
- * Give up, for good, what reading files does not take: all capabilities but CAP_DAC_READ_SEARCH;
- * writing to the file system outside the directory `writable` (a descriptor; -1: none) where the
- * kernel has Landlock; and the system calls that begin programs, reach other processes and networks
- * or change owners and modes. Descriptors stay open. A step that the kernel does not know is left
- * out.
+ * Drop, irrevocably, all rights that reading files does not need: all capabilities but
+ * CAP_DAC_READ_SEARCH; with Landlock, writing outside the directory `writable` (a descriptor; -1:
+ * none); and the system calls that start programs, reach other processes and networks, or change
+ * owners and modes. Descriptors stay open. A step that the kernel does not support is skipped.
  */
 void reading_rights_enter(int writable);
 

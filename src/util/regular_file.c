@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See regular_file.h: finds the file with O_PATH, looks at its type, then opens it by its
- * descriptor.
- */
+/* Finds the file with O_PATH, checks its type, then opens it through that descriptor. */
 #include "util/regular_file.h"
 
 #include <errno.h>
@@ -14,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Open for reading what the O_PATH descriptor refers to, and close that. */
+/* Reopen for reading the file that the O_PATH descriptor refers to, and close that descriptor. */
 static int open_found(int found, struct stat *status)
 {
     char link[32];

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See safe_directory.h: the rules for one directory, and the walk that applies them to each on the
- * way.
- */
+/* The rules for one directory, and the walk that applies them to each directory on a path. */
 #include "util/safe_directory.h"
 
 #include <fcntl.h>
@@ -18,7 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* As the kernel's own limit. */
+/* The kernel's own limit. */
 #define LINKS_MAX 40
 #define TRIES_MAX 100
 
@@ -42,7 +39,7 @@ bool safe_directory_trusts(uid_t owner)
            (stat("/", &root) == 0 && root.st_uid == owner);
 }
 
-/* Whether an access list could let others than the group write. */
+/* Return whether an access list could let anybody but the group write. */
 static bool has_access_list(int fd)
 {
     char path[64];
@@ -69,7 +66,7 @@ static bool is_private_group(int fd, const struct stat *status)
     return true;
 }
 
-/* Name an open directory as the kernel does, which has no symlinks in it. */
+/* Return the kernel's name of an open directory, which contains no symlinks. */
 static const char *path_of(int fd, char path[PATH_MAX])
 {
     char self[64];
@@ -113,10 +110,10 @@ static int check(int fd, const char *path, struct error *error)
 /* --- the way there --- */
 
 struct walk {
-    const char *path; /* as the caller named it */
-    int fd;           /* the directory that it has reached */
+    const char *path; /* as the caller gave it */
+    int fd;           /* the directory reached so far */
     unsigned links;
-    char rest[PATH_MAX]; /* still to follow */
+    char rest[PATH_MAX]; /* not followed yet */
 };
 
 static bool is_proc(int fd)
@@ -130,7 +127,7 @@ static int fail(const struct walk *walk, int code, struct error *error)
     return error_set(error, code, "%.300s: %s", walk->path, strerror(-code));
 }
 
-/* Go on at a directory. */
+/* Continue the walk in the directory `fd`. */
 static int step(struct walk *walk, int fd, struct error *error)
 {
     if (walk->fd >= 0)
@@ -145,7 +142,8 @@ static int begin(struct walk *walk, struct error *error)
                 error);
 }
 
-/* Put a symlink's text in front of the rest of the path. `length` is that of the component. */
+/* Put a symlink's text in front of the rest of the path. `length` is the length of its
+ * component. */
 static int follow_link(struct walk *walk, const char *name, size_t length, uid_t owner,
                        struct error *error)
 {
@@ -164,7 +162,8 @@ static int follow_link(struct walk *walk, const char *name, size_t length, uid_t
     return *text == '/' ? begin(walk, error) : 0;
 }
 
-/* Go into a directory, or follow a symlink. `length` is that of the component and its slashes. */
+/* Enter a directory, or follow a symlink. `length` is the length of the component with its
+ * slashes. */
 static int enter(struct walk *walk, const char *name, size_t length, struct error *error)
 {
     struct stat status;
@@ -179,7 +178,7 @@ static int enter(struct walk *walk, const char *name, size_t length, struct erro
         close(fd);
         if (!is_proc(walk->fd))
             return follow_link(walk, name, strlen(name), status.st_uid, error);
-        /* Links of /proc lead elsewhere than their text says. */
+        /* Links of /proc do not lead to the path in their text. */
         fd = openat(walk->fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     } else if (!S_ISDIR(status.st_mode)) {
         close(fd);
@@ -246,7 +245,7 @@ int safe_directory_open_parent(const char *path, char name[NAME_MAX + 1], struct
 
 static int open_last(struct walk *walk, const char *name, struct error *error)
 {
-    /* /proc/PID/cwd is a symlink, and no text can stand for it. */
+    /* /proc/PID/cwd is a symlink whose text cannot be followed instead. */
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_proc(walk->fd) ? 0 : O_NOFOLLOW);
     int fd = openat(walk->fd, *name == '\0' ? "." : name, flags);
     if (fd < 0)

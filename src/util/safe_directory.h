@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Directories in which no stranger can change what a name leads to.
+ * Opens directories in which no stranger can change where a name leads.
  *
- * A path is followed one component at a time, from descriptor to descriptor. Each directory on the
- * way, and each symlink, must belong to a trusted user: the caller, root, the owner of the root
- * directory (in a user namespace root may be shown as nobody), or the user who called sudo. Each
- * directory must be writable by its owner alone, or by the owner's private group, unless it has
- * the sticky bit as /tmp has: a stranger who may rename entries could put a symlink in place of
- * the output. A group is private if it is named like its owner, is the owner's first group and has
- * no other members; root's group is private, too. An access list takes that from a group.
+ * A path is followed one component at a time, from descriptor to descriptor. Each directory and
+ * each symlink on the way must belong to a trusted user: the caller, root, the owner of the root
+ * directory (in a user namespace root may appear as nobody), or the user who called sudo. Each
+ * directory must be writable only by its owner, or by the owner's private group, unless it has the
+ * sticky bit as /tmp has: a stranger who may rename entries could replace the output by a symlink.
+ * A group is private if it has its owner's name, is the owner's first group and has no other
+ * members; root's group is private, too. A group of a directory with an access list is never
+ * private.
  *
- * A relative path starts at the working directory; what is above that does not matter.
+ * A relative path starts at the working directory; the directories above it do not matter.
  */
 #ifndef HEAPPROFD_UTIL_SAFE_DIRECTORY_H
 #define HEAPPROFD_UTIL_SAFE_DIRECTORY_H
@@ -24,7 +25,7 @@
 /* Open a directory. Return its descriptor, or a negative errno with the reason. */
 int safe_directory_open(const char *path, struct error *error);
 
-/* The same; create it, writable by its owner alone, if it is not there. */
+/* Like safe_directory_open(), but create a missing directory, writable only by its owner. */
 int safe_directory_make(const char *path, struct error *error);
 
 /* Create a directory "prefixXXXXXX" in the directory `parent`, mode 0700, and write its name to

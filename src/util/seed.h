@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hash tables of untrusted keys begin with: other in each process, so that nobody can make keys
- * that fall into one place. */
+/* A random seed for hash tables of untrusted keys, different in each process, so that nobody can
+ * choose keys that collide. */
 #ifndef HEAPPROFD_UTIL_SEED_H
 #define HEAPPROFD_UTIL_SEED_H
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See sort_keys.h. Radix sort from the least digit up (Knuth, TAOCP 5.2.5), 11 bits a digit,
- * so that the counters stay in the first cache; digits that are the same in all keys cost a look.
- */
+/* Radix sort, least significant digit first (Knuth, TAOCP 5.2.5). A digit has 11 bits, so that the
+ * counters fit in the first-level cache. A digit that is the same in all keys is skipped. */
 #include "util/sort_keys.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorts many 64-bit keys, with the index of what each stands for. */
+/* Sorts many 64-bit keys, each with the index of its item. */
 #ifndef HEAPPROFD_UTIL_SORT_KEYS_H
 #define HEAPPROFD_UTIL_SORT_KEYS_H
 
@@ -11,7 +11,7 @@ struct sort_key {
     uint32_t index;
 };
 
-/* Sorts keys[count] by key; equal ones keep their order. scratch has room for count. */
+/* Sort keys[count] by key, stably. `scratch` has room for `count` keys. */
 void sort_keys(struct sort_key *keys, struct sort_key *scratch, size_t count);
 
 #endif

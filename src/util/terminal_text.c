@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See terminal_text.h: decodes one character at a time and decides whether to escape it. */
+/* Decodes one character at a time and decides whether to escape it. */
 #include "util/terminal_text.h"
 
 #include <stdint.h>

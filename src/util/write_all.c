@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Repeat read and write until the given length is done; interruptions by signals are no errors. */
+/* Repeats read and write until the whole length is done. A signal that interrupts them is no
+ * error. */
 #include "util/write_all.h"
 
 #include <errno.h>

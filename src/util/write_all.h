@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes of a given length, where the kernel may do less at a time. */
+/* Reads and writes a whole length, even if the kernel transfers less at a time. */
 #ifndef HEAPPROFD_UTIL_WRITE_ALL_H
 #define HEAPPROFD_UTIL_WRITE_ALL_H
 
@@ -9,7 +9,7 @@
 /* Write `length` bytes. Return 0 or a negative errno. */
 int write_all(int fd, const void *bytes, size_t length);
 
-/* The same for several buffers. Changes `parts`. */
+/* Write several buffers. Changes `parts`. Return 0 or a negative errno. */
 int write_all_parts(int fd, struct iovec *parts, int count);
 
 /* Read `length` bytes. Return 0, -ENODATA if the file ends before, or another negative errno. */

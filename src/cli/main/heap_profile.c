@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile: the verbs and their dispatch. */
+/* heap_profile: the table of verbs, and the dispatch to them. */
 #include <stdio.h>
 #include <string.h>
 

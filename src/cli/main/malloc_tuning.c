@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See malloc_tuning.h. */
+/* Raises the thresholds at which glibc maps and returns memory. */
 #include "cli/main/malloc_tuning.h"
 
 #include <malloc.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See standard_files.h. */
+/* Opens /dev/null as each closed standard descriptor. */
 #include "cli/main/standard_files.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 void standard_files_open(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        /* The lowest number that is free is this one. */
+        /* open() takes the lowest free number, which is `fd`. */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY | O_CLOEXEC) != fd)
             return;
     }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Standard input, output and error of the tools. */
+/* Makes sure that standard input, output and error are open. */
 #ifndef HEAPPROFD_CLI_MAIN_STANDARD_FILES_H
 #define HEAPPROFD_CLI_MAIN_STANDARD_FILES_H
 
 /*
- * Those that came closed are opened on nothing, so that no trace, cache or temporary file is taken
- * for one of them. They cannot be written, and a command that is run has them closed, as before.
+ * Open closed standard descriptors on /dev/null, read-only, so that no trace, cache or temporary
+ * file gets their numbers. Writing to them still fails, and a command that a verb runs gets them
+ * closed.
  */
 void standard_files_open(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* traceconv: turns traces into files that other tools read. */
+/* traceconv: the dispatch to the conversions of traces into files that other tools read. */
 #include <stdio.h>
 #include <string.h>
 

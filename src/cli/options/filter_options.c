@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regular expressions of the filter options, and the share that they leave out. */
+/* Parses the filter options' regular expressions, and formats the share that they leave out. */
 #include "cli/options/filter_options.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options --focus, --ignore, --hide and --show-from of the verbs that show or convert stacks,
- * and the words for what they left out (profile/filter.h). */
+/* The options --focus, --ignore, --hide and --show-from of verbs that show or convert stacks, and
+ * the text about the stacks that they leave out (profile/filter.h). */
 #ifndef HEAPPROFD_CLI_OPTIONS_FILTER_OPTIONS_H
 #define HEAPPROFD_CLI_OPTIONS_FILTER_OPTIONS_H
 

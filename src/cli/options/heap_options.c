@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of the recording options, and warnings for heaps that are easily named wrongly. */
+/* Parses the recording options' values, and warns of heap names that do not match what users
+ * expect. */
 #include "cli/options/heap_options.h"
 
 #include <stdio.h>
@@ -14,8 +15,8 @@ const char *const stack_mode_names[] = {"native", "native-with-thread-names", "p
 _Static_assert(sizeof(stack_mode_names) / sizeof(stack_mode_names[0]) == HEAP_STACK_MODES + 1,
                "each stack mode has a name");
 
-/* Warn of a name that resembles a heap of the C library ("malloc"). Heaps of programs are known
- * only when the programs register them. */
+/* Warn of a name that resembles a heap of the C library ("malloc"). Other heaps cannot be checked:
+ * they exist only when programs register them. */
 static void warn_of_names(const char *option, char *const *names)
 {
     static const char *const known[] = {HEAP_CONFIG_MALLOC, HEAP_CONFIG_MMAP};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The options of verbs that record a profile: how they sample, which heaps, and what a callsite
- * is.
- */
+/* The options of verbs that record a profile: sampling, the choice of heaps, and the form of
+ * callsites. */
 #ifndef HEAPPROFD_CLI_OPTIONS_HEAP_OPTIONS_H
 #define HEAPPROFD_CLI_OPTIONS_HEAP_OPTIONS_H
 
@@ -21,7 +19,7 @@
 option_take take_heaps, take_heap_intervals;
 extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at the end */
 
-/* How a session records: of all verbs that profile. The member is a struct heap_config. */
+/* Recording options of all verbs that profile. The member is a struct heap_config. */
 #define RECORDING_OPTIONS(type, member)                                                            \
     OPTION_ENTRY("interval", 'i', OPTION_BYTES, type, member.sampling_interval_bytes),             \
         OPTION_ENTRY("duration", 'd', OPTION_NUMBER32, type, member.duration_ms),                  \
@@ -34,7 +32,7 @@ extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at
                      member.block_client_timeout_us),                                              \
         HEAP_OPTIONS(type, member)
 option_take take_ring_bytes;
-option_take take_names; /* A,B into a char **, which grows */
+option_take take_names; /* appends A,B to a char ** */
 
 #define HEAP_OPTIONS_HELP                                                                          \
     "      --heaps A,B        these heaps (libc.malloc); also those that programs register\n"      \
@@ -44,8 +42,8 @@ option_take take_names; /* A,B into a char **, which grows */
     "      --stack-mode MODE  what a callsite is: native (the stack), native-with-thread-names,\n" \
     "                         pseudo (the program's contexts), mixed (the stack below them)\n"
 
-/* Warn of each of --exclude-heaps that would not be profiled in any case. Call it after all
- * options. */
+/* Warn of each heap in --exclude-heaps that would not be profiled anyway. Call it after all options
+ * are parsed. */
 void heap_options_warn(const struct heap_config *config);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turn a table of options into what getopt_long() wants, and its answers into members. */
+/* Builds getopt_long()'s tables from a table of options, and stores the parsed values in the
+ * request. */
 #include "cli/options/options.h"
 
 #include <assert.h>
@@ -13,12 +14,13 @@
 #include "cli/options/suggest.h"
 #include "cli/print/format.h"
 
-/* getopt_long() returns it plus the entry's index. Letters are below it. */
+/* The value of the first entry for getopt_long(), above all letters. Entry i returns ENTRY_FIRST +
+ * i. */
 #define ENTRY_FIRST 256
 #define ENTRY_HELP (ENTRY_FIRST + OPTIONS_MAX)
 #define ENTRY_VERSION (ENTRY_HELP + 1)
 
-/* The tables that getopt_long() reads: one more option each for help, version and the end. */
+/* The tables that getopt_long() reads, with room for help, version and the end. */
 struct getopt_tables {
     struct option options[OPTIONS_MAX + 3];
     char letters[2 + 2 * (OPTIONS_MAX + 1) + 1];
@@ -36,7 +38,7 @@ static void make_tables(const struct verb_line *line, struct getopt_tables *tabl
     char *letter = tables->letters;
     if (line->ends_at_first)
         *letter++ = '+';
-    *letter++ = ':'; /* a missing value is ':' and nothing is printed */
+    *letter++ = ':'; /* report a missing value as ':' and print nothing */
     for (const struct option_entry *entry = line->options; entry->name != NULL; entry++, count++) {
         assert(count < OPTIONS_MAX);
         int has_value = takes_value(entry) ? required_argument : no_argument;
@@ -76,7 +78,7 @@ static bool take_choice(const struct option_entry *entry, const char *value, voi
     return false;
 }
 
-/* A number that has a smaller type than uint64_t. */
+/* Parse a number for a member of a smaller type than uint64_t. */
 static bool take_small(const char *option, const char *value, uint64_t max, void *member)
 {
     uint64_t number;

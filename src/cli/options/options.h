@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of a verb as a table: one entry for each option, with the member of the verb's
- * request that it sets. options_parse() does the rest: abbreviations, values, complaints with the
- * nearest option that exists, --help and --version, which every verb has.
+ * A verb's command line as a table: one entry for each option, with the member of the verb's
+ * request that it sets. options_parse() handles abbreviations, values, error messages with the
+ * nearest existing option, and --help and --version, which every verb has.
  *
  *     struct request { const char *heap; bool json; };
  *     static const struct option_entry options[] = {
@@ -18,26 +18,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Exit codes of all verbs. A verb that runs a command, or that judges, has others besides
- * (man heap_profile). */
+/* Exit codes of all verbs. A verb that runs a command or judges a profile has more (man
+ * heap_profile). */
 enum verb_exit {
     VERB_DONE = 0,
     VERB_FAILED = 1, /* something could not be read, written or profiled */
     VERB_USAGE = 2,  /* the command line is wrong: nothing was done */
 };
 
-/* What an option takes, and the type of the member that it sets. */
+/* The value that an option takes, and the type of the member that it sets. */
 enum option_kind {
-    OPTION_SET,      /* bool: nothing; becomes true */
-    OPTION_CLEAR,    /* bool: nothing; becomes false */
+    OPTION_SET,      /* bool: no value; becomes true */
+    OPTION_CLEAR,    /* bool: no value; becomes false */
     OPTION_TEXT,     /* const char *: any text */
     OPTION_BYTES,    /* uint64_t: a size, with k, M or G */
     OPTION_NUMBER,   /* uint64_t: up to UINT32_MAX */
     OPTION_NUMBER32, /* uint32_t */
     OPTION_PID,      /* int32_t */
     OPTION_CHOICE,   /* an enum from 0 on: one of `names` */
-    OPTION_CALL,     /* anything: `take` parses the value */
-    OPTION_FLAG,     /* anything: nothing; `take` is called with value NULL */
+    OPTION_CALL,     /* any type: `take` parses the value */
+    OPTION_FLAG,     /* any type: no value; `take` is called with NULL */
 };
 
 /* Set *member from the value of --NAME. Return false after printing a message. */
@@ -52,7 +52,7 @@ struct option_entry {
     option_take *take;
 };
 
-/* The member is one of the request's `type`. */
+/* `type` is the request's struct. */
 #define OPTION_ENTRY(name_, letter_, kind_, type, member)                                          \
     {                                                                                              \
         .name = name_, .letter = letter_, .kind = kind_, .offset = offsetof(type, member)          \
@@ -75,19 +75,20 @@ struct option_entry {
         .name = NULL                                                                               \
     }
 
-/* Entries of all tables of a verb. */
+/* Limit of a verb's options, over all its tables. */
 #define OPTIONS_MAX 48
 
 struct verb_line {
-    const char *command; /* as people call it: "heap_profile host" */
+    const char *command; /* as the user types it: "heap_profile host" */
     const char *help;
     const struct option_entry *options;
-    bool ends_at_first; /* options end at the first argument: it begins a command */
+    bool ends_at_first; /* the first argument ends the options: it begins a command */
 };
 
 /*
- * Fill `request` from the options; the arguments are argv[optind] and on afterwards. Return -1 to
- * go on, else the exit code: VERB_DONE after --help or --version, VERB_USAGE after a message.
+ * Fill `request` from the options; afterwards the arguments begin at argv[optind]. Return -1 to
+ * continue, else the exit code: VERB_DONE after --help or --version, VERB_USAGE after an error
+ * message.
  */
 int options_parse(const struct verb_line *line, int argc, char **argv, void *request);
 

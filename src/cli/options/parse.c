@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, sizes and lists as people type them. No sign, no blanks, nothing behind the value. */
+/* Parses numbers, sizes and lists strictly: no sign, no blanks, nothing after the value. */
 #include "cli/options/parse.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
 {
     if (*text < '0' || *text > '9')
-        return false; /* strtoull would take a sign and blanks */
+        return false; /* strtoull() would accept a sign and blanks */
     char *end;
     errno = 0;
     *value = strtoull(text, &end, 10);
@@ -31,7 +31,7 @@ bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *
     return false;
 }
 
-/* A size with its suffix; *rest is what follows. */
+/* Parse a size with its suffix; *rest is the text after it. */
 static bool parse_size(const char *text, uint64_t *value, const char **rest)
 {
     const char *suffixes = "kMG";
@@ -76,7 +76,7 @@ bool parse_names(const char *text, char ***names)
     while (*names != NULL && (*names)[count] != NULL)
         count++;
     while (*text != '\0') {
-        /* "a, b" in quotes is meant as "a,b". */
+        /* Accept "a, b" in quotes like "a,b". */
         text += strspn(text, " ");
         size_t length = strcspn(text, ",");
         if (length > 0) {

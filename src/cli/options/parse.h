@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Option values as people type them: strict, whole, and with a clear complaint.
- */
+/* Parses option values strictly: the whole text must be valid, else print an error and return
+ * false. */
 #ifndef HEAPPROFD_CLI_OPTIONS_PARSE_H
 #define HEAPPROFD_CLI_OPTIONS_PARSE_H
 
@@ -9,22 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A whole number with an optional suffix k, M or G (of 1024) when it counts
- * bytes. False, with a message on standard error that names option, on anything else. */
+/* Parse a whole number of bytes with an optional suffix k, M or G (powers of 1024). On anything
+ * else print an error that names the option, and return false. */
 bool parse_bytes(const char *option, const char *text, uint64_t *value);
-/* The size of a ring; says so where it will be cut to the largest that there is. */
+/* Parse the size of a ring. Print a notice if it exceeds the largest possible ring and will be
+ * cut. */
 bool parse_ring_bytes(const char *text, uint64_t *value);
 bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value);
 
-/* Adds the names of a comma-separated list to a malloc'd NULL-terminated array. False, with a
- * message, if there is none in it. */
+/* Append the names of a comma-separated list to a malloc'd NULL-terminated array. If the list has
+ * no names, print an error and return false. */
 bool parse_names(const char *text, char ***names);
 
-/* Adds the sizes of a comma-separated list to a malloc'd array. False, with a message. */
+/* Append the sizes of a comma-separated list to a malloc'd array. Return false after an error
+ * message. */
 bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count);
 
-/* Adds the numbers of a comma-separated list to a malloc'd array. False, with a message that says
- * what the option takes. */
+/* Append the numbers of a comma-separated list to a malloc'd array. After an error message, which
+ * says that the option takes `what`, return false. */
 bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
                    size_t *count);
 bool parse_pids(const char *text, uint64_t **pids, size_t *count);

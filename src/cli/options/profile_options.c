@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of the options that verbs which read profiles share. */
+/* Parses the values of the options that all verbs which read profiles share. */
 #include "cli/options/profile_options.h"
 
 #include <errno.h>

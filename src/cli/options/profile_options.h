@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The options of verbs that read profiles: which dumps, in which view, with which names. They mean
- * the same to every verb.
- */
+/* The options of verbs that read profiles: which dumps, in which view, with which names. They have
+ * the same meaning in every verb. */
 #ifndef HEAPPROFD_CLI_OPTIONS_PROFILE_OPTIONS_H
 #define HEAPPROFD_CLI_OPTIONS_PROFILE_OPTIONS_H
 
@@ -12,32 +10,32 @@
 #include "profile/profile.h"
 #include "symbols/demangle.h"
 
-/* --dump: the number of a heap's dump, from 1, or one of these. */
+/* --dump: the number of a heap's dump, from 1, or one of these values. */
 #define DUMP_LAST UINT64_C(0)
 #define DUMP_ALL UINT64_MAX
 
-/* What --pid, --heap and --dump choose. */
+/* The dumps that --pid, --heap and --dump choose. */
 struct dump_choice {
     int32_t pid;      /* 0: all */
     const char *heap; /* NULL: all */
     uint64_t dump;
 };
 
-/* Whether a choice means the dump with that index of a heap. */
+/* Return whether the choice includes dump `index` of a heap. */
 bool dump_choice_wants(const struct dump_choice *choice, const struct profile *profile,
                        const struct profile_heap *heap, size_t index);
-/* Return the one dump of a heap that a choice other than DUMP_ALL means; NULL: none. */
+/* Return the one dump of a heap that the choice (other than DUMP_ALL) selects; NULL: none. */
 const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
                                           const struct profile *profile,
                                           const struct profile_heap *heap);
 
-/* Members are of struct dump_choice. */
+/* The member is a struct dump_choice. */
 #define DUMP_CHOICE_OPTIONS(type, member)                                                          \
     OPTION_ENTRY("pid", 0, OPTION_PID, type, member.pid),                                          \
         OPTION_ENTRY("heap", 0, OPTION_TEXT, type, member.heap),                                   \
         OPTION_ENTRY_CALL("dump", 0, type, member.dump, take_dump)
-option_take take_dump;        /* N, last or final */
-option_take take_dump_or_all; /* or all */
+option_take take_dump;        /* takes N, last or final */
+option_take take_dump_or_all; /* takes "all", too */
 
 /* The member is an enum export_view. */
 #define VIEW_OPTION(type, member) OPTION_ENTRY_CHOICE("view", type, member, view_option_names)
@@ -51,7 +49,7 @@ extern const char *const view_option_names[];
 enum demangle_mode demangling_of(int chosen, bool for_scripts);
 extern const char *const demangle_option_names[];
 
-/* The member is a bool: all frames are shown. */
+/* The member is a bool: whether all frames are shown. */
 #define FRAMES_OPTION(type, member) OPTION_ENTRY_CALL("frames", 0, type, member, take_frames)
 option_take take_frames;
 

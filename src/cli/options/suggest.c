@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See suggest.h. */
+/* Finds the nearest known word, by edit distance, and prints errors about wrong options. */
 #include "cli/options/suggest.h"
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Single letters to insert, delete, replace, or to swap with their neighbour, to make one word the
- * other: the optimal string alignment distance. SIZE_MAX: a word is too long. */
+/* Return the number of letters to insert, delete, replace, or swap with their neighbour to turn one
+ * word into the other: the optimal string alignment distance. SIZE_MAX: a word is too long. */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][WORD_BYTES_MAX + 1];
@@ -49,13 +49,13 @@ const char *suggest_nearest(const char *typed, const void *known, size_t count, 
         size_t far = distance(typed, word);
         if (far <= best && far < length) {
             nearest = word;
-            best = far - (far > 0); /* of equally near ones, the first */
+            best = far - (far > 0); /* of equally near ones take the first */
         }
     }
     return nearest;
 }
 
-/* How many options an abbreviation could be. */
+/* Return the number of options that an abbreviation matches. */
 static size_t count_beginning(const char *typed, size_t length, const struct option *options)
 {
     size_t count = 0;
@@ -75,7 +75,7 @@ static void list_beginning(const char *typed, size_t length, const struct option
     }
 }
 
-/* A word that begins with "--" and that getopt_long() could not place. */
+/* Print the error about a word "--..." that getopt_long() rejected. */
 static void complain_long(const char *program, const char *typed, const struct option *options)
 {
     char name[COMPLAINT_BYTES_MAX];
@@ -98,7 +98,7 @@ void suggest_option(const char *command, char *const *argv, int result,
                     const struct option *options)
 {
     char program[COMPLAINT_BYTES_MAX];
-    /* getopt_long() has stepped past a long option, and past a letter that wants a value. */
+    /* getopt_long() has stepped past a long option, and past a letter without its value. */
     const char *typed = argv[optind - 1];
     bool is_long = strncmp(typed, "--", 2) == 0;
     snprintf(program, sizeof(program), "%.*s", (int)strcspn(command, " "), command);
