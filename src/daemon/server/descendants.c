@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See descendants.h. */
+/* Keep the set of the command's descendants, from process events or from scans of /proc. */
 #include "daemon/server/descendants.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 #include "util/array.h"
 
 #define DESCENDANTS_MAX (1u << 16)
-/* Most reads of the events' descriptor at a command's end. */
+/* Number of reads of the events' descriptor at a command's end, at most. */
 #define LAST_READS_MAX 64
 
 static const char lack_of_events[] =
@@ -95,14 +95,14 @@ static bool is_profiled(const struct session *session, pid_t pid)
     return target != NULL && !target->image_gone && !target_has_exec(target);
 }
 
-/* Check a process that runs a program since began_us (CLOCK_MONOTONIC). If it reported since then,
- * it is known already. */
+/* Check a process that has run its program since began_us (CLOCK_MONOTONIC). If it reported since
+ * then, it is known already. */
 static void look_at(struct descendants *descendants, pid_t pid, uint64_t began_us)
 {
     struct session *session = descendants->session;
     const struct unprofiled_record *record = unprofiled_find(&session->unprofiled, pid);
     struct process_info info;
-    /* session_explain_command() says why the command itself did not report. */
+    /* session_explain_command() explains why the command itself did not report. */
     if (pid == session->command_pid && !session->command_said_hello)
         return;
     if (is_profiled(session, pid) || (record != NULL && record->noted_us > began_us))
@@ -119,8 +119,8 @@ static void look_at(struct descendants *descendants, pid_t pid, uint64_t began_u
     process_info_clear(&info);
 }
 
-/* The child of a program that cannot report is one more of it, until it begins another, which it
- * may have done, and reported, since forked_us (CLOCK_MONOTONIC). */
+/* List a forked child of a program that cannot report, for its parent's reason. The child may have
+ * begun another program and reported since forked_us (CLOCK_MONOTONIC). */
 static void copy_reason(struct session *session, pid_t parent, pid_t child, uint64_t forked_us)
 {
     const struct unprofiled_record *of_child = unprofiled_find(&session->unprofiled, child);
@@ -165,7 +165,7 @@ bool descendants_tell(void *context, pid_t pid)
 {
     struct descendants *descendants = context;
     if (descendants->events < 0)
-        return false; /* the number of one that is known may be another process's by now */
+        return false; /* the pid of an ended descendant may belong to another process by now */
     descendants_read(descendants);
     return find(descendants, pid) != NULL;
 }
@@ -178,15 +178,16 @@ static int compare_pids(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Whether a process descends from the command: its parent is known, or its parent was not seen and
- * it has the command's environment. */
+/* Return whether a process descends from the command: its parent is known, or its parent was missed
+ * and it has the command's environment. */
 static bool descends(const struct descendants *descendants, pid_t pid)
 {
     return find(descendants, process_info_parent(pid)) != NULL ||
            process_info_mentions(pid, "environ", descendants->socket);
 }
 
-/* Check a process of this scan, old or new. It may run another program since the last scan. */
+/* Check a process of this scan, old or new. It may have begun another program since the last
+ * scan. */
 static void look_at_again(struct descendants *descendants, struct descendant *descendant)
 {
     char comm[16];
@@ -195,7 +196,7 @@ static void look_at_again(struct descendants *descendants, struct descendant *de
         return;
     memcpy(descendant->comm, comm, sizeof(comm));
     const struct unprofiled_record *record = unprofiled_find(&session->unprofiled, descendant->pid);
-    /* The process has reported meanwhile. */
+    /* The process has reported since then. */
     if (record != NULL && strncmp(record->name, comm, sizeof(comm) - 1) == 0)
         return;
     look_at(descendants, descendant->pid, UINT64_MAX);
@@ -284,8 +285,8 @@ static pid_t last_number(void)
     return number;
 }
 
-/* Whether each pid given out since the command began belongs to a known process or thread. That is
- * so in a container where nothing else runs. */
+/* Return whether each pid assigned since the command began belongs to a known process or thread.
+ * That is so in a container in which nothing else runs. */
 static bool all_numbers_are_known(struct descendants *descendants, pid_t last)
 {
     const struct session *session = descendants->session;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Observes the processes that a command starts from outside. Programs that load the library report
+ * Observes from outside the processes that a command starts. Programs that load the library report
  * by themselves. Each program that cannot report, or did not, is added to the session's list of
  * unprofiled processes, with the reason.
  *
- * The kernel's process events (exec_events.h) report all of them. Where these are not available, it
- * scans /proc ten times a second. That misses processes that end sooner, and the list says so.
+ * The kernel's process events (exec_events.h) report all processes. If they are not available,
+ * descendants_look() scans /proc ten times a second. That misses processes that end sooner, and the
+ * list says so.
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_DESCENDANTS_H
 #define HEAPPROFD_DAEMON_SERVER_DESCENDANTS_H
@@ -29,10 +30,10 @@ struct descendants {
     /* The command and its descendants by pid, ended ones included. */
     struct descendant {
         pid_t pid;
-        char comm[16]; /* at the last look through /proc */
+        char comm[16]; /* at the last scan of /proc */
     } * known;
     size_t count, capacity;
-    pid_t *strangers; /* other processes at the last look, by pid */
+    pid_t *strangers; /* other processes at the last scan, by pid */
     size_t stranger_count;
     struct preload_obstacle_cache files;
 };
@@ -48,8 +49,8 @@ void descendants_begin(struct descendants *descendants, pid_t command);
 /* Read events. Call it when the descriptor is readable. */
 void descendants_read(struct descendants *descendants);
 
-/* Whether that process is the command or descends from it, as the kernel told: false where it tells
- * of nothing. `descendants` is a struct descendants. */
+/* Return whether the process is the command or descends from it, according to the kernel's events;
+ * false without them. `descendants` is a struct descendants. */
 bool descendants_tell(void *descendants, pid_t pid);
 
 /* Scan /proc if needed. Call it ten times a second. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See server.h. */
+/* Answer hellos, drain rings, and do what is due in each session. */
 #include "daemon/server/server.h"
 
 #include <errno.h>
@@ -11,19 +11,19 @@
 #include "daemon/server/target_discovery.h"
 #include "util/clock.h"
 
-/* Points of the timelines, and calls of progress. */
+/* Period of the timelines' points, and of calls of `progress`. */
 #define SAMPLE_PERIOD_MS 100
 
-/* Rings are looked at so often that a look finds about a sixteenth of a ring, and
- * never less often than this. At interval 1 an idle program may come to write
- * hundreds of megabytes a second at once: it gets less time to fill a ring. */
+/* Rings are drained so often that each drain finds about a sixteenth of a ring, and at least this
+ * often. At small intervals the longest delay is shorter: an idle program may suddenly write
+ * hundreds of megabytes a second, and must not fill its ring before the next drain. */
 #define LOOK_DELAY_MAX_MS 50
 #define LOOK_DELAY_MAX_DENSE_MS 5
 #define DENSE_INTERVAL_BYTES 256
 
 #define EVENTS_AT_ONCE 64
 
-/* How long a thread may stand that stopped only after an attempt to attach had failed. */
+/* How long a thread may stay stopped that stopped only after an attempt to attach had failed. */
 #define TIDY_PERIOD_MS 2
 
 int server_watch(const struct server *server, int fd)
@@ -88,7 +88,8 @@ int server_add_session(struct server *server, struct session *session)
     if (config->dump_interval_ms > 0)
         session->dump_ms =
             now_ms + (config->dump_phase_ms > 0 ? config->dump_phase_ms : config->dump_interval_ms);
-    /* A stream of events goes on while a dump is written; it would be taken back with the dump. */
+    /* No checkpoints: a stream of events goes on while a dump is written, and would be withdrawn
+     * with it. */
     if (config->stream_allocations)
         session->checkpoints.due_ms = UINT64_MAX;
     else
@@ -130,8 +131,8 @@ static void refuse(struct handshake_reply *reply)
         .magic = HANDSHAKE_MAGIC, .version = HANDSHAKE_VERSION, .verdict = HANDSHAKE_NOT_A_TARGET};
 }
 
-/* The first session that wants a process has it; of the others, those that
- * want it too are told so. */
+/* Answer a hello. The first session that wants the process gets it. Other sessions that want it
+ * note in their traces that it belongs to another session. */
 static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
                         const struct handshake_hello *hello, struct handshake_reply *reply,
                         int *memfd)
@@ -157,7 +158,7 @@ static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
         if (verdict > 0) {
             server_look_soon(server);
             session_print_name(session, whose);
-            /* The end of a command is watched for by whoever started it. */
+            /* The caller who started a command also waits for its end. */
             if (pid != session->command_pid)
                 server_watch(server, session_find(session, pid)->pidfd);
         }
@@ -173,7 +174,7 @@ int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
     struct handshake_reply reply;
     int memfd = -1;
     int verdict = answer_hello(server, fd, pid, uid, hello, &reply, &memfd);
-    /* If it was attached to instead, the library in it stays asleep. */
+    /* If it was attached to instead, its preloaded library stays dormant. */
     bool is_taken = verdict == 1;
     for (size_t i = 0; i < server->session_count; i++)
         is_taken |= verdict == 0 && session_profiles(server->sessions[i], pid);
@@ -226,7 +227,7 @@ static void look(struct server *server, uint64_t now_ms)
     server->look_ms = server->session_count > 0 ? now_ms + server->look_delay_ms : UINT64_MAX;
 }
 
-/* What is due in a session, and when something will be again. */
+/* Do what is due in a session. Return when something will be due again. */
 static uint64_t do_due_of(struct server *server, struct session *session, uint64_t now_ms)
 {
     const struct server_user *user = server->user;
@@ -266,7 +267,7 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
     return session->end_ms < next ? session->end_ms : next;
 }
 
-/* Does what is due, and returns how long nothing will be; -1: for ever. */
+/* Do what is due. Return the time until something will be due in ms; -1: never. */
 static int do_due(struct server *server)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event loop that serves sessions: takes hellos, drains rings, keeps the
- * sessions' clocks (timeline, dumps, duration) and learns of processes' ends.
- * Never waits for anybody. Who makes the sessions and what becomes of them when
- * they are over is its user's business: `host` has one, the daemon any number.
+ * The event loop that serves sessions: it answers hellos, drains rings, keeps the sessions' clocks
+ * (timeline, dumps, duration), and notices the ends of processes. It never waits for a peer. Its
+ * user makes the sessions and closes them when they are over: `host` has one session, the daemon
+ * any number.
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_SERVER_H
 #define HEAPPROFD_DAEMON_SERVER_SERVER_H
@@ -20,20 +20,20 @@
 
 struct server;
 
-/* What the user of a server is told; each may be NULL. */
+/* Callbacks of a server's user. Each may be NULL. */
 struct server_user {
-    /* A descriptor is readable that server_watch was given. */
+    /* A descriptor passed to server_watch() is readable. */
     void (*readable)(void *context, int fd);
-    /* A session's duration has passed, or a guardrail ended it (session->over says which). */
+    /* A session's duration has passed, or a guardrail ended it; session->over is the reason. */
     void (*session_over)(void *context, struct session *session);
     /* About ten times a second, for each session. */
     void (*progress)(void *context, struct session *session, uint64_t now_ms);
-    /* Called for a process that a session wants and that gets no profile; the remark says why. */
+    /* A process that a session wants gets no profile; the remark is the reason. */
     void (*refused)(void *context, struct session *session, const struct process_info *info,
                     const char *remark);
-    /* Called every now and then during work that may take seconds: dumps, attaching, the end. */
+    /* Called now and then during work that may take seconds: dumps, attaching, the end. */
     void (*busy)(void *context);
-    /* Somebody has sent what is no hello; as rendezvous_request. */
+    /* A peer sent a message that is no hello: see rendezvous_request. */
     rendezvous_request *request;
     void *context;
 };
@@ -43,41 +43,43 @@ struct server {
     int epoll;
     struct rendezvous rendezvous; /* in a session process of the daemon: closed */
     const char *socket_path;      /* where processes find the daemon, or this server */
-    pid_t supervisor;             /* the daemon's, of which this is a session process; 0: none */
-    int exec_events;              /* daemon/processes/exec_events.h; -1: none */
+    pid_t supervisor; /* pid of the daemon's supervisor if this is one of its session processes; 0:
+                         it is not */
+    int exec_events;  /* descriptor of exec_events.h; -1: none */
     struct session *sessions[SERVER_SESSIONS_MAX]; /* in the order of their start; not owned */
     size_t session_count;
     uint64_t look_ms, look_delay_ms; /* CLOCK_MONOTONIC */
-    uint64_t wake_ms;                /* of the user's; UINT64_MAX: none */
+    uint64_t wake_ms;                /* of the user; UINT64_MAX: none */
 };
 
-/* `directory`: where the socket is to be, NULL: in a new one of its own; `listener`: one
- * that is there already (of systemd), -1: none. 0 or a negative errno with a message. */
+/* Open a server. `directory`: where its socket goes, NULL: in a new directory. `listener`: a socket
+ * that already listens (from systemd), -1: none. Return 0 or a negative errno with a message. */
 int server_open(struct server *server, const struct server_user *user, const char *directory,
                 int listener, struct error *error);
 void server_close(struct server *server);
 
-/* The same for a process to which somebody else passes hellos, from those who come to socket_path
- * (not copied). */
+/* Open a server that listens nowhere. Another process receives hellos at socket_path (not copied),
+ * and passes them on. */
 int server_open_without_socket(struct server *server, const struct server_user *user,
                                const char *socket_path, struct error *error);
-/* Answer a process that has said hello to somebody else, on its connection. Return 1: it is
- * profiled; 0: it is not wanted; a negative errno: it is refused. Only in the first case it has its
- * answer then. */
+/* Answer a process that said hello to another process, on its connection. Return 1 if it is
+ * profiled, 0 if it is not wanted, a negative errno if it is refused. Only in the first case the
+ * process has its answer. */
 int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
                       const struct handshake_hello *hello);
 
-/* Has the user told when fd is readable. 0 or a negative errno. */
+/* Call the user when fd becomes readable. Return 0 or a negative errno. */
 int server_watch(const struct server *server, int fd);
 
-/* From here on the session's clock runs and processes are told of it. -EMFILE: too many. */
+/* Start the session's clock, and ask it about processes that say hello. -EMFILE: there are too many
+ * sessions. */
 int server_add_session(struct server *server, struct session *session);
 void server_remove_session(struct server *server, struct session *session);
 
-/* A new program is there: it allocates most at its start. */
+/* Drain the rings soon: a new program allocates most at its start. */
 void server_look_soon(struct server *server);
 
-/* Does what is due, waits for what comes next, and deals with it. */
+/* Do what is due, wait for the next event, and handle it. */
 void server_step(struct server *server);
 
 #endif

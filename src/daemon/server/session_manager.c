@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session_manager.h. */
+/* Begin and finish sessions, and keep the control page up to date. */
 #include "daemon/server/session_manager.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include "reader/file_reader.h"
 #include "util/clock.h"
 
-/* A session with what it stands on. */
+/* A session and its configuration. */
 struct session_manager_session {
-    struct session session; /* first: the two have one address */
+    struct session session; /* must be first: both have one address */
     struct heap_config config;
 };
 
@@ -75,7 +75,7 @@ static void announce(struct session_manager *manager)
     run_directory_announce(&manager->directory, asks_newcomers);
 }
 
-/* Those of all sessions that have the library and have not joined. */
+/* List the processes of all sessions that have the library and have not joined. */
 size_t session_manager_awaited(struct session_manager *manager, struct invited *awaited, size_t max)
 {
     size_t count = 0;
@@ -98,7 +98,7 @@ void session_manager_invite(struct session_manager *manager)
     if (manager->directory.page == NULL)
         return;
     size_t count = session_manager_awaited(manager, awaited, CONTROL_PAGE_INVITED_MAX);
-    /* Each invitation has all dormant processes look at the page. */
+    /* Do not repeat an invitation: each makes all dormant processes read the page. */
     if (count == manager->invited_count &&
         memcmp(awaited, manager->invited, count * sizeof(awaited[0])) == 0)
         return;
@@ -153,7 +153,7 @@ int session_manager_finish(struct session_manager *manager, struct session *sess
                            struct session_manager_outcome *outcome)
 {
     struct session_manager_session *own = (struct session_manager_session *)session;
-    /* First: nobody is to join a session that ends. */
+    /* Do this first: no process may join a session that ends. */
     server_remove_session(&manager->server, session);
     announce(manager);
     session_manager_invite(manager);

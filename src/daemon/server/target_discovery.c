@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See target_discovery.h. */
+/* Examine processes one by one, from scans of /proc and from exec events. */
 #include "daemon/server/target_discovery.h"
 
 #include <ctype.h>
@@ -25,49 +25,51 @@
 #define CLIENT_NAME "libheapprofd_client.so"
 #define NAME_BYTES_MAX 128
 
-/* Looks through /proc: for newcomers, and, where the kernel tells of these, for what it forgot. */
+/* Periods of scans of /proc: for new processes, and, if the kernel reports those, for events that
+ * were lost. */
 #define SCAN_PERIOD_MS 100
 #define SCAN_PERIOD_TOLD_MS 1000
 #define SCAN_SLACK_MS 25
-/* How often the server asks for execs that nobody told of, with some slack. */
+/* How often the server looks for execs that no event reported, with some slack. */
 #define EXEC_LOOK_PERIOD_MS 125
 
-/* A new process is most often about to begin another program. */
+/* Wait after a fork: most new processes soon begin another program. */
 #define FORKED_DELAY_MS 50
 
-/* The loader needs from half a millisecond to some tens until there is an allocator to attach to:
- * it is looked at after 1, 1, 2, 2, 4, 4, ... ms, and for as long as this. */
+/* The loader needs half a millisecond to some tens of them until there is an allocator to attach
+ * to. The process is examined after 1, 1, 2, 2, 4, 4, ... ms, and for at most
+ * LOADING_PATIENCE_MS. */
 #define LOADING_DELAY_MAX_MS 32
 #define LOADING_PATIENCE_MS 2000
 #define UNSURE_MS 50
 
-/* A thread in the wrong place for a moment, or one that waits in the kernel, is tried again later.
- * Nothing else is done during an attempt: the first ones are short, and of the session's time at
- * most a fifth goes into attempts that fail. */
+/* Attaching fails for the moment if a thread is in the wrong place, or waits in the kernel; it is
+ * tried again later. Nothing else is done during an attempt. So the first ones are short, and
+ * attempts that fail take at most a fifth of the session's time. */
 #define BUSY_DELAY_MS 2
 #define BUSY_DELAY_MAX_MS 5000
 #define BUSY_PATIENCE_MS 60000
 #define BUSY_REST 4
 #define FIRST_PATIENCE_MS 25
 #define LAST_PATIENCE_MS 800
-/* Attempts in vain that one look through /proc may make; other processes wait for the next turn. */
+/* Time of failed attempts in one scan of /proc; other processes then wait for the next turn. */
 #define SCAN_BUSY_MS 100
 
-/* Between looks what invites a process. */
+/* Period of reading what invites a process. */
 #define INVITED_PERIOD_MS 1000
 
-/* More newcomers between two looks are left to the next look. */
+/* Further new processes between two scans are left to the next scan. */
 #define ENTRIES_MAX (1u << 16)
 
-/* It has the library, or will once its loader is done. */
+/* Return whether the process has the preload library, or will when its loader is done. */
 static bool is_preloaded(pid_t pid)
 {
     return process_info_mentions(pid, "maps", LIBRARY_NAME) ||
            process_info_mentions(pid, "environ", LIBRARY_NAME);
 }
 
-/* Whether it has mapped the page that our invitations stand in. That is all that can be seen of a
- * client that a program has linked in. */
+/* Return whether the process has mapped the page with our invitations. Nothing else of a client
+ * that is linked into a program can be seen from outside. */
 static bool has_control_page(const struct server *server, pid_t pid)
 {
     char directory[RUN_DIRECTORY_PATH_MAX], mapped[NAME_BYTES_MAX];
@@ -81,7 +83,7 @@ static bool has_control_page(const struct server *server, pid_t pid)
         if (run_directory_choose(directory, &error) < 0)
             return false;
     }
-    /* The kernel says where it is, whatever links lead there. */
+    /* The kernel reports the real path, without symbolic links. */
     char *real = realpath(directory, NULL);
     if (real == NULL)
         return false;
@@ -90,8 +92,9 @@ static bool has_control_page(const struct server *server, pid_t pid)
     return printed < (int)sizeof(mapped) && process_info_mentions(pid, "maps", mapped);
 }
 
-/* A program that is linked to the client brings its own heaps into a session by itself, and malloc
- * in none. Not so if it began before there was our page; one that begins is about to map it. */
+/* Return whether the process will join by itself. A program that is linked to the client brings
+ * only its own heaps into a session, not malloc. It cannot join if it began before our page
+ * existed; a program that begins now is about to map it. */
 static bool joins_by_itself(const struct server *server, const struct session *session,
                             const struct discovery_entry *entry)
 {
@@ -114,7 +117,8 @@ int discovery_check(const struct process_info *info, struct error *how)
     return code;
 }
 
-/* Whether another session, ours or another profiler's, has the process. `whose` names it. */
+/* Return whether another session, ours or another profiler's, has the process. `whose` is its
+ * name. */
 static bool belongs_to_another(const struct server *server, const struct session *session,
                                pid_t pid, char whose[SESSION_NAME_BYTES])
 {
@@ -159,7 +163,7 @@ static int attach_to(struct server *server, struct session *session,
     return server_watch(server, pidfd);
 }
 
-/* Paths as /proc has them: that of a file that was replaced on the disk has an end of its own. */
+/* Compare paths from /proc. The path of a file that was replaced on disk ends in " (deleted)". */
 static bool is_same_executable(const char *now, const char *then)
 {
     size_t length = strlen(then);
@@ -167,7 +171,7 @@ static bool is_same_executable(const char *now, const char *then)
            (now[length] == 0 || strcmp(now + length, " (deleted)") == 0);
 }
 
-/* Whether what we attached to is gone, because its process has begun another program. */
+/* Return whether the program that we attached to is gone, because its process began another one. */
 static bool has_been_replaced(const struct target *target, const struct process_info *info,
                               const struct discovery_entry *entry)
 {
@@ -188,7 +192,7 @@ static void explain_failure(struct session *session, const struct process_info *
     session_note_absent(session, info, remark);
 }
 
-/* It was wanted, and has ended before it could be attached to. */
+/* Explain a wanted process that ended before it could be attached to. */
 static void explain_ended(struct session *session, const struct discovery_entry *entry,
                           uint64_t now_ms)
 {
@@ -202,8 +206,9 @@ static void explain_ended(struct session *session, const struct discovery_entry 
     session_note_absent(session, &info, remark);
 }
 
-/* Whether the process may be so young that its loader has not mapped the allocator yet. One that
- * ran before the session can be, too: a shell starts a program and gives its number to -p. */
+/* Return whether the process may be so young that its loader has not mapped the allocator yet. A
+ * process that ran before the session may be, too: a shell starts a program and gives its pid to
+ * -p. */
 static bool may_be_loading(const struct process_info *info, const struct discovery_entry *entry,
                            uint64_t age_ms)
 {
@@ -212,7 +217,7 @@ static bool may_be_loading(const struct process_info *info, const struct discove
     return (!entry->running || is_young) && age_ms < LOADING_PATIENCE_MS;
 }
 
-/* What is done about a process that the session wants and may have. */
+/* Attach to, await or explain a process that the session wants and may profile. */
 static enum discovery_state attach_or_wait(struct server *server, struct session *session,
                                            const struct process_info *info,
                                            const struct discovery_entry *entry, uint64_t now_ms)
@@ -221,7 +226,8 @@ static enum discovery_state attach_or_wait(struct server *server, struct session
     uint64_t age_ms = now_ms - entry->seen_ms;
     bool may_load = may_be_loading(info, entry, age_ms);
     if (joins_by_itself(server, session, entry)) {
-        /* The preloaded client knows what it may not do; without hooks it would find out. */
+        /* The preloaded client has hooks that report restrictions. A linked one would find out only
+         * by making a forbidden call. */
         if (process_info_restrictions(info->pid) == 0 || is_preloaded(info->pid))
             return DISCOVERY_AWAITED;
         session_note_absent(session, info,
@@ -233,14 +239,14 @@ static enum discovery_state attach_or_wait(struct server *server, struct session
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
         return DISCOVERY_LOADING;
     if (!heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC)) {
-        /* Perhaps it is linked to the client, and just about to say so. */
+        /* It may be linked to the client, and about to join. */
         if (may_load && age_ms < UNSURE_MS)
             return DISCOVERY_LOADING;
         session_note_absent(session, info, diagnosis_of_attached);
         return DISCOVERY_DONE;
     }
     int code = attach_to(server, session, entry, &error);
-    /* Perhaps it was looked at in the moment before its loader began. */
+    /* It may have been examined just before its loader began. */
     if (code == -ENOTSUP && may_load && age_ms < UNSURE_MS)
         return DISCOVERY_LOADING;
     if (code == -EAGAIN && age_ms < BUSY_PATIENCE_MS)
@@ -252,7 +258,7 @@ static enum discovery_state attach_or_wait(struct server *server, struct session
     return DISCOVERY_DONE;
 }
 
-/* Report a process in any case if the user asked for it by its number. */
+/* Report a process in any case if the user asked for it by its pid. */
 static void explain_if_numbered(struct session *session, const struct process_info *info,
                                 const char *remark)
 {
@@ -262,7 +268,8 @@ static void explain_if_numbered(struct session *session, const struct process_in
     }
 }
 
-/* Of another user's process, write the number alone: the owner has named it. */
+/* Report a process that may not be profiled. For another user's process write only the pid, which
+ * the owner knows already. */
 static void explain_forbidden(struct session *session, const struct process_info *info,
                               const char *remark)
 {
@@ -271,7 +278,7 @@ static void explain_forbidden(struct session *session, const struct process_info
     session_note_absent(session, is_own ? info : &stranger, remark);
 }
 
-/* Whether the process is this one, or another of the daemon's. */
+/* Return whether the process is this one, or another one of the daemon's. */
 static bool is_profiler(const struct server *server, const struct process_info *info)
 {
     char own[sizeof(info->executable)];
@@ -298,7 +305,7 @@ static enum discovery_state discovery_process(struct server *server, struct sess
     }
     if (target != NULL && !target->image_gone)
         return DISCOVERY_DONE;
-    /* First of all: the owner learns nothing else of a process that belongs to others. */
+    /* Check this first: the owner must learn nothing else about other users' processes. */
     if (session_may_profile(session, info, &error) < 0) {
         explain_forbidden(session, info, error.message);
         return DISCOVERY_DONE;
@@ -317,7 +324,7 @@ static enum discovery_state discovery_process(struct server *server, struct sess
     return attach_or_wait(server, session, info, entry, now_ms);
 }
 
-/* Until the next attempt. */
+/* Return the time until the next attempt, in ms. */
 static uint64_t delay_of(const struct discovery_entry *entry)
 {
     unsigned earlier = entry->attempts < 32 ? entry->attempts - 1 : 31;
@@ -329,7 +336,7 @@ static uint64_t delay_of(const struct discovery_entry *entry)
     return delay < BUSY_DELAY_MAX_MS ? delay : BUSY_DELAY_MAX_MS;
 }
 
-/* Looks at a process, does about it what can be done now, and says when there is more to do. */
+/* Examine a process, do what can be done now, and set when to continue. */
 static void look_at(struct server *server, struct session *session, struct discovery_entry *entry)
 {
     struct process_info info;
@@ -355,7 +362,7 @@ static void look_at(struct server *server, struct session *session, struct disco
 
 /* --- all of them --- */
 
-/* The processes' numbers in ascending order, which is how /proc lists them. */
+/* Return the pids of all processes, in ascending order, in which /proc lists them. */
 static pid_t *list_processes(size_t *count)
 {
     pid_t *pids = NULL;
@@ -377,7 +384,7 @@ static pid_t *list_processes(size_t *count)
     return pids;
 }
 
-/* Where the pid stands, or would stand. */
+/* Return the index of the pid, or the index where it would be inserted. */
 static size_t place_of(const struct discovery_list *list, pid_t pid)
 {
     size_t low = 0, high = list->count;
@@ -396,8 +403,8 @@ static bool is_known_at(const struct discovery_list *list, size_t place, pid_t p
     return place < list->count && list->entries[place].pid == pid;
 }
 
-/* The last moment at which it cannot have run yet: before the look before this one, or its start;
- * 0: it is not known. */
+/* Return the latest time (CLOCK_MONOTONIC) at which the program cannot have run yet: the scan
+ * before this one, or the start of the process if that is later. 0: unknown. */
 static uint64_t began_after_us(const struct session *session, pid_t pid)
 {
     struct process_info info;
@@ -410,8 +417,8 @@ static uint64_t began_after_us(const struct session *session, pid_t pid)
     return start_us > after_us ? start_us : after_us;
 }
 
-/* One look through /proc. Whoever was there at the last look as the same program keeps his
- * state and costs one small read. */
+/* Scan /proc once. A process that still runs the program of the last scan keeps its state, and
+ * costs one small read. */
 static void scan(struct server *server, struct session *session, bool running)
 {
     struct discovery_list fresh = {.scan_ms = clock_read_ms(CLOCK_MONOTONIC)};
@@ -449,7 +456,7 @@ static void scan(struct server *server, struct session *session, bool running)
 
 /* --- what the kernel tells --- */
 
-/* Return a new entry for a process, at its place in the list, or NULL if there is no room. */
+/* Return a new entry for a process, at its place in the list. NULL: there is no room. */
 static struct discovery_entry *renew_entry(struct discovery_list *list, size_t place, pid_t pid)
 {
     if (!is_known_at(list, place, pid)) {
@@ -488,7 +495,8 @@ static void take_event(struct server *server, struct session *session,
     list->pending += is_pending(entry->state);
 }
 
-/* A process that a session has by its number stays in the session, whatever it runs. */
+/* Return whether the event concerns the session. A process that it has by pid stays in it, whatever
+ * it runs. */
 static bool is_event_of(const struct session *session, const struct exec_event *event)
 {
     return discovery_wants_new(session) ||
@@ -581,9 +589,9 @@ static void explain_missing_pids(struct session *session)
 void discovery_running(struct server *server, struct session *session)
 {
     explain_missing_pids(session);
-    /* Before the look: who begins meanwhile is not missed. */
+    /* Do this before the scan: processes that begin during it are then not missed. */
     discovery_listen(server);
-    /* Also where running ones are not wanted: what runs now has not just started. */
+    /* Scan even if running processes are not wanted: it shows which ones are not new. */
     scan(server, session, true);
 }
 
@@ -606,7 +614,7 @@ bool discovery_wants_new(const struct session *session)
 void discovery_new(struct server *server, struct session *session)
 {
     uint64_t period_ms = server->exec_events >= 0 ? SCAN_PERIOD_TOLD_MS : SCAN_PERIOD_MS;
-    /* The caller's clock comes a little early at times. */
+    /* The caller's clock is sometimes a little early. */
     uint64_t due_ms = session->reach.scan_ms + period_ms - SCAN_SLACK_MS;
     bool is_due = session->reach.must_scan || clock_read_ms(CLOCK_MONOTONIC) >= due_ms;
     if (is_due && discovery_wants_new(session))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the processes that a session of the machine is after, and sees to it that they join:
- * those with the library preloaded do so by themselves, the others are attached to.
+ * Finds the processes that a session of the machine wants, and makes them join: processes with the
+ * library preloaded join by themselves, the others are attached to.
  *
- * Newcomers: where the kernel tells of programs that begin (exec_events.h) each is looked at
- * there and then; elsewhere by a look through /proc ten times a second. What cannot be
- * attached to yet is tried again, for seconds, and what never can be is told of in the trace.
+ * New processes: if the kernel reports programs that begin (exec_events.h), each is examined at
+ * once. Otherwise a scan of /proc finds them, ten times a second. If a process cannot be attached
+ * to yet, it is tried again, for seconds. If it never can be, the trace says why.
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_TARGET_DISCOVERY_H
 #define HEAPPROFD_DAEMON_SERVER_TARGET_DISCOVERY_H
@@ -13,44 +13,45 @@
 #include "daemon/server/server.h"
 #include "daemon/session/session.h"
 
-/* How this process would be reached, by what can be seen from outside: the message says how, or,
- * with a negative errno, why it cannot be. */
+/* Find out, from outside, how this process would be profiled. Return 0 with the way as a message,
+ * or a negative errno with the reason why it cannot be. */
 int discovery_check(const struct process_info *info, struct error *how);
 
-/* Reaches all that run now. */
+/* Attach to or invite all wanted processes that run now. */
 void discovery_running(struct server *server, struct session *session);
 
-/* Whether a process that is awaited can be invited: by entry->invited, which is read anew every
+/* Return whether an awaited process can be invited, by entry->invited. That is read again every
  * second, since the process may begin another program. */
 bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms);
 
-/* Whether it wants processes from their start. */
+/* Return whether the session wants processes from their start. */
 bool discovery_wants_new(const struct session *session);
 
-/* Begins to be told of programs that begin, or ends it, as the server's sessions want it. */
+/* Open or close the descriptor of exec events, as the server's sessions need it. */
 void discovery_listen(struct server *server);
 
-/* Whether the kernel tells of them, or would: else why not. */
+/* Return whether the kernel reports programs that begin, or would; else set *why_not. */
 bool discovery_is_told(const struct server *server, struct error *why_not);
 
-/* A descriptor is readable: true if it was ours, and is dealt with. */
+/* Handle a readable descriptor. Return false if it is not ours. */
 bool discovery_serve(struct server *server, int fd);
 
-/* Looks for what has started since; to be called ten times a second (server's clock does). */
+/* Look for new processes. Call it ten times a second, with the server's clock. */
 void discovery_new(struct server *server, struct session *session);
 
 /* End the profiles of programs that their processes have replaced by exec, and profile the new
  * programs if wanted. Call it ten times a second. */
 void discovery_follow_execs(struct server *server, struct session *session);
 
-/* Tries again what was not possible yet and is due; when there is more to do (CLOCK_MONOTONIC),
- * UINT64_MAX: never. */
+/* Try again what failed and is due. Return when more is due (CLOCK_MONOTONIC); UINT64_MAX:
+ * never. */
 uint64_t discovery_retry(struct server *server, struct session *session, uint64_t now_ms);
 
-/* Whether the session wants only processes that ran when it began, and all of them have ended. */
+/* Return whether the session wants only processes that ran when it began, and all of them have
+ * ended. */
 bool discovery_is_spent(const struct session *session);
 
-/* At the session's end: says of what was wanted and never came why. */
+/* At the session's end: write to the trace why wanted processes never joined. */
 void discovery_explain(struct session *session);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See connection_shares.h: a table of users, searched from its start, since few are there at once.
- */
+/* A table of users, searched from its start, because few users are connected at once. */
 #include "daemon/sockets/connection_shares.h"
 
 #include <unistd.h>

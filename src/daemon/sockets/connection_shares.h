@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the connections of each user. A user holds a quarter of all places at most, and the last
- * eighth is root's. Counts the messages of each user in a turn, too: each is served a few.
+ * Counts the connections of each user. A user holds at most a quarter of all places, and the last
+ * eighth is reserved for root. Also counts the messages of each user in a turn: each user is served
+ * a few.
  *
  * The profiler's own user counts as root.
  */
@@ -13,7 +14,7 @@
 
 #define CONNECTION_SHARES_MAX 2048
 
-/* Messages of one user that are served in a turn. */
+/* Messages of one user that are served in a turn, at most. */
 #define CONNECTION_SHARES_SERVED_MAX 8
 
 struct connection_shares {
@@ -28,30 +29,29 @@ struct connection_shares {
 
 enum connection_share_answer {
     CONNECTION_SHARE_FREE,
-    CONNECTION_SHARE_USED_UP, /* this user holds all that one user may */
-    CONNECTION_SHARE_FULL     /* others hold what this user could have */
+    CONNECTION_SHARE_USED_UP, /* this user holds as many as one user may */
+    CONNECTION_SHARE_FULL     /* other users hold the places */
 };
 
 void connection_shares_init(struct connection_shares *shares, unsigned places);
 
-/* Return how many places a user may hold. */
+/* Return the number of places that a user may hold. */
 unsigned connection_shares_of_a_user(const struct connection_shares *shares, uid_t uid);
 
 enum connection_share_answer connection_shares_ask(const struct connection_shares *shares,
                                                    uid_t uid);
 
-/* Take a place, which is free. */
+/* Take a place. The caller has asked whether one is free. */
 void connection_shares_take(struct connection_shares *shares, uid_t uid);
 
 void connection_shares_give_back(struct connection_shares *shares, uid_t uid);
 
-/* Return how many places a user holds. */
+/* Return the number of places that a user holds. */
 unsigned connection_shares_held(const struct connection_shares *shares, uid_t uid);
 
 void connection_shares_begin_turn(struct connection_shares *shares);
 
-/* Count one more message of a user in this turn. Return false if it has to wait for the next one.
- */
+/* Count a message of a user in this turn. Return false if it must wait for the next turn. */
 bool connection_shares_serve(struct connection_shares *shares, uid_t uid);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encode replies and decode requests. A reply that does not fit the socket is lost, never waited
- * for. */
+/* Encode replies and decode requests. A reply that does not fit into the socket is lost: nothing
+ * waits for its reader. */
 #include "daemon/sockets/control_messages.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests to a profiler and its replies, as they travel on its control socket
- * (proto/control.proto behind wire/request.h).
+ * Requests to a profiler and its replies on its control socket (proto/control.proto after a header
+ * of wire/request.h).
  */
 #ifndef HEAPPROFD_DAEMON_SOCKETS_CONTROL_MESSAGES_H
 #define HEAPPROFD_DAEMON_SOCKETS_CONTROL_MESSAGES_H
@@ -13,7 +13,7 @@
 /* Send one reply. A peer that does not read loses it. */
 void control_send_reply(int fd, const Heapprofd__ControlReply *reply);
 
-/* Send a negative errno and a message in place of an answer. */
+/* Send a negative errno and a message as the reply. */
 void control_send_error(int fd, int code, const char *message);
 
 /* Send the number of sessions that a request reached. */

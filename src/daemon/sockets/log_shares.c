@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See log_shares.h: a small table of users; the place of a quiet user goes to the next one. */
+/* A small table of users. An inactive user's entry is reused. */
 #include "daemon/sockets/log_shares.h"
 
 #include <unistd.h>
 
-/* Whether another user may have the place: its period has ended, and no lines are unmentioned. */
+/* Return whether another user may have the entry: its period has ended, and all lines that were
+ * left out were mentioned. */
 static bool is_free(const struct log_share *share, uint64_t now_ms)
 {
     return now_ms >= share->end_ms && share->left_out == 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See peer_socket.h: messages are peeked at, and a child that is killed closes slow descriptors. */
+/* Peek at messages, and close connections with slow descriptors by killing a child that holds
+ * them. */
 #include "daemon/sockets/peer_socket.h"
 
 #include <errno.h>
@@ -13,23 +14,23 @@
 
 #include "util/clock.h"
 
-/* A flood of such connections costs a fork for each PEER_SOCKETS_ENDING_MAX of them, or for those
- * of this long. The peer has this long to read why its connection ends. */
+/* A flood of such connections costs one fork for each PEER_SOCKETS_ENDING_MAX of them, or for each
+ * period of this length. It is also the time that the peer has to read why its connection ends. */
 #define ENDING_DELAY_MS 20
 
-/* Between attempts to start a child. */
+/* Time between attempts to start a child. */
 #define AGAIN_MS 50
 
-/* The end of a killed child is looked for this often: a descriptor may keep it for long. */
+/* Period of checks whether a killed child has ended: a descriptor may delay that for long. */
 #define REAP_PERIOD_MS 100
 
-/* Messages that fit a socket's buffer. Fewer are the rule: one. */
+/* Number of messages that fit into a socket's buffer. There is usually one. */
 #define LEFT_MAX 1024
 
 ssize_t peer_socket_peek(int fd, struct peer_message *message)
 {
     struct iovec vector = {.iov_base = message->bytes, .iov_len = sizeof(message->bytes)};
-    /* Without room for control messages the kernel only says that there are some. */
+    /* Without room for control messages the kernel reports only their existence. */
     struct msghdr header = {.msg_iov = &vector, .msg_iovlen = 1};
     ssize_t got = recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
     message->length = got < 0 || (header.msg_flags & MSG_TRUNC) != 0 ? 0 : (size_t)got;
@@ -42,7 +43,7 @@ void peer_socket_skip(int fd)
     recv(fd, NULL, 0, MSG_DONTWAIT);
 }
 
-/* Close the descriptors of all control messages but the first one, which is returned; -1: none. */
+/* Close the descriptors of all control messages but the first one, and return that; -1: none. */
 static int close_all_but_one(struct msghdr *header, unsigned *count)
 {
     int first = -1;
@@ -69,7 +70,7 @@ int peer_socket_take_descriptor(int fd)
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    /* CMSG_SPACE would have room for two: alignment. */
+    /* CMSG_SPACE would leave room for two, because of its alignment. */
     struct msghdr header = {.msg_control = &control, .msg_controllen = CMSG_LEN(sizeof(int))};
     if (recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
         return -errno;
@@ -91,9 +92,9 @@ int peer_socket_take_descriptor(int fd)
 static bool is_emptied(int fd)
 {
     const int on = 1;
-    /* No message can come in any more. */
+    /* No further message can arrive. */
     shutdown(fd, SHUT_RD);
-    /* Credentials tell an empty message from the end. The room is theirs alone. */
+    /* Credentials distinguish an empty message from the end. There is room only for them. */
     if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
         return false;
     for (unsigned i = 0; i < LEFT_MAX; i++) {
@@ -104,7 +105,7 @@ static bool is_emptied(int fd)
         struct msghdr header = {.msg_control = &control,
                                 .msg_controllen = CMSG_LEN(sizeof(struct ucred))};
         ssize_t got = recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
-        if (got < 0 && errno == ECONNRESET) /* told once, and the messages are still there */
+        if (got < 0 && errno == ECONNRESET) /* reported once, and the messages are still there */
             continue;
         if (got < 0 || header.msg_controllen == 0)
             return got == 0;
@@ -115,7 +116,7 @@ static bool is_emptied(int fd)
     return false;
 }
 
-/* Return true if a child is left that is not gone yet. */
+/* Reap children. Return whether one of them is not gone yet. */
 static bool reap_children(struct peer_sockets *sockets)
 {
     bool has_child = false;
@@ -128,7 +129,7 @@ static bool reap_children(struct peer_sockets *sockets)
 }
 
 /* Start a child that holds all our descriptors until it is killed. Return -1 if that fails. Its end
- * sends no SIGCHLD, which programs that embed the profiler wait for. */
+ * sends no SIGCHLD, because programs that embed the profiler wait for that signal. */
 static pid_t start_holder(void)
 {
     pid_t parent = getpid(), pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
@@ -141,7 +142,7 @@ static pid_t start_holder(void)
         syscall(SYS_pause);
 }
 
-/* Let go of all, unless no child can be started. */
+/* Close all connections that end, unless no child can be started. */
 static void let_go(struct peer_sockets *sockets)
 {
     reap_children(sockets);
@@ -153,7 +154,7 @@ static void let_go(struct peer_sockets *sockets)
         sockets->due_ms = clock_read_ms(CLOCK_MONOTONIC) + AGAIN_MS;
         return;
     }
-    /* The child has them still: nothing is waited for here. */
+    /* The child still has them, so that these closes do not wait. */
     while (sockets->count > 0)
         close(sockets->ending[--sockets->count]);
     sockets->due_ms = UINT64_MAX;
@@ -198,7 +199,7 @@ void peer_sockets_clear(struct peer_sockets *sockets)
 {
     if (sockets->count > 0)
         let_go(sockets);
-    /* This process is about to end, which lets go of them, too. */
+    /* Without a child they stay open: this process is about to end, which closes them, too. */
     sockets->count = 0;
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
         if (sockets->children[i] > 0)

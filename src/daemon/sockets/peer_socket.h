@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages from strangers, who may pass descriptors with them (SCM_RIGHTS).
+ * Messages from untrusted peers, who may pass descriptors with them (SCM_RIGHTS).
  *
- * A descriptor that nobody asked for must not stay open, and closing it may take as long as its
- * sender likes: the last close of a TCP socket with SO_LINGER waits for its peer, and each close
- * of a file on FUSE waits for the process that serves it. So a message is looked at first and stays
- * in the socket with its descriptors. They are received only for a request that takes one. A
- * message with others is never received: its connection ends, and peer_sockets lets it go.
+ * An unwanted descriptor must not stay open, and closing it may take as long as its sender likes:
+ * the last close of a TCP socket with SO_LINGER waits for its peer, and each close of a file on
+ * FUSE waits for the process that serves it. So a message is first peeked at, and stays in the
+ * socket with its descriptors. They are received only for a request that takes one. Any other
+ * message with descriptors is never received: its connection ends, and peer_sockets closes it.
  */
 #ifndef HEAPPROFD_DAEMON_SOCKETS_PEER_SOCKET_H
 #define HEAPPROFD_DAEMON_SOCKETS_PEER_SOCKET_H
@@ -20,54 +20,54 @@
 
 struct peer_message {
     char bytes[REQUEST_BYTES_MAX];
-    size_t length; /* 0: empty, or too long to be one of ours */
+    size_t length; /* 0: empty, or longer than any message of ours */
     bool has_descriptors;
 };
 
-/* Copy the next message without taking it or its descriptors, and without waiting. Return as
+/* Copy the next message without receiving it or its descriptors, and without waiting. Return as
  * recv(). */
 ssize_t peer_socket_peek(int fd, struct peer_message *message);
 
-/* Take the message that was peeked at. It has no descriptors. */
+/* Receive and drop the message that was peeked at. It has no descriptors. */
 void peer_socket_skip(int fd);
 
-/* Take the message that was peeked at, and return the one descriptor that came with it; -ENOENT:
- * none came; -E2BIG: more than one, and all are closed again; -EMFILE: this process cannot have
- * one more. */
+/* Receive the message that was peeked at, and return the descriptor that came with it. -ENOENT:
+ * none came; -E2BIG: more than one came, and all are closed again; -EMFILE: this process cannot
+ * have another one. */
 int peer_socket_take_descriptor(int fd);
 
-/* Connections that end with descriptors in them. A child that holds them is killed, since no close
- * in a process that is being killed waits for long, and nobody waits for the child. */
+/* Connections that end with descriptors in them. A child that also holds them is killed: closing in
+ * a process that is being killed does not wait long, and nobody waits for the child. */
 #define PEER_SOCKETS_ENDING_MAX 256
 #define PEER_SOCKETS_CHILDREN_MAX 8
-/* While no child can be started they wait, and nobody new is let in (peer_sockets_are_full). There
- * is room for all that are in then. */
+/* While no child can be started, connections wait here, and no new ones are accepted
+ * (peer_sockets_are_full). There is room for all that are open then. */
 #define PEER_SOCKETS_WAITING_MAX 4096
 
 struct peer_sockets {
     int ending[PEER_SOCKETS_WAITING_MAX];
     unsigned count;
-    pid_t children[PEER_SOCKETS_CHILDREN_MAX]; /* killed, and perhaps not yet gone; 0: none */
-    uint64_t due_ms;                           /* when `ending` is let go; CLOCK_MONOTONIC */
+    pid_t children[PEER_SOCKETS_CHILDREN_MAX]; /* killed, but perhaps not gone yet; 0: none */
+    uint64_t due_ms; /* time to close those in `ending`; CLOCK_MONOTONIC */
 };
 
 /* Close a connection without waiting for what is left in it. */
 void peer_sockets_close(struct peer_sockets *sockets, int fd);
 
-/* Whether so many connections wait for a child that no more should be accepted. */
+/* Return whether so many connections wait for a child that no more should be accepted. */
 static inline bool peer_sockets_are_full(const struct peer_sockets *sockets)
 {
     return sockets->count >= PEER_SOCKETS_ENDING_MAX;
 }
 
-/* Reap a child that was killed, whenever it is gone. */
+/* Reap a killed child when it is gone. */
 void peer_sockets_adopt(struct peer_sockets *sockets, pid_t killed);
 
-/* Let go of connections whose time has come, and reap children that are gone. Return when to call
+/* Close connections whose time has come, and reap children that are gone. Return when to call
  * again; UINT64_MAX: nothing is left to do. */
 uint64_t peer_sockets_expire(struct peer_sockets *sockets, uint64_t now_ms);
 
-/* Let everything go at once. */
+/* Close all connections at once. */
 void peer_sockets_clear(struct peer_sockets *sockets);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rendezvous.h. */
+/* Accept connections, answer hellos, hand requests on, and end connections. */
 #include "daemon/sockets/rendezvous.h"
 
 #include <errno.h>
@@ -19,26 +19,24 @@
 #include "util/pass_descriptor.h"
 #include "util/safe_directory.h"
 
-/* Connections taken up in one go, so that a flood of them does not keep the
- * rings waiting. */
+/* Connections accepted in one go, so that a flood of them does not delay draining the rings. */
 #define ACCEPTS_AT_ONCE 256
 
-/* Connections that the kernel keeps until they are accepted, in their order; more wait in
- * connect(). Taking one up and dropping it costs 13 us, so that nobody waits long behind a flood.
- */
+/* Connections that the kernel keeps, in order, until they are accepted; further ones wait in
+ * connect(). Accepting and dropping one costs 13 us, so nobody waits long after a flood. */
 #define BACKLOG 1024
 
-/* Messages that are served in one turn, of however many users. */
+/* Messages that are served in one turn, of all users together. */
 #define SERVED_AT_ONCE 64
 
 static int make_directory(struct rendezvous *rendezvous)
 {
     const char *base = getenv("TMPDIR");
-    /* The socket's whole name must fit a sockaddr_un. */
+    /* The whole path of the socket must fit into a sockaddr_un. */
     if (base == NULL || base[0] != '/' || strlen(base) > 60)
         base = "/tmp";
     for (int attempt = 0; attempt < 2; attempt++, base = "/tmp") {
-        /* Permissions are set by path below. */
+        /* The permissions are set by path below. */
         int safe = safe_directory_open(base, NULL);
         if (safe < 0) {
             errno = -safe;
@@ -57,7 +55,8 @@ static int make_directory(struct rendezvous *rendezvous)
     return code;
 }
 
-/* Return how many connections may be held: half of the descriptors, and no more than fit. */
+/* Return the number of connections that may be held: half of the descriptors, and at most
+ * RENDEZVOUS_CONNECTIONS_MAX. */
 static unsigned count_places(void)
 {
     struct rlimit limit;
@@ -72,8 +71,8 @@ static int watch(const struct rendezvous *rendezvous, int fd)
     return epoll_ctl(rendezvous->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-/* Whoever knows the socket may connect: children that have become another user, processes of
- * all users. Who they are, the kernel says. */
+/* Listen at the socket's path. Every user may connect: children may have changed their user, and
+ * processes of all users may be targets. The kernel reports the peer's credentials. */
 static int listen_at_path(struct rendezvous *rendezvous)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -147,7 +146,7 @@ static struct rendezvous_peer *find_peer(struct rendezvous *rendezvous, int fd)
 
 static void close_connection(struct rendezvous *rendezvous, int fd)
 {
-    /* It may live on for a while in `ending`, or in a child that forked. */
+    /* Its file may live on for a while in `ending`, or in a forked child. */
     epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, fd, NULL);
     peer_sockets_close(&rendezvous->ending, fd);
 }
@@ -161,7 +160,7 @@ static void remove_peer(struct rendezvous *rendezvous, unsigned index)
     *peer = rendezvous->peers[--rendezvous->peer_count];
 }
 
-/* End a connection. If it was handed on, shut it down: its reader ends it. */
+/* End a connection. If it was handed on, only shut it down: its reader then ends it. */
 static void drop_peer(struct rendezvous *rendezvous, unsigned index)
 {
     struct rendezvous_peer *peer = &rendezvous->peers[index];
@@ -208,7 +207,8 @@ void rendezvous_end_connection(struct rendezvous *rendezvous, int fd)
         close_connection(rendezvous, fd);
 }
 
-/* Drop the oldest connection of this user that still waits here. Return whether one was dropped. */
+/* Drop the oldest connection of this user that is still waiting here. Return whether one was
+ * dropped. */
 static bool drop_silent_of(struct rendezvous *rendezvous, uid_t uid)
 {
     unsigned chosen = RENDEZVOUS_PLACES;
@@ -225,8 +225,8 @@ static bool drop_silent_of(struct rendezvous *rendezvous, uid_t uid)
     return chosen < RENDEZVOUS_PLACES;
 }
 
-/* Find the user who holds most connections, and more than `held`. Drop the oldest of them that may
- * be dropped. Return whether one was dropped. */
+/* Find the user with the most connections, if more than `held`, and drop the oldest of them that
+ * may be dropped. Return whether one was dropped. */
 static bool drop_of_the_greediest(struct rendezvous *rendezvous, unsigned held)
 {
     unsigned chosen = RENDEZVOUS_PLACES;
@@ -246,7 +246,7 @@ static bool drop_of_the_greediest(struct rendezvous *rendezvous, unsigned held)
     return chosen < RENDEZVOUS_PLACES;
 }
 
-/* Make room for one more connection of this user. If all places are taken, send the peer the reason
+/* Make room for another connection of this user. If all places are taken, send the peer the reason
  * and return false. */
 static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 {
@@ -271,7 +271,7 @@ static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 
 void rendezvous_close(struct rendezvous *rendezvous)
 {
-    /* Their readers end those that were handed on. */
+    /* Connections that were handed on are ended by their readers. */
     for (unsigned i = rendezvous->peer_count; i-- > 0;) {
         if (rendezvous->peers[i].state == RENDEZVOUS_NEW ||
             rendezvous->peers[i].state == RENDEZVOUS_SILENT)
@@ -293,7 +293,7 @@ void rendezvous_close(struct rendezvous *rendezvous)
 void rendezvous_reply(int fd, const struct handshake_reply *reply, int memfd)
 {
     const struct iovec part = {.iov_base = (void *)reply, .iov_len = sizeof(*reply)};
-    /* A peer that cannot take it is dead, or will run unprofiled. */
+    /* A peer that cannot receive it is dead, or will run unprofiled. */
     pass_descriptor(fd, &part, 1, memfd, MSG_DONTWAIT);
 }
 
@@ -309,7 +309,7 @@ static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_p
     if (request != NULL && request_is_one(message.bytes, message.length)) {
         epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
         rendezvous_rest(rendezvous, peer->fd);
-        /* The peer may be gone after this. */
+        /* This call may remove the peer. */
         request(request_context, peer->fd, &message);
         return SERVED_HANDED_ON;
     }
@@ -333,8 +333,8 @@ static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_p
     return SERVED_DROP;
 }
 
-/* No descriptor is left for a peer. It is taken up with the spare one and let go,
- * so that it runs on unprofiled at once, and the listener is not ready for ever. */
+/* Accept a peer with the spare descriptor, as no other is left, and close it. So it runs on
+ * unprofiled at once, and the listener does not stay ready forever. */
 static void turn_away(struct rendezvous *rendezvous)
 {
     if (rendezvous->spare >= 0)
@@ -345,7 +345,7 @@ static void turn_away(struct rendezvous *rendezvous)
     rendezvous->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Connections that nobody takes up wait in the kernel. */
+/* Accept connections only while peer_sockets has room. Others wait in the kernel. */
 static void listen_or_not(struct rendezvous *rendezvous)
 {
     bool takes_nobody = peer_sockets_are_full(&rendezvous->ending);
@@ -394,7 +394,7 @@ void rendezvous_begin_turn(struct rendezvous *rendezvous, rendezvous_answer *ans
             continue;
         }
         served++;
-        /* Mostly the hello is there already. */
+        /* The hello has usually arrived already. */
         peer->state = RENDEZVOUS_SILENT;
         peer->deadline_ms = now_ms + RENDEZVOUS_PATIENCE_MS;
         int fd = peer->fd;
@@ -431,7 +431,7 @@ uint64_t rendezvous_expire(struct rendezvous *rendezvous, uint64_t now_ms)
     for (unsigned i = 0; i < rendezvous->peer_count;) {
         uint64_t deadline_ms = rendezvous->peers[i].deadline_ms;
         if (rendezvous->peers[i].state == RENDEZVOUS_NEW) {
-            /* Its time begins with its turn. */
+            /* Its deadline begins with its turn. */
             deadline_ms = now_ms;
         } else if (deadline_ms <= now_ms) {
             drop_peer(rendezvous, i);

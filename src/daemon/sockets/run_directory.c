@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See run_directory.h. */
+/* Choose, create, lock and serve the run directory and its control page. */
 #include "daemon/sockets/run_directory.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ int run_directory_choose(char path[RUN_DIRECTORY_PATH_MAX], struct error *error)
                      " to a directory of yours (XDG_RUNTIME_DIR is not set)");
 }
 
-/* A directory that somebody else could change is no place for a socket that is trusted. */
+/* Make the directory. If another user could change it, it is not safe for a trusted socket. */
 static int make_directory(const char *path, struct error *error)
 {
     struct stat status;
@@ -110,8 +110,8 @@ static int take_lock(struct run_directory *directory, struct error *error)
     return 0;
 }
 
-/* The file of the page, only ever made longer: others have it mapped. A descriptor, or a negative
- * errno. */
+/* Open the file of the page, and extend it if it is too short; it never shrinks, because others
+ * have it mapped. Return a descriptor or a negative errno. */
 static int open_page(const struct run_directory *directory)
 {
     struct stat status;
@@ -175,7 +175,7 @@ int run_directory_open(struct run_directory *directory, const char *path, bool k
         run_directory_close(directory);
         return code;
     }
-    /* Nobody serves it: we hold the lock. */
+    /* Nobody serves this socket, because we hold the lock. */
     char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
     snprintf(socket_path, sizeof(socket_path), "%s/%s", path, RUN_DIRECTORY_SOCKET);
     if (!keep_socket)
@@ -210,7 +210,7 @@ void run_directory_announce(struct run_directory *directory, bool asks_newcomers
 
 static void fill_random(uint64_t *words, size_t count)
 {
-    /* Before the kernel has random bits nobody else runs. */
+    /* Until the kernel has random bits, no other user's programs run. */
     for (size_t i = 0; i < count; i++) {
         if (getrandom(&words[i], sizeof(words[i]), GRND_NONBLOCK) != sizeof(words[i]))
             words[i] = keyed_hash_pair(seed_random() ^ i, (uintptr_t)words);
@@ -229,13 +229,13 @@ void run_directory_invite(struct run_directory *directory, const struct invited 
     fill_random(order, CONTROL_PAGE_INVITED_MAX);
     for (size_t i = 0; i < count && i < CONTROL_PAGE_INVITED_MAX; i++)
         tokens[i] = control_page_token(&invited[i].secret, (int32_t)invited[i].number, next);
-    /* Shuffled: its place tells a process nothing of the others. */
+    /* Shuffled, so that its token's place tells a process nothing about the others. */
     for (size_t left = CONTROL_PAGE_INVITED_MAX; left > 0; left--) {
         size_t chosen = order[left - 1] % left;
         store_relaxed(&page->tokens[left - 1], tokens[chosen]);
         tokens[chosen] = tokens[left - 1];
     }
-    /* Ordered after the tokens: who sees this one sees those. */
+    /* Ordered after the tokens: a process that sees this generation sees them, too. */
     if (count > 0)
         store_ordered(&page->generation, next);
 }

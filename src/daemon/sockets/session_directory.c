@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See session_directory.h. The directory is $HEAPPROFD_RUN_DIR/sessions if we own
- * HEAPPROFD_RUN_DIR. Else it is /tmp/heapprofd-sessions-UID, which root finds, too. If another user
- * has taken that name, it is $XDG_RUNTIME_DIR/heapprofd-sessions.
+ * The directory is $HEAPPROFD_RUN_DIR/sessions if we own HEAPPROFD_RUN_DIR. Otherwise it is
+ * /tmp/heapprofd-sessions-UID, which root finds, too. If another user has taken that name, it is
+ * $XDG_RUNTIME_DIR/heapprofd-sessions.
  */
 #include "daemon/sockets/session_directory.h"
 
@@ -21,7 +21,7 @@
 #define SHARED_NAME "heapprofd-sessions-"
 #define OWN_NAME "heapprofd-sessions"
 
-/* More are not looked at. */
+/* Number of entries that are read. */
 #define ENTRIES_MAX 4096
 
 /* Return the directory's descriptor, or -1 if it is not a directory of that user without these
@@ -64,7 +64,7 @@ static bool print_place(unsigned n, char path[SESSION_LINK_MAX], char base[SESSI
     } else if (!has_run && n == 1 && runtime != NULL && runtime[0] == '/') {
         printed = snprintf(path, SESSION_LINK_MAX, "%s/" OWN_NAME, runtime);
     }
-    /* A pid follows. */
+    /* Leave room for a pid. */
     return printed > 0 && printed < SESSION_LINK_MAX - 16;
 }
 
@@ -80,7 +80,7 @@ void session_directory_add(const char *socket, char link[SESSION_LINK_MAX])
         int fd = open_place(AT_FDCWD, path, geteuid(), 077);
         if (fd < 0)
             continue;
-        /* A link of an earlier process with our pid. */
+        /* Remove the link of an earlier process with our pid. */
         unlinkat(fd, name, 0);
         if (symlinkat(socket, fd, name) == 0)
             snprintf(link, SESSION_LINK_MAX, "%.*s/%s", SESSION_LINK_MAX - 20, path, name);
@@ -102,14 +102,14 @@ void session_directory_remove(char link[SESSION_LINK_MAX])
     link[0] = 0;
 }
 
-/* Parse a number of decimal digits only. Return -1 if it is not one. */
+/* Parse a number that consists of decimal digits only. Return -1 if it is not one. */
 static long number_of(const char *name)
 {
     size_t digits = strspn(name, "0123456789");
     return digits == 0 || digits > 10 || name[digits] != 0 ? -1 : strtol(name, NULL, 10);
 }
 
-/* Take over the descriptor of a directory (-1: none). */
+/* Visit the links in a directory. Takes ownership of its descriptor (-1: none). */
 static void visit_place(int fd, uid_t owner, session_directory_visitor *visit, void *context)
 {
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;

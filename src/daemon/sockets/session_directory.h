@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A directory in which the user's profilers without a daemon are found. No other user can read or
- * change it. It has a symbolic link for each profiler, named by its pid, to the profiler's socket.
+ * A directory with the user's profilers that run without a daemon. No other user can read or change
+ * it. It has a symbolic link for each profiler, named by its pid, to the profiler's socket.
  */
 #ifndef HEAPPROFD_DAEMON_SOCKETS_SESSION_DIRECTORY_H
 #define HEAPPROFD_DAEMON_SOCKETS_SESSION_DIRECTORY_H
@@ -15,7 +15,7 @@
 void session_directory_add(const char *socket, char link[SESSION_LINK_MAX]);
 void session_directory_remove(char link[SESSION_LINK_MAX]);
 
-/* Look at a profiler's socket. Return false if nobody listens there any more: then the user's own
+/* Examine a profiler's socket. Return false if nobody listens there any more: then the user's own
  * link to it is removed. */
 typedef bool session_directory_visitor(void *context, pid_t pid, uid_t owner, const char *socket);
 
