@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unfinished records: how long the reader waits for the writer of each. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "ring_fixture.h"
+
+static void test_busy_record_is_waited_for(void **state)
+{
+    (void)state;
+    union record_header *busy = put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    assert_int_equal(0, drain(false));
+    busy->type = RECORD_ALLOC;
+    assert_int_equal(2 * sizeof(struct record_alloc), drain(false));
+    assert_int_equal(2, seen.events);
+}
+
+static void test_zero_header_is_waited_for(void **state)
+{
+    (void)state;
+    reserve(sizeof(struct record_alloc));
+    put_alloc(0x2000);
+    assert_int_equal(0, drain(false));
+    assert_int_equal(0, seen.events);
+}
+
+static void test_busy_at_death_is_stepped_over(void **state)
+{
+    (void)state;
+    put_alloc(0x1000);
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    assert_int_equal(3 * sizeof(struct record_alloc), drain(true));
+    assert_int_equal(2, seen.events);
+    assert_int_equal(sizeof(struct record_alloc), reader.busy_bytes);
+}
+
+static void test_unmarked_at_death_is_stepped_over(void **state)
+{
+    (void)state;
+    put_alloc(0x1000);
+    reserve(64);
+    put_alloc(0x2000);
+    reserve(48);
+    assert_true(drain(true) > 0);
+    assert_int_equal(2, seen.events);
+    assert_int_equal(112, reader.busy_bytes);
+}
+
+/* Waits until nothing is in the way any more, as a daemon does that looks now and then. */
+static void expect_unstuck_after(uint64_t milliseconds)
+{
+    assert_int_equal(0, drain(false));
+    assert_false(ring_reader_unstick(&reader, 5000));
+    assert_false(ring_reader_unstick(&reader, 5000 + milliseconds - 1));
+    assert_true(ring_reader_unstick(&reader, 5000 + milliseconds));
+    assert_true(drain(false) > 0);
+}
+
+static void test_abandoned_record_is_stepped_over_in_time(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    expect_unstuck_after(RING_ABANDONED_MS);
+    assert_int_equal(1, seen.events);
+    assert_int_equal(sizeof(struct record_alloc), reader.busy_bytes);
+    assert_int_equal(reader.control->reserved, reader.control->consumed);
+}
+
+static void test_abandoned_place_without_header_is_stepped_over_in_time(void **state)
+{
+    (void)state;
+    reserve(64);
+    put_alloc(0x2000);
+    expect_unstuck_after(RING_ABANDONED_MS);
+    assert_int_equal(1, seen.events);
+}
+
+static void test_writer_at_work_is_waited_for_while_nobody_waits(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    reader.control->threads_used = 1;
+    reader.threads[0].in_ring = RING_WRITES;
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(ring_reader_unstick(&reader, 100000));
+    reader.control->threads_used = 2;
+    reader.threads[1].in_ring = RING_WAITS;
+    assert_true(ring_reader_unstick(&reader, 100000));
+}
+
+/* One that none of our threads has. */
+static pid_t number_of_nobody(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_true(child > 0);
+    assert_int_equal(child, waitpid(child, NULL, 0));
+    return child;
+}
+
+/* It says that it writes, and never will again: nothing may wait for that. */
+static void test_record_of_an_ended_thread_is_stepped_over(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    reader.process = getpid();
+    reader.control->threads_used = 1;
+    reader.threads[0].in_ring = RING_WRITES;
+    reader.threads[0].tid = (uint32_t)gettid();
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(ring_reader_unstick(&reader, 100000));
+    reader.threads[0].tid = (uint32_t)number_of_nobody();
+    assert_true(ring_reader_unstick(&reader, 100000));
+    assert_true(drain(false) > 0);
+    assert_int_equal(1, seen.events);
+}
+
+/* A process of one thread, which has a record open, while another one waits for space. */
+static pid_t begin_writer(bool sleeps)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        while (true)
+            if (sleeps)
+                pause();
+    }
+    assert_true(child > 0);
+    put(sizeof(struct record_alloc), RECORD_BUSY);
+    put_alloc(0x2000);
+    reader.process = child;
+    reader.control->threads_used = 2;
+    reader.threads[0].in_ring = RING_WRITES;
+    reader.threads[0].tid = (uint32_t)child;
+    reader.threads[1].in_ring = RING_WAITS;
+    return child;
+}
+
+static void end_writer(pid_t child)
+{
+    kill(child, SIGKILL);
+    assert_int_equal(child, waitpid(child, NULL, 0));
+}
+
+/* It would write on where another record stands by then. */
+static void test_record_of_a_thread_that_does_not_run_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t child = begin_writer(false);
+    kill(child, SIGSTOP);
+    assert_int_equal(child, waitpid(child, NULL, WUNTRACED));
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS));
+    assert_false(ring_reader_unstick(&reader, 1000 + RING_UNSCHEDULED_MS - 1));
+    kill(child, SIGCONT);
+    while (!ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS))
+        usleep(10000); /* it runs, and does not finish */
+    assert_true(drain(false) > 0);
+    assert_int_equal(1, seen.events);
+    end_writer(child);
+}
+
+static void test_record_of_a_thread_that_sleeps_was_left(void **state)
+{
+    (void)state;
+    pid_t child = begin_writer(true);
+    assert_false(ring_reader_unstick(&reader, 1000));
+    while (!ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS))
+        usleep(1000); /* until it sleeps */
+    end_writer(child);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RING_TEST(test_busy_record_is_waited_for),
+        RING_TEST(test_zero_header_is_waited_for),
+        RING_TEST(test_busy_at_death_is_stepped_over),
+        RING_TEST(test_unmarked_at_death_is_stepped_over),
+        RING_TEST(test_abandoned_record_is_stepped_over_in_time),
+        RING_TEST(test_abandoned_place_without_header_is_stepped_over_in_time),
+        RING_TEST(test_record_of_an_ended_thread_is_stepped_over),
+        RING_TEST(test_record_of_a_thread_that_does_not_run_is_waited_for),
+        RING_TEST(test_record_of_a_thread_that_sleeps_was_left),
+        RING_TEST(test_writer_at_work_is_waited_for_while_nobody_waits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
