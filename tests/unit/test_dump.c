@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "daemon/dump/dump.h"
+#include "ledger_fixture.h"
 #include "profile/grouping.h"
 #include "profile/profile.h"
 #include "trace_fixture.h"
@@ -295,29 +296,13 @@ static void test_each_heap_is_a_dump(void **state)
 
 #define TYPES 2500u /* more than one message has room for */
 
-static void add_name(struct ledger *ledger, uint64_t hash, const char *text)
-{
-    uint64_t words[sizeof(struct record_name) / 8 + 16] = {0};
-    struct record_name *record = (void *)words;
-    record->hash = hash;
-    record->length = (uint32_t)strlen(text);
-    memcpy(record->bytes, text, strlen(text));
-    assert_int_equal(0, ledger_name(ledger, record));
-}
-
 /* One callsite that allocates of many types, type t has t bytes, half of them in a context. */
 static struct ledger *tagged_ledger(void)
 {
     struct ledger *ledger = ledger_open(1);
-    uint64_t words[sizeof(struct record_context) / 8 + 2] = {0};
-    struct record_context *context = (void *)words;
     add_name(ledger, 100001, "inner");
     add_name(ledger, 100002, "outer");
-    context->hash = 200000;
-    context->count = 2;
-    context->names[0] = 100001;
-    context->names[1] = 100002;
-    assert_int_equal(0, ledger_context(ledger, context));
+    add_context(ledger, 200000, 100001, 100002);
     for (uint64_t i = 1; i <= TYPES; i++) {
         char text[32];
         snprintf(text, sizeof(text), "type %u", (unsigned)i);

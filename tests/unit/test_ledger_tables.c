@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ledger's hash tables: they hold every key, and chosen keys do not collide. */
+#include "ledger_fixture.h"
+
+static void test_live_table_holds_what_was_put(void **state)
+{
+    (void)state;
+    enum { KEYS = 100000 };
+    struct live_table table;
+    live_table_init(&table);
+    bool added;
+    for (uint64_t i = 1; i <= KEYS; i++) {
+        live_table_put(&table, i * 16, &added)->ordinal = (uint32_t)i;
+        assert_true(added);
+    }
+    struct live_sample sample;
+    for (uint64_t i = 1; i <= KEYS; i += 2)
+        assert_true(live_table_remove(&table, i * 16, &sample) && sample.ordinal == i);
+    for (uint64_t i = 1; i <= KEYS; i++)
+        assert_true(live_table_remove(&table, i * 16, &sample) == (i % 2 == 0));
+    assert_int_equal(0, table.count);
+    live_table_clear(&table);
+}
+
+static void test_live_table_holds_every_number(void **state)
+{
+    (void)state;
+    static const uint64_t keys[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63};
+    struct live_table table;
+    struct live_sample sample;
+    live_table_init(&table);
+    assert_null(live_table_find(&table, 0));
+    for (uint32_t i = 0; i < 4; i++) {
+        bool added;
+        live_table_put(&table, keys[i], &added)->ordinal = i;
+        assert_true(added);
+        live_table_put(&table, keys[i], &added);
+        assert_false(added);
+    }
+    assert_int_equal(4, table.count);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_true(live_table_remove(&table, keys[i], &sample));
+        assert_int_equal(i, sample.ordinal);
+        assert_false(live_table_remove(&table, keys[i], &sample));
+    }
+    assert_int_equal(0, table.count);
+    live_table_clear(&table);
+}
+
+static uint64_t inverse(uint64_t odd)
+{
+    uint64_t found = odd;
+    for (int i = 0; i < 6; i++)
+        found *= 2 - odd * found;
+    return found;
+}
+
+/* A number that a fixed mix (multiply, fold, multiply, fold) makes `i << 32` of. */
+static uint64_t chosen_hash(uint64_t i)
+{
+    uint64_t value = i << 32;
+    value ^= value >> 32;
+    value *= inverse(UINT64_C(0xD6E8FEB86659FD93));
+    value ^= value >> 32;
+    return value * inverse(UINT64_C(0x9E3779B97F4A7C15));
+}
+
+/* Hashes are the client's: those that it chooses are as far from their places as any others. */
+static void test_chosen_stack_hashes_do_not_collide(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    struct callsite_tree tree;
+    uint64_t far = 0;
+    assert_int_equal(callsite_tree_init(&tree), 0);
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        struct record_stack stack = {.hash = chosen_hash(i), .error = 1};
+        assert_int_equal(callsite_tree_add_stack(&tree, &stack), 0);
+    }
+    for (size_t i = 0; i < tree.stacks_size; i++) {
+        if (tree.stacks[i].hash != 0)
+            far += (i - keyed_hash(tree.stacks[i].hash)) & (tree.stacks_size - 1);
+    }
+    assert_true(far < 20 * COUNT);
+    callsite_tree_clear(&tree);
+}
+
+/* Key 0 of a live table aside, each way to hash spreads numbers that differ in few bits. */
+static void test_keyed_hashes_spread(void **state)
+{
+    (void)state;
+    enum { PLACES = 1 << 12 };
+    for (unsigned shift = 0; shift < 52; shift++) {
+        unsigned counts[3][PLACES] = {0}, most = 0;
+        for (uint64_t i = 0; i < PLACES; i++) {
+            counts[0][keyed_hash(i << shift) % PLACES]++;
+            counts[1][keyed_hash_pair(i << shift, i) % PLACES]++;
+            counts[2][keyed_hash_high(i << shift) / (UINT64_MAX / PLACES + 1)]++;
+        }
+        for (size_t i = 0; i < 3 * PLACES; i++)
+            most = counts[i / PLACES][i % PLACES] > most ? counts[i / PLACES][i % PLACES] : most;
+        assert_true(most < 64);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_live_table_holds_what_was_put),
+        cmocka_unit_test(test_live_table_holds_every_number),
+        cmocka_unit_test(test_chosen_stack_hashes_do_not_collide),
+        cmocka_unit_test(test_keyed_hashes_spread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
