@@ -131,40 +131,42 @@ static size_t estimate_intervals(const struct query_trace *trace)
     return trace->dump_count;
 }
 
-static const struct query_column columns[] = {
-    {"id", "INTEGER", "the first row of heap_profile_allocation that it is of", QUERY_BY_LOOKING},
-    {"upid", "INTEGER", "process", QUERY_INDEXED},
-    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own; or unknown",
-     QUERY_BY_LOOKING},
-    {"ts", "INTEGER", "begin, in ns", QUERY_BY_LOOKING},
-    {"dur", "INTEGER", "until the dump", QUERY_BY_LOOKING},
-    {"retained", "INTEGER", "bytes allocated in it that live at its end", QUERY_BY_LOOKING},
-    {"allocated", "INTEGER", "bytes allocated in it", QUERY_BY_LOOKING},
-    {"delta", "INTEGER", "bytes allocated less all that was freed in it", QUERY_BY_LOOKING},
-};
-
-static struct query_value value(struct query_trace *trace, size_t row, unsigned column)
+static void find_interval(struct query_row *row)
 {
-    const struct query_interval *interval = &trace->intervals[row];
-    switch (column) {
-    case 0:
-        return query_integer(interval->id);
-    case 1:
-        return query_id(trace->bases.process, interval->process);
-    case 2:
-        return query_text(interval->heap_name);
-    case 3:
-        return query_integer(interval->start_ns);
-    case 4:
-        return query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)interval->start_ns));
-    case 5:
-        return query_integer(interval->retained);
-    case 6:
-        return query_integer(interval->allocated);
-    default:
-        return query_integer(interval->delta);
-    }
+    row->item = &row->trace->intervals[row->number];
 }
+
+#define INTERVAL(column, expression)                                                               \
+    static struct query_value interval_##column(const struct query_row *row)                       \
+    {                                                                                              \
+        const struct query_interval *interval = row->item;                                         \
+        return expression;                                                                         \
+    }
+
+INTERVAL(id, query_integer(interval->id))
+INTERVAL(upid, query_id(row->trace->bases.process, interval->process))
+INTERVAL(heap_name, query_text(interval->heap_name))
+INTERVAL(ts, query_integer(interval->start_ns))
+INTERVAL(dur, query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)interval->start_ns)))
+INTERVAL(retained, query_integer(interval->retained))
+INTERVAL(allocated, query_integer(interval->allocated))
+INTERVAL(delta, query_integer(interval->delta))
+#undef INTERVAL
+
+static const struct query_column columns[] = {
+    {"id", "INTEGER", "the first row of heap_profile_allocation that it is of", QUERY_BY_LOOKING,
+     interval_id, 0},
+    {"upid", "INTEGER", "process", QUERY_INDEXED, interval_upid, 0},
+    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own; or unknown",
+     QUERY_BY_LOOKING, interval_heap_name, 0},
+    {"ts", "INTEGER", "begin, in ns", QUERY_BY_LOOKING, interval_ts, 0},
+    {"dur", "INTEGER", "until the dump", QUERY_BY_LOOKING, interval_dur, 0},
+    {"retained", "INTEGER", "bytes allocated in it that live at its end", QUERY_BY_LOOKING,
+     interval_retained, 0},
+    {"allocated", "INTEGER", "bytes allocated in it", QUERY_BY_LOOKING, interval_allocated, 0},
+    {"delta", "INTEGER", "bytes allocated less all that was freed in it", QUERY_BY_LOOKING,
+     interval_delta, 0},
+};
 
 const struct query_table query_intervals = {
     .name = "_android_heap_profile_intervals",
@@ -173,5 +175,5 @@ const struct query_table query_intervals = {
     .column_count = sizeof(columns) / sizeof(columns[0]),
     .count = interval_count,
     .estimate = estimate_intervals,
-    .value = value,
+    .find = find_interval,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query_table.h: SQLite's virtual tables over them. */
+/* SQLite's virtual tables over the tables of query_table.h, and how they find rows. */
 #include "query/query_table.h"
 
 #include <errno.h>
@@ -32,7 +32,45 @@ struct cursor {
     bool by_column, by_dump;
     unsigned column;
     int64_t wanted;
+    struct query_row row; /* whose columns were read last; row.trace NULL: none were */
 };
+
+/* --- values --- */
+
+struct query_value query_row_ts(const struct query_row *row)
+{
+    return query_integer((int64_t)row->dump->boottime_ns);
+}
+
+struct query_value query_row_upid(const struct query_row *row)
+{
+    return query_id(row->trace->bases.process, row->trace->process_rows[row->heap->process]);
+}
+
+struct query_value query_row_heap_name(const struct query_row *row)
+{
+    return query_text(row->heap->name);
+}
+
+static void find_row(const struct query_table *about, struct query_trace *trace, size_t number,
+                     struct query_row *row)
+{
+    row->trace = trace;
+    row->number = number;
+    if (about->find != NULL)
+        about->find(row);
+}
+
+static struct query_value value_of(const struct query_table *about, const struct query_row *row,
+                                   unsigned column)
+{
+    const struct query_column *of = &about->columns[column];
+    if (of->figures != 0 && (row->heap->untold & of->figures) != 0)
+        return query_null();
+    return of->get(row);
+}
+
+/* --- tables --- */
 
 /* idxNum: how rows are found, with the column above. */
 #define FIND_ALL 0
@@ -205,6 +243,7 @@ static int make_order(const struct query_table *about, struct query_trace *trace
                       struct column_order *order)
 {
     size_t count = about->count(trace);
+    struct query_row row = {0};
     struct keyed_row *keyed = calloc(count + 1, sizeof(*keyed));
     bool sorted = true;
     order->values = calloc(count + 1, sizeof(*order->values));
@@ -214,7 +253,8 @@ static int make_order(const struct query_table *about, struct query_trace *trace
         return -ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        struct query_value value = about->value(trace, i, column);
+        find_row(about, trace, i, &row);
+        struct query_value value = value_of(about, &row, column);
         if (value.kind != QUERY_INTEGER)
             continue;
         sorted = sorted && (order->count == 0 || keyed[order->count - 1].value <= value.integer);
@@ -250,12 +290,14 @@ static size_t first_not_below(const struct column_order *order, int64_t value)
 static bool enter_dump(const struct query_table *about, struct query_trace *trace,
                        struct cursor *cursor)
 {
+    struct query_row row = {0};
     while (cursor->dump < trace->dump_count) {
         cursor->at = about->first_of_dump(trace, cursor->dump++);
         cursor->end = about->first_of_dump(trace, cursor->dump);
         if (cursor->at == cursor->end)
             continue;
-        struct query_value value = about->value(trace, cursor->at, cursor->column);
+        find_row(about, trace, cursor->at, &row);
+        struct query_value value = value_of(about, &row, cursor->column);
         if (value.kind == QUERY_INTEGER && value.integer == cursor->wanted)
             return true;
     }
@@ -400,7 +442,7 @@ static size_t current_row(const struct cursor *cursor)
 static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int column)
 {
     const struct table *table = (const struct table *)base->pVtab;
-    const struct cursor *cursor = (const struct cursor *)base;
+    struct cursor *cursor = (struct cursor *)base;
     struct query_trace *trace = &table->traces->items[cursor->trace];
     size_t row = current_row(cursor);
     if (column == (int)table->about->column_count) {
@@ -411,7 +453,9 @@ static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int c
         sqlite3_result_int64(result, cursor->first_row + (int64_t)row);
         return SQLITE_OK;
     }
-    struct query_value value = table->about->value(trace, row, (unsigned)column);
+    if (cursor->row.trace != trace || cursor->row.number != row)
+        find_row(table->about, trace, row, &cursor->row);
+    struct query_value value = value_of(table->about, &cursor->row, (unsigned)column);
     if (value.kind == QUERY_INTEGER)
         sqlite3_result_int64(result, value.integer);
     else if (value.kind == QUERY_REAL)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of SQL: rows over the arrays of the traces, made when they are read, never copied. A
- * table is a list of columns and a function that gives a value; query_table_register() makes a
- * virtual table of it, which finds rows by id at once, and by columns as they are marked.
+ * table is an array of columns, each with a name, a type and an accessor, and a function that finds
+ * the row that accessors read. query_table_register() makes a virtual table of it, which finds rows
+ * by id at once, and by columns as they are marked.
  *
  * Every table has a hidden column trace_id, the number of the trace on the command line, from 0.
  */
@@ -27,11 +28,26 @@ enum query_finding {
     QUERY_OF_DUMP, /* all rows of a dump have the same, and stand together */
 };
 
+/* The row that accessors read. The last three stand where the table's rows are of a dump. */
+struct query_row {
+    struct query_trace *trace;
+    size_t number;    /* in its trace */
+    const void *item; /* what the row is of, in the table's own type */
+    size_t part;      /* of the item, where its parts are rows */
+    size_t dump_number;
+    const struct profile_heap *heap;
+    const struct profile_dump *dump;
+};
+
 struct query_column {
     const char *name;
     const char *type; /* "INTEGER", "REAL", "TEXT" */
     const char *says; /* what it is, for the documentation of the shell */
     enum query_finding finding;
+    /* NULL: the row's id, of a table that has ids. */
+    struct query_value (*get)(const struct query_row *row);
+    /* enum profile_untold: NULL in heaps whose file does not contain all of these figures. */
+    uint32_t figures;
 };
 
 #define QUERY_COLUMNS_MAX 32
@@ -44,7 +60,8 @@ struct query_table {
     size_t (*count)(struct query_trace *trace);
     /* About how many; NULL: count() is cheap. */
     size_t (*estimate)(const struct query_trace *trace);
-    struct query_value (*value)(struct query_trace *trace, size_t row, unsigned column);
+    /* Find what the row is of: its trace and number are set. NULL: accessors need nothing else. */
+    void (*find)(struct query_row *row);
     /* Where it has columns of dumps: the first row of a dump of query_trace.dumps; of the number
      * behind the last, how many rows there are. count() was asked before. */
     size_t (*first_of_dump)(struct query_trace *trace, size_t dump);
@@ -66,6 +83,13 @@ extern const struct query_table query_memory_tables[];
 extern const struct query_table query_summary_tree, query_intervals;
 
 /* --- for those who define tables --- */
+
+static inline void query_row_set_dump(struct query_row *row, size_t number)
+{
+    row->dump_number = number;
+    row->heap = query_trace_heap(row->trace, number);
+    row->dump = query_trace_dump(row->trace, number);
+}
 
 static inline struct query_value query_null(void)
 {
@@ -98,5 +122,10 @@ static inline struct query_value query_id(int64_t base, uint32_t index)
 {
     return index == PROFILE_NONE ? query_null() : query_integer(base + index);
 }
+
+/* Accessors of rows that are of a dump. */
+struct query_value query_row_ts(const struct query_row *row); /* when it was taken */
+struct query_value query_row_upid(const struct query_row *row);
+struct query_value query_row_heap_name(const struct query_row *row);
 
 #endif

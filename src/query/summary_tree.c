@@ -154,46 +154,47 @@ static size_t estimate_summary(const struct query_trace *trace)
     return trace->profile->callsite_count;
 }
 
-static const struct query_column columns[] = {
-    {"id", "INTEGER", "number of the function on its stack", QUERY_INDEXED},
-    {"parent_id", "INTEGER", "its caller; NULL: outermost", QUERY_INDEXED},
-    {"name", "TEXT", "function, for people", QUERY_BY_LOOKING},
-    {"mapping_name", "TEXT", "path of its file", QUERY_BY_LOOKING},
-    {"source_file", "TEXT", "NULL: unknown", QUERY_BY_LOOKING},
-    {"line_number", "INTEGER", "NULL: unknown", QUERY_BY_LOOKING},
-    {"self_size", "INTEGER", "bytes that it allocated and that live", QUERY_BY_LOOKING},
-    {"cumulative_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING},
-    {"self_alloc_size", "INTEGER", "bytes that it allocated", QUERY_BY_LOOKING},
-    {"cumulative_alloc_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING},
-};
-
-static struct query_value value(struct query_trace *trace, size_t row, unsigned column)
+/* Ids begin anew in each trace; trace_id tells them apart. */
+static void find_node(struct query_row *row)
 {
-    const struct query_summary_node *node = &trace->summary[row];
-    /* Ids begin anew in each trace; trace_id tells them apart. */
-    switch (column) {
-    case 0:
-        return query_integer(node->id);
-    case 1:
-        return node->parent_id < 0 ? query_null() : query_integer(node->parent_id);
-    case 2:
-        return query_text(node->name);
-    case 3:
-        return query_text(node->mapping_name);
-    case 4:
-        return query_text_or_null(node->source_file);
-    case 5:
-        return node->has_line ? query_integer(node->line) : query_null();
-    case 6:
-        return query_integer(node->self_size);
-    case 7:
-        return query_integer(node->cumulative_size);
-    case 8:
-        return query_integer(node->self_alloc_size);
-    default:
-        return query_integer(node->cumulative_alloc_size);
-    }
+    row->item = &row->trace->summary[row->number];
 }
+
+#define NODE(column, expression)                                                                   \
+    static struct query_value node_##column(const struct query_row *row)                           \
+    {                                                                                              \
+        const struct query_summary_node *node = row->item;                                         \
+        return expression;                                                                         \
+    }
+
+NODE(id, query_integer(node->id))
+NODE(parent_id, node->parent_id < 0 ? query_null() : query_integer(node->parent_id))
+NODE(name, query_text(node->name))
+NODE(mapping_name, query_text(node->mapping_name))
+NODE(source_file, query_text_or_null(node->source_file))
+NODE(line_number, node->has_line ? query_integer(node->line) : query_null())
+NODE(self_size, query_integer(node->self_size))
+NODE(cumulative_size, query_integer(node->cumulative_size))
+NODE(self_alloc_size, query_integer(node->self_alloc_size))
+NODE(cumulative_alloc_size, query_integer(node->cumulative_alloc_size))
+#undef NODE
+
+static const struct query_column columns[] = {
+    {"id", "INTEGER", "number of the function on its stack", QUERY_INDEXED, node_id, 0},
+    {"parent_id", "INTEGER", "its caller; NULL: outermost", QUERY_INDEXED, node_parent_id, 0},
+    {"name", "TEXT", "function, for people", QUERY_BY_LOOKING, node_name, 0},
+    {"mapping_name", "TEXT", "path of its file", QUERY_BY_LOOKING, node_mapping_name, 0},
+    {"source_file", "TEXT", "NULL: unknown", QUERY_BY_LOOKING, node_source_file, 0},
+    {"line_number", "INTEGER", "NULL: unknown", QUERY_BY_LOOKING, node_line_number, 0},
+    {"self_size", "INTEGER", "bytes that it allocated and that live", QUERY_BY_LOOKING,
+     node_self_size, 0},
+    {"cumulative_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING,
+     node_cumulative_size, 0},
+    {"self_alloc_size", "INTEGER", "bytes that it allocated", QUERY_BY_LOOKING,
+     node_self_alloc_size, 0},
+    {"cumulative_alloc_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING,
+     node_cumulative_alloc_size, 0},
+};
 
 const struct query_table query_summary_tree = {
     .name = "android_heap_profile_summary_tree",
@@ -202,5 +203,5 @@ const struct query_table query_summary_tree = {
     .column_count = sizeof(columns) / sizeof(columns[0]),
     .count = summary_count,
     .estimate = estimate_summary,
-    .value = value,
+    .find = find_node,
 };
