@@ -281,23 +281,23 @@ static void set_unknown(struct budget_result *result, const char *reason)
     result->unknown = true;
 }
 
-static const char untold_reason[] = "the file does not tell";
+static const char unknown_reason[] = "the file does not tell";
 
 /* Files of others tell less. */
-static bool is_untold(const struct profile_heap *heap, const struct profile_dump *dump,
+static bool is_unknown(const struct profile_heap *heap, const struct profile_dump *dump,
                       enum budget_kind kind)
 {
     switch (kind) {
     case BUDGET_PEAK:
-        return export_view_is_untold(heap, EXPORT_MAX);
+        return export_view_is_unknown(heap, EXPORT_MAX);
     case BUDGET_ALLOCATED:
-        return dump->exact_calls == 0 && export_view_is_untold(heap, EXPORT_ALLOC_SPACE);
+        return dump->exact_calls == 0 && export_view_is_unknown(heap, EXPORT_ALLOC_SPACE);
     case BUDGET_ALLOCATIONS:
-        return dump->exact_calls == 0 && export_view_is_untold(heap, EXPORT_ALLOC_OBJECTS);
+        return dump->exact_calls == 0 && export_view_is_unknown(heap, EXPORT_ALLOC_OBJECTS);
     case BUDGET_TEMPORARY:
-        return (heap->untold & PROFILE_UNTOLD_TEMPORARY) != 0;
+        return (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) != 0;
     default:
-        return export_view_is_untold(heap, EXPORT_SPACE);
+        return export_view_is_unknown(heap, EXPORT_SPACE);
     }
 }
 
@@ -312,8 +312,8 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
         set_unknown(result, profile_heap_why_unseen(result->heap));
         return;
     }
-    if (is_untold(result->heap, dump, budget->kind)) {
-        set_unknown(result, untold_reason);
+    if (is_unknown(result->heap, dump, budget->kind)) {
+        set_unknown(result, unknown_reason);
         return;
     }
     switch (budget->kind) {
@@ -395,10 +395,10 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
         side->interval.low = side->interval.high = side->sum.all.bytes;
 }
 
-static bool is_side_untold(const struct budget_subject *subject)
+static bool is_side_unknown(const struct budget_subject *subject)
 {
     for (size_t i = 0; i < subject->dump_count; i++)
-        if (is_untold(subject->dumps[i].heap, subject->dumps[i].dump, BUDGET_GROWTH))
+        if (is_unknown(subject->dumps[i].heap, subject->dumps[i].dump, BUDGET_GROWTH))
             return true;
     return false;
 }
@@ -420,8 +420,8 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     const struct profile_heap *unseen = find_unseen(baseline);
     if (unseen == NULL)
         unseen = find_unseen(subject);
-    if (unseen != NULL || is_side_untold(baseline) || is_side_untold(subject)) {
-        set_unknown(result, unseen != NULL ? profile_heap_why_unseen(unseen) : untold_reason);
+    if (unseen != NULL || is_side_unknown(baseline) || is_side_unknown(subject)) {
+        set_unknown(result, unseen != NULL ? profile_heap_why_unseen(unseen) : unknown_reason);
         return;
     }
     sum_side(budgets, baseline, &before);

@@ -637,13 +637,13 @@ static int compare_ranked(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-bool diff_is_untold(const struct diff_pair *pair, enum export_view view)
+bool diff_is_unknown(const struct diff_pair *pair, enum export_view view)
 {
     for (size_t i = 0; i < pair->before_count; i++)
-        if (export_view_is_untold(pair->before[i].heap, view))
+        if (export_view_is_unknown(pair->before[i].heap, view))
             return true;
     for (size_t i = 0; i < pair->after_count; i++)
-        if (export_view_is_untold(pair->after[i].heap, view))
+        if (export_view_is_unknown(pair->after[i].heap, view))
             return true;
     return false;
 }

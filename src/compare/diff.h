@@ -110,7 +110,7 @@ struct diff *diff_new(const struct diff_side *before, const struct diff_side *af
 void diff_free(struct diff *diff);
 
 /* Whether a file of either side does not tell what the view shows: its changes mean nothing. */
-bool diff_is_untold(const struct diff_pair *pair, enum export_view view);
+bool diff_is_unknown(const struct diff_pair *pair, enum export_view view);
 
 /* The rows that differ in a view, the greatest change first; malloc'd. NULL: no memory. */
 const struct diff_row **diff_rank(const struct diff_pair *pair, enum export_view view,

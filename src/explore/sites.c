@@ -142,15 +142,15 @@ static int add_sample(struct maker *maker, const struct profile_sample *sample)
     return add_entry(maker, stack, NULL, values);
 }
 
-static void note_untold(const struct profile_heap *heap, struct sites_untold *untold)
+static void note_unknown(const struct profile_heap *heap, struct sites_unknown *unknown)
 {
     static const enum export_view views[DIFF_FIGURES] = {[DIFF_LIVE] = EXPORT_SPACE,
                                                          [DIFF_ALLOCATED] = EXPORT_ALLOC_SPACE,
                                                          [DIFF_PEAK] = EXPORT_MAX};
     for (int i = 0; i < DIFF_FIGURES; i++) {
-        bool bytes = export_view_is_untold(heap, views[i]);
-        untold->bytes[i] |= bytes;
-        untold->counts[i] |= bytes || (heap->untold & PROFILE_UNTOLD_COUNTS) != 0;
+        bool bytes = export_view_is_unknown(heap, views[i]);
+        unknown->bytes[i] |= bytes;
+        unknown->counts[i] |= bytes || (heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0;
     }
 }
 
@@ -162,7 +162,7 @@ static int add_dump(struct maker *maker, const struct export_dump *chosen)
     /* Beside others that were seen it is missing, like a process that nobody wanted. */
     maker->seen |= !chosen->heap->unseen;
     if (!chosen->heap->unseen)
-        note_untold(chosen->heap, &maker->sites->untold[maker->column]);
+        note_unknown(chosen->heap, &maker->sites->unknown[maker->column]);
     int code = sites_names_label(&maker->names, SITES_HEAP, chosen->heap->name, &maker->heap_key);
     if (code == 0)
         code = sites_names_process(&maker->names, maker->profile, chosen->heap->process,
@@ -200,7 +200,7 @@ static int add_columns(struct maker *maker, const struct diff_side *columns, siz
         for (size_t j = 0; j < columns[i].dump_count && code == 0; j++)
             code = add_dump(maker, &columns[i].dumps[j]);
         if (!maker->seen && maker->unseen != NULL)
-            note_untold(maker->unseen, &maker->sites->untold[i]);
+            note_unknown(maker->unseen, &maker->sites->unknown[i]);
     }
     for (size_t i = 0; i < count; i++) {
         free(known[i].functions);

@@ -67,9 +67,9 @@ struct sites_entry {
 struct sites {
     size_t column_count;
     /* By column: what a heap's file does not tell. There is 0 for want of knowledge, or a guess. */
-    struct sites_untold {
+    struct sites_unknown {
         bool bytes[DIFF_FIGURES], counts[DIFF_FIGURES];
-    } untold[SITES_COLUMNS];
+    } unknown[SITES_COLUMNS];
     struct sites_entry *entries;
     size_t entry_count, entry_capacity;
     struct sites_stack *stacks;

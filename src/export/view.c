@@ -27,16 +27,16 @@ const struct export_view_words export_view_words[EXPORT_VIEWS] = {
     [EXPORT_MAX] = {"max", "bytes live when the heap was largest", true},
 };
 
-bool export_view_is_untold(const struct profile_heap *heap, enum export_view view)
+bool export_view_is_unknown(const struct profile_heap *heap, enum export_view view)
 {
     static const uint32_t needs[EXPORT_VIEWS] = {
-        [EXPORT_SPACE] = PROFILE_UNTOLD_LIVE,
-        [EXPORT_OBJECTS] = PROFILE_UNTOLD_LIVE | PROFILE_UNTOLD_COUNTS,
-        [EXPORT_ALLOC_SPACE] = PROFILE_UNTOLD_ALLOCATED,
-        [EXPORT_ALLOC_OBJECTS] = PROFILE_UNTOLD_ALLOCATED | PROFILE_UNTOLD_COUNTS,
-        [EXPORT_MAX] = PROFILE_UNTOLD_PEAK,
+        [EXPORT_SPACE] = PROFILE_UNKNOWN_LIVE,
+        [EXPORT_OBJECTS] = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS,
+        [EXPORT_ALLOC_SPACE] = PROFILE_UNKNOWN_ALLOCATED,
+        [EXPORT_ALLOC_OBJECTS] = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS,
+        [EXPORT_MAX] = PROFILE_UNKNOWN_PEAK,
     };
-    return (heap->untold & needs[view]) != 0;
+    return (heap->unknown & needs[view]) != 0;
 }
 
 double export_view_value(const struct profile_sample *sample, enum export_view view)

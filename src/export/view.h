@@ -25,7 +25,7 @@ struct export_view_words {
 extern const struct export_view_words export_view_words[EXPORT_VIEWS];
 
 /* Whether the heap's file does not tell what this view shows. */
-bool export_view_is_untold(const struct profile_heap *heap, enum export_view view);
+bool export_view_is_unknown(const struct profile_heap *heap, enum export_view view);
 
 /* A callsite's own figure, an estimate. */
 double export_view_value(const struct profile_sample *sample, enum export_view view);

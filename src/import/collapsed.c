@@ -89,7 +89,7 @@ struct profile *import_collapsed(struct trace_source *source,
     struct line_reader lines = {.source = source};
     struct profile *profile = NULL;
     struct heap_figures_head head = {
-        .untold = PROFILE_UNTOLD_ALLOCATED | PROFILE_UNTOLD_COUNTS | PROFILE_UNTOLD_TEMPORARY,
+        .unknown = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS | PROFILE_UNKNOWN_TEMPORARY,
         .remark = "These are collapsed stacks: their numbers are taken for live bytes; counts, and "
                   "what was freed, are not known."};
     int code = heap.builder == NULL ? -ENOMEM : 0;

@@ -106,7 +106,7 @@ static struct profile_heap *make_heap(struct builder *builder, const struct heap
         .interval_bytes = head->interval_bytes,
         .first_interval_bytes = head->interval_bytes,
         .start_boottime_ns = head->start_boottime_ns,
-        .untold = head->untold | (head->peak_bytes > 0 ? 0 : PROFILE_UNTOLD_PEAK),
+        .unknown = head->unknown | (head->peak_bytes > 0 ? 0 : PROFILE_UNKNOWN_PEAK),
     };
     heap->status = (struct trace_heap_dump){
         .pid = head->pid,

@@ -576,16 +576,16 @@ static void take_head(struct reading *reading)
         head->boottime_ns = file->duration_nanos;
     if ((int64_t)file->time_nanos > 0)
         builder->profile->boottime_to_realtime_ns = (int64_t)(file->time_nanos - head->boottime_ns);
-    head->untold = PROFILE_UNTOLD_TEMPORARY;
+    head->unknown = PROFILE_UNKNOWN_TEMPORARY;
     if (!reading->has[SPACE] && !reading->has[OBJECTS]) {
-        head->untold |= PROFILE_UNTOLD_LIVE;
+        head->unknown |= PROFILE_UNKNOWN_LIVE;
         head->remark = "The file says what was allocated, not what of it was live.";
     } else if (!reading->has[ALLOC_SPACE] && !reading->has[ALLOC_OBJECTS]) {
-        head->untold |= PROFILE_UNTOLD_ALLOCATED;
+        head->unknown |= PROFILE_UNKNOWN_ALLOCATED;
         head->remark = "The file says what was live, not what had been allocated and freed before.";
     }
     if (!reading->has[OBJECTS] && !reading->has[ALLOC_OBJECTS])
-        head->untold |= PROFILE_UNTOLD_COUNTS;
+        head->unknown |= PROFILE_UNKNOWN_COUNTS;
 }
 
 /* --- the whole --- */

@@ -329,9 +329,9 @@ static int put_stacks(struct reading *reading)
         const struct profile_mapping *first = &reading->builder->profile->mappings[0];
         reading->head.name = base_name(first->path);
     }
-    reading->head.untold = PROFILE_UNTOLD_TEMPORARY;
+    reading->head.unknown = PROFILE_UNKNOWN_TEMPORARY;
     if (!reading->accumulates) {
-        reading->head.untold |= PROFILE_UNTOLD_ALLOCATED;
+        reading->head.unknown |= PROFILE_UNKNOWN_ALLOCATED;
         reading->head.remark =
             "The file says what was live, not what had been allocated and freed before.";
     }

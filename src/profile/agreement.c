@@ -42,7 +42,7 @@ struct profile_agreement profile_agreement_of(const struct profile_heap *heap,
     uint64_t interval_bytes = heap->interval_bytes > heap->first_interval_bytes
                                   ? heap->interval_bytes
                                   : heap->first_interval_bytes;
-    if (dump->exact_calls == 0 || interval_bytes == 0 || heap->untold != 0)
+    if (dump->exact_calls == 0 || interval_bytes == 0 || heap->unknown != 0)
         return agreement;
     const struct trace_figures *total = &dump->total;
     agreement.known = true;

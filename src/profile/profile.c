@@ -25,7 +25,7 @@ static void find_unseen(struct profile *profile)
             is_seen = heap->dumps[j].exact_calls > 0 || heap->dumps[j].sample_count > 0;
         heap->unseen = !is_seen;
         if (heap->unseen)
-            heap->untold = PROFILE_UNTOLD_ALL;
+            heap->unknown = PROFILE_UNKNOWN_ALL;
     }
 }
 
@@ -38,9 +38,9 @@ static void find_perfettos(struct profile *profile)
         if (!heap->is_perfettos || heap->unseen || heap->dump_count == 0)
             continue;
         bool is_sampled = heap->interval_bytes != 1 || heap->first_interval_bytes != 1;
-        heap->untold = PROFILE_UNTOLD_TEMPORARY | (is_sampled ? PROFILE_UNTOLD_COUNTS : 0);
-        heap->untold |= heap->status.dump_at_max ? PROFILE_UNTOLD_LIVE | PROFILE_UNTOLD_ALLOCATED
-                                                 : PROFILE_UNTOLD_PEAK;
+        heap->unknown = PROFILE_UNKNOWN_TEMPORARY | (is_sampled ? PROFILE_UNKNOWN_COUNTS : 0);
+        heap->unknown |= heap->status.dump_at_max ? PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_ALLOCATED
+                                                 : PROFILE_UNKNOWN_PEAK;
         const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
         for (size_t j = 0; heap->status.dump_at_max && j < last->sample_count; j++)
             heap->status.peak_live_bytes += last->samples[j]->peak.bytes;

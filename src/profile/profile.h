@@ -112,13 +112,13 @@ struct profile_dump {
 
 /* Figures that files of others do not tell: where they are 0, or what else was known, it is for
  * want of knowledge. */
-enum profile_untold {
-    PROFILE_UNTOLD_LIVE = 1,
-    PROFILE_UNTOLD_ALLOCATED = 2,
-    PROFILE_UNTOLD_PEAK = 4,
-    PROFILE_UNTOLD_COUNTS = 8,
-    PROFILE_UNTOLD_TEMPORARY = 16, /* which were freed at once */
-    PROFILE_UNTOLD_ALL = 31,
+enum profile_unknown {
+    PROFILE_UNKNOWN_LIVE = 1,
+    PROFILE_UNKNOWN_ALLOCATED = 2,
+    PROFILE_UNKNOWN_PEAK = 4,
+    PROFILE_UNKNOWN_COUNTS = 8,
+    PROFILE_UNKNOWN_TEMPORARY = 16, /* which were freed at once */
+    PROFILE_UNKNOWN_ALL = 31,
 };
 
 /* One heap of one process. */
@@ -142,7 +142,7 @@ struct profile_heap {
     size_t dump_count;
     /* Of Perfetto's recorder, whose counts are of samples, not of allocations. */
     bool is_perfettos;
-    uint32_t untold; /* of enum profile_untold; in traces of ours 0 or, where unseen, all */
+    uint32_t unknown; /* of enum profile_unknown; in traces of ours 0 or, where unseen, all */
     /* No call of the process's allocator was seen: it allocated nothing, or was never profiled, or
      * has an allocator that the profiler does not sit in. Zeros mean nothing. */
     bool unseen;

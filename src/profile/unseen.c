@@ -15,7 +15,7 @@ struct counted {
 /* No call was seen, and none was counted. */
 static bool is_empty(const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    return dump->exact_calls == 0 && dump->total.samples == 0 && heap->untold == 0 &&
+    return dump->exact_calls == 0 && dump->total.samples == 0 && heap->unknown == 0 &&
            !heap->is_perfettos;
 }
 

@@ -65,7 +65,7 @@ static struct query_value value_of(const struct query_table *about, const struct
                                    unsigned column)
 {
     const struct query_column *of = &about->columns[column];
-    if (of->figures != 0 && (row->heap->untold & of->figures) != 0)
+    if (of->figures != 0 && (row->heap->unknown & of->figures) != 0)
         return query_null();
     return of->get(row);
 }

@@ -46,7 +46,7 @@ struct query_column {
     enum query_finding finding;
     /* NULL: the row's id, of a table that has ids. */
     struct query_value (*get)(const struct query_row *row);
-    /* enum profile_untold: NULL in heaps whose file does not contain all of these figures. */
+    /* enum profile_unknown: NULL in heaps whose file does not contain all of these figures. */
     uint32_t figures;
 };
 

@@ -189,7 +189,7 @@ static void of_all_calls_none_is_unseen_at_interval_1(void **state)
     assert_true(unseen_most(unseen_of(&heap, &dump, false)) == 0);
     assert_true(unseen_most(unseen_of(&heap, &dump, true)) == 0);
     /* A file without exact totals. */
-    heap = (struct profile_heap){.interval_bytes = 4096, .untold = PROFILE_UNTOLD_TEMPORARY};
+    heap = (struct profile_heap){.interval_bytes = 4096, .unknown = PROFILE_UNKNOWN_TEMPORARY};
     dump = (struct profile_dump){0};
     assert_true(fabs(unseen_most(unseen_of(&heap, &dump, false)) - 4096 * log(20)) < 1);
     /* How well a program samples by itself, it alone knows. */

@@ -29,7 +29,7 @@ int compare_print_json(const struct diff *diff, const struct compare_source sour
 
 /* "untold":[...], the views that the file of either side does not tell: their figures mean nothing.
  */
-void compare_print_untold(FILE *out, const struct diff_pair *pair);
+void compare_print_unknown(FILE *out, const struct diff_pair *pair);
 /* Print ,"left_out":{"before":{...},"after":{...}}, in each view. Without a filter print nothing.
  */
 void compare_print_left_out(FILE *out, const char *filter, const struct diff_pair *pair);

@@ -29,7 +29,7 @@ static void print_views(FILE *out, const struct diff_pair *pair, const struct di
         if (view == EXPORT_MAX && row->peak_is_unknown)
             continue;
         fprintf(out, "%s\"%s\":{\"change\":", view > 0 ? "," : "", export_view_words[view].name);
-        if (diff_is_untold(pair, view)) {
+        if (diff_is_unknown(pair, view)) {
             fputs("null,\"low95\":null,\"high95\":null,\"probability\":null,\"before\":null,"
                   "\"after\":null,\"beyond_chance\":null}",
                   out);
@@ -111,12 +111,12 @@ static void print_dumps(FILE *out, const struct profile *profile, const struct e
     }
 }
 
-void compare_print_untold(FILE *out, const struct diff_pair *pair)
+void compare_print_unknown(FILE *out, const struct diff_pair *pair)
 {
     bool first = true;
     fputs("\"untold\":[", out);
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
-        if (!diff_is_untold(pair, view))
+        if (!diff_is_unknown(pair, view))
             continue;
         fprintf(out, "%s\"%s\"", first ? "" : ",", export_view_words[view].name);
         first = false;
@@ -154,7 +154,7 @@ static int print_pair(FILE *out, const struct diff_pair *pair,
     fputs("],\"after\":[", out);
     print_dumps(out, sources[1].profile, pair->after, pair->after_count);
     fputs("],", out);
-    compare_print_untold(out, pair);
+    compare_print_unknown(out, pair);
     compare_print_left_out(out, sources[1].profile->filter, pair);
     fprintf(out, ",\"same_process\":%s,\"exact\":%s,\"total\":{",
             pair->same_process ? "true" : "false", pair->exact ? "true" : "false");

@@ -187,11 +187,11 @@ static bool has_margin(const struct change *change)
 static bool differs(const struct diff_pair *pair)
 {
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-        if (!diff_is_untold(pair, view) && has_margin(&pair->total.changes[view]))
+        if (!diff_is_unknown(pair, view) && has_margin(&pair->total.changes[view]))
             return true;
     for (size_t i = 0; i < pair->row_count; i++)
         for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-            if (!diff_is_untold(pair, view) && pair->rows[i].changes[view].value != 0)
+            if (!diff_is_unknown(pair, view) && pair->rows[i].changes[view].value != 0)
                 return true;
     return false;
 }
@@ -218,7 +218,7 @@ static void print_head(const struct page *page, const struct compare_source sour
         enum export_view view = views[i];
         const struct change *change = &pair->total.changes[view];
         bool counts = counts_calls(view);
-        if (diff_is_untold(pair, view)) {
+        if (diff_is_unknown(pair, view)) {
             fprintf(page->out, "    %-38s %11s not told by both sides\n",
                     export_view_words[view].title, "?");
             continue;
@@ -245,7 +245,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
         free(rows);
         return 0;
     }
-    if (diff_is_untold(page->pair, page->options->view)) {
+    if (diff_is_unknown(page->pair, page->options->view)) {
         fprintf(page->out, "\n%s: one of the files does not tell; --view %s may be there\n",
                 export_view_words[page->options->view].title,
                 page->options->view == EXPORT_SPACE ? "alloc_space" : "space");

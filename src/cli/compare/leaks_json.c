@@ -125,7 +125,7 @@ static void print_heap(FILE *out, const struct leaks *leaks, const struct leaks_
     json_print_number(out, total->changes[EXPORT_OBJECTS].value);
     print_limits(out, "total_count", &total->changes[EXPORT_OBJECTS]);
     fputc(',', out);
-    compare_print_untold(out, heap->pair);
+    compare_print_unknown(out, heap->pair);
     compare_print_left_out(out, leaks->after->profile->filter, heap->pair);
     print_list(out, leaks, heap, "leaks", &heap->grown);
     if (leaks->options->shrunk)

@@ -26,9 +26,9 @@ static bool is_difference(const struct page *page)
     return page->leaks->before != NULL;
 }
 
-static bool is_untold(const struct page *page, enum export_view view)
+static bool is_unknown(const struct page *page, enum export_view view)
 {
-    return diff_is_untold(page->heap->pair, view);
+    return diff_is_unknown(page->heap->pair, view);
 }
 
 static bool is_unseen(const struct diff_pair *pair)
@@ -43,7 +43,7 @@ static bool is_unseen(const struct diff_pair *pair)
 
 static struct formatted size_words(const struct page *page, double value, bool counts)
 {
-    if (counts && is_untold(page, EXPORT_OBJECTS))
+    if (counts && is_unknown(page, EXPORT_OBJECTS))
         return (struct formatted){"?"};
     return is_difference(page) ? compare_signed_amount(value, counts)
                                : compare_amount(value, counts);
@@ -83,7 +83,7 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
     const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
     struct formatted size_margin = compare_margin(page->heap->pair, size, false);
     struct formatted count_margin = {""};
-    if (!is_untold(page, EXPORT_OBJECTS))
+    if (!is_unknown(page, EXPORT_OBJECTS))
         count_margin = compare_margin(page->heap->pair, count, true);
     fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_words(page, size->value, false).bytes,
             is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
@@ -174,12 +174,12 @@ static void print_heap(const struct page *page)
               page->out);
         return;
     }
-    if (is_untold(page, EXPORT_SPACE)) {
+    if (is_unknown(page, EXPORT_SPACE)) {
         fprintf(page->out, ": what is live is not told by the file%s\n",
                 is_difference(page) ? "s" : "");
         return;
     }
-    if (page->leaks->options->growth.has_count_threshold && is_untold(page, EXPORT_OBJECTS)) {
+    if (page->leaks->options->growth.has_count_threshold && is_unknown(page, EXPORT_OBJECTS)) {
         fprintf(page->out, ": counts are not told by the file%s: nothing is above --threshold\n",
                 is_difference(page) ? "s" : "");
         return;

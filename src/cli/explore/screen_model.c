@@ -26,7 +26,7 @@ static void no_memory(struct screen *screen)
 static bool is_told(const struct screen *screen, enum diff_figure figure)
 {
     for (size_t i = 0; i < screen->column_count; i++)
-        if (!screen->sites->untold[i].bytes[figure])
+        if (!screen->sites->unknown[i].bytes[figure])
             return true;
     return false;
 }

@@ -91,7 +91,7 @@ const char *screen_column_name(const struct screen *screen, size_t column, char 
 /* What is shown: traces and dumps. */
 void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES]);
 /* Whether a file does not tell it. */
-bool screen_is_untold(const struct screen *screen, const struct screen_figure *figure);
+bool screen_is_unknown(const struct screen *screen, const struct screen_figure *figure);
 const char *screen_figure_head(const struct screen *screen, const struct screen_figure *figure,
                                char buffer[64]);
 const char *screen_figure_text(const struct screen *screen, const struct screen_figure *figure,

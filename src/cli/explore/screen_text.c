@@ -200,16 +200,16 @@ static struct formatted words_of(const struct screen *screen, double value, bool
     return counts ? short_count(value) : format_bytes(value < 0 ? -value : value);
 }
 
-bool screen_is_untold(const struct screen *screen, const struct screen_figure *figure)
+bool screen_is_unknown(const struct screen *screen, const struct screen_figure *figure)
 {
     enum diff_figure shown = breakdown_figure(screen->breakdown);
     bool all = figure->column == BREAKDOWN_ALL_COLUMNS, counts = figure->kind == SCREEN_COUNT;
     bool difference = all && screen->order.aggregate == BREAKDOWN_DIFFERENCE;
     for (size_t i = 0; i < screen->column_count; i++) {
-        const struct sites_untold *untold = &screen->sites->untold[i];
+        const struct sites_unknown *unknown = &screen->sites->unknown[i];
         bool between = i > 0 && i + 1 < screen->column_count;
         if ((all ? !(difference && between) : i == figure->column) &&
-            (counts ? untold->counts : untold->bytes)[shown])
+            (counts ? unknown->counts : unknown->bytes)[shown])
             return true;
     }
     return false;
@@ -220,7 +220,7 @@ const char *screen_figure_text(const struct screen *screen, const struct screen_
                                char buffer[64])
 {
     bool all = figure->column == BREAKDOWN_ALL_COLUMNS;
-    if (screen_is_untold(screen, figure))
+    if (screen_is_unknown(screen, figure))
         return strcpy(buffer, "?");
     struct sites_value value =
         all ? breakdown_aggregate_of(row, screen->column_count, screen->order.aggregate)

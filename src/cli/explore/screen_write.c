@@ -14,7 +14,7 @@ static void write_figures(const struct screen *screen, struct sites_value value,
     const double numbers[] = {[SCREEN_SIZE] = value.bytes, [SCREEN_COUNT] = value.count};
     for (int kind = SCREEN_SIZE; kind <= SCREEN_COUNT; kind++) {
         const struct screen_figure figure = {.column = column, .kind = kind};
-        if (screen_is_untold(screen, &figure))
+        if (screen_is_unknown(screen, &figure))
             fprintf(out, "%*s", FIGURE_WIDTH, "?");
         else
             fprintf(out, "%*.0f", FIGURE_WIDTH, numbers[kind]);

@@ -74,9 +74,9 @@ struct profile_interval report_total_interval_of(const struct report_figure *fig
 _Static_assert((int)REPORT_VIEWS == (int)EXPORT_VIEWS && (int)REPORT_MAX == (int)EXPORT_MAX,
                "the views are the same");
 
-bool report_is_untold(const struct profile_heap *heap, enum report_view view)
+bool report_is_unknown(const struct profile_heap *heap, enum report_view view)
 {
-    return export_view_is_untold(heap, (enum export_view)view);
+    return export_view_is_unknown(heap, (enum export_view)view);
 }
 
 double report_rank(const struct report_figure *figure, enum report_view view)

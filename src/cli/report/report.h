@@ -87,7 +87,7 @@ struct profile_interval report_total_interval_of(const struct report_figure *fig
                                                  const struct profile_dump *dump);
 
 /* Whether the heap's file does not tell what this view shows. */
-bool report_is_untold(const struct profile_heap *heap, enum report_view view);
+bool report_is_unknown(const struct profile_heap *heap, enum report_view view);
 
 /* What the view ranks by: bytes or count. */
 double report_rank(const struct report_figure *figure, enum report_view view);

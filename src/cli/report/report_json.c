@@ -15,10 +15,10 @@
 #include "profile/partial.h"
 #include "util/json.h"
 
-static void print_figure(FILE *out, const char *name, bool is_untold, double value,
+static void print_figure(FILE *out, const char *name, bool is_unknown, double value,
                          struct profile_interval interval)
 {
-    if (is_untold) {
+    if (is_unknown) {
         fprintf(out, "\"%s\":{\"estimate\":null,\"low95\":null,\"high95\":null}", name);
         return;
     }
@@ -31,9 +31,9 @@ static void print_figure(FILE *out, const char *name, bool is_untold, double val
     fputc('}', out);
 }
 
-static void print_or_null(FILE *out, bool is_untold, double value)
+static void print_or_null(FILE *out, bool is_unknown, double value)
 {
-    if (is_untold)
+    if (is_unknown)
         fputs("null", out);
     else
         json_print_number(out, value);
@@ -58,20 +58,20 @@ static void print_figures(FILE *out, const struct rollup_values *values,
             continue;
         if (i > 0)
             fputc(',', out);
-        bool is_untold = report_is_untold(heap, views[i].view);
-        print_figure(out, views[i].bytes, is_untold, figure.bytes,
+        bool is_unknown = report_is_unknown(heap, views[i].view);
+        print_figure(out, views[i].bytes, is_unknown, figure.bytes,
                      interval_of(&figure, false, heap, dump));
         fputc(',', out);
-        print_figure(out, views[i].count, is_untold || (heap->untold & PROFILE_UNTOLD_COUNTS) != 0,
+        print_figure(out, views[i].count, is_unknown || (heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0,
                      figure.count, interval_of(&figure, true, heap, dump));
     }
     fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64, values->figures.samples,
             values->figures.freed_samples);
-    bool is_untold = (heap->untold & PROFILE_UNTOLD_TEMPORARY) != 0;
+    bool is_unknown = (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) != 0;
     fputs(",\"temporary_space\":", out);
-    print_or_null(out, is_untold, values->figures.temporary_bytes);
+    print_or_null(out, is_unknown, values->figures.temporary_bytes);
     fputs(",\"temporary_objects\":", out);
-    print_or_null(out, is_untold, values->figures.temporary_count);
+    print_or_null(out, is_unknown, values->figures.temporary_count);
 }
 
 /* --- frames: a frame stands in many stacks; its text is kept --- */
@@ -271,12 +271,12 @@ static void print_agreement(FILE *out, const struct profile_heap *heap,
 }
 
 /* The views that the file does not tell: their figures mean nothing. */
-static void print_untold(FILE *out, const struct profile_heap *heap)
+static void print_unknown(FILE *out, const struct profile_heap *heap)
 {
     bool first = true;
     fputs(",\"untold\":[", out);
     for (enum report_view view = 0; view < REPORT_VIEWS; view++) {
-        if (report_is_untold(heap, view)) {
+        if (report_is_unknown(heap, view)) {
             fprintf(out, "%s\"%s\"", first ? "" : ",", report_view_names[view]);
             first = false;
         }
@@ -319,7 +319,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
             heap->dump_count, status->heap_samples, status->unwinding_errors);
     print_or_null(out, report_peak_rss(process) == 0, (double)report_peak_rss(process));
     fprintf(out, ",\"blocked_us\":%" PRIu64 ",\"peak_live_bytes\":", status->blocked_us);
-    print_or_null(out, report_is_untold(heap, REPORT_MAX), report_peak_bytes(heap, dump));
+    print_or_null(out, report_is_unknown(heap, REPORT_MAX), report_peak_bytes(heap, dump));
     fprintf(out, ",\"unfinished\":%s,\"incomplete\":%s", heap->unfinished ? "true" : "false",
             dump->incomplete ? "true" : "false");
     print_flags(out, status);
@@ -327,7 +327,7 @@ static void print_heap(FILE *out, struct frame_texts *frames, const struct profi
     fputs(",\"remark\":", out);
     json_print_string(out, status->remark != NULL ? status->remark : "");
     print_totals(out, heap, dump);
-    print_untold(out, heap);
+    print_unknown(out, heap);
     print_lost(out, status);
     print_agreement(out, heap, dump);
     report_gaps_print_json(&frames->gaps, profile, dump, out);

@@ -154,7 +154,7 @@ static void print_figure(FILE *out, const struct report_section *section, enum r
 {
     bool counts = view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
     struct formatted words = counts ? format_count(value) : format_bytes(value);
-    fprintf(out, "%10s ", report_is_untold(section->heap, view) ? "unknown" : words.bytes);
+    fprintf(out, "%10s ", report_is_unknown(section->heap, view) ? "unknown" : words.bytes);
 }
 
 static double rank_in(const struct report_section *section, enum report_view view)

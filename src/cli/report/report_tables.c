@@ -141,8 +141,8 @@ void printer_figures(const struct printer *printer, const struct report_figure *
     struct formatted value = counts ? format_count(figure->count) : format_bytes(figure->bytes);
     struct formatted margin = printer_margin(printer, figure, counts);
     struct formatted other = counts ? format_bytes(figure->bytes) : format_count(figure->count);
-    bool counts_untold = (printer->heap->untold & PROFILE_UNTOLD_COUNTS) != 0;
-    if (!counts && counts_untold)
+    bool counts_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0;
+    if (!counts && counts_unknown)
         other = (struct formatted){"?"};
     /* The ± sign is two bytes wide and one column. */
     int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
@@ -150,7 +150,7 @@ void printer_figures(const struct printer *printer, const struct report_figure *
             margin_width, margin.bytes);
     if (!printer->is_narrow)
         fprintf(printer->out, "%10s %9s ", other.bytes,
-                counts_untold          ? "?"
+                counts_unknown          ? "?"
                 : figure->count >= 0.5 ? format_bytes(figure->bytes / figure->count).bytes
                                        : "-");
     fputc(' ', printer->out);

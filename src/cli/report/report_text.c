@@ -74,22 +74,22 @@ static void print_total(const struct printer *printer, double value,
 static void print_allocated(const struct printer *printer)
 {
     const struct profile_dump *dump = printer->dump;
-    bool untold = report_is_untold(printer->heap, REPORT_ALLOC_SPACE);
-    if (dump->exact_calls > 0 || (dump->total.samples == 0 && !untold)) {
+    bool unknown = report_is_unknown(printer->heap, REPORT_ALLOC_SPACE);
+    if (dump->exact_calls > 0 || (dump->total.samples == 0 && !unknown)) {
         fprintf(printer->out, "\n  allocated     %s in %s calls, %s\n",
                 format_bytes((double)dump->exact_bytes).bytes,
                 format_count((double)dump->exact_calls).bytes,
                 profile_totals_why_partial(printer->heap) == NULL ? "exact" : "partial");
         return;
     }
-    if (untold) {
+    if (unknown) {
         fputs("\n  allocated     not told by the file\n", printer->out);
         return;
     }
     const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
     fputs("\n  allocated     ", printer->out);
     print_total(printer, all.bytes, &all, false);
-    if (report_is_untold(printer->heap, REPORT_ALLOC_OBJECTS))
+    if (report_is_unknown(printer->heap, REPORT_ALLOC_OBJECTS))
         fprintf(printer->out, " by %s samples; the trace counts samples, not allocations\n",
                 format_count((double)dump->total.samples).bytes);
     else
@@ -100,13 +100,13 @@ static void print_live(const struct printer *printer)
 {
     const struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
     FILE *out = printer->out;
-    if (report_is_untold(printer->heap, REPORT_SPACE)) {
+    if (report_is_unknown(printer->heap, REPORT_SPACE)) {
         fputs("  live          not told by the file\n", out);
         return;
     }
     fputs("  live          ", out);
     print_total(printer, live.bytes, &live, false);
-    if (!report_is_untold(printer->heap, REPORT_OBJECTS)) {
+    if (!report_is_unknown(printer->heap, REPORT_OBJECTS)) {
         fputs(" in ", out);
         print_total(printer, live.count, &live, true);
     }
@@ -116,7 +116,7 @@ static void print_live(const struct printer *printer)
 static void print_peak(const struct printer *printer)
 {
     const struct report_figure peak = report_total_of(printer->dump, REPORT_MAX);
-    if (report_is_untold(printer->heap, REPORT_MAX)) {
+    if (report_is_unknown(printer->heap, REPORT_MAX)) {
         fputs("  peak          not told by the file", printer->out);
         return;
     }
@@ -367,10 +367,10 @@ static const char *title_of_rest(const struct trace_heap_dump *status)
 static void print_body(const struct printer *printer)
 {
     const struct report_options *options = printer->options;
-    if (report_is_untold(printer->heap, options->view)) {
+    if (report_is_unknown(printer->heap, options->view)) {
         printer_title(printer, printer_view_title(options->view));
         fputs("  not told by the file\n", printer->out);
-        if (!report_is_untold(printer->heap, REPORT_MAX))
+        if (!report_is_unknown(printer->heap, REPORT_MAX))
             printer_callsites(printer, REPORT_MAX, options->top, printer_view_title(REPORT_MAX),
                               true);
         return;

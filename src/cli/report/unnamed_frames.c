@@ -27,7 +27,7 @@ struct collecting {
 static bool is_imported(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++)
-        if (profile->heaps[i].untold != 0 && !profile->heaps[i].unseen &&
+        if (profile->heaps[i].unknown != 0 && !profile->heaps[i].unseen &&
             !profile->heaps[i].is_perfettos)
             return true;
     return false;

@@ -406,7 +406,7 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
         .interval_bytes = note != NULL ? note->interval_bytes : importing->sampling_rate,
         .start_boottime_ns =
             note != NULL ? note->start_boottime_ns : import_nanoseconds(making->first_us),
-        .untold = PROFILE_UNTOLD_ALLOCATED | PROFILE_UNTOLD_PEAK | PROFILE_UNTOLD_TEMPORARY,
+        .unknown = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_PEAK | PROFILE_UNKNOWN_TEMPORARY,
     };
     heap->first_interval_bytes = note != NULL && note->first_interval_bytes > 0
                                      ? note->first_interval_bytes
