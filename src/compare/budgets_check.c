@@ -285,7 +285,7 @@ static const char unknown_reason[] = "the file does not tell";
 
 /* Files of others tell less. */
 static bool is_unknown(const struct profile_heap *heap, const struct profile_dump *dump,
-                      enum budget_kind kind)
+                       enum budget_kind kind)
 {
     switch (kind) {
     case BUDGET_PEAK:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flame_page.h; src/export/flame/ is the page itself. */
+/* Writes the data of the page; src/export/flame/ is the page itself. */
 #include "export/flame_page.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See packed_file.h. */
+/* Writes through zlib, or as is, and keeps the first error. */
 #include "export/packed_file.h"
 
 #include <errno.h>

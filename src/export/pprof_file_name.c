@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of pprof files: readable, safe, and different for each dump of a profile. See pprof.h.
+/* The names of pprof files: readable, safe, and different for each dump of a profile.
  */
 #include <errno.h>
 #include <stdio.h>

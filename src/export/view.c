@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See view.h. */
+/* The views and their words, the text of a frame, and the choice of dumps. */
 #include "export/view.h"
 
 #include <errno.h>

@@ -37,7 +37,7 @@ struct heap_figures_head {
     double peak_bytes, peak_count;
     uint64_t peak_boottime_ns;
     const char *remark; /* NULL: none */
-    uint32_t unknown;    /* enum profile_unknown; the peak is where it is 0 */
+    uint32_t unknown;   /* enum profile_unknown; the peak is where it is 0 */
 };
 /* Makes the process, its heap and the one dump. The samples go over to the profile. 0 or -ENOMEM.
  */

@@ -91,20 +91,20 @@ static int sort_by_pid(struct document *document)
     const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
     memory->all_smaps = calloc(profile->smaps_count + 1, sizeof(*memory->all_smaps));
-    memory->all_looks = calloc(profile->look_count + 1, sizeof(*memory->all_looks));
+    memory->all_looks = calloc(profile->memory_snapshot_count + 1, sizeof(*memory->all_looks));
     memory->all_processes = calloc(profile->process_count + 1, sizeof(*memory->all_processes));
     if (memory->all_smaps == NULL || memory->all_looks == NULL || memory->all_processes == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < profile->smaps_count; i++)
         memory->all_smaps[i] =
             (struct of_pid){profile->processes[profile->smaps[i].process].pid, (uint32_t)i};
-    for (size_t i = 0; i < profile->look_count; i++)
-        memory->all_looks[i] =
-            (struct of_pid){profile->processes[profile->looks[i].process].pid, (uint32_t)i};
+    for (size_t i = 0; i < profile->memory_snapshot_count; i++)
+        memory->all_looks[i] = (struct of_pid){
+            profile->processes[profile->memory_snapshots[i].process].pid, (uint32_t)i};
     for (size_t i = 0; i < profile->process_count; i++)
         memory->all_processes[i] = (struct of_pid){profile->processes[i].pid, (uint32_t)i};
     qsort(memory->all_smaps, profile->smaps_count, sizeof(struct of_pid), compare_of_pid);
-    qsort(memory->all_looks, profile->look_count, sizeof(struct of_pid), compare_of_pid);
+    qsort(memory->all_looks, profile->memory_snapshot_count, sizeof(struct of_pid), compare_of_pid);
     qsort(memory->all_processes, profile->process_count, sizeof(struct of_pid), compare_of_pid);
     return 0;
 }
@@ -496,10 +496,10 @@ static void write_totals(struct document *document, const struct written_event *
     for (size_t i = first_of_pid(processes, profile->process_count, event->pid);
          i < profile->process_count && processes[i].pid == event->pid; i++)
         take_timeline(&profile->processes[processes[i].index], event, &nearest);
-    for (size_t i = first_of_pid(looks, profile->look_count, event->pid);
-         i < profile->look_count && looks[i].pid == event->pid; i++) {
-        take_look(&profile->looks[looks[i].index].look, event, &nearest);
-        take_look(&profile->looks[looks[i].index].look, event, &looked_at);
+    for (size_t i = first_of_pid(looks, profile->memory_snapshot_count, event->pid);
+         i < profile->memory_snapshot_count && looks[i].pid == event->pid; i++) {
+        take_look(&profile->memory_snapshots[looks[i].index].values, event, &nearest);
+        take_look(&profile->memory_snapshots[looks[i].index].values, event, &looked_at);
     }
     if (nearest.resident == 0)
         return;

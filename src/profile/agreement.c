@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agreement.h. */
+/* Computes how far samples and exact totals can differ by chance. */
 #include "profile/agreement.h"
 
 #include <math.h>

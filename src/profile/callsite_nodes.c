@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See callsite_nodes.h. */
+/* Lists the callsites of the samples' stacks by walking each stack up to a known one. */
 #include "profile/callsite_nodes.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See folding.h. */
+/* Matches every frame once against the table of known frames. */
 #include "profile/folding.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See grouping.h. */
+/* Sums samples by one key, and within each by a second one. */
 #include "profile/grouping.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See interval.h. */
+/* Limits of estimates: the negative binomial distribution of what was missed. */
 #include "profile/interval.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See profile.h. */
+/* Reads a trace into a profile, finds what it does not contain, and frees it. */
 #include "profile/profile.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static void find_perfettos(struct profile *profile)
         bool is_sampled = heap->interval_bytes != 1 || heap->first_interval_bytes != 1;
         heap->unknown = PROFILE_UNKNOWN_TEMPORARY | (is_sampled ? PROFILE_UNKNOWN_COUNTS : 0);
         heap->unknown |= heap->status.dump_at_max ? PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_ALLOCATED
-                                                 : PROFILE_UNKNOWN_PEAK;
+                                                  : PROFILE_UNKNOWN_PEAK;
         const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
         for (size_t j = 0; heap->status.dump_at_max && j < last->sample_count; j++)
             heap->status.peak_live_bytes += last->samples[j]->peak.bytes;
@@ -219,7 +219,7 @@ void profile_free(struct profile *profile)
     free(profile->unprofiled);
     free(profile->streams);
     free(profile->smaps);
-    free(profile->looks);
+    free(profile->memory_snapshots);
     free(profile->symbol_lines);
     free(profile->mappings);
     free(profile->frames);

@@ -216,7 +216,7 @@ enum profile_smaps_told {
 
 /* A look at a process's memory; its strings are the profile's. */
 struct profile_memory_snapshot {
-    struct memory_snapshot look;
+    struct memory_snapshot values;
     uint32_t process;
     uint64_t order; /* dumps with this order or a higher one come behind it */
 };
@@ -251,8 +251,8 @@ struct profile {
     size_t stream_count;
     struct profile_smaps *smaps;
     size_t smaps_count;
-    struct profile_memory_snapshot *looks;
-    size_t look_count;
+    struct profile_memory_snapshot *memory_snapshots;
+    size_t memory_snapshot_count;
     struct profile_symbol_line *symbol_lines; /* where as_in_trace was asked for */
     size_t symbol_line_count;
     uint64_t missing_packets, damaged_packets;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rollup.h. */
+/* Sums of figures by function, mapping and thread, and over the tree of callsites. */
 #include "profile/rollup.h"
 
 #include <stdlib.h>

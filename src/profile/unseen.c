@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unseen.h. */
+/* Bounds what no sample shows by chance and by the exact totals. */
 #include "profile/unseen.h"
 
 #include <math.h>

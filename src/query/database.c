@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See database.h. */
+/* Opens traces or an exported file as one SQLite database, and answers queries on it. */
 #include "query/database.h"
 
 #include <ctype.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flamegraph.h: the table function. Its arguments are hidden columns, by place or by name. */
+/* The table function experimental_flamegraph(). Its arguments are hidden columns, by place or by
+ * name. */
 #include "query/flamegraph.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See flamegraph_build.h. */
+/* Builds the tree of a flame graph from the samples of one process up to a moment. */
 #include "query/flamegraph_build.h"
 
 #include <errno.h>

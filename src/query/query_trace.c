@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query_trace.h. */
+/* Numbers the processes, threads and dumps of a trace as Perfetto does. */
 #include "query/query_trace.h"
 
 #include <errno.h>
@@ -195,6 +195,6 @@ struct query_bases query_trace_next_bases(const struct query_trace *trace)
     bases.callsite += (int64_t)profile->callsite_count;
     bases.symbol += (int64_t)profile->symbol_line_count;
     bases.dump += (int64_t)trace->dump_count;
-    bases.look += (int64_t)profile->look_count;
+    bases.memory_snapshot += (int64_t)profile->memory_snapshot_count;
     return bases;
 }

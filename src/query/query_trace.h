@@ -65,7 +65,7 @@ struct query_interval {
 
 /* Where the ids of a trace begin: after those of the traces before it. */
 struct query_bases {
-    int64_t process, thread, mapping, frame, callsite, symbol, dump, look;
+    int64_t process, thread, mapping, frame, callsite, symbol, dump, memory_snapshot;
 };
 
 struct query_trace {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stored_trace.h. */
+/* Reads stacks and sums from the tables of an exported file, and checks every id. */
 #include "query/stored_trace.h"
 
 #include <errno.h>

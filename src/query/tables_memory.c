@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See query_table.h: our own tables of what a process has in memory over time, of the looks at it
- * that say what its RSS consists of, and of streamed events.
+ * Our own tables about memory: what a process has over time, snapshots of what its RSS consists of,
+ * and streamed events.
  */
 #include <string.h>
 
@@ -64,91 +64,92 @@ static const struct query_column timeline_columns[] = {
     {"vm_size", INT, "bytes of address space", QUERY_BY_LOOKING, timeline_vm_size, 0},
 };
 
-/* --- looks --- */
+/* --- snapshots --- */
 
-static size_t look_count(struct query_trace *trace)
+static size_t snapshot_count(struct query_trace *trace)
 {
-    return trace->profile->look_count;
+    return trace->profile->memory_snapshot_count;
 }
 
 static struct query_value dump_of(const struct query_trace *trace,
-                                  const struct profile_memory_snapshot *look)
+                                  const struct profile_memory_snapshot *snapshot)
 {
-    for (size_t i = look->order; i < trace->dump_count; i++)
-        if (query_trace_heap(trace, i)->process == look->process)
+    for (size_t i = snapshot->order; i < trace->dump_count; i++)
+        if (query_trace_heap(trace, i)->process == snapshot->process)
             return query_integer(trace->bases.dump + (int64_t)i);
     return query_null();
 }
 
-static struct memory_part sum_of(const struct memory_snapshot *look)
+static struct memory_part sum_of(const struct memory_snapshot *values)
 {
     struct memory_part sum = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
-        sum.rss_bytes += look->parts[i].rss_bytes;
-        sum.swap_bytes += look->parts[i].swap_bytes;
+        sum.rss_bytes += values->parts[i].rss_bytes;
+        sum.swap_bytes += values->parts[i].swap_bytes;
     }
     return sum;
 }
 
-static void find_look(struct query_row *row)
+static void find_snapshot(struct query_row *row)
 {
-    row->item = &row->trace->profile->looks[row->number];
+    row->item = &row->trace->profile->memory_snapshots[row->number];
 }
 
-#define LOOK(column, expression)                                                                   \
-    static struct query_value look_##column(const struct query_row *row)                           \
+#define SNAPSHOT(column, expression)                                                               \
+    static struct query_value snapshot_##column(const struct query_row *row)                       \
     {                                                                                              \
         const struct profile_memory_snapshot *snapshot = row->item;                                \
-        const struct memory_snapshot *look = &snapshot->look;                                      \
-        (void)look;                                                                                \
+        const struct memory_snapshot *values = &snapshot->values;                                  \
+        (void)values;                                                                              \
         return expression;                                                                         \
     }
 
-LOOK(ts, query_integer((int64_t)look->boottime_ns))
-LOOK(upid, query_id(row->trace->bases.process, row->trace->process_rows[snapshot->process]))
-LOOK(dump_id, dump_of(row->trace, snapshot))
-LOOK(rss_size, query_integer((int64_t)sum_of(look).rss_bytes))
-LOOK(swap_size, query_integer((int64_t)sum_of(look).swap_bytes))
-LOOK(live_size, query_real(look->live_bytes))
-LOOK(live_size_variance, query_real(look->live_bytes_variance))
-LOOK(live_count, query_real(look->live_count))
-LOOK(rounding_size, look->rounding_rule == NULL ? query_null() : query_real(look->rounding_bytes))
-LOOK(rounding_rule, query_text_or_null(look->rounding_rule))
-LOOK(untouched_size, look->pages_unknown ? query_null() : query_real(look->untouched_bytes))
-LOOK(swapped_size, look->pages_unknown ? query_null() : query_real(look->swapped_bytes))
-LOOK(allocator, query_text_or_null(look->allocator))
-LOOK(duration_us, query_integer((int64_t)look->duration_us))
-#undef LOOK
+SNAPSHOT(ts, query_integer((int64_t)values->boottime_ns))
+SNAPSHOT(upid, query_id(row->trace->bases.process, row->trace->process_rows[snapshot->process]))
+SNAPSHOT(dump_id, dump_of(row->trace, snapshot))
+SNAPSHOT(rss_size, query_integer((int64_t)sum_of(values).rss_bytes))
+SNAPSHOT(swap_size, query_integer((int64_t)sum_of(values).swap_bytes))
+SNAPSHOT(live_size, query_real(values->live_bytes))
+SNAPSHOT(live_size_variance, query_real(values->live_bytes_variance))
+SNAPSHOT(live_count, query_real(values->live_count))
+SNAPSHOT(rounding_size,
+         values->rounding_rule == NULL ? query_null() : query_real(values->rounding_bytes))
+SNAPSHOT(rounding_rule, query_text_or_null(values->rounding_rule))
+SNAPSHOT(untouched_size, values->pages_unknown ? query_null() : query_real(values->untouched_bytes))
+SNAPSHOT(swapped_size, values->pages_unknown ? query_null() : query_real(values->swapped_bytes))
+SNAPSHOT(allocator, query_text_or_null(values->allocator))
+SNAPSHOT(duration_us, query_integer((int64_t)values->duration_us))
+#undef SNAPSHOT
 
-static const struct query_column look_columns[] = {
-    {"id", INT, "number of the look", QUERY_INDEXED, NULL, 0},
-    {"ts", INT, "when, in ns", QUERY_BY_LOOKING, look_ts, 0},
-    {"upid", INT, "process", QUERY_INDEXED, look_upid, 0},
+static const struct query_column snapshot_columns[] = {
+    {"id", INT, "number of the snapshot", QUERY_INDEXED, NULL, 0},
+    {"ts", INT, "when, in ns", QUERY_BY_LOOKING, snapshot_ts, 0},
+    {"upid", INT, "process", QUERY_INDEXED, snapshot_upid, 0},
     {"dump_id", INT, "the next dump of the process, heap_profile.id; NULL: none", QUERY_INDEXED,
-     look_dump_id, 0},
-    {"rss_size", INT, "resident bytes: the sum of hp_memory_part", QUERY_BY_LOOKING, look_rss_size,
-     0},
-    {"swap_size", INT, "bytes swapped out: the same sum", QUERY_BY_LOOKING, look_swap_size, 0},
+     snapshot_dump_id, 0},
+    {"rss_size", INT, "resident bytes: the sum of hp_memory_part", QUERY_BY_LOOKING,
+     snapshot_rss_size, 0},
+    {"swap_size", INT, "bytes swapped out: the same sum", QUERY_BY_LOOKING, snapshot_swap_size, 0},
     {"live_size", REAL, "of malloc's heap: bytes live, an estimate", QUERY_BY_LOOKING,
-     look_live_size, 0},
-    {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING, look_live_size_variance, 0},
-    {"live_count", REAL, "allocations live, an estimate", QUERY_BY_LOOKING, look_live_count, 0},
+     snapshot_live_size, 0},
+    {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING, snapshot_live_size_variance, 0},
+    {"live_count", REAL, "allocations live, an estimate", QUERY_BY_LOOKING, snapshot_live_count, 0},
     {"rounding_size", REAL, "what the allocator takes for them beside that; NULL: not known",
-     QUERY_BY_LOOKING, look_rounding_size, 0},
+     QUERY_BY_LOOKING, snapshot_rounding_size, 0},
     {"rounding_rule", TEXT, "whose rule that is by; NULL: not known", QUERY_BY_LOOKING,
-     look_rounding_rule, 0},
+     snapshot_rounding_rule, 0},
     {"untouched_size", REAL, "of the live bytes: never touched; NULL: not known", QUERY_BY_LOOKING,
-     look_untouched_size, 0},
+     snapshot_untouched_size, 0},
     {"swapped_size", REAL, "of the live bytes: swapped out; NULL: not known", QUERY_BY_LOOKING,
-     look_swapped_size, 0},
+     snapshot_swapped_size, 0},
     {"allocator", TEXT, "file with the real malloc; NULL: unknown", QUERY_BY_LOOKING,
-     look_allocator, 0},
-    {"duration_us", INT, "that the look took", QUERY_BY_LOOKING, look_duration_us, 0},
+     snapshot_allocator, 0},
+    {"duration_us", INT, "time that taking it took", QUERY_BY_LOOKING, snapshot_duration_us, 0},
 };
 
-static size_t look_part_count(struct query_trace *trace)
+static size_t snapshot_part_count(struct query_trace *trace)
 {
-    return trace->profile->look_count * MEMORY_KINDS;
+    return trace->profile->memory_snapshot_count * MEMORY_KINDS;
 }
 
 static const char *const kind_names[MEMORY_KINDS] = {
@@ -164,37 +165,38 @@ static const char *const kind_names[MEMORY_KINDS] = {
     [MEMORY_KERNEL] = "kernel",
 };
 
-static void find_look_part(struct query_row *row)
+static void find_snapshot_part(struct query_row *row)
 {
-    const struct memory_snapshot *look =
-        &row->trace->profile->looks[row->number / MEMORY_KINDS].look;
-    row->item = &look->parts[row->number % MEMORY_KINDS];
+    const struct memory_snapshot *values =
+        &row->trace->profile->memory_snapshots[row->number / MEMORY_KINDS].values;
+    row->item = &values->parts[row->number % MEMORY_KINDS];
 }
 
-#define LOOK_PART(column, expression)                                                              \
-    static struct query_value look_part_##column(const struct query_row *row)                      \
+#define SNAPSHOT_PART(column, expression)                                                          \
+    static struct query_value snapshot_part_##column(const struct query_row *row)                  \
     {                                                                                              \
         const struct memory_part *part = row->item;                                                \
         (void)part;                                                                                \
         return expression;                                                                         \
     }
 
-LOOK_PART(look_id, query_integer(row->trace->bases.look + (int64_t)(row->number / MEMORY_KINDS)))
-LOOK_PART(kind, query_text(kind_names[row->number % MEMORY_KINDS]))
-LOOK_PART(rss_size, query_integer((int64_t)part->rss_bytes))
-LOOK_PART(swap_size, query_integer((int64_t)part->swap_bytes))
-LOOK_PART(mapped_size, query_integer((int64_t)part->mapped_bytes))
-LOOK_PART(mappings, query_integer((int64_t)part->mappings))
-#undef LOOK_PART
+SNAPSHOT_PART(look_id, query_integer(row->trace->bases.memory_snapshot +
+                                     (int64_t)(row->number / MEMORY_KINDS)))
+SNAPSHOT_PART(kind, query_text(kind_names[row->number % MEMORY_KINDS]))
+SNAPSHOT_PART(rss_size, query_integer((int64_t)part->rss_bytes))
+SNAPSHOT_PART(swap_size, query_integer((int64_t)part->swap_bytes))
+SNAPSHOT_PART(mapped_size, query_integer((int64_t)part->mapped_bytes))
+SNAPSHOT_PART(mappings, query_integer((int64_t)part->mappings))
+#undef SNAPSHOT_PART
 
-static const struct query_column look_part_columns[] = {
-    {"look_id", INT, "hp_memory_snapshot.id", QUERY_INDEXED, look_part_look_id, 0},
+static const struct query_column snapshot_part_columns[] = {
+    {"look_id", INT, "hp_memory_snapshot.id", QUERY_INDEXED, snapshot_part_look_id, 0},
     {"kind", TEXT, "what the mappings are, as report --rss --json has it", QUERY_BY_LOOKING,
-     look_part_kind, 0},
-    {"rss_size", INT, "resident bytes", QUERY_BY_LOOKING, look_part_rss_size, 0},
-    {"swap_size", INT, "bytes swapped out", QUERY_BY_LOOKING, look_part_swap_size, 0},
-    {"mapped_size", INT, "bytes of address space", QUERY_BY_LOOKING, look_part_mapped_size, 0},
-    {"mappings", INT, "how many there are", QUERY_BY_LOOKING, look_part_mappings, 0},
+     snapshot_part_kind, 0},
+    {"rss_size", INT, "resident bytes", QUERY_BY_LOOKING, snapshot_part_rss_size, 0},
+    {"swap_size", INT, "bytes swapped out", QUERY_BY_LOOKING, snapshot_part_swap_size, 0},
+    {"mapped_size", INT, "bytes of address space", QUERY_BY_LOOKING, snapshot_part_mapped_size, 0},
+    {"mappings", INT, "how many there are", QUERY_BY_LOOKING, snapshot_part_mappings, 0},
 };
 
 /* --- streams --- */
@@ -243,10 +245,10 @@ static const struct query_column stream_columns[] = {
 const struct query_table query_memory_tables[] = {
     {"hp_timeline", "live bytes and RSS over time", COLUMNS(timeline_columns), false,
      timeline_count, NULL, find_timeline, NULL},
-    {"hp_memory_snapshot", "looks at what a process has in memory (report --rss)",
-     COLUMNS(look_columns), true, look_count, NULL, find_look, NULL},
-    {"hp_memory_part", "of each look, its parts: they add up to the RSS",
-     COLUMNS(look_part_columns), false, look_part_count, NULL, find_look_part, NULL},
+    {"hp_memory_snapshot", "snapshots of what a process has in memory (report --rss)",
+     COLUMNS(snapshot_columns), true, snapshot_count, NULL, find_snapshot, NULL},
+    {"hp_memory_part", "of each snapshot, its parts: they add up to the RSS",
+     COLUMNS(snapshot_part_columns), false, snapshot_part_count, NULL, find_snapshot_part, NULL},
     {"hp_stream", "sums of what was streamed event by event", COLUMNS(stream_columns), false,
      stream_count, NULL, find_stream, NULL},
     {0},

@@ -62,8 +62,9 @@ static void print_figures(FILE *out, const struct rollup_values *values,
         print_figure(out, views[i].bytes, is_unknown, figure.bytes,
                      interval_of(&figure, false, heap, dump));
         fputc(',', out);
-        print_figure(out, views[i].count, is_unknown || (heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0,
-                     figure.count, interval_of(&figure, true, heap, dump));
+        print_figure(out, views[i].count,
+                     is_unknown || (heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0, figure.count,
+                     interval_of(&figure, true, heap, dump));
     }
     fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64, values->figures.samples,
             values->figures.freed_samples);

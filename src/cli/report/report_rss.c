@@ -86,10 +86,10 @@ static const struct memory_snapshot *look_of(const struct profile *profile, uint
                                              const struct profile_dump *dump)
 {
     const struct memory_snapshot *found = NULL;
-    for (size_t i = 0; i < profile->look_count; i++) {
-        const struct profile_memory_snapshot *look = &profile->looks[i];
+    for (size_t i = 0; i < profile->memory_snapshot_count; i++) {
+        const struct profile_memory_snapshot *look = &profile->memory_snapshots[i];
         if (look->process == process && look->order <= dump->order)
-            found = &look->look;
+            found = &look->values;
     }
     return found;
 }
@@ -130,13 +130,13 @@ struct subject {
     const struct profile_process *process;
     const struct profile_heap *heap;
     const struct profile_dump *dump;
-    const struct memory_snapshot *look; /* NULL: the trace has none */
+    const struct memory_snapshot *snapshot; /* NULL: the trace has none */
     double mapped_bytes;                /* live in libc.mmap; < 0: not profiled */
 };
 
 static double age_seconds(const struct subject *subject)
 {
-    uint64_t look = subject->look->boottime_ns, dump = subject->dump->boottime_ns;
+    uint64_t look = subject->snapshot->boottime_ns, dump = subject->dump->boottime_ns;
     return dump > look + AT_THE_DUMP_NS ? (double)(dump - look) / 1e9 : 0;
 }
 
@@ -162,9 +162,9 @@ static void tell_of_remainder(const struct subject *subject, const struct rss_ta
     if (rest->bytes < 0)
         tell(context, "It is below nothing: the estimates are too high by at least as much. A "
                       "smaller interval (-i) makes them exact.");
-    if (subject->look->rounding_rule == NULL)
+    if (subject->snapshot->rounding_rule == NULL)
         tell(context, "How much this allocator rounds up is not known; it is in the remainder.");
-    if (subject->look->pages_unknown)
+    if (subject->snapshot->pages_unknown)
         tell(context, "Which pages of live allocations were touched could not be read; what was "
                       "not lowers the remainder.");
 }
@@ -174,7 +174,7 @@ static void tell_unknown(const struct subject *subject, const struct rss_table *
 {
     char words[256];
     tell_of_remainder(subject, table, tell, context);
-    if (subject->look->parts[MEMORY_ANONYMOUS].rss_bytes > 0 && subject->mapped_bytes < 0)
+    if (subject->snapshot->parts[MEMORY_ANONYMOUS].rss_bytes > 0 && subject->mapped_bytes < 0)
         tell(context, "Who mapped what has no file is not known: the program itself, or an "
                       "allocator that has nothing live in it. --heaps libc.malloc,libc.mmap "
                       "profiles mappings, too.");
@@ -276,18 +276,18 @@ static void print_text(const struct subject *subject, FILE *out)
     fprintf(out, " (pid %d), dump %zu of %zu: from the heap to the RSS, in bytes\n\n",
             subject->process->pid, (size_t)(subject->dump - subject->heap->dumps) + 1,
             subject->heap->dump_count);
-    if (subject->look == NULL) {
+    if (subject->snapshot == NULL) {
         print_missing(subject, out);
         return;
     }
-    rss_table_fill(&table, subject->look);
+    rss_table_fill(&table, subject->snapshot);
     for (size_t i = 0; i < table.allocator_count; i++)
-        print_row(&table.rows[i], subject->look, out);
+        print_row(&table.rows[i], subject->snapshot, out);
     fprintf(out, "= %-54s %17s  measured, %s mappings\n", "the allocator's memory",
             format_count((double)table.allocator_bytes).bytes,
-            format_count((double)subject->look->parts[MEMORY_ALLOCATOR].mappings).bytes);
+            format_count((double)subject->snapshot->parts[MEMORY_ALLOCATOR].mappings).bytes);
     for (size_t i = table.allocator_count; i < table.count; i++)
-        print_row(&table.rows[i], subject->look, out);
+        print_row(&table.rows[i], subject->snapshot, out);
     fprintf(out, "= %-54s %17s  measured\n", "RSS", format_count((double)table.rss_bytes).bytes);
     fprintf(out, "  %-54s %17s  measured\n\n", "beside it, swapped out",
             format_count((double)table.swap_bytes).bytes);
@@ -348,7 +348,7 @@ static void print_json_rows(const struct rss_row *rows, size_t count,
 static void print_json(const struct subject *subject, FILE *out)
 {
     struct rss_table table;
-    const struct memory_snapshot *look = subject->look;
+    const struct memory_snapshot *look = subject->snapshot;
     fprintf(out, "{\"pid\":%d,\"process\":", subject->process->pid);
     json_print_string(out, subject->process->name);
     fprintf(out, ",\"dump\":%zu,\"dumps\":%zu,\"timeline_rss_bytes\":%" PRIu64,
@@ -403,7 +403,7 @@ int report_print_rss(const struct profile *profile, const struct report_options 
         if (subject.heap == NULL)
             continue;
         subject.dump = report_dump_of(profile, subject.heap, options);
-        subject.look = look_of(profile, i, subject.dump);
+        subject.snapshot = look_of(profile, i, subject.dump);
         subject.mapped_bytes = mapped_of(profile, i, options);
         fputs(json ? any ? ",\n" : "{\"processes\":[" : any ? "\n" : "", out);
         any = true;

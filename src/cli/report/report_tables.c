@@ -150,7 +150,7 @@ void printer_figures(const struct printer *printer, const struct report_figure *
             margin_width, margin.bytes);
     if (!printer->is_narrow)
         fprintf(printer->out, "%10s %9s ", other.bytes,
-                counts_unknown          ? "?"
+                counts_unknown         ? "?"
                 : figure->count >= 0.5 ? format_bytes(figure->bytes / figure->count).bytes
                                        : "-");
     fputc(' ', printer->out);

@@ -58,7 +58,7 @@ struct builder {
     size_t frame_name_capacity, mapping_path_capacity, mapping_build_id_capacity;
 
     size_t process_capacity, thread_capacity, heap_capacity, unprofiled_capacity;
-    size_t stream_capacity, smaps_capacity, looks_capacity;
+    size_t stream_capacity, smaps_capacity, memory_snapshot_capacity;
     uint64_t smaps_bytes;         /* of all SmapsPackets so far */
     struct id_map processes;      /* pid: the newest process of that pid */
     struct id_map threads;        /* pid and tid */

@@ -275,7 +275,7 @@ static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
     case DATED_SMAPS:
         return &profile->smaps[dated->index].boottime_ns;
     case DATED_LOOK:
-        return &profile->looks[dated->index].look.boottime_ns;
+        return &profile->memory_snapshots[dated->index].values.boottime_ns;
     default:
         return &profile->heaps[dated->owner].packet_boottime_ns;
     }

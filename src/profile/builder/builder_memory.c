@@ -107,26 +107,27 @@ static void take_field(struct builder *builder, struct memory_snapshot *look,
 int builder_memory_snapshot(struct builder *builder, struct proto_span message, uint64_t packet_ns)
 {
     struct profile *profile = builder->profile;
-    struct profile_memory_snapshot taken = {.look.boottime_ns = packet_ns, .order = builder->dumps};
+    struct profile_memory_snapshot taken = {.values.boottime_ns = packet_ns,
+                                            .order = builder->dumps};
     struct proto_field field;
     int status, code = 0;
     while (code == 0 && (status = proto_next(&message, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
         if (field.number == LOOK(PARTS))
-            code = take_part(&taken.look, field.span);
+            code = take_part(&taken.values, field.span);
         else
-            take_field(builder, &taken.look, &field);
+            take_field(builder, &taken.values, &field);
     }
-    if (code < 0 || !are_numbers(&taken.look))
+    if (code < 0 || !are_numbers(&taken.values))
         return builder->error < 0 ? builder->error : -EBADMSG;
-    taken.process = builder_process(builder, taken.look.pid);
+    taken.process = builder_process(builder, taken.values.pid);
     if (taken.process == PROFILE_NONE)
         return builder->error;
-    if (array_reserve(&profile->looks, &builder->looks_capacity, profile->look_count, 1,
-                      sizeof(taken)) < 0)
+    if (array_reserve(&profile->memory_snapshots, &builder->memory_snapshot_capacity,
+                      profile->memory_snapshot_count, 1, sizeof(taken)) < 0)
         return builder_fail(builder);
-    profile->looks[profile->look_count++] = taken;
-    builder_date(builder, DATED_LOOK, 0, profile->look_count - 1);
+    profile->memory_snapshots[profile->memory_snapshot_count++] = taken;
+    builder_date(builder, DATED_LOOK, 0, profile->memory_snapshot_count - 1);
     return builder->error;
 }

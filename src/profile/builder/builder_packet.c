@@ -407,7 +407,8 @@ struct packet_parts {
     uint32_t sequence_id;
     bool cleared;
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
-    struct proto_span allocations, frees, deobfuscation, packages, smaps, look, defaults, heap_size;
+    struct proto_span allocations, frees, deobfuscation, packages, smaps, memory_snapshot, defaults,
+        heap_size;
 };
 
 static int split_packet(struct proto_span packet, struct packet_parts *parts)
@@ -468,7 +469,7 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
             parts->smaps = field.span;
             break;
         case PB_TRACE_PACKET_MEMORY_SNAPSHOT:
-            parts->look = field.span;
+            parts->memory_snapshot = field.span;
             break;
         case PB_TRACE_PACKET_HEAP_SIZE:
             parts->heap_size = field.span;
@@ -553,8 +554,8 @@ static int take_parts(struct builder *builder, const struct packet_parts *parts)
         code = take_unprofiled(builder, parts->unprofiled);
     if (code == 0 && parts->smaps.at != NULL)
         code = builder_smaps(builder, parts->smaps, parts->timestamp_ns);
-    if (code == 0 && parts->look.at != NULL)
-        code = builder_memory_snapshot(builder, parts->look, parts->timestamp_ns);
+    if (code == 0 && parts->memory_snapshot.at != NULL)
+        code = builder_memory_snapshot(builder, parts->memory_snapshot, parts->timestamp_ns);
     if (code == 0 && parts->allocations.at != NULL)
         code = builder_streaming_allocation(builder, parts->allocations);
     if (code == 0 && parts->frees.at != NULL)
