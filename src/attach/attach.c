@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See attach.h. The order of steps, so that the process is whole at each: all that can be worked
- * out beforehand is; then all threads stop; memory comes in, of which nobody knows; the entries are
- * patched; all go on. Back: entries first, then, once nobody is in it, the memory.
+ * Attach to a process and detach from it. The order of steps keeps the process intact at each.
+ * First everything that can be prepared is prepared. Then all threads stop, memory is mapped that
+ * nothing refers to yet, the entries are patched, and the threads continue. To detach: the entries
+ * first and, once no thread is in the client, the memory.
  */
 #include "attach/attach.h"
 
@@ -27,26 +28,27 @@
 #include "util/process_stat.h"
 #include "wire/sampling.h"
 
-/* The process is stopped so often to see whether the client is deserted; in between its own
- * accounts are asked, at most this long: where many threads share few processors, one that lost its
- * own in the middle of a sample gets it back after seconds. */
+/* Limit of stops of the process to check that no thread is in the client. Between two stops the
+ * client's own counters are read, for at most this time in total: if many threads share few
+ * processors, a thread that lost its processor in the middle of a sample gets it back only after
+ * seconds. */
 #define LEAVE_ATTEMPTS 20
 #define LEAVE_PATIENCE_MS 4000
 #define LEAVE_PAUSE_MS 5
 
-/* Tries to find no thread in a signal handler that came from a patched entry. */
+/* Attempts to find no thread in a signal handler that interrupted a replaced entry. */
 #define ENTRY_ATTEMPTS 20
 
-/* So many clients of attachers that died are taken out at once. */
+/* Limit of clients of dead attachers that are removed at once. */
 #define ORPHANS_MAX 64
 
-/* Of a function whose size is not known this much is read. */
+/* Bytes that are read of a function of unknown size. */
 #define UNSIZED_BYTES 64u
 #define FUNCTION_BYTES_MAX (16u << 10)
 
 struct attach {
     pid_t pid;
-    uint64_t start_time; /* of the process: its pid may come to mean another */
+    uint64_t start_time; /* of the process: its pid may be reused */
     struct presence presence;
     struct trampoline trampolines[ATTACHED_FUNCTIONS];
     unsigned count;
@@ -64,15 +66,15 @@ static void pause_ms(unsigned ms)
     nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
 }
 
-/* When the process started, in the kernel's ticks; 0: it is gone. */
+/* Return when the process started, in the kernel's ticks, or 0 if it has ended. */
 static uint64_t start_time_of(pid_t pid)
 {
     struct process_stat stat;
     return process_stat_read(pid, &stat) ? stat.start_ticks : 0;
 }
 
-/* A process that ends meanwhile fails in any of our steps. Say that it has ended, and not what
- * failed because of that. */
+/* A process that ends meanwhile makes any of our steps fail. Report that it has ended, not the step
+ * that failed. */
 static int explain_end(pid_t pid, int code, struct attach_outcome *outcome, struct error *error)
 {
     if (code == 0 || outcome->refusal == ATTACH_NO_PROCESS || !process_has_ended(pid))
@@ -81,7 +83,7 @@ static int explain_end(pid_t pid, int code, struct attach_outcome *outcome, stru
     return error_set(error, -ESRCH, "pid %d has ended", (int)pid);
 }
 
-/* --- what can be worked out while it runs --- */
+/* --- preparations, while it runs --- */
 
 static void note_refused(struct attach_outcome *outcome, const char *name, const char *why)
 {
@@ -175,7 +177,8 @@ static int explain_stop(const struct tracee *tracee, int code, struct attach_out
     return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
 }
 
-/* Whether the filters of all threads let us do what we are here for. */
+/* Check whether the filters of all threads allow the system calls for this purpose. Return 0 or a
+ * negative errno. */
 static int check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
                          struct error *error)
 {
@@ -189,7 +192,7 @@ static int check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpo
     return 0;
 }
 
-/* Whether what the trampolines were made of is still there. */
+/* Return whether the code that the trampolines were made from is unchanged. */
 static bool code_is_unchanged(const struct attach *attach, const struct tracee *tracee)
 {
     for (unsigned i = 0; i < attach->count; i++) {
@@ -202,8 +205,8 @@ static bool code_is_unchanged(const struct attach *attach, const struct tracee *
     return true;
 }
 
-/* Moves threads that stand in the middle of a replaced entry. 0; or the id of one that stands where
- * it cannot be moved from, or whose signal handler will return there. */
+/* Move threads out of the replaced entries. Return 0, or the id of a thread that cannot be moved or
+ * whose signal handler will return there. */
 static pid_t clear_entries(const struct attach *attach, struct tracee *tracee)
 {
     uint64_t low = UINT64_MAX, high = 0;
@@ -245,7 +248,7 @@ static int patch_entries(const struct attach *attach, struct tracee *tracee)
     return 0;
 }
 
-/* Brings it in. The process is stopped before and after. */
+/* Map the client and patch the entries. The process is stopped before and after. */
 static int enter_stopped(struct attach *attach, const struct attach_options *options,
                          struct tracee *tracee, struct image *image, uint64_t base,
                          struct error *error)
@@ -279,7 +282,7 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
     }
     if (code < 0) {
         presence_restore(&attach->presence, tracee);
-        /* Nobody has run since: this only moves back who was moved. */
+        /* No thread has run since: this only moves threads back. */
         if (presence_is_deserted(&attach->presence, tracee)) {
             tracee_move(tracee);
             presence_remove(&attach->presence, tracee);
@@ -315,11 +318,11 @@ static int stop_clear(const struct attach *attach, struct tracee *tracee,
     }
 }
 
-/* --- a client that is there already --- */
+/* --- a client that is already there --- */
 
-/* Waits until nobody is in it, and takes it out. 0; -EBUSY: somebody stays in it, or it may not be
- * unmapped, and outcome->left says why; or a negative errno of what failed. The process runs before
- * and after. */
+/* Wait until no thread is in the client, and remove it. Return 0; -EBUSY: a thread stays in it, or
+ * it must not be unmapped (outcome->left has the reason); or a negative errno of another failure.
+ * The process runs before and after. */
 static int leave(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
 {
     int restored = -EBUSY;
@@ -366,8 +369,8 @@ static bool is_attached_ring(const struct process_region *region)
     return strstr(region->path, "/memfd:" ATTACHED_RING_NAME) != NULL;
 }
 
-/* Another attacher's: if that one is gone, its client goes, too. 1: one was taken out; 0: there is
- * none. */
+/* Remove another attacher's client if that attacher has died. Return 1 if one was removed, 0 if
+ * there is none, or a negative errno. */
 static int take_out_orphan(const struct process *process, struct tracee *tracee,
                            struct attach_outcome *outcome, struct error *error)
 {
@@ -399,8 +402,8 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
     return 1;
 }
 
-/* Unmap rings that are left without their clients: an attacher was killed when it had mapped the
- * one and not yet the other, or when it took both out. Called when the process has no client. */
+/* Unmap rings without a client: their attacher was killed after it had mapped one of the two, or
+ * while it removed both. Call it when the process has no client. */
 static int unmap_lost_rings(const struct process *process, struct tracee *tracee)
 {
     size_t lost = 0;
@@ -423,7 +426,7 @@ static int unmap_lost_rings(const struct process *process, struct tracee *tracee
     return code;
 }
 
-/* All of them: whoever was killed in the middle of attaching has left one that was not found in
+/* Remove all such clients: an attacher that was killed during its attach leaves one that is not in
  * use. */
 static int take_out_orphans(struct process *process, struct tracee *tracee,
                             struct attach_outcome *outcome, struct error *error)
@@ -444,7 +447,7 @@ static int take_out_orphans(struct process *process, struct tracee *tracee,
     return code < 0 ? code : 0;
 }
 
-/* --- in and out --- */
+/* --- attaching and detaching --- */
 
 static int attach_to(struct attach *attach, const struct attach_options *options,
                      struct process *process, struct tracee *tracee, struct attach_outcome *outcome,
@@ -551,7 +554,7 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     uint64_t began = now_us();
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     int code = -ESRCH;
-    /* An exec has thrown the image away, and with it what we patched. */
+    /* An exec has discarded the image and the patched code. */
     if (start_time_of(attach->pid) == attach->start_time && attach->start_time != 0 &&
         process_read_regions(&process) == 0) {
         const struct process_region *region =

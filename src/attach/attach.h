@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaching to a process that runs and was not started under us: brings the client into it, lets
- * its allocation functions lead there, and takes all of that out again.
+ * Attaching to a running process that was not started under heap_profile: brings the client into
+ * it, redirects its allocation functions to the client, and removes all of that again.
  *
- * The client comes as a blob that needs no loader and no file (src/client/attached). All threads
- * are stopped together once to attach and once to detach (milliseconds; the outcome says how many).
- * In between nothing is traced: whoever called may die, and the process goes on.
+ * The client is a blob that needs no loader and no file (src/client/attached). All threads are
+ * stopped together once to attach and once to detach (milliseconds; the outcome has the time). In
+ * between nothing is traced: the caller may die, and the process continues.
  *
- * A caller makes the ring first (target_open() in src/daemon), hands over its descriptor, and reads
- * the ring as it would that of a process that said hello. Nothing here blocks for longer than
- * about two seconds. Not for several threads at once: ptrace belongs to the thread that calls.
+ * The caller first makes the ring (target_open() in src/daemon), passes its descriptor, and reads
+ * the ring like that of a process that joined by itself. Nothing here blocks for longer than about
+ * two seconds. Not thread-safe: ptrace belongs to the calling thread.
  *
- * Waits with waitpid() for the threads of that process alone; a caller with a SIGCHLD handler that
- * reaps every child must leave them alone.
+ * It waits with waitpid() for the threads of that process only. A caller with a SIGCHLD handler
+ * that reaps all children must leave these threads alone.
  */
 #ifndef HEAPPROFD_ATTACH_ATTACH_H
 #define HEAPPROFD_ATTACH_ATTACH_H
@@ -23,86 +23,90 @@
 
 #include "util/error.h"
 
-/* Why an attach was refused or failed; what the functions here return negated is an errno. */
+/* Why an attach was refused or failed. Functions return a negative errno besides. */
 enum attach_refusal {
-    ATTACH_FAILED = 0, /* something else: see the message */
-    ATTACH_NO_PROCESS, /* no such process, or it is a zombie or ended meanwhile */
-    ATTACH_FORBIDDEN,  /* the kernel does not let us: another user, ptrace_scope, a kernel thread */
-    ATTACH_TRACED,     /* a debugger has it already */
-    ATTACH_HAS_CLIENT, /* the preload library is in it: use its handshake instead */
-    ATTACH_ATTACHED,   /* another session is attached to it */
-    ATTACH_UNSUPPORTED, /* 32 bit, another processor, no allocator that we can find */
-    ATTACH_SECCOMP,     /* its system call filter forbids what we need */
-    ATTACH_BUSY,        /* a thread could not be stopped in time: later may work */
+    ATTACH_FAILED = 0,  /* something else: see the message */
+    ATTACH_NO_PROCESS,  /* no such process, or it is a zombie or ended meanwhile */
+    ATTACH_FORBIDDEN,   /* the kernel forbids it: another user, ptrace_scope, a kernel thread */
+    ATTACH_TRACED,      /* a debugger traces it already */
+    ATTACH_HAS_CLIENT,  /* the preload library is in it: use its handshake instead */
+    ATTACH_ATTACHED,    /* another session is attached to it */
+    ATTACH_UNSUPPORTED, /* 32 bit, another processor, or no known allocator */
+    ATTACH_SECCOMP,     /* its system call filter forbids calls that we need */
+    ATTACH_BUSY,        /* a thread could not be stopped in time: try again later */
 };
 
-/* What the process is to do; the fields are those of struct handshake_reply. */
+/* Options of an attach. The fields are those of struct handshake_reply. */
 struct attach_options {
     pid_t pid;
-    int ring_fd;             /* of ring_reader_open(); stays the caller's */
+    int ring_fd;             /* from ring_reader_open(); the caller keeps it */
     uint64_t data_bytes;     /* of the ring */
     uint64_t interval_bytes; /* >= 1 */
     uint64_t block_client_timeout_us;
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
-    uint32_t flags; /* enum handshake_flag; HELLO_AFTER_FORK has no effect, children are dormant */
-    /* The preload library is in the process and asleep, since the program's own allocator stands
-     * before it: that allocator, and no other, is to be patched. */
+    uint32_t flags; /* enum handshake_flag; HELLO_AFTER_FORK has no effect: children are dormant */
+    /* The process has the preload library, but dormant, because the program's own allocator
+     * precedes it. Patch that allocator and no other. */
     bool beside_client;
-    pid_t daemon_pid; /* whom the client asks for when the ring is full; 0: go by the heartbeat */
-    /* How long to wait for threads that wait in the kernel; 0: a second. One that gets no processor is
-     * waited for longer. All other threads stand meanwhile, and so does the caller. */
+    pid_t daemon_pid; /* the process whose life the client checks when the ring is full; 0: use the
+                         heartbeat */
+    /* How long to wait for threads that wait in the kernel; 0: one second. A thread that gets no
+     * processor is waited for longer. Meanwhile all other threads are stopped, and the caller
+     * blocks. */
     unsigned patience_ms;
 };
 
 #define ATTACH_LEFT_BYTES 256
 
-/* What was done. Of times, stopped_us is how long all threads stood, total_us the whole call. */
+/* What was done. stopped_us is how long all threads were stopped, total_us the duration of the
+ * call. */
 struct attach_outcome {
-    enum attach_refusal refusal; /* where the call failed */
+    enum attach_refusal refusal; /* if the call failed */
     unsigned threads;
     uint64_t stopped_us, total_us;
     char allocator[64];              /* file name of the object with the patched malloc */
-    unsigned functions_patched;      /* entries; aliases count once */
+    unsigned functions_patched;      /* number of entries; aliases count once */
     unsigned functions_refused;      /* found, but not of a form that can be patched */
     char refused[ATTACH_LEFT_BYTES]; /* which and why, "" if none */
-    bool code_restored;              /* detach: each patched byte read back as it was before */
-    bool left_mapped;             /* detach: a thread was still inside; a later attach reuses it */
-    bool process_gone;            /* detach: it ended or became another program */
-    char left[ATTACH_LEFT_BYTES]; /* what was left and why, "" if nothing */
+    bool code_restored;              /* detach: every patched byte was restored and read back */
+    bool left_mapped;  /* detach: a thread was still inside; the next attach removes it */
+    bool process_gone; /* detach: it ended or became another program */
+    char left[ATTACH_LEFT_BYTES]; /* what stays in the process and why, "" if nothing */
 };
 
 struct attach;
 
 /*
- * Attaches. NULL with a refusal in the outcome and a message for people (what, why, the remedy) in
- * the error: nothing in the process has changed then.
+ * Attach. Return NULL with a refusal in the outcome and a message (what, why, the remedy) in the
+ * error. In that case nothing in the process has changed.
  */
 struct attach *attach_open(const struct attach_options *options, struct attach_outcome *outcome,
                            struct error *error);
 
 /*
- * Detaches and frees. 0, or a negative errno with a message where the code could not be restored.
- * A process that has ended or exec'ed is no error. After it the ring may be drained for the last
- * time: nothing writes to it any more.
+ * Detach and free. Return 0, or a negative errno with a message if the code could not be restored.
+ * A process that has ended or called exec is not an error. After it, drain the ring one last time:
+ * nothing writes to it any more.
  */
 int attach_close(struct attach *attach, struct attach_outcome *outcome, struct error *error);
 
-/* Frees without detaching: the hooks stay and pass through once the ring's owner is gone. */
+/* Free without detaching: the hooks stay, and only pass calls on once the ring's owner is gone. */
 void attach_abandon(struct attach *attach);
 
-/* Let go of threads that did not stop in time, and do now. Return how many still do not: they would
- * stand from the moment in which they stop, so call this often while there are any. */
+/* Release threads that did not stop in time but are stopped now. Return how many are left. A thread
+ * that stops later stays stopped until this is called, so call it often while the result is not 0.
+ */
 unsigned attach_tidy(void);
 
 /*
- * Whether attach_open() would be refused, by what can be read without stopping anything (doctor).
+ * Check whether attach_open() would be refused, without stopping anything (for the doctor). Return
  * 0, or a negative errno with the message and the refusal.
  */
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error);
 
-/* Whether a program that has just begun is so far that it can be attached to: its loader is done.
- * Cheap, to be asked often. 0; -EAGAIN: not yet; or a negative errno: attach_open() will say why.
- */
+/* Check whether a program that has just started can be attached to: its loader is done. Cheap
+ * enough to be called often. Return 0; -EAGAIN: not yet; or a negative errno: attach_open() will
+ * return the reason. */
 int attach_check_loaded(pid_t pid);
 
 #endif

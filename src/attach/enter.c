@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See enter.h. The page of the marker serves as the target's part of the messages: nothing of its
- * own memory is written. */
+/* Map the client and the ring into a stopped process. The marker's page serves as buffer for
+ * messages: no memory of the process itself is written. */
 #include "attach/enter.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define MFD_EXEC 0x10u
 #endif
 
-/* A 32-bit distance, less what the image itself and the function may be long. */
+/* Range of a 32-bit distance, minus room for the image and the function. */
 #define REACH ((UINT64_C(1) << 31) - (UINT64_C(64) << 20))
 
 /* Kept free on both sides: heaps and stacks grow. */
@@ -38,7 +38,7 @@ uint64_t enter_find_place(const struct process *process, uint64_t near, size_t b
         uint64_t gap_start = process->regions[i - 1].end, gap_end = process->regions[i].start;
         if (gap_end < gap_start || gap_end - gap_start < bytes + 2 * MARGIN)
             continue;
-        /* The end of the gap that is nearer. */
+        /* Choose the nearer end of the gap. */
         uint64_t low = gap_start + MARGIN, high = gap_end - MARGIN - bytes;
         uint64_t place = distance(low, near) < distance(high, near) ? low : high;
         if (near > low && near < high)
@@ -50,7 +50,7 @@ uint64_t enter_find_place(const struct process *process, uint64_t near, size_t b
     return best & ~UINT64_C(4095);
 }
 
-/* What the steps have opened and mapped, to be undone. */
+/* What the steps have opened and mapped, to be undone after a failure. */
 struct entering {
     struct tracee *tracee;
     int pidfd;
@@ -66,7 +66,7 @@ static bool is_error(long result)
     return result < 0 && result > -4096;
 }
 
-/* One system call in the target; remembers the first that fails. */
+/* Make one system call in the target. Keep the error of the first one that fails. */
 static long call(struct entering *entering, const char *what, long number, uint64_t a, uint64_t b,
                  uint64_t c, uint64_t d, uint64_t e, uint64_t f)
 {
@@ -83,7 +83,7 @@ static long call(struct entering *entering, const char *what, long number, uint6
     return result;
 }
 
-/* Our own descriptor of what the target has open. */
+/* Duplicate a descriptor of the target into this process. */
 static int take_descriptor(struct entering *entering, int fd)
 {
     if (entering->code < 0)
@@ -128,7 +128,7 @@ static int write_image(const struct image *image, int fd)
     if (ftruncate(fd, (off_t)image->total) < 0)
         return -errno;
     for (size_t at = 0; at < image->total; at += 4096) {
-        /* What is zero stays a hole. */
+        /* Zero pages stay holes. */
         static const uint8_t zeros[4096];
         if (memcmp(image->bytes + at, zeros, 4096) != 0 &&
             pwrite(fd, image->bytes + at, 4096, (off_t)at) != 4096)
@@ -141,7 +141,7 @@ static void make_image(struct entering *entering, const struct image *image)
 {
     static const char name[] = ATTACHED_MEMFD_NAME;
     put_memory(entering, entering->scratch, name, sizeof(name));
-    /* Kernels before 6.3 do not know MFD_EXEC, and need it not. */
+    /* Kernels before 6.3 do not have MFD_EXEC and do not need it. */
     const uint64_t arguments[6] = {entering->scratch, MFD_CLOEXEC | MFD_EXEC};
     int code = 0;
     long fd = -ECANCELED;
@@ -178,7 +178,7 @@ static void map_image(struct entering *entering, const struct image *image)
              (uint64_t)entering->memfd, parts[i].start);
 }
 
-/* The last page stays what it was, private memory, and is not for children. */
+/* Make the last page, which stays private anonymous memory, zero in children. */
 static void make_marker(struct entering *entering, const struct image *image)
 {
     const uint32_t present = 1;
@@ -190,7 +190,7 @@ static void make_marker(struct entering *entering, const struct image *image)
 
 /* --- the ring --- */
 
-/* As the target's recvmsg takes it. */
+/* Layout of the arguments of the target's recvmsg. */
 struct remote_message {
     struct msghdr header;
     struct iovec vector;
@@ -255,17 +255,18 @@ static void pass_ring(struct entering *entering, int ring_fd)
     receive_ring(entering);
 }
 
-/* As src/client/arena.c maps it: the data twice in a row. */
+/* Map the ring like src/client/arena.c: the data twice in a row. */
 static void map_ring(struct entering *entering, const struct image *image, uint64_t data_bytes)
 {
     entering->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
-    /* Of the ring's file at once: should we be killed, its name tells whose the mapping is. */
+    /* Map the ring's file from the start, so that the name identifies the mapping if we are killed.
+     */
     long base = call(entering, "map the ring", SYS_mmap, 0, entering->ring_bytes, PROT_NONE,
                      MAP_SHARED, (uint64_t)entering->ring_fd, 0);
     if (entering->code < 0)
         return;
     entering->ring = (uint64_t)base;
-    /* Noted at once: should we be killed, it can be found. */
+    /* Record the address at once, so that the ring can be found if we are killed. */
     put_memory(entering,
                entering->base + image->params_offset + offsetof(struct attached_params, ring),
                &entering->ring, sizeof(entering->ring));
@@ -276,7 +277,7 @@ static void map_ring(struct entering *entering, const struct image *image, uint6
          RING_DATA_OFFSET);
 }
 
-/* --- all of it --- */
+/* --- all steps --- */
 
 void enter_unmap(struct tracee *tracee, uint64_t address, uint64_t bytes)
 {

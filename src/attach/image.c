@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See image.h. The blob is our own and of this build; what is checked here is that it is. */
+/* Lay out and relocate the client's blob. The blob belongs to this build; the checks only detect
+ * damage. */
 #include "attach/image.h"
 
 #include <elf.h>
@@ -51,7 +52,7 @@ size_t image_total(void)
     return loaded_bytes() + whole_pages(ATTACHED_FUNCTIONS * TRAMPOLINE_BYTES) + PAGE_BYTES;
 }
 
-/* Code first, then data, on pages of their own. */
+/* Copy the segments: code first, then data, on separate pages. */
 static bool lay_out(struct image *image)
 {
     for (unsigned i = 0; i < blob_header()->e_phnum; i++) {
@@ -104,7 +105,7 @@ static bool read_dynamic(const struct image *image, struct dynamic *dynamic)
                 hash = (const uint32_t *)(image->bytes + at->d_un.d_ptr);
         }
     }
-    /* The one symbol that is exported stands first behind those that are not hashed. */
+    /* The only exported symbol is the first one after those that are not hashed. */
     if (hash != NULL)
         dynamic->symbol_count = hash[1] + 1;
     return dynamic->symbols != NULL && dynamic->strings != NULL && hash != NULL;

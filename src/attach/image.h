@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's blob as it is to stand in a process: laid out for an address and relocated, with a
- * page for trampolines behind it.
+ * The client's blob as it is mapped into a process: laid out for an address and relocated, followed
+ * by a page for trampolines.
  */
 #ifndef HEAPPROFD_ATTACH_IMAGE_H
 #define HEAPPROFD_ATTACH_IMAGE_H
@@ -13,7 +13,7 @@
 #include "wire/attached_params.h"
 
 struct image {
-    uint8_t *bytes; /* as they are to be mapped */
+    uint8_t *bytes; /* contents of the mapping */
     size_t total;   /* all sizes in whole pages */
     size_t code_bytes;
     size_t data_start, data_bytes;
@@ -22,14 +22,14 @@ struct image {
     size_t params_offset;
 };
 
-/* How much address space an image takes. */
+/* Return the address space that an image takes. */
 size_t image_total(void);
 
-/* 0, or -ENOMEM, or -ENOEXEC for a blob that is none. */
+/* Make an image. Return 0, -ENOMEM, or -ENOEXEC for a damaged blob. */
 int image_make(struct image *image, uint64_t base, struct error *error);
 void image_free(struct image *image);
 
-/* The parameters in it. */
+/* Return the parameters in the image. */
 struct attached_params *image_params(const struct image *image);
 
 #endif

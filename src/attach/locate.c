@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See locate.h. */
+/* Find the functions to patch, and addresses that the client needs. */
 #include "attach/locate.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "util/base_name.h"
 #include "util/regular_file.h"
 
-/* Bytes that are searched for instructions: of each mapping, and of all together. */
+/* Limits of bytes that are searched for instructions: per mapping, and in total. */
 #define CODE_BYTES_MAX (4u << 20)
 #define CODE_TOTAL_MAX (1u << 30)
 
@@ -57,8 +57,8 @@ static const char *const names[ATTACHED_FUNCTIONS] = {
     "_ZdaPvSt11align_val_tRKSt9nothrow_t",
 };
 
-/* What jemalloc calls a release with a size, or with flags: the same arguments, as far as a hook
- * looks at them. */
+/* jemalloc's names for a release with a size or with flags. The arguments that a hook reads are the
+ * same. */
 static const struct {
     const char *name;
     enum attached_function function;
@@ -97,7 +97,7 @@ static void take_exported(struct located *located, struct remote_memory *memory,
     }
 }
 
-/* The first object that defines the function, or NULL. */
+/* Return the first object that defines the function, or NULL. */
 static const struct remote_object *first_with(struct remote_memory *memory,
                                               const struct remote_object *objects, size_t count,
                                               const char *name, struct remote_symbol *symbol)
@@ -120,7 +120,7 @@ static bool locate_in_objects(struct located *located, struct remote_memory *mem
     const struct remote_object *allocator = first_with(memory, objects, count, "malloc", &symbol);
     if (allocator == NULL)
         return false;
-    /* operator new of another object ends in malloc, whose hook sees it. */
+    /* operator new of another object calls malloc, whose hook sees it. */
     bool with_cxx = first_with(memory, objects, count, "_Znwm", &symbol) == allocator;
     take_exported(located, memory, allocator, with_cxx);
     snprintf(located->allocator, sizeof(located->allocator), "%s", allocator->name);
@@ -129,18 +129,18 @@ static bool locate_in_objects(struct located *located, struct remote_memory *mem
 
 /* --- the executable's own symbols --- */
 
-/* Those that have an allocator's name. */
+/* Symbols of the executable with an allocator's name. */
 struct own_symbols {
     dev_t device; /* of the file */
     ino_t inode;
     struct reader_function *functions;
     size_t count;
-    const char **names; /* that functions[].name counts */
+    const char **names; /* indexed by functions[].name */
     char *text;         /* of the names */
 };
 
-/* Write every name that take_own() can make use of, one after the other. Return the number of
- * bytes; *count: of names. */
+/* Write every name that take_own() can use, one after the other. Return the number of bytes;
+ * *count: the number of names. */
 static size_t list_names(char *text, const char **list, size_t *count)
 {
     size_t used = 0;
@@ -172,7 +172,7 @@ void own_symbols_close(struct own_symbols *own)
     free(own);
 }
 
-/* Ask the file reader for them. Return false if it finds no function. */
+/* Read the functions through the file reader. Return false if it finds none. */
 static bool find_own(struct own_symbols *own, int fd, const char *path)
 {
     own->text = calloc(OWN_NAMES_MAX, OWN_NAME_BYTES);
@@ -206,7 +206,7 @@ struct own_symbols *own_symbols_open(pid_t pid)
     return own;
 }
 
-/* Whether the process has not begun another program since. */
+/* Return whether the process still runs the same program. */
 static bool is_of(const struct own_symbols *own, pid_t pid)
 {
     char path[64];
@@ -219,7 +219,7 @@ static bool is_of(const struct own_symbols *own, pid_t pid)
     return status.st_dev == own->device && status.st_ino == own->inode;
 }
 
-/* The function that a name with the prefix means; ATTACHED_FUNCTIONS: none. */
+/* Return the function that a name with the prefix means, or ATTACHED_FUNCTIONS. */
 static enum attached_function function_of(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -238,7 +238,8 @@ static enum attached_function function_of(const char *name, const char *prefix)
     return ATTACHED_FUNCTIONS;
 }
 
-/* Takes what the executable defines under that prefix; whether malloc and free are among it. */
+/* Take the executable's functions with that prefix. Return whether malloc and free are among them.
+ */
 static bool take_own(struct located *located, const struct own_symbols *own, uint64_t base,
                      const char *prefix)
 {
@@ -255,8 +256,8 @@ static bool take_own(struct located *located, const struct own_symbols *own, uin
     if (found.functions[ATTACHED_MALLOC].address == 0 ||
         found.functions[ATTACHED_FREE].address == 0)
         return false;
-    /* In one executable it cannot be told by the object whether operator new ends in malloc. That
-     * of libstdc++, the usual one, does. */
+    /* In a single executable we cannot find out whether operator new calls malloc. libstdc++'s
+     * operator new, the usual one, does. */
     memset(&found.functions[ATTACHED_CXX], 0,
            (ATTACHED_FUNCTIONS - ATTACHED_CXX) * sizeof(found.functions[0]));
     if (located->functions[ATTACHED_DLCLOSE].address != 0)
@@ -267,7 +268,8 @@ static bool take_own(struct located *located, const struct own_symbols *own, uin
     return true;
 }
 
-/* Where the allocator is the executable's own, but exported: what it does not export of it. */
+/* If the executable exports its own malloc, add the allocator functions that it defines without
+ * exporting them. */
 static void complete_own(struct located *located, const struct own_symbols *own, uint64_t base)
 {
     struct located found = *located;
@@ -296,7 +298,7 @@ static bool locate_in_executable(struct located *located, const struct process *
     bool found = false;
     if (own == NULL || !is_of(own, process->pid) || !remote_executable_base(process, memory, &base))
         return false;
-    /* One with a prefix is there because the program uses it: rather that than libc's. */
+    /* An allocator with a prefix is there because the program uses it: prefer it to libc's. */
     for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
         found = take_own(located, own, base, allocator_prefixes[i]);
     if (!found && !has_malloc)
@@ -325,7 +327,7 @@ static uint64_t find_code(const uint8_t *code, size_t bytes, uint64_t address, c
     return at != NULL ? address + (uint64_t)(at - code) : 0;
 }
 
-/* Return the number of bytes that were searched. */
+/* Search a mapping for system call instructions. Return the number of bytes that were searched. */
 static size_t find_in_region(const struct process_region *region, struct tracee *tracee)
 {
     static const uint8_t call[] = {0x0f, 0x05}, call_and_return[] = {0x0f, 0x05, 0xc3};
@@ -353,7 +355,7 @@ int locate_system_call(const struct process *process, struct tracee *tracee)
 {
     size_t searched = 0;
     tracee->syscall_instruction = tracee->sigreturn = 0;
-    /* The C library has it all, and lies behind the executable. */
+    /* Search backwards: the C library has both instructions and is mapped above the executable. */
     for (size_t i = process->region_count;
          i-- > 0 && tracee->sigreturn == 0 && searched < CODE_TOTAL_MAX;) {
         const struct process_region *region = &process->regions[i];
@@ -372,7 +374,7 @@ static void locate_stack_end(struct located *located, const struct process *proc
     }
 }
 
-/* Of several names of one address the first one counts. */
+/* Of several names of one address, keep the first. */
 static void drop_aliases(struct located *located)
 {
     for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {
@@ -418,7 +420,7 @@ int locate_functions(struct located *located, const struct process *process,
         count = leave_out_client(objects, count);
     bool found = locate_in_objects(located, &memory, objects, count);
     free(objects);
-    /* A library's allocator is the preloaded client's. */
+    /* The allocator in a library belongs to the preloaded client. */
     if (process->beside_client && located->allocator[0] != 0)
         found = false;
     if (locate_in_executable(located, process, &memory, found))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which functions of a process are its allocator, and where the few others are that the client
- * needs: read from the loader's list of objects and their symbol tables in the process's memory,
- * and, for allocators linked statically, from the executable's own symbols.
+ * Finds the functions of a process's allocator, and the few others that the client needs: from the
+ * loader's list of objects and their symbol tables in the process's memory and, for statically
+ * linked allocators, from the executable's own symbols.
  */
 #ifndef HEAPPROFD_ATTACH_LOCATE_H
 #define HEAPPROFD_ATTACH_LOCATE_H
@@ -16,15 +16,15 @@
 
 /* A function that can be patched. */
 struct located_function {
-    uint64_t address; /* 0: there is none, or it is another's alias */
-    uint64_t size;    /* 0: not known */
+    uint64_t address; /* 0: not found, or an alias of another */
+    uint64_t size;    /* 0: unknown */
     char name[48];
 };
 
 struct located {
-    char allocator[64]; /* file name of the object that has malloc */
+    char allocator[64]; /* file name of the object that defines malloc */
     struct located_function functions[ATTACHED_FUNCTIONS];
-    uint64_t dl_find_object, clock_gettime, stack_end; /* 0: none */
+    uint64_t dl_find_object, clock_gettime, stack_end; /* 0: not found */
 };
 
 /* Read the allocator's functions in .symtab of a process's executable. Call it before the process
@@ -32,8 +32,8 @@ struct located {
 struct own_symbols *own_symbols_open(pid_t pid);
 void own_symbols_close(struct own_symbols *own);
 
-/* Finds in the process's code what it takes to make system calls in it: tracee's
- * syscall_instruction and sigreturn. 0, or -ENOTSUP. */
+/* Find the instructions for making system calls in the process: set syscall_instruction and
+ * sigreturn of the tracee. Return 0 or -ENOTSUP. */
 int locate_system_call(const struct process *process, struct tracee *tracee);
 
 int locate_functions(struct located *located, const struct process *process,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See presence.h. What stands in the process's memory is its own word: nothing is read or unmapped
- * that it could not have unmapped itself. */
+/* Inspect and remove an attached client. The process's memory is untrusted: nothing is read or
+ * unmapped that the process could not have unmapped itself. */
 #include "attach/presence.h"
 
 #include <errno.h>
@@ -9,14 +9,14 @@
 
 #include "attach/enter.h"
 
-/* So much of a stack is looked through for frames of signal handlers: they begin where the
- * handler was called, and handlers do little. */
+/* Bytes of a stack that are searched for frames of signal handlers. Such a frame is where the
+ * handler was called, and handlers use little stack. */
 #define STACK_BYTES_MAX (16u << 10)
 
-/* Parameters stand in the data of the image: as far into it as this. */
+/* The parameters are in the first bytes of the image's data. */
 #define DATA_BYTES_MAX (2u << 20)
 
-/* --- finding it --- */
+/* --- finding a client --- */
 
 static bool params_are_sound(const struct attached_params *params)
 {
@@ -99,9 +99,10 @@ int presence_restore(const struct presence *presence, struct tracee *tracee)
     return first;
 }
 
-/* --- who is in it --- */
+/* --- threads inside --- */
 
-/* In the frame of a handler the interrupted pc is followed by the flags and by the code segment. */
+/* Return whether this word is a saved pc: in the frame of a handler the flags and the code segment
+ * follow the interrupted pc. */
 static bool is_saved_pc(const uint64_t *words)
 {
     const uint64_t code_segment = 0x33, always_set = 2, flags = 0x3fffff;
@@ -122,7 +123,7 @@ bool presence_handler_returns_to(const struct tracee *tracee,
     return false;
 }
 
-/* Moves a thread out of a trampoline. False: it stands in the client's code, and not there. */
+/* Move a thread out of a trampoline. Return false if it is elsewhere in the client's code. */
 static bool move_out(const struct presence *presence, struct tracee_thread *thread,
                      struct user_regs_struct *registers)
 {
@@ -140,7 +141,7 @@ static bool move_out(const struct presence *presence, struct tracee_thread *thre
     return false;
 }
 
-/* Whether a thread's entry says that it will return into the client. */
+/* Return whether the client's record of a thread shows that it will return into the client. */
 static bool somebody_passes(const struct presence *presence, const struct tracee *tracee)
 {
     const struct attached_params *params = &presence->params;
@@ -188,9 +189,9 @@ bool presence_is_deserted(const struct presence *presence, struct tracee *tracee
     return true;
 }
 
-/* --- its end --- */
+/* --- removal --- */
 
-/* Wipe a part of the parameters in the process. */
+/* Clear a part of the parameters in the process. */
 static void forget(const struct presence *presence, struct tracee *tracee, size_t offset,
                    size_t bytes)
 {
@@ -205,8 +206,9 @@ int presence_remove(const struct presence *presence, struct tracee *tracee)
     int code = tracee_work_begin(tracee);
     if (code < 0)
         return code;
-    /* Should we be killed, the next attacher goes on with what the parameters still name. What is
-     * unmapped they name no more, since the process may map something else there. */
+    /* If we are killed, the next attacher continues with the mappings that the parameters still
+     * name. Clear each mapping there before it is unmapped: the process may map something else at
+     * the address. */
     forget(presence, tracee, offsetof(struct attached_params, threads), sizeof(params->threads));
     for (unsigned i = 0; i < ATTACHED_MAPPED_MAX; i++) {
         if (params->mapped[i].address == 0)
@@ -215,7 +217,7 @@ int presence_remove(const struct presence *presence, struct tracee *tracee)
                sizeof(params->mapped[i]));
         enter_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
     }
-    /* A ring is known by its name. */
+    /* The ring comes last: it can be found by its name. */
     enter_unmap(tracee, params->image, params->image_bytes);
     enter_unmap(tracee, params->ring, params->ring_bytes);
     return tracee_work_end(tracee);

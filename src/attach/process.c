@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See process.h. */
+/* Read a process's state from /proc, and refuse processes that cannot be attached to. */
 #include "attach/process.h"
 
 #include <elf.h>
@@ -52,7 +52,8 @@ static ssize_t read_file(pid_t pid, const char *name, char *buffer, size_t size)
     return got < 0 ? got : (ssize_t)length;
 }
 
-/* Return /proc/PID/status, to be freed, or NULL. The groups in its middle may be many. */
+/* Return /proc/PID/status, which the caller frees, or NULL. It has no fixed size: it lists all
+ * groups. */
 static char *read_status(pid_t pid)
 {
     char path[64], *text = NULL;
@@ -68,7 +69,7 @@ static char *read_status(pid_t pid)
     return NULL;
 }
 
-/* The text behind "Name:" in /proc/PID/status, or "". */
+/* Return the text after "Name:" in /proc/PID/status, or "". */
 static const char *status_field(const char *status, const char *name)
 {
     const char *at = strstr(status, name);
@@ -78,7 +79,7 @@ static const char *status_field(const char *status, const char *name)
     return at + strspn(at, " \t");
 }
 
-/* Whether we run under a filter of system calls, as in a container. */
+/* Return whether a system call filter applies to this process, as in a container. */
 static bool are_filtered(void)
 {
     char *status = read_status(getpid());
@@ -126,7 +127,7 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
                      are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
 }
 
-/* What decides of /proc/PID/status. */
+/* The fields of /proc/PID/status that decide. */
 struct status {
     long leader, tracer;
     unsigned threads;

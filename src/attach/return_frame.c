@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See return_frame.h. The layout is that of the kernel's struct rt_sigframe on x86-64: the return
- * address, then a ucontext, and elsewhere the extended processor state, aligned to 64. */
+/* Build a signal frame. The layout is the kernel's struct rt_sigframe on x86-64: the return
+ * address, then a ucontext, and elsewhere the extended processor state, aligned to 64 bytes. */
 #include "attach/return_frame.h"
 
 #include <cpuid.h>
@@ -23,7 +23,7 @@
 #define HEADER_BYTES 64u
 #define STATE_BYTES_MAX 8192u
 
-/* Of the kernel's struct _fpx_sw_bytes, in the legacy area from here on. */
+/* Offset of the kernel's struct _fpx_sw_bytes in the legacy area. */
 #define SOFTWARE_AT 464u
 #define MAGIC1 0x46505853u
 #define MAGIC2 0x46505845u
@@ -31,13 +31,14 @@
 #define UC_FP_XSTATE 1u
 #define UC_SIGCONTEXT_SS 2u
 
-/* Tiles (AMX) are 8 KiB, and none of a thread's that has not asked for them. */
+/* Tiles (AMX) take 8 KiB. Threads that did not request them have none. */
 #define FEATURES_OF_TILES (UINT64_C(3) << 17)
 
-/* As much of ucontext_t as the kernel has: glibc's signal mask is longer. */
+/* The kernel's part of ucontext_t: glibc's signal mask is longer. */
 #define CONTEXT_BYTES (offsetof(ucontext_t, uc_sigmask) + 8)
 
-/* What the kernel would have made of an interrupted system call at a signal handler's return. */
+/* Results of an interrupted system call that the kernel resolves when a signal handler returns.
+ * Resolve them in the same way. */
 enum restart {
     RESTART_SYS = 512,
     RESTART_NO_INTERRUPT = 513,
@@ -86,11 +87,11 @@ static void fill_context(ucontext_t *context, struct user_regs_struct registers,
     memcpy(&context->uc_mcontext.fpregs, &state, sizeof(state));
     memcpy(&context->uc_sigmask, &mask, sizeof(mask));
     context->uc_flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS;
-    /* Its alternate signal stack stays as it is: nonsense the kernel leaves alone. */
+    /* Keep its alternate signal stack: the kernel ignores invalid flags. */
     context->uc_stack.ss_flags = INT32_MAX;
 }
 
-/* How long the state is that these features take, in the standard layout. */
+/* Return the size of the state of these features in the standard layout. */
 static uint32_t state_bytes(uint64_t features)
 {
     uint32_t end = LEGACY_BYTES + HEADER_BYTES;
@@ -105,8 +106,8 @@ static uint32_t state_bytes(uint64_t features)
     return end;
 }
 
-/* The thread's extended state as a signal frame has it; its bytes, the trailing mark among
- * them, or 0. */
+/* Read the thread's extended state in the form of a signal frame. Return its bytes, including the
+ * trailing mark, or 0. */
 static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
 {
     uint8_t whole[4 * STATE_BYTES_MAX];
@@ -128,7 +129,7 @@ static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
     } software = {MAGIC1, bytes + 4, features, bytes, {0}};
     _Static_assert(sizeof(software) == LEGACY_BYTES - SOFTWARE_AT, "fills the legacy area");
     memcpy(state + SOFTWARE_AT, &software, sizeof(software));
-    /* Which of them are in use: without tiles. */
+    /* The features in use, without tiles. */
     uint64_t used;
     memcpy(&used, state + LEGACY_BYTES, sizeof(used));
     used &= features;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See seccomp_filter.h. The interpreter follows the kernel's rules for classic BPF on struct
- * seccomp_data: 32-bit words, loads from its 64 bytes, sixteen words of scratch. */
+/* Check system call filters by running them. The interpreter follows the kernel's rules for classic
+ * BPF on struct seccomp_data: 32-bit words, loads from its 64 bytes, sixteen words of scratch
+ * memory. */
 #include "attach/seccomp_filter.h"
 
 #include <errno.h>
@@ -29,14 +30,15 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-/* With an error from it: */
+/* Severity of an error from the system call. */
 enum severity {
-    BEARABLE, /* the client can live */
-    SERIOUS,  /* we could not come in, or not leave as we came */
+    BEARABLE, /* the client can work without it */
+    SERIOUS,  /* we could not attach, or not detach cleanly */
 };
 
-/* What is injected, and what the client does later, with the arguments that filters look at:
- * domains, operations, protections. The rest is 0, for what an address is cannot be told before. */
+/* The injected calls and the later calls of the client, with the arguments that filters check:
+ * domains, operations, protections. The other arguments are 0, because addresses are not known in
+ * advance. */
 static const struct {
     int number;
     const char *name;
@@ -77,10 +79,10 @@ static const struct {
     {SYS_read, "read", BEARABLE, {0}},
 };
 
-/* The kernel refuses constant shifts of 32 bits or more, and takes those by X modulo 32. */
+/* The kernel refuses constant shifts of 32 bits or more, and takes shifts by X modulo 32. */
 #define SHIFT_MASK 31u
 
-/* Jumps lead forward only, so that a program ends. */
+/* Jumps only lead forward, so every program ends. */
 uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
                             const struct seccomp_data *data)
 {
@@ -201,7 +203,7 @@ uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
     return SECCOMP_RET_KILL_PROCESS;
 }
 
-/* The thread's mode as /proc says it: 0 none, 1 strict, 2 filters; -1: it is gone. */
+/* Return the thread's mode in /proc: 0 none, 1 strict, 2 filters; -1: it has ended. */
 static int mode_of(pid_t tid)
 {
     char path[64], line[128];
@@ -246,10 +248,10 @@ int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, str
     for (unsigned long index = 0;; index++) {
         long length = syscall(SYS_ptrace, PTRACE_SECCOMP_GET_FILTER, tid, index, program);
         if (length < 0 && errno == ENOENT)
-            return 0; /* no more of them */
+            return 0; /* no more filters */
         if (length < 0 || length > BPF_MAXINSNS) {
-            /* Unlike a refusal, "invalid" most often means that there are none; what else it may
-             * mean is asked for once a process: threads stand meanwhile. */
+            /* Unlike EPERM or EACCES, EINVAL mostly means that there are no filters. Check /proc
+             * for its other meanings only once per process: all threads are stopped meanwhile. */
             int mode = errno == EINVAL && tid != pid ? 0 : mode_of(tid);
             if (mode <= 0)
                 return 0;

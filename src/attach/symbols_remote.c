@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbols_remote.h. */
+/* Find symbols in the memory of another process. */
 #include "attach/symbols_remote.h"
 
 #include <elf.h>
@@ -12,7 +12,7 @@
 
 #define PROGRAM_HEADERS_MAX 64u
 #define DYNAMIC_MAX 256u /* entries of a dynamic section */
-#define LIST_MAX 16384u  /* guards against a list that changes under us */
+#define LIST_MAX 16384u  /* bounds a list that changes while we read it */
 #define OBJECTS_MAX 4096u
 #define CHAIN_MAX (1u << 20) /* symbols of a hash chain */
 
@@ -31,7 +31,7 @@ static size_t peek_some(struct remote_memory *memory, uint64_t address, void *to
     return may_read(memory, address) ? tracee_read_some(memory->tracee, address, to, bytes) : 0;
 }
 
-/* The loader relocates these pointers in place in most objects, not in the vdso. */
+/* The loader relocates these pointers in place in most objects, but not in the vdso. */
 static uint64_t relocated(uint64_t base, uint64_t value)
 {
     return value < base ? base + value : value;
@@ -102,7 +102,8 @@ bool remote_executable_base(const struct process *process, struct remote_memory 
     return false;
 }
 
-/* What the loader publishes for debuggers; false: nothing. has_loader: there is to be one. */
+/* Read the loader's data for debuggers. Return false if there is none. *has_loader: the program
+ * needs a loader. */
 static bool read_loader(const struct process *process, struct remote_memory *memory,
                         struct r_debug *list, bool *has_loader)
 {
@@ -123,7 +124,7 @@ static bool read_loader(const struct process *process, struct remote_memory *mem
     return debug != 0 && peek(memory, debug, list, sizeof(*list));
 }
 
-/* The first link_map of the loader's list; 0: none. */
+/* Return the address of the first link_map in the loader's list, or 0. */
 static uint64_t first_link_map(const struct process *process, struct remote_memory *memory)
 {
     struct r_debug list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbols of the objects that a process has loaded, read from its memory while it runs. Everything
- * may change or be nonsense: a look-up then fails.
+ * Symbols of the objects that a process has loaded, read from its memory while it runs. Anything
+ * may change or be invalid: then a look-up fails.
  */
 #ifndef HEAPPROFD_ATTACH_SYMBOLS_REMOTE_H
 #define HEAPPROFD_ATTACH_SYMBOLS_REMOTE_H
@@ -13,8 +13,8 @@
 #include "attach/process.h"
 #include "attach/tracee.h"
 
-/* Reads of a process's memory before all further ones fail. A program of 1,000 libraries takes some
- * 20,000. Without this, tables that lead in circles would take days. */
+/* Reads of a process's memory before all further ones fail. A program with 1,000 libraries takes
+ * about 20,000. Without this limit, cyclic tables would take days. */
 #define REMOTE_READS_MAX (4u << 20)
 
 struct remote_memory {
@@ -32,22 +32,23 @@ struct remote_symbol {
     uint64_t address, size;
 };
 
-/* List the loaded objects in link order; *objects is the caller's to free. None: there is no loader.
- * 0 or -ENOMEM. */
+/* List the loaded objects in link order. The caller frees *objects. Without a loader the list is
+ * empty. Return 0 or -ENOMEM. */
 int remote_objects(const struct process *process, struct remote_memory *memory,
                    struct remote_object **objects, size_t *count);
 
-/* Whether the loader has mapped and relocated all that the program needs, or there is none. */
+/* Return whether the loader has mapped and relocated everything that the program needs, or there is
+ * no loader. */
 bool remote_is_loaded(const struct process *process, struct remote_memory *memory);
 
-/* The object whose ELF header is at an address (the vdso). */
+/* Read the object whose ELF header is at an address (the vdso). */
 bool remote_object_at(struct remote_memory *memory, uint64_t header, struct remote_object *object);
 
-/* A function that the object defines and exports. */
+/* Find a function that the object defines and exports. */
 bool remote_symbol_find(struct remote_memory *memory, const struct remote_object *object,
                         const char *name, struct remote_symbol *symbol);
 
-/* What the executable's addresses are displaced by. */
+/* Find the load bias of the executable. */
 bool remote_executable_base(const struct process *process, struct remote_memory *memory,
                             uint64_t *base);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See tracee.h.
+ * Stop threads, make system calls in them, and let them continue.
  *
- * A thread that PTRACE_INTERRUPT took out of a system call stands inside the kernel's signal
- * delivery, with -ERESTART... in rax and the call's number in orig_rax. If it is let go from there
- * with these registers the kernel restarts the call. So a system call of ours ends in a stop of
- * that same kind, and only there the thread's own registers are put back.
+ * A thread that PTRACE_INTERRUPT took out of a system call is inside the kernel's signal delivery,
+ * with -ERESTART... in rax and the call's number in orig_rax. If it continues from there with these
+ * registers, the kernel restarts the call. Therefore a system call of ours ends in a stop of the
+ * same kind, and the thread's own registers are restored only there.
  */
 #include "attach/tracee.h"
 
@@ -34,20 +34,20 @@
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
 #endif
 
-/* Looks for stopped threads are this far apart while none is found, and as far as that once it has
- * taken so long: who looks runs before those that it waits for. */
+/* Interval of checks for stopped threads, and the longer interval after a while: a poller runs
+ * before the threads that it waits for. */
 #define POLL_NS 20000
 #define POLL_LATER_NS 1000000
 #define POLL_LATER_US 10000
 
-/* Threads that have not stopped in time are waited for this long before they are left for later. */
+/* Wait for threads that have not stopped in time before they are released later. */
 #define RELEASE_MS 2000
 #define PENDING_MAX 1024
 
-/* More threads than the kernel allows a process: a list that does not end. */
+/* More threads than the kernel allows a process: a longer list does not end. */
 #define THREADS_MAX (1u << 22)
 
-#define SYSCALL_STOP (SIGTRAP | 0x80) /* by PTRACE_O_TRACESYSGOOD */
+#define SYSCALL_STOP (SIGTRAP | 0x80) /* see PTRACE_O_TRACESYSGOOD */
 
 static uint64_t now_us(void)
 {
@@ -146,8 +146,8 @@ static int add_thread(struct tracee *tracee, pid_t tid)
     return 0;
 }
 
-/* Threads of any process that were seized and have not stopped since: should they ever, they would
- * stand for as long as we live. */
+/* Threads of any process that were seized and have not stopped since. One that stops later would
+ * stay stopped as long as we live. */
 static pid_t pending[PENDING_MAX];
 static size_t pending_count;
 
@@ -165,7 +165,7 @@ bool tracee_is_pending(pid_t pid)
     return is_pending(pid);
 }
 
-/* Seizes threads that are not yet ours. The number of them, or a negative errno. */
+/* Seize threads that are not seized yet. Return their number, or a negative errno. */
 static int seize_new(struct tracee *tracee)
 {
     char path[64];
@@ -190,7 +190,7 @@ static int seize_new(struct tracee *tracee)
         if (result == -ESRCH || (result == -EPERM && kill(tid, 0) != 0))
             continue; /* it has ended */
         if (result == -EPERM && tracee->thread_count > 0) {
-            /* A leader that has ended while its threads live cannot be traced. */
+            /* A leader that has ended before its threads cannot be traced. */
             char state[64];
             snprintf(state, sizeof(state), "/proc/%d/task/%d/exe", (int)tracee->pid, (int)tid);
             char link[8];
@@ -207,7 +207,7 @@ static int seize_new(struct tracee *tracee)
     return code < 0 ? code : found;
 }
 
-/* Looks once whether the thread has come to stand. */
+/* Check once whether the thread has stopped. */
 static void look_at(struct tracee_thread *thread)
 {
     int status;
@@ -224,12 +224,12 @@ static void look_at(struct tracee_thread *thread)
         thread->moved = false;
         return;
     }
-    /* A signal on its way to it: that goes first, and our stop is still to come. */
+    /* A signal is being delivered to the thread. It goes first, and our stop follows. */
     int signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
     trace(PTRACE_CONT, thread->tid, NULL, (void *)(intptr_t)signal);
 }
 
-/* One line of a thread's directory in /proc. False: the thread is gone. */
+/* Read one line of a thread's directory in /proc. Return false if the thread has ended. */
 static bool read_about(const struct tracee *tracee, pid_t tid, const char *name, char *line,
                        int size)
 {
@@ -243,17 +243,17 @@ static bool read_about(const struct tracee *tracee, pid_t tid, const char *name,
     return got;
 }
 
-/* Whether the thread runs, or would if it had a processor. */
+/* Return whether the thread runs, or would run if it had a processor. */
 static bool is_runnable(const struct tracee *tracee, pid_t tid)
 {
     char line[512];
     if (!read_about(tracee, tid, "stat", line, sizeof(line)))
         return false;
-    const char *state = strrchr(line, ')'); /* behind its name, which may hold anything */
+    const char *state = strrchr(line, ')'); /* after its name, which may contain anything */
     return state != NULL && strncmp(state, ") R", 3) == 0;
 }
 
-/* Nanoseconds that the thread has run so far; 0: not to be had. */
+/* Return the nanoseconds that the thread has run so far; 0: unknown. */
 static unsigned long long time_on_processor(const struct tracee *tracee, pid_t tid)
 {
     char line[128];
@@ -273,8 +273,8 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
              now_us() < deadline_us);
 }
 
-/* Wait until all threads stand. A thread is stuck if it has not been seen runnable for as long as
- * our patience: one look alone may find it in the moment in which it stops, or in a short wait in
+/* Wait until all threads are stopped. A thread is stuck if it has not been seen runnable for our
+ * whole patience: a single check may find it at the moment at which it stops, or in a short wait in
  * the kernel. */
 static int wait_all(struct tracee *tracee)
 {
@@ -305,8 +305,9 @@ static int wait_all(struct tracee *tracee)
     }
 }
 
-/* Where its threads keep every processor busy we would wait for our turn while some of them already
- * stand: 100 on two processors stood for 130 ms. Where we may, we go first for that long. */
+/* Raise our priority, if we may. If the process's threads keep every processor busy, we would wait
+ * for our turn while some threads are already stopped: 100 threads on two processors were stopped
+ * for 130 ms. */
 static void hurry(struct tracee *tracee)
 {
     struct sched_param priority;
@@ -349,7 +350,7 @@ int tracee_stop(struct tracee *tracee)
     return code;
 }
 
-/* Lets a seized thread go if it stands by now. False: it does not. */
+/* Release a seized thread if it has stopped by now. Return false if it has not. */
 static bool release_if_stopped(pid_t tid)
 {
     struct tracee_thread thread = {.tid = tid};
@@ -370,7 +371,7 @@ unsigned tracee_release_pending(void)
     return (unsigned)pending_count;
 }
 
-/* A thread can be let go only where it stands. One that waits in the kernel is left for later. */
+/* Only a stopped thread can be released. A thread that waits in the kernel is released later. */
 static void release_unstopped(const struct tracee *tracee)
 {
     uint64_t patience_ms = tracee->patience_ms < RELEASE_MS ? tracee->patience_ms : RELEASE_MS;
@@ -421,7 +422,7 @@ struct user_regs_struct *tracee_registers(struct tracee_thread *thread)
 
 /* --- system calls --- */
 
-/* Waits for the worker's next stop; its status, or a negative errno. */
+/* Wait for the worker's next stop. Return its status, or a negative errno. */
 static int wait_worker(struct tracee *tracee)
 {
     int status;
@@ -436,8 +437,8 @@ static int wait_worker(struct tracee *tracee)
     return status;
 }
 
-/* An allocator that uses restartable sequences may stand inside of one: the kernel would take our
- * code for its end. */
+/* Save the state of restartable sequences (rseq). An allocator may be stopped inside such a
+ * sequence. The kernel would treat our code as the end of the sequence and clear its pointer. */
 static void note_rseq(struct tracee *tracee)
 {
     struct {
@@ -461,7 +462,7 @@ static long prepare_call(struct tracee *tracee, long number, const uint64_t argu
     if (tracee->worker_frame != 0)
         registers.rsp = tracee->worker_frame;
     registers.rax = (uint64_t)number;
-    registers.orig_rax = UINT64_MAX; /* nothing is to be restarted */
+    registers.orig_rax = UINT64_MAX; /* nothing must be restarted */
     registers.rdi = arguments[0];
     registers.rsi = arguments[1];
     registers.rdx = arguments[2];
@@ -471,7 +472,7 @@ static long prepare_call(struct tracee *tracee, long number, const uint64_t argu
     return trace(PTRACE_SETREGS, tracee->worker->tid, NULL, &registers);
 }
 
-/* Whether it sleeps for a time, or is about to sleep on. */
+/* Return whether the thread sleeps for a time, or is about to continue such a sleep. */
 static bool sleeps(const struct user_regs_struct *registers)
 {
     const int64_t restart_block = -516; /* ERESTART_RESTARTBLOCK */
@@ -479,7 +480,8 @@ static bool sleeps(const struct user_regs_struct *registers)
            ((int64_t)registers->rax == restart_block || registers->rax == SYS_restart_syscall);
 }
 
-/* Any of them, but rather none that sleeps: should we be killed, its sleep would end. */
+/* Choose any thread, but preferably one that does not sleep: if we are killed, its sleep would end.
+ */
 static struct tracee_thread *choose_worker(struct tracee *tracee)
 {
     struct tracee_thread *any = NULL;
@@ -512,7 +514,7 @@ int tracee_work_begin(struct tracee *tracee)
     if (code == 0) {
         tracee->worker_frame = return_frame_put(tracee, tid, &tracee->worker->registers,
                                                 tracee->worker_mask, tracee->sigreturn);
-        /* On its way back before its signals are blocked. */
+        /* Set up the way back before its signals are blocked. */
         static const uint64_t nothing[6];
         code = prepare_call(tracee, SYS_getpid, nothing);
     }
@@ -523,7 +525,7 @@ int tracee_work_begin(struct tracee *tracee)
     return (int)code;
 }
 
-/* Lets the worker run to its next system call stop. */
+/* Run the worker until its next system call stop. */
 static int run_to_syscall_stop(struct tracee *tracee)
 {
     for (;;) {
@@ -535,8 +537,8 @@ static int run_to_syscall_stop(struct tracee *tracee)
             return status;
         if (WSTOPSIG(status) == SYSCALL_STOP)
             return 0;
-        /* All signals are blocked: one that comes nevertheless is the instruction's own fault. What
-         * else may come, a stop of the whole process, waits for us. */
+        /* All signals are blocked, so another signal is a fault of the instruction itself. A stop
+         * of the whole process waits for us. */
         if (status >> 16 == 0 && WSTOPSIG(status) != SIGSTOP)
             return -EFAULT;
     }
@@ -567,7 +569,7 @@ int tracee_work_end(struct tracee *tracee)
         status = code < 0 ? (int)code : wait_worker(tracee);
     } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
     if (status >= 0) {
-        /* Its own registers last: until then it is on its way back. */
+        /* Restore its own registers last: until then it has the way back. */
         trace(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
         trace(PTRACE_SETREGS, worker->tid, NULL, &worker->registers);
         if (tracee->rseq_field != 0)

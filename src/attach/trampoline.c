@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trampoline.h. */
+/* Build trampolines from the first instructions of functions. */
 #include "attach/trampoline.h"
 
 #include <Zydis/Zydis.h>
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Of this much code of a function it is known whether it jumps back to its own entry. */
+/* Bytes of a function that are searched for jumps back to its own entry. */
 #define BODY_BYTES_MAX (64u << 10)
 
 static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -36,7 +36,7 @@ static uint64_t branch_target(const struct instruction *instruction, uint64_t ad
            (uint64_t)instruction->decoded.raw.imm[0].value.s;
 }
 
-/* Does not come back to what stands behind it. */
+/* Return whether execution never continues after the instruction. */
 static bool is_last(const struct instruction *instruction)
 {
     return instruction->decoded.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
@@ -65,7 +65,7 @@ static bool move_branch(struct trampoline *trampoline, const struct instruction 
     static const uint8_t jump[] = {0xe9};
     const ZydisDecodedInstruction *decoded = &instruction->decoded;
     uint64_t target = branch_target(instruction, from);
-    /* With prefix 66 AMD's processors jump by 16 bits to an address of 16, Intel's by 32 bits. */
+    /* With prefix 66, AMD's processors jump by 16 bits to a 16-bit address, Intel's by 32 bits. */
     *why = "it begins with a jump that processors understand differently";
     if ((decoded->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) != 0)
         return false;
@@ -73,7 +73,7 @@ static bool move_branch(struct trampoline *trampoline, const struct instruction 
     if (decoded->meta.category == ZYDIS_CATEGORY_UNCOND_BR)
         return put_relative(trampoline, jump, sizeof(jump), to, target);
     if (decoded->meta.category == ZYDIS_CATEGORY_COND_BR) {
-        /* The condition is the low half of the opcode, 7x or 0f 8x; jcxz and loop have none. */
+        /* The low half of the opcode, 7x or 0f 8x, is the condition. jcxz and loop have none. */
         uint8_t opcode = decoded->opcode;
         bool has_condition =
             (decoded->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && (opcode & 0xf0) == 0x70) ||
@@ -107,7 +107,7 @@ static bool move_plain(struct trampoline *trampoline, const struct instruction *
         }
         if (operand->mem.base != ZYDIS_REGISTER_RIP)
             continue;
-        /* What it reads lies as far from its old place. */
+        /* Keep the address that it reads: correct the displacement by the move. */
         int64_t distance = decoded->raw.disp.value + (int64_t)(from - to);
         if (distance != (int32_t)distance || decoded->raw.disp.size != 32) {
             *why = "its first instructions read data that they could not reach once moved";
@@ -121,9 +121,9 @@ static bool move_plain(struct trampoline *trampoline, const struct instruction *
     return true;
 }
 
-/* --- the whole --- */
+/* --- the whole trampoline --- */
 
-/* Alignment behind a short function, which nobody runs. */
+/* Return whether the bytes are alignment after a short function, which never runs. */
 static bool is_padding(const uint8_t *code, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -133,7 +133,7 @@ static bool is_padding(const uint8_t *code, size_t length)
     return true;
 }
 
-/* Whether the function jumps to one of the bytes behind the first that are replaced. */
+/* Return whether the function jumps to a replaced byte other than the first. */
 static bool jumps_into_entry(const ZydisDecoder *decoder, uint64_t function, const uint8_t *code,
                              size_t length, uint64_t start, uint64_t end)
 {
@@ -142,7 +142,7 @@ static bool jumps_into_entry(const ZydisDecoder *decoder, uint64_t function, con
         length = BODY_BYTES_MAX;
     for (size_t at = 0; at < length;) {
         if (!decode(decoder, code + at, length - at, &instruction))
-            return false; /* data between its code: what was read so far must do */
+            return false; /* data between code: the code before it must suffice */
         if (is_branch(&instruction)) {
             uint64_t target = branch_target(&instruction, function + at);
             if (target > start && target < end)
@@ -209,7 +209,7 @@ int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint
     site->length = (uint32_t)taken;
     site->trampoline = at;
     memcpy(site->original, code + skipped, taken);
-    memset(site->patched, 0xcc, taken); /* nobody comes there */
+    memset(site->patched, 0xcc, taken); /* no thread gets there */
     site->patched[0] = jump[0];
     memcpy(site->patched + 1, &narrow, 4);
     return 0;

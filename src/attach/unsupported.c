@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attach.h where the processor is none that entries can be patched on: refuses. */
+/* Refuse to attach: attach.h for processors on which entries cannot be patched. */
 #include <errno.h>
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of allocators that are linked into executables: a prefix before malloc's own names. If a
- * name with a prefix exists, the program uses it; so prefixed names come before the plain ones.
+ * name with a prefix exists, the program uses it, so prefixed names precede the plain ones.
  */
 #ifndef HEAPPROFD_READER_ALLOCATOR_NAMES_H
 #define HEAPPROFD_READER_ALLOCATOR_NAMES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See answers.h: names, functions by name, segments. */
+/* Answer requests for symbols: names of addresses, functions by name, and segments. */
 #include "reader/answers.h"
 
 #include <elfutils/libdwelf.h>
@@ -17,14 +17,15 @@
 
 /* --- names --- */
 
-/* Files whose symbols are in memory, until the reader ends: later dumps ask for more names. */
+/* Files whose symbols are in memory. They stay until the reader ends: later dumps ask for more
+ * names. */
 static struct named_file {
     uint32_t number;
     struct symbol_file *symbols;
 } * named;
 static size_t named_count, named_capacity;
 
-/* A negative errno where the file cannot be read. */
+/* Find or read a file's symbols. Return 0 or a negative errno. */
 static int symbols_of(const struct question *question, struct symbol_file **symbols)
 {
     const struct reader_request *request = &question->request;
@@ -46,7 +47,7 @@ static int symbols_of(const struct question *question, struct symbol_file **symb
     return 0;
 }
 
-/* Addresses of one function follow one another and share its name. */
+/* Append names of addresses. Addresses of one function are adjacent and share its name. */
 static int append_names(struct symbol_file *symbols, const uint64_t *addresses, size_t count,
                         struct answer *answer)
 {
@@ -95,7 +96,7 @@ static int compare_wanted(const void *left, const void *right)
     return strcmp(((const struct wanted *)left)->name, ((const struct wanted *)right)->name);
 }
 
-/* NULL: no memory, or the request holds none. */
+/* Return the names of a request, sorted. Return NULL: no memory, or the request has no names. */
 static struct wanted *sort_wanted(const struct question *question, size_t *count)
 {
     const char *names = question->bytes;
@@ -163,7 +164,7 @@ int answer_functions(const struct question *question, struct answer *answer)
 
 /* --- segments --- */
 
-/* How addresses in the executable segment at this offset are counted in the file. */
+/* Return p_vaddr - p_offset of the executable segment that contains this offset of the file. */
 static uint64_t read_bias(Elf *elf, uint64_t offset)
 {
     uint64_t bias = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See answers.h: call frame information: .eh_frame, and .debug_frame of the file itself, of its
- * .gnu_debugdata, or of its debug file. libdw reads no file but an ELF image made here, which
- * holds the tables alone: it need not read the rest of a debug file (gigabytes).
+ * Answer requests for call frame information: .eh_frame, and .debug_frame of the file itself, of
+ * its .gnu_debugdata, or of its debug file. The tables are copied into an ELF image in memory, and
+ * libdw reads only that image. It need not read the rest of a debug file (gigabytes).
  */
 #include "reader/answers.h"
 
@@ -21,12 +21,13 @@
 #include "reader/frame_rule.h"
 #include "util/array.h"
 
-/* The .eh_frame of the biggest browsers has 15 MB. */
+/* The largest browsers have 15 MB of .eh_frame. */
 #define TABLE_BYTES_MAX (32u << 20)
-/* While libdw looks one frame up it keeps some 350 bytes for each state that the entry remembers,
- * and an entry may be as long as the table. A fiftieth of a real table's bytes is this one. */
+/* While libdw looks up one frame, it keeps about 350 bytes for each state that the entry remembers,
+ * and an entry may be as long as the table. In a real table, one byte in fifty has the value of
+ * this operation. */
 #define REMEMBER_BYTES_MAX (1u << 19)
-/* Of all files, with what libdw keeps of each entry that it has to read one after the other. */
+/* For all files, including what libdw keeps per entry that it reads sequentially. */
 #define IMAGES_BYTES_MAX ((size_t)512 << 20)
 #define ENTRY_MEMORY_BYTES 128u
 #define DEBUGDATA_MEMORY_MAX (UINT64_C(128) << 20)
@@ -44,10 +45,10 @@ struct table {
 
 struct unwind_file {
     struct unwind_file *next;
-    uint32_t number; /* the asker's */
+    uint32_t number; /* the client's number of the file */
     bool says_more;
     uint8_t *image;
-    size_t charged_bytes; /* of IMAGES_BYTES_MAX */
+    size_t charged_bytes; /* its share of IMAGES_BYTES_MAX */
     Elf *elf;
     Dwarf *dwarf;
     Dwarf_CFI *eh_frame, *debug_frame;
@@ -56,9 +57,9 @@ struct unwind_file {
 static struct unwind_file *files;
 static size_t images_bytes;
 
-/* --- tables out of a file --- */
+/* --- tables of a file --- */
 
-/* The number of entries of .eh_frame or .debug_frame, as far as it is one. */
+/* Return the number of entries of .eh_frame or .debug_frame, up to the first damaged one. */
 static size_t count_entries(const struct table *table)
 {
     const uint8_t *bytes = table->bytes;
@@ -87,7 +88,8 @@ static bool remembers_too_much(const struct table *table)
     return count > REMEMBER_BYTES_MAX;
 }
 
-/* Whether libelf may look at it: the number of sections stands where it is small. */
+/* Return whether libelf may read the file. Its number of sections must be small and in the header.
+ */
 static bool is_plain_elf(const Elf64_Ehdr *header)
 {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
@@ -96,7 +98,7 @@ static bool is_plain_elf(const Elf64_Ehdr *header)
            header->e_shentsize == sizeof(Elf64_Shdr);
 }
 
-/* NULL: it is no ELF file, or an odd one. */
+/* Return NULL if it is not an ELF file, or an unusual one. */
 static Elf *open_elf(int fd)
 {
     Elf64_Ehdr header;
@@ -134,7 +136,7 @@ static void drop_table(struct table *table)
     *table = (struct table){0};
 }
 
-/* The first section with that name and bytes of its own; NULL: none. */
+/* Return the first section with that name that has bytes in the file, or NULL. */
 static Elf_Scn *find_section(Elf *elf, const char *wanted, GElf_Shdr *header)
 {
     size_t names;
@@ -166,7 +168,7 @@ static void find_table(Elf *elf, enum table_kind kind, struct table tables[TABLE
         tables[kind].entries = count_entries(&tables[kind]);
 }
 
-/* Unpacks xz; NULL: damaged, too big or no memory. */
+/* Unpack xz. Return NULL: damaged, too big, or no memory. */
 static void *unpack(const void *packed, size_t packed_size, size_t *size)
 {
     uint64_t memory = DEBUGDATA_MEMORY_MAX;
@@ -206,7 +208,7 @@ static void find_in_debugdata(Elf *elf, struct table tables[TABLE_KINDS])
     free(unpacked);
 }
 
-/* Whether it is the file asked for, as far as either has a build id. */
+/* Return whether the build id is the requested one. No build id matches a request without one. */
 static bool is_build(Elf *elf, const struct reader_request *request)
 {
     const void *id;
@@ -254,7 +256,7 @@ static const char image_names[] = "\0.eh_frame_hdr\0.eh_frame\0.debug_frame\0.sh
 #define NAME_OF_NAMES 38u
 static const uint32_t image_name_of[TABLE_KINDS] = {1, 15, 25};
 
-/* Sections: none, the tables in their order, the names. */
+/* Fill the image. Its sections: the null section, the tables in order, the section names. */
 static void fill_image(uint8_t *image, size_t bytes, const struct table tables[TABLE_KINDS])
 {
     Elf64_Ehdr header = {
@@ -295,14 +297,14 @@ static void fill_image(uint8_t *image, size_t bytes, const struct table tables[T
     memcpy(image, &header, sizeof(header));
 }
 
-/* False: there is nothing to read, or no memory. */
+/* Make the image. Return false: no table, no memory, or the limit is reached. */
 static bool make_image(struct unwind_file *file, const struct table tables[TABLE_KINDS])
 {
     size_t bytes = sizeof(Elf64_Ehdr) + ((sizeof(image_names) + 7) & ~(size_t)7) +
                    (TABLE_KINDS + 2) * sizeof(Elf64_Shdr);
     for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
         bytes += (tables[kind].size + 7) & ~(size_t)7;
-    /* With .eh_frame_hdr it goes straight to the one that it needs. */
+    /* With .eh_frame_hdr, libdw only reads the entry that it needs. */
     size_t entries = tables[DEBUG_FRAME].entries;
     if (tables[EH_FRAME_HDR].bytes == NULL)
         entries += tables[EH_FRAME].entries;
@@ -388,7 +390,7 @@ static Dwarf_Frame *look_up(struct unwind_file *file, uint64_t address)
     return NULL;
 }
 
-/* Append the operations to the rule. False: they are too many. */
+/* Append the operations to the rule. Return false if there are too many. */
 static bool append_part(struct frame_rule *rule, size_t *used, struct frame_part *part,
                         const Dwarf_Op *operations, size_t count)
 {
@@ -401,7 +403,7 @@ static bool append_part(struct frame_rule *rule, size_t *used, struct frame_part
     return true;
 }
 
-/* Return the number of operations; 0: the frame makes no sense. */
+/* Fill the rule. Return the number of operations, or 0: the frame is invalid. */
 static size_t fill_rule(struct frame_rule *rule, Dwarf_Frame *frame)
 {
     Dwarf_Op *operations, room[3];

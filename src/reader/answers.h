@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the reader process makes of files. Runs after it has given up its rights; files are
- * untrusted, and requests come from the asker, which is trusted.
+ * Answers of the reader process to requests about files. They run without rights. Files are
+ * untrusted. Requests come from the asker, which is trusted.
  */
 #ifndef HEAPPROFD_READER_ANSWERS_H
 #define HEAPPROFD_READER_ANSWERS_H
@@ -11,20 +11,20 @@
 
 #include "reader/protocol.h"
 
-/* A request with what came with it. */
+/* A request with its descriptors and bytes. */
 struct question {
     struct reader_request request;
     int fd, debug_fd; /* -1: none */
     void *bytes;      /* request.bytes of them */
 };
 
-/* Bytes of the reply, malloc'd; freed by the caller. */
+/* Bytes of the reply, malloc'd. The caller frees them. */
 struct answer {
     void *bytes;
     size_t length;
 };
 
-/* Each returns the reply's code. */
+/* Each function returns the code of the reply. */
 int answer_names(const struct question *question, struct answer *answer);
 int answer_functions(const struct question *question, struct answer *answer);
 int answer_segment(const struct question *question, struct answer *answer);

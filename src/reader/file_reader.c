@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See file_reader.h: makes the requests and checks the replies. */
+/* Send requests to the reader and check its replies. */
 #include "reader/file_reader.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 
-/* How long a request may take. Reading the symbols of a browser takes a second; during a walk the
- * ring waits. */
+/* Time limits of a request. Reading the symbols of a browser takes a second. During a walk the ring
+ * is not read. */
 #define DEADLINE_MS 10000u
 #define WALK_DEADLINE_MS 3000u
 
@@ -95,7 +95,7 @@ int reader_functions_take(const void *bytes, size_t length, size_t count)
     return (int)found;
 }
 
-/* Return the code of a checked reply. End a reader whose reply makes no sense. */
+/* Return the code of a checked reply. If it is -EBADMSG, end the reader and return -EIO. */
 static int checked(const struct reader_file *file, int code)
 {
     if (code != -EBADMSG)

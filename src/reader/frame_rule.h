@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How to leave the frame of the code at one address, as DWARF's operations in flat memory: what
- * libdw says of it, for evaluation elsewhere.
+ * How to unwind the frame of the code at one address: libdw's DWARF operations in flat memory, so
+ * that another process can evaluate them.
  */
 #ifndef HEAPPROFD_READER_FRAME_RULE_H
 #define HEAPPROFD_READER_FRAME_RULE_H
@@ -14,7 +14,7 @@
 #define FRAME_REGISTERS 17u
 #define FRAME_POINTER 6u
 #define FRAME_STACK_POINTER 7u
-#define FRAME_CALL_BYTES 1u /* a return address less this lies inside the call */
+#define FRAME_CALL_BYTES 1u /* a return address minus this is inside the call instruction */
 #define FRAME_ADDRESS_BITS 47
 #elif defined(__aarch64__)
 #define FRAME_REGISTERS 32u
@@ -24,7 +24,7 @@
 #define FRAME_ADDRESS_BITS 48
 #endif
 
-/* Of one frame. A frame of ordinary code takes two for each register that it saved. */
+/* Limit per frame. A frame of ordinary code has two operations for each saved register. */
 #define FRAME_OPERATIONS_MAX 1024u
 
 struct frame_operation {
@@ -41,7 +41,7 @@ enum frame_part_kind {
 
 struct frame_part {
     uint32_t kind;  /* enum frame_part_kind */
-    uint32_t count; /* of operations; those of all parts follow one another */
+    uint32_t count; /* number of operations; the operations of all parts follow one another */
 };
 
 struct frame_rule {
@@ -52,8 +52,8 @@ struct frame_rule {
     struct frame_operation operations[];
 };
 
-/* Whether bytes from a stranger are a rule: every count is within them, and they hold no more. The
- * operations themselves may be anything. */
+/* Return whether untrusted bytes are a rule: every count is within the bytes, and there are no more
+ * bytes. The operations may have any value. */
 static inline bool frame_rule_is_whole(const void *bytes, size_t length)
 {
     const struct frame_rule *rule = bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See program_file.h. Runs in the file reader: files are untrusted. */
+/* Parse a program's ELF file. This runs in the file reader: files are untrusted. */
 #include "reader/program_file.h"
 
 #include <errno.h>
@@ -36,10 +36,10 @@ static void read_interpreter(int fd, const GElf_Phdr *segment, struct program_fi
     program->is_musl = strstr(name, "ld-musl") != NULL;
 }
 
-/* A function that returns 0 and does nothing is smaller than this, the client's larger. */
+/* A function that only returns 0 is smaller than this, the client's function larger. */
 #define REAL_BYTES_MIN 32u
 
-/* The allocator functions that it defines under each prefix; the plain names come last. */
+/* The allocator functions that the program defines, by prefix. The plain names come last. */
 struct own_functions {
     bool malloc[ALLOCATOR_PREFIXES + 1], free[ALLOCATOR_PREFIXES + 1];
 };
@@ -80,7 +80,8 @@ static void note_sanitizer(struct program_file *program, const char *name)
     }
 }
 
-/* Which allocator it has, and whether it can describe heaps (by the client or from inside). */
+/* Find out which allocator the program has, and whether it can describe heaps (it uses or contains
+ * the client). */
 static void read_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
                          struct own_functions *own, struct program_file *program)
 {

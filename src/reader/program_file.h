@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program's ELF file says of how it can be profiled. Flat: it is passed between processes
- * (daemon/processes/program.h is what others use).
+ * Facts from a program's ELF file that decide how it can be profiled. Flat, because it is passed
+ * between processes (others use daemon/processes/program.h).
  */
 #ifndef HEAPPROFD_READER_PROGRAM_FILE_H
 #define HEAPPROFD_READER_PROGRAM_FILE_H
@@ -21,7 +21,7 @@ enum program_sanitizer {
     PROGRAM_SANITIZERS,
 };
 
-/* Each field but the texts and the sanitizer is 0 or 1. */
+/* Each field except the texts and the sanitizer is 0 or 1. */
 struct program_file {
     uint8_t other_machine, has_interpreter, is_musl, is_go;
     uint8_t allocator_is_exported, has_client, has_noop, has_unwind_tables;
@@ -30,7 +30,7 @@ struct program_file {
     char build_id[2 * PROGRAM_BUILD_ID_MAX + 1];
 };
 
-/* Parse the open file. 0; -ENOEXEC: it is no ELF file. */
+/* Parse the open file. Return 0, or -ENOEXEC if it is not an ELF file. */
 int program_file_parse(int fd, struct program_file *program);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See reader_link.h and file_reader.h. The socket does not block here: every wait has a deadline,
- * and a reader that somebody stopped (SIGSTOP) is as good as dead.
+ * Run the reader and exchange messages with it. The socket does not block: every wait has a
+ * deadline, and a stopped reader (SIGSTOP) counts as dead.
  */
 #include "reader/reader_link.h"
 
@@ -20,54 +20,54 @@
 #include "reader/reader_process.h"
 #include "util/clock.h"
 
-/* Failed readers in the life of this process, after which no other is started. */
+/* Failed readers in the lifetime of this process, after which no other is started. */
 #define FAILURES_MAX 4u
 
-/* Readers that somebody killed while they had nothing to do. They cost no file. */
+/* Idle readers that somebody killed. They do not count as failures of a file. */
 #define IDLE_ENDS_MAX 64u
 
-/* Where none can be started (the machine is short of processes), it is tried again after this time,
- * doubled with each failure. */
+/* If no reader can be started (the machine lacks processes), wait this long before the next
+ * attempt, and twice as long after each failure. */
 #define START_FAILURES_MAX 8u
 #define START_AGAIN_MS 100
 
-/* Between looks whether the reader was stopped. */
+/* Interval of checks whether the reader was stopped. */
 #define LOOK_MS 50
 
-/* After SIGKILL. A reader that waits for a disk or a network file system ends later. */
+/* Wait after SIGKILL. A reader that waits for a disk or a network file system ends later. */
 #define REAP_MS 200
 #define OWN_END_MS 20
 
 #define WHY_BYTES 160
 
 static struct {
-    pid_t owner; /* a fork of ours has no reader */
+    pid_t owner; /* a forked child of ours has no reader */
     pid_t pid;   /* 0: none */
     int socket;
     bool greeted;
     uint32_t last_number;
     unsigned failures, idle_ends;
-    uint64_t cpu_us; /* of the readers before this one */
+    uint64_t cpu_us; /* of earlier readers */
     struct lost_file {
         char *path;
         uint8_t build_id[READER_BUILD_ID_MAX];
         size_t build_id_length;
         char why[WHY_BYTES];
     } lost[FAILURES_MAX];
-    unsigned start_failures; /* since the last one that began */
-    char broken[WHY_BYTES];  /* why there is no reader; "": there may be */
-    uint64_t again_ms;       /* when that is forgotten, CLOCK_MONOTONIC; 0: never */
+    unsigned start_failures; /* since the last successful start */
+    char broken[WHY_BYTES];  /* why there is no reader; "": one may be started */
+    uint64_t again_ms;       /* when `broken` is cleared, CLOCK_MONOTONIC; 0: never */
 } link_state = {.socket = -1};
 
 struct wait {
     uint64_t deadline_ms;
-    const char *why; /* it failed */
+    const char *why; /* reason of a failure */
 };
 
 /* --- start and end --- */
 
-/* The reader of the process that we were forked from is not ours. The descriptor may have been
- * closed since, and be another's. */
+/* Forget the reader of the process that we were forked from. Its descriptor number may have been
+ * closed since and belong to another file. */
 static void forget_of_parent(void)
 {
     if (link_state.pid == 0 || link_state.owner == getpid())
@@ -103,7 +103,8 @@ static bool await_end(int pidfd, int ms)
     return pidfd >= 0 && poll(&ended, 1, ms) > 0;
 }
 
-/* Kill the reader. Return `why`, or if that is NULL how it ended by itself, for people. */
+/* Kill the reader. Return `why`. If that is NULL, return how the reader ended by itself, as text
+ * for messages. */
 static const char *end_reader(const char *why)
 {
     static char text[64];
@@ -115,7 +116,7 @@ static const char *end_reader(const char *why)
     close(link_state.socket);
     link_state.socket = -1;
     int pidfd = pidfd_open(link_state.pid, 0);
-    /* One that is ending by itself gets the time to, so that its own signal is known. */
+    /* A reader that is dying gets time to end, so that we learn its own signal. */
     if (why != NULL || !await_end(pidfd, OWN_END_MS)) {
         kill(link_state.pid, SIGKILL);
         await_end(pidfd, REAP_MS);
@@ -133,7 +134,7 @@ static const char *end_reader(const char *why)
     return "ended";
 }
 
-/* Give up a reader that was killed or stopped since the last request. */
+/* Clear a reader that was killed or stopped since the last request. */
 static void replace_ended(void)
 {
     siginfo_t info = {0};
@@ -148,7 +149,7 @@ static void replace_ended(void)
                  IDLE_ENDS_MAX);
 }
 
-/* There is no reader for a while, because of errno. */
+/* Record that there is no reader for a while, because of errno. */
 static void give_up(const char *what)
 {
     snprintf(link_state.broken, sizeof(link_state.broken), "the process that reads files %s: %s",
@@ -178,8 +179,8 @@ void file_reader_start(void)
         give_up("cannot be talked to");
         return;
     }
-    /* Signals of our terminal and service are not for the reader, and our handlers even less: it
-     * blocks all. Those of faults end it nevertheless. */
+    /* The reader blocks all signals: those of our terminal and service are not for it, and our
+     * handlers must not run in it. Signals of faults end it nevertheless. */
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
@@ -211,7 +212,7 @@ uint32_t file_reader_number(void)
     return ++link_state.last_number;
 }
 
-/* --- what failed --- */
+/* --- failures --- */
 
 static struct lost_file *find_lost(const char *path, const uint8_t *build_id, size_t length)
 {
@@ -225,7 +226,7 @@ static struct lost_file *find_lost(const char *path, const uint8_t *build_id, si
     return NULL;
 }
 
-/* NULL in `why`: see how it ended. */
+/* Record a failure at this file. If `why` is NULL, use the way in which the reader ended. */
 static void fail(const struct reader_file *file, const char *why)
 {
     why = end_reader(why);
@@ -265,7 +266,7 @@ static bool is_stopped(void)
            info.si_pid == link_state.pid;
 }
 
-/* Wait until the socket is ready. False: see wait->why. */
+/* Wait until the socket is ready. Return false with wait->why. */
 static bool await(struct wait *wait, short events)
 {
     struct pollfd ready = {.fd = link_state.socket, .events = events};
@@ -326,7 +327,7 @@ static bool receive_bytes(struct wait *wait, void *bytes, size_t length)
     return true;
 }
 
-/* The head is shorter than any socket's buffer: it is sent whole. */
+/* Send the head. It is shorter than any socket's buffer, so it is sent as a whole. */
 static bool send_head(struct wait *wait, const struct reader_request *request, const int *fds)
 {
     union {
@@ -356,7 +357,7 @@ static bool send_head(struct wait *wait, const struct reader_request *request, c
 
 /* --- one request --- */
 
-/* The reader's own word on whether it has given up its rights. */
+/* Receive the reader's report whether it gave up its rights. */
 static bool hear_greeting(struct wait *wait)
 {
     static const char *const steps[] = {
@@ -437,7 +438,7 @@ void reader_link_tell(const struct reader_request *request)
 {
     struct wait wait = {.deadline_ms = clock_read_ms(CLOCK_MONOTONIC)};
     forget_of_parent();
-    /* Without a greeting it has kept nothing yet that could be given up. */
+    /* Without the greeting the reader has no file yet that it could close. */
     if (link_state.pid == 0 || !link_state.greeted)
         return;
     if (!send_head(&wait, request, NULL))

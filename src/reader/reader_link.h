@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connection of file_reader.c to the reader process: start, ask, deadline, end. */
+/* The connection of file_reader.c to the reader process: start, request, deadline, end. */
 #ifndef HEAPPROFD_READER_READER_LINK_H
 #define HEAPPROFD_READER_READER_LINK_H
 
@@ -8,9 +8,9 @@
 #include "reader/file_reader.h"
 
 /*
- * Ask. Return the reply's code (0 or more, or a negative errno of the reader), with what follows
- * it in *reply, *length bytes, which the caller frees (NULL: nothing). -EIO: there is no reader, or
- * it failed at this file.
+ * Send a request. Return the reply's code (0 or more, or a negative errno of the reader). *reply
+ * has its bytes, *length of them; the caller frees it (NULL: none). -EIO: there is no reader, or it
+ * failed at this file.
  */
 int reader_link_ask(const struct reader_file *file, const struct reader_request *request,
                     const void *bytes, unsigned deadline_ms, void **reply, size_t *length);
@@ -18,7 +18,7 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
 /* Send a request that has no reply, if there is a reader. */
 void reader_link_tell(const struct reader_request *request);
 
-/* End a reader whose reply about the file made no sense. */
+/* End a reader that sent an invalid reply about the file. */
 void reader_link_distrust(const struct reader_file *file);
 
 #endif

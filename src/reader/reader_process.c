@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See reader_process.h: the loop that receives a question with its descriptors and sends the
- * answer.
+ * Receive requests with their descriptors and send the replies.
  */
 #include "reader/reader_process.h"
 

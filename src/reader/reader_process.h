@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader process: gives up its rights and answers until the other end of the socket closes. */
+/* The reader process: it gives up its rights and answers requests until the other end of the socket
+ * closes. */
 #ifndef HEAPPROFD_READER_READER_PROCESS_H
 #define HEAPPROFD_READER_READER_PROCESS_H
 
 #include <sys/types.h>
 
-/* For the forked child. `asker` is its parent. */
+/* Run in the forked child. `asker` is its parent. */
 _Noreturn void reader_process_run(int socket, pid_t asker);
 
-/* Give up everything but memory and the socket, which becomes descriptor 0. 0; or a negative errno
- * with *step set to what failed (enum reader_step). */
+/* Give up everything except memory and the socket, which becomes descriptor 0. Return 0, or a
+ * negative errno with *step set to the step that failed (enum reader_step). */
 int reader_sandbox_enter(int socket, pid_t asker, int *step);
 
 enum reader_step { READER_STEP_MEMORY = 1, READER_STEP_RIGHTS, READER_STEP_SYSTEM_CALLS };

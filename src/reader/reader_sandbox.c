@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See reader_process.h. Each step works without root. A root that cannot become another user (its
- * namespace has none, or its service lacks CAP_SETUID) keeps its number, without capabilities.
+ * Enter the sandbox. Each step works without root. If root cannot become another user (its
+ * namespace has no other, or its service lacks CAP_SETUID), it keeps its uid, without capabilities.
  */
 #include "reader/reader_process.h"
 
@@ -24,21 +24,22 @@
 
 #include "util/process_name.h"
 
-/* Root's reader gets a user of its own, so that no other process may send it signals. Above all
- * uids that are handed out, with room for all pids (PID_MAX_LIMIT). A user namespace may not have
- * that user: then it becomes user 65534, which other services may have, too. */
+/* Root's reader gets a uid of its own, so that no other process may send it signals. These uids are
+ * above all uids that are handed out, with room for all pids (PID_MAX_LIMIT). A user namespace may
+ * not have that uid. Then the reader becomes uid 65534, which other services may have, too. */
 #define FIRST_USER UINT32_C(0xFFB00000)
 #define NOBODY 65534
 
-/* Beyond what the asker has mapped. Files are mapped, and their debug files have several GiB; what
- * is made of the symbols of the largest browsers takes 1 GiB. */
+/* In addition to the asker's mappings. Files are mapped, and debug files have several GiB. The
+ * symbols of the largest browsers take 1 GiB of memory. */
 #define ADDRESS_SPACE_MAX (UINT64_C(32) << 30)
 #define MEMORY_MAX (UINT64_C(2) << 30)
 #define DESCRIPTORS_MAX 16
 
 /* --- memory, descriptors, limits --- */
 
-/* Unmap what the asker shares with others: rings of its targets, pages of a run directory. */
+/* Unmap memory that the asker shares with others: rings of its targets, pages of a run directory.
+ */
 static int unmap_shared(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -128,7 +129,7 @@ static int drop_rights(pid_t asker)
         return code;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return -errno;
-    /* After the change of user, which clears it. */
+    /* After the change of uid, which clears it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     return getppid() == asker ? 0 : -ESRCH;
 }
@@ -141,7 +142,7 @@ static int drop_rights(pid_t asker)
 #define OUR_MACHINE AUDIT_ARCH_AARCH64
 #endif
 
-/* What reading passed files into memory takes. Everything else is refused. */
+/* System calls for reading passed files into memory. All others fail. */
 static const int allowed[] = {
     SYS_read,       SYS_pread64,         SYS_lseek,         SYS_close,     SYS_fstat,
 #ifdef SYS_newfstatat

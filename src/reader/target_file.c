@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See target_file.h: one function for each way to the file. */
+/* Open mapped files, with one function for each way to the file. */
 #include "reader/target_file.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #define PATH_BYTES 4096
 #define DELETED " (deleted)"
 
-/* Whether the mapped file has the name that the process says, or had it. A later program of the
- * process may have another file mapped there. */
+/* Return whether the mapped file has, or had, the name that the process reports. A later program of
+ * the process may have another file mapped there. */
 static bool has_its_name(const char *link, const char *path)
 {
     char name[PATH_BYTES + sizeof(DELETED)];
@@ -45,7 +45,7 @@ static int open_in_root(const struct target_mapping *mapping, struct stat *statu
     return fd;
 }
 
-/* Whether the process's own root directory can be seen: then its files are there or nowhere. */
+/* Return whether the process's root directory is visible. If so, its files are there or nowhere. */
 static bool has_root(pid_t pid)
 {
     int root = regular_file_root_of(pid);
