@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heapprofd: the daemon as a program of its own. It serves whoever asks for profiles on this
- * machine; or it runs a command under the profiler and leaves a raw trace, as heap_profile host
- * does with more comfort.
+ * heapprofd: the daemon as a program of its own. It serves requests for profiles on this machine,
+ * or it runs a command under the profiler and writes a raw trace. heap_profile host does the latter
+ * with more comfort.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ struct arguments {
     char *const *command;
 };
 
-/* A number without sign or rest; -1: not one. */
+/* Parse a non-negative number. Return -1 if the text is not one. */
 static long long parse_number(const char *text)
 {
     char *end;
@@ -62,7 +62,7 @@ static long long parse_number(const char *text)
     return errno == 0 && end != text && *end == 0 && value >= 0 ? value : -1;
 }
 
-/* 0: go on; else the exit code plus one. */
+/* Parse the arguments. Return 0 to go on, else the exit code plus one. */
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option options[] = {
@@ -110,7 +110,8 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
     return 0;
 }
 
-/* Beside the program, as it is built, or where it is installed. */
+/* Find the preload library: next to the program in the build directory, or where it is
+ * installed. */
 static int find_library(char *path, size_t size)
 {
     char own[PATH_MAX];
@@ -130,7 +131,7 @@ static int find_library(char *path, size_t size)
     return -ENOENT;
 }
 
-/* Ends as the command ended, so that a shell sees no difference. */
+/* End as the command ended, so that a shell sees no difference. */
 static int end_like(const struct host_result *result)
 {
     if (result->wait_status == -1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See command_signals.h. What is called in handlers is safe there; they interrupt nobody's system
- * call for good (SA_RESTART), and each waits for the others (sa_mask). */
+/* Handlers, and the watcher. Handlers call only async-signal-safe functions. They do not make
+ * system calls fail (SA_RESTART), and each blocks the others (sa_mask). */
 #include "daemon/host/command_signals.h"
 
 #include <errno.h>
@@ -19,12 +19,12 @@
 #include "util/clock.h"
 #include "util/process_name.h"
 
-/* Time that the watcher gets to tell of a signal. A shell or timeout(1) that sends to several
+/* Time that the watcher has to report a signal. A shell or timeout(1) that signals several
  * processes needs microseconds, a busy machine longer. */
 #define WATCHER_PATIENCE_MS 30
-/* A signal that the watcher got this long before or after ours is the same. */
+/* A signal that the watcher received within this time before or after ours is the same one. */
 #define SAME_SIGNAL_MS 100
-/* Two requests for the end within this time are one: timeout(1) sends to us and to our group. */
+/* Two requests for the end within this time are one: timeout(1) signals us and our group. */
 #define SAME_REQUEST_MS 250
 
 #define SIGNALS_MAX 65
@@ -43,17 +43,18 @@ struct watched_signal {
 };
 
 static struct {
-    pid_t process; /* ours: a child that has our handlers is not meant; 0: closed */
-    int event;     /* of who waits for what is asked */
+    pid_t process; /* pid of this process: a forked child that has our handlers is not meant; 0:
+                      closed */
+    int event;     /* readable when there are requests */
     pid_t watcher; /* 0: none */
-    int watched;   /* what the watcher tells */
+    int watched;   /* the watcher's reports */
     uint64_t watched_ms[SIGNALS_MAX];
     struct command_signals_before before;
     struct sigaction before_of[SIGNALS_MAX];
     sigset_t handled;
-    sigset_t missed; /* as in the header, until each is passed on */
+    sigset_t missed; /* as in the header, until each signal has been passed on */
     bool handles;
-    bool is_to_stop; /* SIGTSTP was sent to us, and the command has not stopped yet */
+    bool is_to_stop; /* we received SIGTSTP, and the command has not stopped yet */
 } state = {.event = -1, .watched = -1};
 
 static _Atomic pid_t command; /* 0: none */
@@ -64,7 +65,7 @@ static atomic_uint asked;
 static _Noreturn void watch(pid_t parent, int pipe)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* A signal to both of us by name would count as one to the group. */
+    /* With our name, a signal to both of us by name (killall) would look like one to the group. */
     process_name_set("signal-watcher");
     if (getppid() != parent || dup2(pipe, STDIN_FILENO) < 0)
         _exit(0);
@@ -121,7 +122,7 @@ static bool is_recent(int number, uint64_t since_ms)
     return state.watched_ms[number] + SAME_SIGNAL_MS >= since_ms && state.watched_ms[number] > 0;
 }
 
-/* Whether the watcher received the signal, too: then the command did. */
+/* Return whether the watcher received the signal, too: then the command did. */
 static bool was_sent_to_group(int number)
 {
     uint64_t start_ms = clock_read_ms(CLOCK_MONOTONIC), left = WATCHER_PATIENCE_MS;
@@ -149,7 +150,8 @@ static void ask(unsigned what)
         return; /* it is readable already */
 }
 
-/* The command has ended, and we go on for others. The second request ends us at once. */
+/* Ask for the end: the command has ended, and we go on for others. A second request ends us at
+ * once. */
 static void ask_for_end(int number)
 {
     static uint64_t first_ms;
@@ -172,7 +174,7 @@ static int stopped_by(pid_t pid)
     return is_stopped ? info.si_status : 0;
 }
 
-/* Whether we are in the foreground of a terminal, whose shell waits for us to stop or to end. */
+/* Return whether we are in the foreground of a terminal: its shell waits until we stop or end. */
 static bool is_in_foreground(void)
 {
     int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
@@ -183,13 +185,13 @@ static bool is_in_foreground(void)
     return is_ours;
 }
 
-/* Stop like the command, if a terminal or a shell would have stopped us both. If somebody stopped
- * only the command, he will continue only the command, and nobody would continue us. */
+/* Stop like the command, if a terminal or a shell would have stopped us both. A user who stopped
+ * only the command will continue only the command, and then nobody would continue us. */
 static void stop_with(pid_t pid, bool at_any_signal)
 {
     sigset_t pending;
     int number = stopped_by(pid);
-    /* We are being continued already. */
+    /* We are already being continued. */
     if (sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1)
         return;
     bool stops = at_any_signal ? number != 0 : number == SIGTSTP && is_in_foreground();
@@ -216,7 +218,7 @@ static void pass_on(pid_t pid, const siginfo_t *info)
     }
 }
 
-/* Whether we ignore a signal: nohup and a shell's & start us so. */
+/* Return whether we ignore a signal: nohup and a shell's & start us so. */
 static bool is_ignored(int number)
 {
     return state.before_of[number].sa_handler == SIG_IGN;
@@ -228,7 +230,7 @@ static void handle(int number, siginfo_t *info, void *context)
     int error_before = errno;
     pid_t pid = atomic_load(&command);
     if (getpid() != state.process) {
-        /* A child that we created for something else. */
+        /* A child that we created for another purpose. */
         signal(number, SIG_DFL);
         raise(number);
     } else if (number == SIGUSR1) {
@@ -294,7 +296,7 @@ void command_signals_pass_to(pid_t pid, const sigset_t *missed)
     }
     state.before_of[SIGCHLD] = state.before.child;
     state.handles = true;
-    /* Also what was blocked before: the command may have been given another mask since. */
+    /* Also those that were blocked before: the command's mask may have been changed since. */
     sigprocmask(SIG_UNBLOCK, &state.handled, NULL);
 }
 
@@ -321,7 +323,7 @@ void command_signals_close(void)
         if (sigismember(&state.handled, number) == 1)
             sigaction(number, &state.before_of[number], NULL);
     }
-    /* A late request for a dump must not end us without a report. */
+    /* A late request for a dump must not kill us before the report. */
     if (state.handles && state.before_of[SIGUSR1].sa_handler == SIG_DFL)
         signal(SIGUSR1, SIG_IGN);
     if (!state.handles)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes on to a command the signals that are sent to its profiler, each once.
+ * Passes signals that are sent to the profiler on to its command, each once.
  *
- * A terminal signals all processes of its foreground, and a signal to a process group reaches all
- * of the group. The command has already received such a signal. The kernel marks signals of a
- * terminal, but not those to a group. So a watcher, a child in our group that does nothing else,
+ * A terminal signals all processes in its foreground, and a signal to a process group reaches the
+ * whole group. The command has then already received the signal. The kernel marks signals of a
+ * terminal, but not those to a group. So a watcher, a child in our group with no other purpose,
  * reports which signals it got.
  *
  * The command decides on Ctrl-Z, too. If it stops, we stop, so that a shell sees a stopped job.
  * When we are continued, we continue the command.
  *
- * SIGUSR1 is not passed on: it asks for a dump. Once the command has ended, SIGINT, SIGTERM,
- * SIGHUP and SIGQUIT ask for the end of the session.
+ * SIGUSR1 is not passed on: it requests a dump. Once the command has ended, SIGINT, SIGTERM, SIGHUP
+ * and SIGQUIT request the end of the session.
  *
  * Signal dispositions belong to the process, so there is one command at a time.
  */
@@ -27,19 +27,19 @@ enum {
     COMMAND_SIGNALS_END = 2,
 };
 
-/* Dispositions and mask as they were before; the command gets them. */
+/* The original mask and disposition of SIGCHLD, which the command gets. */
 struct command_signals_before {
     sigset_t mask;
     struct sigaction child;
 };
 
 /*
- * Hold back signals until there is a command. Return a descriptor that is readable when a signal
- * asks something of us, or a negative errno.
+ * Hold signals back until there is a command. Return a descriptor that is readable when a signal
+ * requests something, or a negative errno.
  */
 int command_signals_open(struct command_signals_before *before);
 
-/* Begin to pass signals on to the command, those that came before included. `missed` are the
+/* Begin to pass signals on to the command, including those that came before. `missed` are the
  * signals that were pending before the command existed: it received none of them. */
 void command_signals_pass_to(pid_t command, const sigset_t *missed);
 
@@ -50,7 +50,7 @@ void command_signals_command_ended(void);
 /* Return the requests since the last call. */
 unsigned command_signals_take(void);
 
-/* Give all signals back their dispositions. Idempotent. */
+/* Restore the dispositions of all signals. Idempotent. */
 void command_signals_close(void);
 
 #endif

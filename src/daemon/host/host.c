@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See host.h: the event loop around one session.
+ * The event loop around one session.
  *
  * The command gets the signals that we receive (command_signals.h), and decides what they mean. We
  * end when the command and all profiled processes that it started have ended: a server may leave
@@ -26,7 +26,7 @@
 #include "reader/file_reader.h"
 #include "util/clock.h"
 
-/* After the last profiled process has ended, time that its child gets to say hello. A child does so
+/* Time that a child has to say hello after the last profiled process has ended. A child says hello
  * at its first allocation. */
 #define NEWCOMER_PATIENCE_MS 500
 #define NEWCOMER_LOOK_MS 50
@@ -41,11 +41,12 @@ struct host {
     int signals, command_pidfd;
     struct command_signals_before before;
 
-    bool command_ended; /* it is a zombie, not waited for yet */
-    bool command_gone;  /* it was waited for */
+    bool command_ended; /* it is a zombie; we have not waited for it yet */
+    bool command_gone;  /* we have waited for it */
     bool asked_to_end, told_outlived;
-    int command_status;              /* as waitpid gives it, -1: unknown */
-    uint64_t alone_ms, newcomers_ms; /* nobody is profiled since; the next look for newcomers */
+    int command_status; /* from waitpid; -1: unknown */
+    uint64_t alone_ms,
+        newcomers_ms; /* since when no process is profiled; time of the next check for new ones */
 };
 
 /* --- setting up --- */
@@ -145,7 +146,7 @@ static void handle_request(void *context, int fd, const struct peer_message *mes
 
 /* --- the command's end --- */
 
-/* How the command ended, leaving it a zombie that can still be looked at. */
+/* Return how the command ended. It stays a zombie, so that it can still be examined. */
 static int peek_wait_status(pid_t pid)
 {
     siginfo_t info = {0};
@@ -179,7 +180,7 @@ static bool is_listed(const struct unprofiled_list *list, pid_t pid)
     return false;
 }
 
-/* Whether a process runs that inherited our socket's name and has not used it yet. */
+/* Return whether a process runs that inherited our socket's path and has not used it yet. */
 static bool has_newcomer(const struct host *host)
 {
     DIR *directory = opendir("/proc");
@@ -198,7 +199,7 @@ static bool has_newcomer(const struct host *host)
     return found;
 }
 
-/* Whether, after the command's end, a process is still profiled or may be soon. */
+/* Return whether, after the command's end, a process is still profiled or may be soon. */
 static bool is_followed(struct host *host)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
@@ -260,8 +261,8 @@ static void end_session(struct host *host)
     struct host_result *result = host->result;
     struct session *session = &host->session;
     descendants_take_rest(&host->descendants);
-    /* It may have ended while we were busy. Closing the socket tells waiting processes that no
-     * answer will come. */
+    /* A request for the end may have come while we were busy. Closing the socket shows waiting
+     * processes that no reply will come. */
     result->interrupted = host->asked_to_end;
     session->ending = tell_ending;
     session->ending_context = host;
@@ -326,7 +327,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
     descendants_close(&host.descendants);
     if (host.command_pidfd >= 0)
         close(host.command_pidfd);
-    /* If the command goes on, signals are passed on to it until host_wait. */
+    /* If the command goes on, host_wait() still passes signals on to it. */
     if (!result->started || result->wait_status != -1)
         command_signals_close();
     int closed = session_close(&host.session);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a command under the profiler: the daemon embedded in `heap_profile host`.
- * Starts the command with the preload library, serves its handshake, drains its
- * rings, and writes the trace.
+ * Runs a command under the profiler: the daemon embedded in `heap_profile host`. It starts the
+ * command with the preload library, answers its handshake, drains its rings, and writes the trace.
  */
 #ifndef HEAPPROFD_DAEMON_HOST_HOST_H
 #define HEAPPROFD_DAEMON_HOST_HOST_H
@@ -20,7 +19,7 @@ struct host_progress {
     uint64_t samples;   /* ALLOC records */
     uint64_t lost;      /* samples lost, all reasons */
     uint64_t rss_bytes; /* of the command */
-    unsigned ending;    /* processes whose last dumps are written now, at the end; else 0 */
+    unsigned ending;    /* number of last dumps still to be written, at the end; else 0 */
 };
 
 struct host_options {
@@ -29,36 +28,36 @@ struct host_options {
     const char *preload_library; /* absolute path of libheapprofd_preload.so */
     int trace_fd;                /* raw-trace, opened by the caller */
     bool follow_children;        /* profile all descendants */
-    bool end_with_command;       /* whatever of what it started is profiled and still runs */
+    bool end_with_command;       /* even if profiled processes that it started still run */
     /* Called about ten times a second, and at the end; may be NULL. */
     void (*progress)(void *context, const struct host_progress *progress);
     void *progress_context;
-    /* The command has ended, and the session goes on for so many processes that it started. May be
-     * NULL. */
+    /* Called when the command has ended and the session goes on for this number of processes that
+     * it started. May be NULL. */
     void (*outlived)(unsigned processes);
 };
 
 struct host_result {
     int32_t pid;         /* the command's, a child of the caller; 0: not started */
-    int wait_status;     /* of the command, as waitpid gives it; -1: not waited for yet */
+    int wait_status;     /* from waitpid; -1: not waited for yet */
     bool started;        /* the command was exec'ed */
-    int exec_errno;      /* why not */
-    bool interrupted;    /* the session was ended by a signal to us */
+    int exec_errno;      /* reason why it was not */
+    bool interrupted;    /* a signal to us ended the session */
     unsigned profiled;   /* processes with a profile */
-    unsigned unprofiled; /* processes seen and not profiled */
+    unsigned unprofiled; /* processes that were seen but not profiled */
 };
 
 /*
- * Which processes are profiled, and what becomes of them at exec, session.h says.
- * Runs until the command and all profiled processes have ended. With end_with_command it runs until
- * the command has ended, and dumps the processes that still run. After config->duration_ms the
- * session ends while the command goes on; host_wait waits for the command. Signals to us are passed
- * on to the command (command_signals.h); after the command's end they end the session. SIGUSR1
- * takes a dump. 0 or a negative errno with a message.
+ * Run a command and its session. session.h describes which processes are profiled, and what happens
+ * at an exec. It runs until the command and all profiled processes have ended. With
+ * end_with_command it runs until the command has ended, and dumps the processes that still run.
+ * After config->duration_ms the session ends while the command goes on; host_wait() waits for the
+ * command. Signals to us are passed on to the command (command_signals.h); after the command's end
+ * they end the session. SIGUSR1 takes a dump. Return 0 or a negative errno with a message.
  */
 int host_run(const struct host_options *options, struct host_result *result, struct error *error);
 
-/* Wait for a command that outlives its session, and pass signals on to it meanwhile. Set
+/* Wait for a command that outlives its session, and pass signals on to it until then. Set
  * wait_status, or -1 if it is unknown. */
 void host_wait(struct host_result *result);
 

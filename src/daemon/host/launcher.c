@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See launcher.h. */
+/* Make the command's environment, fork and exec. */
 #include "daemon/host/launcher.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ extern char **environ;
 
 #define PRELOAD_ENV "LD_PRELOAD"
 
-/* Return the command's environment: ours, with these entries replaced. */
+/* The command's environment: ours, with some entries replaced. */
 struct environment {
     char **entries;
     char *added[3];
@@ -33,7 +33,7 @@ static void environment_free(struct environment *environment)
         free(environment->added[i]);
 }
 
-/* Return "NAME=a:b"; "NAME=a" or "NAME=b" if the other is missing; NULL if there is no memory. */
+/* Return "NAME=a:b", or "NAME=a" or "NAME=b" if the other is missing. NULL: no memory. */
 static char *make_entry(const char *name, const char *a, const char *b)
 {
     a = a != NULL ? a : "";
@@ -80,7 +80,7 @@ static int environment_make(struct environment *environment, const struct launch
     return 0;
 }
 
-/* In the child, until exec. */
+/* Run in the child until exec. */
 static _Noreturn void become_command(const struct launch *launch, char **environment, int report)
 {
     sigaction(SIGCHLD, &launch->child, NULL);
@@ -102,7 +102,7 @@ pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error 
         return error_set(error, -ENOMEM, "cannot start %s: no memory", launch->command[0]);
     int code = pipe2(report, O_CLOEXEC) < 0 ? -errno : 0;
     if (code == 0) {
-        /* From here on, the kernel delivers signals to our group to both of us. */
+        /* From here on, the kernel delivers signals to our group to both processes. */
         sigpending(launch->missed);
         pid = fork();
         if (pid == 0)
@@ -119,7 +119,7 @@ pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error 
         return error_set(error, code, "cannot start %s: %s", launch->command[0], strerror(-code));
     }
 
-    /* Ends without a word when exec closes the other end. */
+    /* The read returns nothing if exec closes the other end. */
     int reason;
     ssize_t got;
     do {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session_requests.h. */
+/* Answer requests, and keep the connections of those who wait for the end. */
 #include "daemon/host/session_requests.h"
 
 #include <control.pb-c.h>
@@ -48,7 +48,7 @@ static unsigned stop(struct server *server, const Heapprofd__ControlRequest__Ses
     return count;
 }
 
-/* Return true if the connection is kept until the session has ended. */
+/* Answer a request. Return true if the connection is kept until the session has ended. */
 static bool answer(struct session_requests *requests, int fd,
                    const Heapprofd__ControlRequest *request)
 {
@@ -80,8 +80,8 @@ void session_requests_serve(struct session_requests *requests, int fd,
                             const struct peer_message *message)
 {
     Heapprofd__ControlRequest *request = control_read_request(message->bytes, message->length);
-    /* A client that wants to begin a session has mistaken us for a daemon. Without an answer it
-     * knows that there is no daemon. No request that is served here takes a descriptor. */
+    /* A client that asks to begin a session has mistaken us for a daemon. It gets no answer, and
+     * concludes that there is no daemon. No request that is served here takes a descriptor. */
     bool is_served = request != NULL && !message->has_descriptors;
     if (is_served)
         peer_socket_skip(fd);

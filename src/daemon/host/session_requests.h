@@ -2,7 +2,7 @@
 /*
  * Serves requests to a profiler that has its own session (heap_profile host, -n and -p without a
  * daemon): status, snapshot and stop. They come from the same user or root, who find the profiler
- * by session_directory.h. A connection carries one request.
+ * with session_directory.h. A connection carries one request.
  */
 #ifndef HEAPPROFD_DAEMON_HOST_SESSION_REQUESTS_H
 #define HEAPPROFD_DAEMON_HOST_SESSION_REQUESTS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See access.h. */
+/* Read rights of processes from /proc and sockets, explain refusals, and read the policy file. */
 #include "daemon/processes/access.h"
 
 #include <errno.h>
@@ -28,11 +28,11 @@
 #define SESSION_MEMORY_MB_MIN 64u
 #define SESSION_MEMORY_MB_MAX (1u << 20)
 
-/* What /proc/PID/status says of rights. */
+/* Rights in /proc/PID/status. */
 struct rights {
-    unsigned uid[4], gid[4];       /* real, effective, saved, of files */
+    unsigned uid[4], gid[4];       /* real, effective, saved, file system */
     uint64_t permitted, effective; /* capabilities */
-    uint64_t ambient;              /* those that any program keeps, and that no file gives */
+    uint64_t ambient;              /* kept by any program; no file grants them */
 };
 
 static int read_rights(pid_t pid, struct rights *rights)
@@ -60,7 +60,8 @@ static int read_rights(pid_t pid, struct rights *rights)
     return 0;
 }
 
-/* Capabilities mean something only in the user namespace that they are of. */
+/* Return whether the process is in our user namespace. Elsewhere its capabilities mean nothing
+ * here. */
 static bool is_in_our_user_namespace(pid_t pid)
 {
     char path[64];
@@ -89,9 +90,9 @@ struct access_requester access_self(void)
 }
 
 /*
- * Whether the process has gained rights by executing a file: it is setuid, or the kernel guards it.
- * A user who connects, and then executes a privileged program, has none of that program's rights.
- * The kernel gives files of a guarded process to root.
+ * Return whether the process has gained rights by executing a file: it is setuid, or the kernel
+ * guards it. A user who connects and then executes a privileged program does not have that
+ * program's rights. The kernel gives the /proc files of a guarded process to root.
  */
 static bool has_gained_rights(const struct ucred *credentials, const struct rights *rights)
 {
@@ -102,8 +103,9 @@ static bool has_gained_rights(const struct ucred *credentials, const struct righ
            status.st_uid != credentials->uid;
 }
 
-/* Read what /proc says of the peer. Return -EPERM if it is in another user namespace or cannot be
- * seen. The text of /proc/PID is the peer's only if the peer is still alive afterwards. */
+/* Read the peer's credentials and rights. Return -EPERM if it is in another user namespace, or
+ * that cannot be seen. The text in /proc/PID is the peer's only if the peer is still alive
+ * afterwards. */
 static int read_peer(int socket, struct ucred *credentials, struct rights *rights)
 {
     int pidfd = -1;
@@ -116,11 +118,13 @@ static int read_peer(int socket, struct ucred *credentials, struct rights *right
     int code = credentials->pid > 0 ? read_rights(credentials->pid, rights) : -EPERM;
     if (code == 0 && !is_in_our_user_namespace(credentials->pid))
         code = -EPERM;
-    /* Before Linux 6.5 the pid may mean another process by now: a user gains nothing by that. */
+    /* Before Linux 6.5 the pid may belong to another process by now. A user must gain nothing by
+     * that. */
     if (code == 0 && credentials->uid != 0 && (pidfd < 0 || has_gained_rights(credentials, rights)))
         rights->ambient = 0;
-    /* Or it executes one program with rights and then another, and is asked in between: rights that
-     * it gained are not ambient, and one read of its status has both. */
+    /* The peer may also execute one program with rights and then another, with our check in
+     * between. Rights that it gained so are not ambient, and one read of its status has both
+     * sets. */
     if (code == 0 && credentials->uid != 0) {
         rights->permitted &= rights->ambient;
         rights->effective &= rights->ambient;
@@ -159,14 +163,15 @@ int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effectiv
     return 0;
 }
 
-/* Find out why the kernel does not let us see the memory of a process, which it does not tell. */
+/* Find out why the kernel does not let us read the memory of a process. It does not report the
+ * reason. */
 static int explain_refusal(const struct process_info *info, struct error *error)
 {
     int pid = (int)info->pid;
     struct rights theirs, own;
     if (read_rights(info->pid, &theirs) < 0 || read_rights(getpid(), &own) < 0)
         return error_set(error, -ESRCH, "there is no process %d any more", pid);
-    /* Another user's process: name its number alone. */
+    /* Another user's process: print only its pid. */
     if (!are_all(theirs.uid, (unsigned)getuid()))
         return error_set(error, -EPERM,
                          "process %d belongs to another user than you (uid %u), or has the rights "
@@ -198,7 +203,7 @@ int access_check(const struct process_info *info, struct error *error)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/maps", (int)info->pid);
-    /* The kernel applies its rule for reading by ptrace here (PTRACE_MODE_READ). */
+    /* Opening it checks ptrace's rule for reading (PTRACE_MODE_READ). */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
         close(fd);
@@ -229,7 +234,7 @@ static int add_names(struct access_policy *policy, size_t *capacity, char *text)
     return 0;
 }
 
-/* Take in a setting. Return 0, or a negative errno without a message. */
+/* Apply a setting. Return 0, or a negative errno without a message. */
 static int take_setting(struct access_policy *policy, size_t *capacity, const char *key,
                         size_t key_length, char *value)
 {
@@ -249,7 +254,7 @@ static int take_setting(struct access_policy *policy, size_t *capacity, const ch
     return 0;
 }
 
-/* Return NULL without an error if there is no such file. */
+/* Open the policy. Return NULL without an error if there is no such file. */
 static FILE *open_policy(const char *path, struct error *error)
 {
     struct stat status;
@@ -262,7 +267,7 @@ static FILE *open_policy(const char *path, struct error *error)
         return NULL;
     }
     FILE *file = NULL;
-    /* Every user who may write to it could decide who is profiled. */
+    /* A user who may write to the file could decide who is profiled. */
     if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
         error_set(
             error, -EPERM,
@@ -330,7 +335,7 @@ bool access_policy_denies(const struct access_policy *policy, const struct proce
 {
     for (size_t i = 0; i < policy->count; i++) {
         const char *pattern = policy->never_profile[i];
-        /* What a process calls itself must not free it of the policy: its file counts too. */
+        /* A process must not escape the policy by changing its name: its file counts, too. */
         if (process_info_matches(info, pattern) ||
             fnmatch(pattern, base_name(info->executable), 0) == 0 ||
             fnmatch(pattern, info->executable, 0) == 0)

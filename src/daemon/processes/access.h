@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may profile what. The kernel's own rule for ptrace, by asking the kernel: a session runs with
- * the rights of whoever asked for it (session_rights.h). The administrator may deny programs to all
+ * Who may profile what. The kernel's own rule for ptrace decides, because a session runs with the
+ * rights of its requester (session_rights.h). The administrator may exclude programs for all users
  * (never_profile in /etc/heapprofd.conf).
  */
 #ifndef HEAPPROFD_DAEMON_PROCESSES_ACCESS_H
@@ -17,33 +17,34 @@
 
 #define ACCESS_POLICY_PATH "/etc/heapprofd.conf"
 
-/* Who asked for a session. */
+/* The user who asked for a session. */
 struct access_requester {
     uid_t uid;
-    bool may_all; /* had CAP_SYS_PTRACE when asking */
+    bool may_all; /* had CAP_SYS_PTRACE at the request */
 };
 
-/* Describe this process. */
+/* Return this process as a requester. */
 struct access_requester access_self(void);
 
-/* Describe the process at the other end of a unix socket. 0 or a negative errno. */
+/* Describe the process at the other end of a unix socket. Return 0 or a negative errno. */
 int access_peer(int socket, struct access_requester *requester, pid_t *pid);
 
-/* Read the peer's capabilities. -EPERM: it is in another user namespace, or that cannot be seen. */
+/* Read the peer's capabilities. -EPERM: it is in another user namespace, or that cannot be
+ * determined. */
 int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective);
 
-/* Ask the kernel whether this process may read the memory of that one. 0, or a negative errno with
- * the reason and a remedy. ptrace itself decides about attaching. */
+/* Ask the kernel whether this process may read the memory of that one. Return 0, or a negative
+ * errno with the reason and a remedy. When attaching, ptrace itself decides. */
 int access_check(const struct process_info *info, struct error *error);
 
 struct access_policy {
-    char **never_profile; /* names and globs, as process names in a configuration are */
+    char **never_profile; /* names and globs, as for process names in a configuration */
     size_t count;
-    uint64_t session_memory_mb; /* of a user's session; 0: no limit */
+    uint64_t session_memory_mb; /* limit of a user's session; 0: none */
 };
 
-/* Read a policy; without the file nothing is denied. 0, or a negative errno with a message that
- * names file and line: a policy that cannot be read must not pass for an empty one. */
+/* Read a policy. Without the file nothing is denied. Return 0, or a negative errno with a message
+ * that names file and line: an unreadable policy must not pass for an empty one. */
 int access_policy_read(struct access_policy *policy, const char *path, struct error *error);
 void access_policy_clear(struct access_policy *policy);
 bool access_policy_denies(const struct access_policy *policy, const struct process_info *info);

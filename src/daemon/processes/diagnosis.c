@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See diagnosis.h. */
+/* One function for each kind of problem; each appends its sentences. */
 #include "daemon/processes/diagnosis.h"
 
 #include <errno.h>
@@ -103,13 +103,13 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
             "The process was still running", facts->interrupted ? " on a signal" : "");
 }
 
-/* Whether the file could be read. A file that is gone now was readable then. */
+/* Return whether the file could be read. A file that is gone now was readable then. */
 static bool is_readable(const char *path)
 {
     return is_said(path) && (access(path, R_OK) == 0 || errno != EACCES);
 }
 
-/* Nothing may be concluded of what it holds. */
+/* Explain a profile without calls. Nothing may be concluded about its contents. */
 static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (is_said(facts->unseen_reason) && !facts->attached)
@@ -160,7 +160,7 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
             facts->totals.bytes, facts->totals.calls, facts->interval_bytes);
 }
 
-/* What was asked for must not be missing without a word, whatever else there is. */
+/* Always mention requested heaps that are missing, whatever else there is. */
 static void explain_unheard(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->unheard != NULL && facts->unheard[0] != 0)

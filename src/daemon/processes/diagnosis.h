@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why a profile is empty or partial, in words for the person who asked for it:
- * what happened, and what to do about it. Looks at the facts that the session
- * has gathered and, where the library never spoke, at the program's ELF file.
+ * Explains to users why a profile is empty or partial: what happened, and what to do about it. Uses
+ * the facts that the session has gathered and, if the library never reported, the program's ELF
+ * file.
  */
 #ifndef HEAPPROFD_DAEMON_PROCESSES_DIAGNOSIS_H
 #define HEAPPROFD_DAEMON_PROCESSES_DIAGNOSIS_H
@@ -16,51 +16,55 @@
 #define DIAGNOSIS_BYTES_MAX 1024
 
 struct diagnosis_facts {
-    const char *name;       /* of the program */
+    const char *name;       /* the program's */
     const char *executable; /* path of its file; NULL or "": unknown */
-    bool said_hello;        /* the library ran in it */
-    const char *library;    /* path of the preload library; NULL: not looked at */
-    const char *refused;    /* why its hello could not be answered with a ring; NULL: it was */
+    bool said_hello;        /* the library ran in it, and reported */
+    const char *library;    /* path of the preload library; NULL: do not examine it */
+    const char *refused;    /* reason why its hello got no ring; NULL: it got one */
     uint64_t interval_bytes;
-    const char *allocator; /* file name of the object with the malloc that is profiled; NULL, "" */
-    const char *unseen_reason; /* why the program's own allocator is not seen; NULL, "" */
-    unsigned heaps_heard;      /* other than malloc's, whose interval is 0 if it is not profiled */
-    const char *unheard; /* as in "a, b": heaps asked for by name, never heard of; NULL: none */
-    bool unheard_mmap;   /* libc.mmap is one, and not in that list */
+    const char *allocator; /* file name of the object with the profiled malloc; may be NULL or "" */
+    const char *unseen_reason; /* why the program's own allocator is not seen; may be NULL or "" */
+    unsigned heaps_heard; /* number of other heaps; malloc's interval is 0 if it is not profiled */
+    const char *unheard;  /* heaps that were requested by name and never reported, as in "a, b";
+                             NULL: none */
+    bool unheard_mmap;    /* libc.mmap is one of them; it is not in that list */
     uint64_t samples;
     struct ring_totals totals;
     bool corrupted;
-    bool out_of_memory; /* the daemon was, for this process's books */
-    bool hit_guardrail; /* max_heapprofd_memory_kb or max_heapprofd_cpu_secs was passed */
-    bool attached;      /* the client came into it while it ran */
-    bool beside_client; /* and it said hello then: it has an allocator of its own */
-    bool others_wanted; /* heaps other than malloc's, which such a client does not see */
+    bool out_of_memory; /* the daemon had no memory for this process's ledger */
+    bool hit_guardrail; /* exceeded max_heapprofd_memory_kb or max_heapprofd_cpu_secs */
+    bool attached;      /* the profiler attached to it */
+    bool beside_client; /* when it said hello: it has an allocator of its own */
+    bool others_wanted; /* heaps other than malloc's are wanted; an attached client does not see
+                           them */
     uint64_t attach_stopped_us, detach_stopped_us;
-    /* Of a program that began during the session: how long after that it was attached to, and how
-     * long it was known in all; 0: not such a one. Not told of its start: at the most. */
+    /* Of a program that began during the session: the time until it was attached to, and the
+     * time for which it was known in all; 0: it did not. Without told_of_start these are upper
+     * bounds. */
     uint64_t attach_missed_us, known_us;
     bool told_of_start;
-    const char *attach_remark; /* what did not go as it should, in sentences; "": nothing */
+    const char *attach_remark; /* problems of the attachment, as sentences; "": none */
     bool forked;               /* its profile began with a fork */
-    bool running;              /* when the session ended */
-    bool interrupted;          /* the session was ended by a signal to us */
-    const char *became;        /* name of what it became by exec; NULL: nothing */
+    bool running;              /* at the end of the session */
+    bool interrupted;          /* a signal to us ended the session */
+    const char *became;        /* name of the program that it became by exec; NULL: none */
     uint64_t became_after_ms;  /* since the profile began */
-    bool became_target;        /* and that is profiled */
-    const char *became_hint;   /* else: why it is not, or where that is said */
-    const char *replaced;      /* name of the image that this one replaced by exec; NULL */
-    bool replaced_kept;        /* and its profile stands in a heap of its own */
-    uint64_t replaced_samples; /* else: what is thereby not shown */
+    bool became_target;        /* and that program is profiled */
+    const char *became_hint;   /* else: the reason, or where it is written */
+    const char *replaced;      /* name of the program that this one replaced by exec; NULL: none */
+    bool replaced_kept;        /* and its profile is a heap of its own */
+    uint64_t replaced_samples; /* else: number of its samples, which are not shown */
     uint64_t busy_bytes;       /* of records that were begun and never finished */
     uint64_t unknown_stacks, lost_frees;
-    bool is_go;              /* a Go program: Go keeps a heap of its own */
-    const char *code_remark; /* what names of generated code are missing, in sentences; NULL, "" */
+    bool is_go;              /* a Go program: Go has a heap of its own */
+    const char *code_remark; /* which names of generated code are missing, as sentences; may be NULL
+                                or "" */
 };
 
-/* Of heaps other than malloc's, in a process without the preload library. */
+/* The remark for heaps other than malloc's in a process without the preload library. */
 extern const char diagnosis_of_attached[];
 
-/* Writes all that is to be said, sentence by sentence; "" if all is well. */
+/* Print all remarks, one sentence after the other; "" if nothing is wrong. */
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size);
 
 #endif

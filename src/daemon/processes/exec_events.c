@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See exec_events.h. A datagram is a netlink header, a connector header, an event; all of them in
- * this machine's byte order, and the event not aligned. */
+/* Subscribe to the connector, filter and parse its datagrams. A datagram is a netlink header, a
+ * connector header and an event, all in this machine's byte order; the event is not aligned. */
 #include "daemon/processes/exec_events.h"
 
 #include <arpa/inet.h>
@@ -17,8 +17,8 @@
 
 #include "util/clock.h"
 
-/* Numbers of the kernel's enums: their scope has changed between versions of its headers. */
-#define EVENT_NONE 0x00000000u /* the answer to a request */
+/* Values of the kernel's enums, whose scope differs between versions of its headers. */
+#define EVENT_NONE 0x00000000u /* reply to a request */
 #define EVENT_FORK 0x00000001u
 #define EVENT_EXEC 0x00000002u
 #define EVENT_COMM 0x00000200u
@@ -27,23 +27,25 @@
 #define DATAGRAM_BYTES_MAX 4096
 #define DATAGRAMS_AT_ONCE 256
 
-/* A reader that was busy for a moment, on a machine that starts thousands of programs a second. */
+/* Enough for a reader that is busy for a moment, on a machine that starts thousands of programs a
+ * second. */
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 
 /* The kernel answers at once, or, in another namespace, never. */
 #define ANSWER_PATIENCE_MS 50
 
-/* Asking costs more than all else in a status, and in a container that patience. */
+/* How long an answer is reused. Asking costs more than the rest of a status reply, and in a
+ * container the whole patience. */
 #define ANSWER_HOLDS_MS 60000
 
-/* What all events have, and what those have that are of use here. */
+/* The common header, then the events that we use. */
 struct event_head {
     uint32_t what, cpu;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
 };
 
 struct event_body {
-    int32_t pids[4]; /* thread and process; of a fork the parent's, then the child's */
+    int32_t pids[4]; /* thread and process; in a fork the parent's, then the child's */
 };
 
 /* --- what they say --- */
@@ -108,7 +110,7 @@ void exec_events_parse(const void *bytes, size_t length, exec_event_handler *han
 
 /* --- the socket --- */
 
-/* Lets through what is of use, so that nobody is woken by the rest: threads, and ends. */
+/* Attach a filter that drops events without use (threads, and ends), so that they wake nobody. */
 static int set_filter(int fd)
 {
     enum { WHAT = HEADERS_BYTES, BODY = WHAT + sizeof(struct event_head) };
@@ -145,7 +147,7 @@ static int ask(int fd, uint32_t operation)
     return send(fd, request, sizeof(request), 0) < 0 ? -errno : 0;
 }
 
-/* One datagram of the kernel's; 0: none is there. */
+/* Receive one datagram from the kernel. Return 0 if there is none. */
 static ssize_t receive(int fd, void *bytes, size_t size)
 {
     for (;;) {
@@ -162,7 +164,7 @@ static ssize_t receive(int fd, void *bytes, size_t size)
     }
 }
 
-/* The kernel's answer to the request; what else comes belongs to a time before us. */
+/* Wait for the kernel's reply to the request. Other datagrams are older than our subscription. */
 static int await_answer(int fd)
 {
     uint8_t bytes[DATAGRAM_BYTES_MAX];
@@ -186,8 +188,8 @@ static int await_answer(int fd)
     }
 }
 
-/* Whether we are in the initial namespaces. Elsewhere the kernel does not answer, and waiting for
- * it takes time. Their numbers are part of the kernel's interface (PROC_PID_INIT_INO,
+/* Return whether we are in the initial namespaces. Elsewhere the kernel does not reply, and waiting
+ * for it takes time. The inode numbers are part of the kernel's interface (PROC_PID_INIT_INO,
  * PROC_USER_INIT_INO). */
 static bool is_in_initial_namespaces(void)
 {
@@ -251,7 +253,7 @@ void exec_events_close(int fd)
 {
     if (fd < 0)
         return;
-    /* Older kernels count the listeners by what these say. */
+    /* Older kernels count listeners by these requests. */
     ask(fd, PROC_CN_MCAST_IGNORE);
     close(fd);
 }

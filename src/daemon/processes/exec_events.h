@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's word for each program that begins, moments after its exec: its connector of process
- * events (a netlink socket). Needs the initial namespaces of users, processes and network, and
- * before Linux 6.6 CAP_NET_ADMIN. Says what happened; what follows from it is target_discovery.c's
- * business.
+ * Reports of the kernel about each program that begins, moments after its exec, from its connector
+ * of process events (a netlink socket). It needs the initial user, pid and network namespaces, and
+ * before Linux 6.6 CAP_NET_ADMIN. target_discovery.c and descendants.c act on the events.
  *
- * Events may be lost where they come faster than they are read: the reader is told, and has to look
- * for itself.
+ * If events come faster than they are read, some are lost. exec_events_read() reports that, and the
+ * caller must scan /proc itself.
  */
 #ifndef HEAPPROFD_DAEMON_PROCESSES_EXEC_EVENTS_H
 #define HEAPPROFD_DAEMON_PROCESSES_EXEC_EVENTS_H
@@ -21,34 +20,35 @@
 enum exec_event_kind {
     EXEC_EVENT_FORKED,  /* a new process, still the same program as its parent */
     EXEC_EVENT_BEGAN,   /* a process began a program */
-    EXEC_EVENT_RENAMED, /* a process has another name */
+    EXEC_EVENT_RENAMED, /* a process changed its name */
 };
 
 struct exec_event {
     enum exec_event_kind kind;
     pid_t pid;
-    pid_t parent;     /* of a fork */
+    pid_t parent;     /* only of a fork */
     uint64_t time_us; /* CLOCK_MONOTONIC */
 };
 
 typedef void exec_event_handler(void *context, const struct exec_event *event);
 
-/* The descriptor, readable when something has happened; or a negative errno with the reason. */
+/* Open the connector. Return a descriptor that is readable when there are events, or a negative
+ * errno with the reason. */
 int exec_events_open(struct error *error);
 void exec_events_close(int fd);
 
-/* Return whether exec_events_open would succeed, or would have within the last minute; else the
- * reason. */
+/* Return whether exec_events_open() would succeed, or would have within the last minute. Otherwise
+ * set *why_not. */
 bool exec_events_are_there(struct error *why_not);
 
-/* What has happened since, up to some hundreds of events: the descriptor stays readable while there
- * are more. 0; -ENOBUFS: some were lost. */
+/* Read events, up to several hundred: the descriptor stays readable while there are more. Return 0,
+ * or -ENOBUFS if some were lost. */
 int exec_events_read(int fd, exec_event_handler *handler, void *context);
 
-/* Whether there are events to read. */
+/* Return whether there are events to read. */
 bool exec_events_pending(int fd);
 
-/* Of one datagram, which need not be sound. */
+/* Parse one datagram, which may be malformed. */
 void exec_events_parse(const void *bytes, size_t length, exec_event_handler *handler,
                        void *context);
 

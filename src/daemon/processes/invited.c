@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See invited.h: reads the auxiliary vector, which the kernel keeps for each program. */
+/* Read the secret from the auxiliary vector, which the kernel keeps for each program. */
 #include "daemon/processes/invited.h"
 
 #include <elf.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The kernel has some 25 entries for a program. */
+/* The kernel gives a program about 25 entries. */
 #define ENTRIES_MAX 64
 
 static bool read_secret(struct control_page_secret *secret, pid_t pid)
@@ -47,8 +47,7 @@ static bool read_secret(struct control_page_secret *secret, pid_t pid)
     return length > 0;
 }
 
-/* Return the number that the process itself knows: the last of those that its namespaces give it.
- */
+/* Return the pid in the process's own namespace, which is the last one in NSpid. */
 static pid_t number_in_own_namespace(pid_t pid)
 {
     char path[64], line[256];

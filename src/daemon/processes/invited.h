@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that is to be invited (wire/control_page.h): its number and the secret that it shares
- * with those who may read its memory.
+ * What invites a process (wire/control_page.h): its pid, and the secret that it shares with those
+ * who may read its memory.
  */
 #ifndef HEAPPROFD_DAEMON_INVITED_H
 #define HEAPPROFD_DAEMON_INVITED_H
@@ -14,12 +14,12 @@
 #include "wire/control_page.h"
 
 struct invited {
-    uint64_t number; /* of the process in its own namespace */
+    uint64_t number; /* pid of the process in its own namespace */
     struct control_page_secret secret;
 };
 
-/* Read what invites a process that has the library. Needs the right to read its memory, and reads
- * none of it. Return false if the process is gone or may not be read. */
+/* Read what invites a process that has the library. This needs the right to read its memory, but
+ * reads none of it. Return false if the process is gone or may not be read. */
 bool invited_read(struct invited *invited, pid_t pid);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See other_profiler.h. The process and its profiler map the same memfd. The profiler that serves
- * it keeps its heartbeat going. */
+/* Find the profiler by the memfd that it and the process both map. The profiler that serves a ring
+ * keeps its heartbeat going. */
 #include "daemon/processes/other_profiler.h"
 
 #include <ctype.h>
@@ -19,21 +19,21 @@
 #include "util/clock.h"
 #include "wire/ring.h"
 
-/* A profiler looks at each ring twenty times a second, and less often only while it writes. */
+/* A profiler drains each ring twenty times a second. Only while it writes it does so less often. */
 #define HEARTBEAT_PATIENCE_MS 2000
 
 #define RINGS_MAX 8
 #define LINES_MAX 200000
 
-/* Lines of the maps of all processes that may be profilers. Anybody may have many. */
+/* Bound of lines in the maps of all possible profilers together. Any process may have many. */
 #define LINES_OF_ALL_MAX 2000000
 
-/* A ring that a process maps: its file, and the address of its beginning. */
+/* A ring that a process maps: its file, and its first address. */
 struct mapped_ring {
     uint64_t address, device, inode;
 };
 
-/* Whether a line of maps is the beginning of a ring. */
+/* Return whether a line of maps is the beginning of a ring. */
 static bool read_line(const char *line, struct mapped_ring *ring)
 {
     unsigned long long address, offset, inode;
@@ -82,7 +82,7 @@ static bool is_served(pid_t pid, const struct mapped_ring *ring)
            clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
 }
 
-/* Whether a profiler maps this ring; *hidden: its maps cannot be read, or not all of them. */
+/* Return whether a profiler maps this ring. *hidden: its maps cannot be read, or not completely. */
 static bool maps(pid_t pid, const struct mapped_ring *wanted, unsigned *lines_left, bool *hidden)
 {
     char *line = NULL;
@@ -103,8 +103,8 @@ static bool maps(pid_t pid, const struct mapped_ring *wanted, unsigned *lines_le
     return found;
 }
 
-/* Find the profiler that maps the ring. Profilers are known by their names. If none maps it and all
- * maps can be read, its profiler has just died. */
+/* Find the profiler that maps the ring. Profilers are recognized by their names. If no process maps
+ * it, and all maps can be read, its profiler has just died. */
 static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring)
 {
     unsigned lines_left = LINES_OF_ALL_MAX;

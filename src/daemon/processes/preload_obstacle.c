@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See preload_obstacle.h. */
+/* Check a program's file and its process for reasons why the library is not loaded. */
 #include "daemon/processes/preload_obstacle.h"
 
 #include <elf.h>
@@ -13,7 +13,7 @@
 
 static const struct {
     const char *name, *words;
-    struct program example; /* where program_way has the words */
+    struct program example; /* for program_way(), which has the text */
 } kinds[OBSTACLE_KINDS] = {
     [OBSTACLE_NONE] = {"none", "", {0}},
     [OBSTACLE_STATIC] = {"static", NULL, {.is_elf = true, .allocator = "malloc"}},
@@ -69,7 +69,7 @@ static enum preload_obstacle preload_obstacle_of_program(const struct program *p
     return has_allocator ? OBSTACLE_ALLOCATOR : OBSTACLE_NONE;
 }
 
-/* Judge by the file, except for its rights: those that a process gained are seen in the process. */
+/* Judge a program by its file, except for gained rights: those show in the process. */
 static enum preload_obstacle preload_obstacle_of_file(struct preload_obstacle_cache *cache,
                                                       const char *path)
 {
@@ -93,7 +93,7 @@ static enum preload_obstacle preload_obstacle_of_file(struct preload_obstacle_ca
     return silence;
 }
 
-/* As the kernel told its loader. */
+/* Return whether the process gained rights at its start, by its auxiliary vector. */
 static bool has_gained_rights(pid_t pid)
 {
     char path[64];

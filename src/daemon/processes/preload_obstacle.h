@@ -15,7 +15,7 @@
 #include "daemon/processes/program.h"
 
 enum preload_obstacle {
-    OBSTACLE_NONE,        /* nothing keeps it from loading the library */
+    OBSTACLE_NONE,        /* nothing prevents it from loading the library */
     OBSTACLE_STATIC,      /* linked statically, with a malloc that has a symbol */
     OBSTACLE_STRIPPED,    /* linked statically, without one */
     OBSTACLE_GO,          /* a static Go program */
@@ -31,7 +31,7 @@ enum preload_obstacle {
 /* Return one word for scripts. */
 const char *preload_obstacle_name(enum preload_obstacle silence);
 
-/* Write the reason and the remedy for people. The sentence begins with "it". */
+/* Print the reason and the remedy for users. The sentence begins with "it". */
 void preload_obstacle_explain(enum preload_obstacle silence, char *text, size_t size);
 
 /* Cache of program files by identity: a build starts the same programs again and again. */
@@ -45,7 +45,7 @@ struct preload_obstacle_cache {
     size_t next;
 };
 
-/* `library` is its path in LD_PRELOAD. */
+/* Find out why a process does not load the library. `library` is its path in LD_PRELOAD. */
 enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache *cache,
                                                   const struct process_info *info,
                                                   const char *library);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See process_info.h. */
+/* Read and parse files of /proc/PID. */
 #include "daemon/processes/process_info.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include "util/base_name.h"
 #include "util/process_stat.h"
 
-/* Deeper chains of parents are cycles of a process tree that changes as we read. */
+/* A longer chain of parents is a cycle: the process tree changes while we read. */
 #define ANCESTORS_MAX 256
-/* Names are of files: 255 bytes at the most. */
+/* Names are those of files: at most 255 bytes. */
 #define PATTERN_BYTES_MAX 1024
 #define MENTION_BYTES_MAX 128
 
@@ -41,8 +41,9 @@ static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t 
     return (ssize_t)length;
 }
 
-/* A process that writes a title over its arguments leaves zeros behind it, which read as many empty
- * arguments, and perhaps an end of what was there. One empty argument alone may be meant. */
+/* Drop the padding after a title. A process that writes a title over its arguments leaves zeros
+ * after it, which look like many empty arguments, and perhaps the end of the old text. A single
+ * empty argument may be intended. */
 static void drop_title_padding(struct process_info *info)
 {
     size_t kept = info->argument_count;
@@ -94,7 +95,7 @@ bool process_info_refresh(struct process_info *info, int image_fd)
 {
     char comm[16], arguments[PROCESS_ARGUMENTS_BYTES_MAX];
     ssize_t length = read_proc_file(info->pid, "cmdline", arguments, sizeof(arguments));
-    /* A process that is ending has neither. */
+    /* A process that is ending has neither file. */
     if (length <= 0 || info->argument_bytes == NULL || !process_info_comm(info->pid, comm) ||
         (image_fd >= 0 && process_image_is_gone(image_fd)))
         return false;
@@ -154,8 +155,9 @@ void process_info_clear(struct process_info *info)
     info->argument_count = 0;
 }
 
-/* Of a process whose argument 0 is a title ("redis-server *:6379", "-bash"): the file's name,
- * unless that is only where a link leads, and the title begins with what was called. */
+/* Return the name of a process whose argument 0 is a title ("redis-server *:6379", "-bash"): the
+ * name of its file, unless it was called through a link and the title begins with the link's
+ * name. */
 static const char *name_beside_title(const struct process_info *info)
 {
     const char *executable = base_name(info->executable);
@@ -170,8 +172,8 @@ static const char *name_beside_title(const struct process_info *info)
     return executable;
 }
 
-/* Whether argument 0 is more than a name: a title ("redis-server *:6379"), or all arguments in one
- * ("/usr/lib/chromium/chromium --type=..."). A path may have blanks, too. */
+/* Return whether argument 0 is more than a name: a title ("redis-server *:6379"), or all arguments
+ * in one string ("/usr/lib/chromium/chromium --type=..."). A path may contain blanks, too. */
 static bool has_title(const struct process_info *info)
 {
     const char *argument = info->argument_count > 0 ? info->arguments[0] : "";
@@ -188,14 +190,14 @@ static bool has_title(const struct process_info *info)
 
 const char *process_info_name(const struct process_info *info)
 {
-    /* A script that was exec'ed by its path has its own name as comm. */
+    /* A script that was started by its path has its own name as comm. */
     if (info->argument_count > 1 && info->comm[0] != 0) {
         const char *script = base_name(info->arguments[1]);
         if (strncmp(script, info->comm, sizeof(info->comm) - 1) == 0)
             return script;
     }
-    /* As it was called: "sh", not "dash"; unless argument 0 is no such thing (a
-     * title that the process gave itself, the dash of a login shell). */
+    /* Use the name of the call ("sh", not "dash"), unless argument 0 is not a name (a title that
+     * the process set, the dash of a login shell). */
     bool is_called = info->argument_count > 0 && !has_title(info);
     const char *name = is_called ? base_name(info->arguments[0]) : "";
     if (name[0] == 0 || name[0] == '-')
@@ -203,7 +205,8 @@ const char *process_info_name(const struct process_info *info)
     return name[0] != 0 ? name : info->comm;
 }
 
-/* What follows the last slash, up to an "@", cut to a buffer's size. */
+/* Copy the part after the last slash and before an "@", cut to the buffer's size. Return its
+ * length. */
 static size_t take_plain_name(char plain[PATTERN_BYTES_MAX], const char *name)
 {
     name = base_name(name);
@@ -250,7 +253,7 @@ bool process_info_mentions(pid_t pid, const char *file, const char *text)
     int fd = length > 0 && length < MENTION_BYTES_MAX ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0)
         return false;
-    /* Keep the end of each read, to find a text that lies across two reads. */
+    /* Keep the end of each read, to find a text across two reads. */
     char buffer[MENTION_BYTES_MAX + 16384];
     bool found = false;
     ssize_t got;
@@ -302,7 +305,7 @@ pid_t process_info_parent(pid_t pid)
     return process_stat_read(pid, &fields) ? fields.parent : 0;
 }
 
-/* No program starts without a page fault. */
+/* A child that ran a program had page faults. */
 bool process_info_waited(pid_t pid)
 {
     struct process_stat fields;
@@ -319,8 +322,8 @@ bool process_info_descends(pid_t pid, pid_t ancestor)
     return false;
 }
 
-/* Open the memory of the program that runs now; it does not follow the process to its next program.
- * Opening mem needs the right to attach, and maps the right to read. */
+/* Open the memory of the program that runs now. The descriptor does not follow the process to its
+ * next program. Opening mem needs the right to attach, and maps the right to read. */
 int process_image_open(pid_t pid)
 {
     static const char *const files[] = {"mem", "maps"};

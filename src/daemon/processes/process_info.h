@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc says about a process, read once and copied. Everything in it may be
- * forged by the process itself (its arguments, its comm) or gone (it died).
+ * What /proc contains about a process, read once and copied. The process itself may forge its
+ * arguments and its comm, and all is gone when it has ended.
  */
 #ifndef HEAPPROFD_DAEMON_PROCESSES_PROCESS_INFO_H
 #define HEAPPROFD_DAEMON_PROCESSES_PROCESS_INFO_H
@@ -21,7 +21,7 @@ struct process_info {
     uint64_t start_boottime_ns;
     char comm[16];
     char comm_word[16];    /* its first word */
-    char executable[4096]; /* path, "" if it cannot be seen */
+    char executable[4096]; /* path; "" if it cannot be read */
     char *argument_bytes;  /* what arguments[] points into */
     const char **arguments;
     size_t argument_count;
@@ -32,7 +32,7 @@ struct process_memory {
     uint64_t rss_bytes, rss_anon_bytes, vm_bytes;
 };
 
-/* 0, -ESRCH if there is no such process, or -ENOMEM. */
+/* Read the info of a process. Return 0, -ESRCH if there is no such process, or -ENOMEM. */
 int process_info_read(struct process_info *info, pid_t pid);
 void process_info_clear(struct process_info *info);
 
@@ -40,54 +40,53 @@ void process_info_clear(struct process_info *info);
  * -1: do not check). Return whether anything has changed. */
 bool process_info_refresh(struct process_info *info, int image_fd);
 
-/* The name by which people know it: of the script that is run, else the base name
- * of argument 0, else of the executable. */
+/* Return the name that users expect: the base name of the running script, else of argument 0, else
+ * of the executable. */
 const char *process_info_name(const struct process_info *info);
 
 /*
- * Whether a name that was asked for means this process: the base name of its
- * executable, of its argument 0, or its comm. Of both sides only what follows the
- * last slash counts, without what follows an "@". A name with a "*" is a pattern
- * as the shell has them.
+ * Return whether `name` means this process: it is the base name of its executable or of its
+ * argument 0, or its comm. On both sides only the part after the last slash and before an "@"
+ * counts. A name with a "*" is a shell pattern.
  */
 bool process_info_matches(const struct process_info *info, const char *name);
 
-/* Whether its pid means the same to it as to us: one pid namespace. */
+/* Return whether the process is in our pid namespace, so that pids mean the same to both. */
 bool process_info_shares_pids(pid_t pid);
 
-/* Grows when the process restricts its system calls (seccomp) further; 0: it has not, or is gone.
- */
+/* Return a number that grows when the process restricts its system calls (seccomp) further; 0: it
+ * has not, or it is gone. */
 uint32_t process_info_restrictions(pid_t pid);
 
-/* Whether a file of the process in /proc ("maps", "environ") contains a text of less than 128
- * bytes. Return false if the file cannot be read. */
+/* Return whether a file of the process in /proc ("maps", "environ") contains a text of less than
+ * 128 bytes; false if the file cannot be read. */
 bool process_info_mentions(pid_t pid, const char *file, const char *text);
 
-/* Anonymous memory, in core and swapped out, in KiB; 0 if it cannot be known. */
+/* Return the anonymous memory, in core and swapped, in KiB; 0 if it is unknown. */
 uint64_t process_info_anonymous_kb(pid_t pid);
 
-/* comm alone, which a zombie still has. False: gone. */
+/* Read only comm, which a zombie still has. Return false if the process is gone. */
 bool process_info_comm(pid_t pid, char comm[16]);
 
-/* The parent, 0 if unknown. */
+/* Return the parent; 0 if unknown. */
 pid_t process_info_parent(pid_t pid);
 
-/* Whether it has waited for a child that ran a program. It may be a zombie. */
+/* Return whether the process has waited for a child that ran a program. It may be a zombie. */
 bool process_info_waited(pid_t pid);
 
-/* Whether `ancestor` is the process itself or one of its ancestors. */
+/* Return whether `ancestor` is the process itself or one of its ancestors. */
 bool process_info_descends(pid_t pid, pid_t ancestor);
 
 /* Return a descriptor of the program that the process runs now, or a negative errno. */
 int process_image_open(pid_t pid);
 
-/* Whether that program's memory is gone: the process has ended, or runs another program. */
+/* Return whether that program's memory is gone: the process has ended, or runs another program. */
 bool process_image_is_gone(int fd);
 
-/* Whether the process runs a program. False if it is ending or has ended. */
+/* Return whether the process runs a program; false if it is ending or has ended. */
 bool process_has_image(pid_t pid);
 
-/* An open /proc/PID/statm, to be read again and again; or a negative errno. */
+/* Open /proc/PID/statm for repeated reading. Return a descriptor or a negative errno. */
 int process_memory_open(pid_t pid);
 bool process_memory_read(int fd, struct process_memory *memory);
 

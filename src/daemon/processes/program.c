@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See program.h. The file reader parses the files. */
+/* Find a program, and decide how to profile it. The file reader parses the files. */
 #include "daemon/processes/program.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "reader/file_reader.h"
 #include "util/regular_file.h"
 
-#define INTERPRETERS_MAX 4 /* as the kernel: a script's interpreter may be a script */
+#define INTERPRETERS_MAX 4 /* as in the kernel: a script's interpreter may be a script */
 
 /* --- finding the program --- */
 
@@ -47,7 +47,7 @@ static void search_path(const char *command, char *path, size_t size)
     path[0] = 0;
 }
 
-/* If path is a script, its interpreter in place of it. */
+/* If path is a script, replace it by its interpreter. Return whether it was one. */
 static bool follow_script(char *path, size_t size)
 {
     char line[256];

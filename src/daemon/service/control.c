@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See control.h. */
+/* Route messages: requests to sessions, hellos to hello_routing, and results to clients. */
 #include "daemon/service/control.h"
 
 #include <control.pb-c.h>
@@ -18,10 +18,10 @@
 
 /* Time that sessions have for a snapshot. The answer counts those that took longer. */
 #define SNAPSHOT_MS 10000
-/* Longer than the supervisor lets a session take to end. */
+/* Longer than the supervisor allows a session to take to end. */
 #define STOP_MS (SUPERVISOR_END_MS + 2000)
 
-/* Write a line about what this user does, unless he has used up his share of the log. */
+/* Log a line about this user's actions, unless this user's share of the log is used up. */
 static void write_line(struct control *control, uid_t uid, const char *line)
 {
     unsigned left_out;
@@ -82,7 +82,7 @@ static void answer(struct control *control, struct control_connection *connectio
     set_events(control, connection->fd, EPOLLIN);
 }
 
-/* Stop waiting for a session: it has done what it was asked for, or never will. */
+/* Stop waiting for a session: it has done its work, or never will. */
 static void strike_off(struct control *control, struct control_connection *connection,
                        const struct supervised *session, bool failed)
 {
@@ -169,7 +169,7 @@ static void ask_sessions(struct control *control, struct control_connection *con
         answer(control, connection);
 }
 
-/* Answer those who have waited long enough. Return when there is more to do. */
+/* Answer connections that have waited long enough. Return when more is due. */
 static uint64_t answer_due(struct control *control, uint64_t now_ms)
 {
     uint64_t next_ms = UINT64_MAX;
@@ -198,8 +198,8 @@ static void drop_connection(struct control *control, struct control_connection *
     remove_connection(control, connection);
 }
 
-/* Start a session. The message stays in the connection, which is the session's from then on: the
- * daemon never has the trace's descriptor, the last close of which may block. */
+/* Start a session. The message stays in the connection, which now belongs to the session: so the
+ * daemon never holds the trace's descriptor, whose last close may block. */
 static bool start_session(struct control *control, struct control_connection *connection,
                           const Heapprofd__ControlRequest__Start *start)
 {
@@ -223,7 +223,7 @@ static bool start_session(struct control *control, struct control_connection *co
     return false;
 }
 
-/* Serve a request. Return false if the connection is to end, whatever is left in it. */
+/* Serve a request. Return false if the connection should end, whatever is left in it. */
 static bool serve_request(struct control *control, struct control_connection *connection,
                           const struct peer_message *message,
                           const Heapprofd__ControlRequest *request)
@@ -282,11 +282,11 @@ static void handle_request(void *context, int fd, const struct peer_message *mes
         drop_connection(control, added);
 }
 
-/* Return false if the connection has ended or is to end. */
+/* Return false if the connection has ended or should end. */
 static bool read_connection(struct control *control, struct control_connection *connection)
 {
     struct peer_message message;
-    /* While it waits for an answer, only its end is reported. */
+    /* A connection that waits for an answer reports only its end. */
     if (connection->awaited_count > 0)
         return false;
     if (!rendezvous_is_in_turn(&control->rendezvous, connection->fd))
@@ -390,7 +390,7 @@ void control_close(struct control *control)
     control->epoll = -1;
 }
 
-/* Do what is due. Return the time until the next thing is due in ms; -1: nothing is. */
+/* Do what is due. Return the time until something will be due in ms; -1: never. */
 static int do_due(struct control *control)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon: listens for processes that say hello and for those who ask something of it
- * (proto/control.proto), and passes both on. Each session that is asked for has a process of its
- * own (supervisor.h); nothing here waits for one, nor for a peer.
+ * The daemon: accepts processes that say hello and clients that send requests
+ * (proto/control.proto), and passes both on. Each requested session has a process of its own
+ * (supervisor.h). The daemon never waits for a session or a peer.
  *
- * A session ends with the connection of the client that began it, so that a client that is killed
- * leaves no session behind. Requests are untrusted; the kernel says who sends them. A user's
- * requests see and reach that user's sessions, root's all.
+ * A session ends with the connection of the client that began it, so that a killed client leaves no
+ * session. Requests are untrusted; the kernel identifies their senders. A user's requests see and
+ * reach only that user's sessions; root's reach all.
  */
 #ifndef HEAPPROFD_DAEMON_SERVICE_CONTROL_H
 #define HEAPPROFD_DAEMON_SERVICE_CONTROL_H
@@ -23,27 +23,27 @@
 #include "daemon/sockets/run_directory.h"
 #include "util/error.h"
 
-/* Never more than there are: the rendezvous shares them out. */
+/* At most as many as the rendezvous shares out. */
 #define CONTROL_CONNECTIONS_MAX RENDEZVOUS_PLACES
 
 struct control_connection {
     int fd;
     struct access_requester requester;
     pid_t pid;
-    /* A snapshot or stop that waits for sessions, by their order; 0 of them: none does. */
+    /* Sessions, by their order, that a snapshot or stop waits for; without any, nothing waits. */
     uint64_t awaited[SUPERVISOR_SESSIONS_MAX];
     size_t awaited_count;
     bool stops;
     uint32_t ticket;
-    unsigned reached, failed; /* sessions; those that did not do it */
-    uint64_t end_ms;          /* it is answered by then; CLOCK_MONOTONIC */
+    unsigned reached, failed; /* number of sessions; number of those that failed */
+    uint64_t end_ms;          /* CLOCK_MONOTONIC; time of the answer at the latest */
 };
 
 struct control {
-    /* Called for each event, with a line without its end; may be NULL. */
+    /* Called for each event with one line, without a newline. May be NULL. */
     void (*log)(const char *line);
     struct log_shares log_shares;
-    /* A descriptor of the owner's own is readable. */
+    /* A descriptor passed to control_watch() is readable. */
     void (*readable)(void *context, int fd);
     void *context;
 
@@ -55,31 +55,31 @@ struct control {
     struct supervisor_user supervisor_user;
     struct hello_routing hellos;
     char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
-    struct error not_told; /* why the kernel reports no programs that begin; 0: it does */
+    struct error not_told; /* why the kernel does not report programs that begin; code 0: it does */
     uint64_t start_ms;
-    uint64_t wake_ms; /* the owner's; UINT64_MAX: never */
+    uint64_t wake_ms; /* of the owner; UINT64_MAX: never */
     uint32_t last_ticket;
     struct control_connection connections[CONTROL_CONNECTIONS_MAX];
     size_t connection_count;
 };
 
 /*
- * Take the run directory at `path` (NULL: none, a socket in a new directory). `listener`: a socket
- * that listens already (-1: none). Set the callbacks before. 0 or a negative errno with a
- * message; -EBUSY: another daemon is there.
+ * Open the daemon. Set the callbacks before. It serves the run directory at `path`; NULL: a socket
+ * in a new directory. `listener`: a socket that already listens (-1: none). Return 0 or a negative
+ * errno with a message; -EBUSY: another daemon serves the directory.
  */
 int control_open(struct control *control, const char *path, int listener, struct error *error);
 
-/* End all sessions with their data written, and answer their clients. */
+/* End all sessions, with their data written, and answer their clients. */
 void control_close(struct control *control);
 
-/* Call `readable` when fd is readable. 0 or a negative errno. */
+/* Call `readable` when fd becomes readable. Return 0 or a negative errno. */
 int control_watch(const struct control *control, int fd);
 
-/* Do what is due and wait for what comes next. */
+/* Do what is due, wait for the next event, and handle it. */
 void control_step(struct control *control);
 
-/* Have every session take a dump now. */
+/* Make every session take a dump now. */
 void control_snapshot_all(struct control *control);
 
 #endif

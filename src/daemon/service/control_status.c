@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See control_status.h. */
+/* Describe sessions and their processes for status replies. */
 #include "daemon/service/control_status.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "util/clock.h"
 
 #define PROCESSES_MAX 1000
-/* For what a reply has beside its sessions. */
+/* Room for the parts of a reply other than its sessions. */
 #define REPLY_HEAD_BYTES 8192
 #define COMMAND_BYTES_MAX 200
 
@@ -48,13 +48,13 @@ static void fill_process(Heapprofd__ControlProcess *to, const struct target *tar
     to->attached = target_is_attached(target);
 }
 
-/* Our answer may have come too late: it takes part once it says so. */
+/* Return whether the process has not accepted its ring yet: our reply may have come too late. */
 static bool is_awaited(const struct target *target)
 {
     return target->has_ring && !target->was_attached && ring_reader_is_awaited(&target->reader);
 }
 
-/* A session with its processes, as many as fit a message. */
+/* A session with as many of its processes as fit into a message. */
 struct packable {
     Heapprofd__ControlSession session;
     Heapprofd__ControlProcess processes[PROCESSES_MAX];
@@ -126,7 +126,7 @@ static void find_directory(const char *path, char directory[RUN_DIRECTORY_PATH_M
     const char *slash = strrchr(path, '/');
     int length = slash != NULL ? (int)(slash - path) : 0;
     struct error error = {0};
-    /* A socket from systemd has no path here: it is where ours would be. */
+    /* A socket from systemd has no path here: it is in the directory that we would choose. */
     if (length > 0 || run_directory_choose(directory, &error) < 0)
         snprintf(directory, RUN_DIRECTORY_PATH_MAX, "%.*s", length, path);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * See hello_routing.h: one entry for each process that waits, and the session that is asked for
- * it.
- */
+/* One entry for each process that waits, with the session that is being asked. */
 #include "daemon/service/hello_routing.h"
 
 #include <stdio.h>
@@ -12,19 +9,20 @@
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
 
-/* Time that a session has to answer if others could be asked, and all sessions together: the
- * process gives up later. */
+/* Time that one session has to answer if others can be asked, and time for all sessions together:
+ * the process itself gives up later. */
 #define ASK_MS 900
 #define WHOLE_MS (HANDSHAKE_TIMEOUT_MS - 200)
 
-/* Whether the session's owner might be allowed to see the process. The session asks the kernel. */
+/* Return whether the session's owner may be allowed to see the process. The session then asks the
+ * kernel. */
 static bool may_ask(const struct supervised *session, uid_t uid)
 {
     return !session->leaving && session->socket >= 0 &&
            (session->owner.uid == uid || session->owner.uid == 0 || session->owner.may_all);
 }
 
-/* Return the first session after that one that may be asked, or NULL. */
+/* Return the first session after order `after` that may be asked, or NULL. */
 static struct supervised *next_session(const struct hello_routing *routing,
                                        const struct routed_hello *routed, uint64_t after)
 {
@@ -42,7 +40,7 @@ static void fill_refusal(struct handshake_reply *reply, bool heard)
         .magic = HANDSHAKE_MAGIC,
         .version = HANDSHAKE_VERSION,
         .verdict = HANDSHAKE_NOT_A_TARGET,
-        /* A forked child of one that is not wanted may be wanted itself. */
+        /* A forked child of an unwanted process may be wanted itself. */
         .flags = heard ? HANDSHAKE_HELLO_AFTER_FORK : 0,
     };
 }
@@ -71,14 +69,15 @@ static bool ask_next(struct hello_routing *routing, struct routed_hello *routed,
     return false;
 }
 
-/* Forget a process; its place is another's then. */
+/* Forget a process. The last entry takes its place. */
 static void drop(struct hello_routing *routing, struct routed_hello *routed)
 {
     rendezvous_end_connection(routing->rendezvous, routed->fd);
     *routed = routing->hellos[--routing->count];
 }
 
-/* Return true if the process waits on, false if it has its answer and is forgotten. */
+/* Continue with the next session. Return true if the process still waits, false if it has its
+ * answer and is forgotten. */
 static bool go_on(struct hello_routing *routing, struct routed_hello *routed, uint64_t now_ms)
 {
     struct handshake_reply reply;
@@ -115,7 +114,7 @@ bool hello_routing_take(struct hello_routing *routing, int fd, pid_t pid, uid_t 
     return true;
 }
 
-/* Tell the sessions that come later whose the process is. */
+/* Report to later sessions which session has the process. */
 static void tell_claimed(const struct hello_routing *routing, const struct routed_hello *routed,
                          const struct supervised *owner)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that say hello to the daemon: finds the session that takes each. Sessions are asked in
- * the order of their start, and only those whose owner may profile the process at all, so that
- * nobody's session delays another user's programs. None is waited for in the loop: a session that
- * does not answer in time is passed over.
+ * Finds the session for each process that says hello to the daemon. Sessions are asked in the order
+ * of their start, and only if their owner may profile the process at all, so that no session delays
+ * another user's programs. The loop waits for none of them: a session that does not answer in time
+ * is skipped.
  */
 #ifndef HEAPPROFD_DAEMON_SERVICE_HELLO_ROUTING_H
 #define HEAPPROFD_DAEMON_SERVICE_HELLO_ROUTING_H
@@ -16,7 +16,7 @@
 #include "daemon/service/supervisor.h"
 #include "wire/handshake.h"
 
-/* Processes that wait for an answer at once; one user's at most a quarter. */
+/* Number of processes that wait for an answer at once; a quarter of them for one user. */
 #define HELLO_ROUTING_MAX 1024
 #define HELLO_ROUTING_OF_A_USER_MAX (HELLO_ROUTING_MAX / 4)
 
@@ -30,27 +30,27 @@ struct hello_routing {
         pid_t pid;
         uid_t uid;
         struct handshake_hello hello;
-        uint64_t asked;  /* order of the session that is asked */
-        bool heard;      /* a session has answered that it does not want the process */
-        uint64_t ask_ms; /* when the next session is asked; CLOCK_MONOTONIC */
-        uint64_t end_ms; /* when the process has its answer at the latest */
+        uint64_t asked;  /* order of the session that is being asked */
+        bool heard;      /* a session answered that it does not want the process */
+        uint64_t ask_ms; /* CLOCK_MONOTONIC; time to ask the next session */
+        uint64_t end_ms; /* latest time of the answer to the process */
     } hellos[HELLO_ROUTING_MAX];
     size_t count;
 };
 
-/* Take up a hello. Return true if the connection is ours from now on, or false if there is no
- * session to ask, with the answer in *reply. */
+/* Take a hello. Return true if the connection is ours from now on. Return false, with the answer in
+ * *reply, if there is no session to ask. */
 bool hello_routing_take(struct hello_routing *routing, int fd, pid_t pid, uid_t uid,
                         const struct handshake_hello *hello, struct handshake_reply *reply);
 
-/* Take a session's answer (struct supervisor_user). */
+/* Handle a session's answer (struct supervisor_user). */
 void hello_routing_answer(struct hello_routing *routing, const struct supervised *session,
                           uint32_t ticket, int verdict);
 
-/* Ask other sessions in place of this one, which will not answer. */
+/* Ask other sessions instead of this one, which will not answer. */
 void hello_routing_leave(struct hello_routing *routing, const struct supervised *session);
 
-/* Pass over sessions that did not answer in time. Return when to call it again. */
+/* Skip sessions that did not answer in time. Return when to call it again. */
 uint64_t hello_routing_do_due(struct hello_routing *routing, uint64_t now_ms);
 
 void hello_routing_close(struct hello_routing *routing);

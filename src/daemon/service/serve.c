@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See serve.h. */
+/* Run the daemon with a log, signals and systemd's protocols. */
 #include "daemon/service/serve.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ struct service {
     bool over;
 };
 
-/* Writing waits for whoever reads the log, and the daemon waits for nobody: lines that find no room
- * are left out, and counted. */
+/* Log a line. Writing could block until the log is read, and the daemon must not wait. So lines
+ * without room are left out and counted. */
 static void log_line(const char *line)
 {
     static unsigned left_out;
@@ -41,7 +41,7 @@ static void log_line(const char *line)
     }
     time_t now = time(NULL);
     struct tm parts;
-    /* The journal has the time of its own. */
+    /* The journal adds its own time. */
     if (getenv("JOURNAL_STREAM") == NULL && localtime_r(&now, &parts) != NULL)
         strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z ", &parts);
     if (left_out > 0)
@@ -51,7 +51,7 @@ static void log_line(const char *line)
     fprintf(stderr, "%s%sheapprofd: %s\n", remark, stamp, line);
 }
 
-/* The socket that systemd listens at for us; -1: there is none. */
+/* Return the socket on which systemd listens for us; -1: there is none. */
 static int passed_listener(void)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
@@ -67,7 +67,7 @@ static int passed_listener(void)
     return listener;
 }
 
-/* Whoever started us may want to know that we are ready (sd_notify(3)). */
+/* Report our state to the service manager that started us (sd_notify(3)). */
 static void tell_supervisor(const char *state)
 {
     const char *path = getenv("NOTIFY_SOCKET");
@@ -112,7 +112,7 @@ static int take_signals(void)
     return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Each process costs three descriptors or so. */
+/* Raise the limit of descriptors: each process needs about three. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See session_process.h: a manager with one session, and what passes between it, the client and the
- * supervisor.
+ * A session manager with one session, and the messages between it, the client and the supervisor.
  */
 #include "daemon/service/session_process.h"
 
@@ -25,27 +24,27 @@
 #include "util/clock.h"
 #include "util/process_name.h"
 
-/* Profilers are known by a name that begins so (other_profiler.c). */
+/* other_profiler.c recognizes profilers by the beginning of this name. */
 #define PROCESS_NAME "heapd-session"
 
 #define MESSAGES_AT_ONCE 16
 
-/* A session of root's may have this part of the machine's memory. */
+/* The part of the machine's memory that a session of root may use. */
 #define ROOT_MEMORY_PART 4
 
 #define PROGRESS_PERIOD_MS 250
 /* The supervisor kills an ending session that is silent for SUPERVISOR_SILENCE_MS. */
 #define ALIVE_PERIOD_MS 500
 
-/* More of these messages could fill the socket before the client reads, so that later ones are
+/* More of these messages could fill the socket before the client reads it, and later ones would be
  * lost. */
 #define REFUSED_MAX 32
 
-/* A session ends when it has used this much of its memory. The rest is for writing its profile. */
+/* A session ends when it has used this part of its memory. The rest is for writing its profile. */
 #define MEMORY_SOFT_PERCENT 75
 
-/* If the machine runs out of memory, the kernel ends sessions before the programs that they profile
- * (0 to 1000). */
+/* If the machine runs out of memory, the kernel kills sessions before the programs that they
+ * profile (0 to 1000). */
 #define OOM_SCORE "500"
 
 /* Sanitizers map terabytes and report on standard error. */
@@ -64,17 +63,17 @@ struct session_process {
     const struct session_process_start *start;
     struct session_manager manager;
     struct server_user user;
-    struct session *session; /* NULL: it has not begun, or is over */
+    struct session *session; /* NULL before its beginning and after its end */
     int trace;
     bool over;
     Heapprofd__ControlReply__End__Reason reason;
-    uint64_t memory_bytes; /* that it may have; 0: no limit */
+    uint64_t memory_bytes; /* its limit; 0: none */
     bool memory_is_used_up;
-    unsigned refused;                         /* processes that the client was told of */
-    uint64_t progress_ms, state_ms, alive_ms; /* when each is due, or was last sent */
+    unsigned refused; /* number of processes reported to the client as refused */
+    uint64_t progress_ms, state_ms, alive_ms; /* times when each is due, or was last sent */
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
-    bool has_begun; /* the client has been told so */
+    bool has_begun; /* the client has been notified */
 };
 
 static struct session_process process;
@@ -95,7 +94,8 @@ static void send_state(void)
     free(bytes);
 }
 
-/* Name the processes that have the library and have not joined, so that they are invited. */
+/* Report the processes that have the library and have not joined, so that the supervisor invites
+ * them. */
 static void send_awaited(void)
 {
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
@@ -117,7 +117,7 @@ static void send_type(enum session_wire_type type)
     session_wire_send(process.start->supervisor, &head, sizeof(head), NULL, 0, -1, true);
 }
 
-/* Tell the supervisor that this process is at work. */
+/* Report to the supervisor that this process is working. */
 static void stay_alive(void *context)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
@@ -217,7 +217,7 @@ static void handle_session_over(void *context, struct session *session)
     }
 }
 
-/* Serve a request that came over the session's own connection: it concerns this session alone. */
+/* Serve a request from the session's own connection: it concerns only this session. */
 static void serve_client(const void *bytes, size_t length)
 {
     int fd = process.start->client;
@@ -270,7 +270,7 @@ static void take_hello(const struct session_wire_hello *asked, int fd)
     session_wire_send(process.start->supervisor, &answer, sizeof(answer), NULL, 0, -1, true);
 }
 
-/* Those that the session awaits are invited: tell the client that it has begun. */
+/* Report to the client that the session has begun: the processes that it awaits are invited. */
 static void tell_beginning(void)
 {
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
@@ -319,7 +319,7 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
     }
 }
 
-/* Take messages, up to a bound: the rings have their turn, too. */
+/* Read a bounded number of messages, so that rings are drained, too. */
 static void read_supervisor(void)
 {
     char bytes[256];
@@ -347,7 +347,7 @@ static void handle_readable(void *context, int fd)
 
 /* --- its life --- */
 
-/* Leave signals to the supervisor: those of a terminal go to both. */
+/* Ignore signals: a terminal sends them to the supervisor, too, which handles them. */
 static void reset_signals(void)
 {
     static const int left[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE};
@@ -358,7 +358,7 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Close all but the standard files, which lead nowhere from now on, and these. */
+/* Close all descriptors except the given ones and the standard files, which become /dev/null. */
 static void keep_descriptors(int kept[], size_t count)
 {
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -380,7 +380,7 @@ static void keep_descriptors(int kept[], size_t count)
     }
 }
 
-/* Called while the process is root, which the user may not undo. */
+/* Set limits while the process is still root, so that the user cannot remove them. */
 static void limit(const struct access_policy *policy, bool is_root)
 {
     const struct rlimit no_core = {0, 0};
@@ -393,7 +393,7 @@ static void limit(const struct access_policy *policy, bool is_root)
         close(fd);
     }
     rlim_t bytes = (rlim_t)policy->session_memory_mb << 20;
-    /* A hostile program that root profiles must not fill the machine. */
+    /* A hostile program that root profiles must not use up the machine's memory. */
     if (is_root)
         bytes = (rlim_t)sysconf(_SC_PHYS_PAGES) / ROOT_MEMORY_PART * (rlim_t)sysconf(_SC_PAGESIZE);
     process.memory_bytes = bytes;
@@ -404,7 +404,8 @@ static void limit(const struct access_policy *policy, bool is_root)
     setrlimit(RLIMIT_DATA, &memory);
 }
 
-/* fstat() may block, on a network's or a user's own file system: that is why it is done here. */
+/* Check the trace's descriptor. It is done here because fstat() may block, on a network's or a
+ * user's own file system. */
 static int check_trace(int fd, struct error *error)
 {
     struct stat status;
@@ -444,7 +445,7 @@ static int begin(const struct session_process_start *start, int exec_events, str
                                             &start->requester, process.trace, error);
     if (process.session == NULL)
         return error->code;
-    /* Also a checkpoint may be what it does when it is to end. */
+    /* It may be in a checkpoint when it should end, and must report that it is alive. */
     process.session->drain_all = stay_alive;
     return 0;
 }
@@ -500,7 +501,7 @@ void session_process_run(const struct session_process_start *start)
     };
     reset_signals();
     process_name_set(PROCESS_NAME);
-    /* The kernel sends them to root alone. */
+    /* The kernel sends these events only to root. */
     int exec_events = exec_events_open(NULL);
     int kept[] = {start->supervisor, start->client, exec_events};
     keep_descriptors(kept, sizeof(kept) / sizeof(kept[0]));

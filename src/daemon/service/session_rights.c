@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session_rights.h: reads rights from the socket before the fork, takes them after it. */
+/* Read rights from the socket before the fork, and take them after it. */
 #include "daemon/service/session_rights.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define SO_PEERGROUPS 59
 #endif
 
-/* As the kernel bounds them. */
+/* The kernel's limit. */
 #define GROUPS_MAX 65536
 
 static int read_groups(struct session_rights *rights, int socket)
@@ -80,7 +80,7 @@ static int read_own(struct capabilities *own)
     return syscall(SYS_capget, &own->header, own->data) < 0 ? -errno : 0;
 }
 
-/* Keep what both have; nothing is inherited. */
+/* Keep the capabilities that both have. Nothing is inheritable. */
 static int reduce_capabilities(const struct capabilities *before,
                                const struct session_rights *rights)
 {
@@ -108,7 +108,7 @@ static bool groups_are(const struct session_rights *rights)
 
 static int change_ids(const struct session_rights *rights)
 {
-    /* In a user namespace setgroups() may be forbidden, also where it would change nothing. */
+    /* In a user namespace setgroups() may be forbidden even if it would change nothing. */
     if (getuid() == rights->uid && getgid() == rights->gid && groups_are(rights))
         return 0;
     if (setgroups(rights->group_count, rights->groups) < 0 ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session_wire.h: sends and receives; the structs need no other encoding on one machine. */
+/* Send and receive messages. On one machine the structs need no other encoding. */
 #include "daemon/service/session_wire.h"
 
 #include <errno.h>

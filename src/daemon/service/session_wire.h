@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon's supervisor and its session processes say to each other: one SOCK_SEQPACKET
- * message each, a struct of this file, in some cases with bytes after it.
+ * The messages between the daemon's supervisor and its session processes: each is one
+ * SOCK_SEQPACKET message with a struct of this file, in some cases followed by bytes.
  *
- * A session process runs with the rights of the user who asked for it. The supervisor believes it
- * about its own session alone, and checks every length.
+ * A session process runs with the rights of the user who asked for it. The supervisor trusts it
+ * only about its own session, and checks every length.
  */
 #ifndef HEAPPROFD_DAEMON_SERVICE_SESSION_WIRE_H
 #define HEAPPROFD_DAEMON_SERVICE_SESSION_WIRE_H
@@ -25,23 +25,23 @@ enum session_wire_type {
     SESSION_WIRE_CLAIMED,   /* struct session_wire_claimed */
     SESSION_WIRE_SNAPSHOT,  /* struct session_wire_number: a ticket */
     SESSION_WIRE_STOP,      /* struct session_wire_number: ControlReply.End.Reason */
-    SESSION_WIRE_INVITED,   /* a type alone: those it awaited at its first state are invited */
+    SESSION_WIRE_INVITED, /* only a type: the processes it awaited in its first state are invited */
     /* To the supervisor. */
     SESSION_WIRE_ANSWER,  /* struct session_wire_answer */
     SESSION_WIRE_STATE,   /* struct session_wire_state, then a packed ControlSession */
     SESSION_WIRE_AWAITED, /* struct session_wire_number: a count, then as many struct invited */
     SESSION_WIRE_DUMPED,  /* struct session_wire_number: the snapshot's ticket */
-    SESSION_WIRE_ALIVE,   /* a type alone: the process is busy with what takes time */
-    SESSION_WIRE_LEAVING, /* a type alone: it takes no more processes */
+    SESSION_WIRE_ALIVE,   /* only a type: the process is busy with long work */
+    SESSION_WIRE_LEAVING, /* only a type: it accepts no more processes */
     SESSION_WIRE_ENDED,   /* struct session_wire_ended */
 };
 
-/* A process asks to be profiled. The session process answers the peer itself if it takes it. */
+/* A process asks to be profiled. If the session process accepts it, it answers the peer itself. */
 struct session_wire_hello {
     uint32_t type, ticket;
     int32_t pid;
     uint32_t uid;
-    uint64_t deadline_ms; /* CLOCK_MONOTONIC: later nobody waits for an answer */
+    uint64_t deadline_ms; /* CLOCK_MONOTONIC; later answers come too late */
     struct handshake_hello hello;
 };
 
@@ -64,10 +64,10 @@ struct session_wire_answer {
 
 struct session_wire_state {
     uint32_t type;
-    uint32_t wants_new; /* whether it wants processes from their start */
+    uint32_t wants_new; /* whether the session wants processes from their start */
 };
 
-/* The session is over, and its trace written. The process ends after this message. */
+/* The session is over, and its trace is written. The process ends after this message. */
 struct session_wire_ended {
     uint32_t type;
     int32_t code;   /* 0, or a negative errno with a message */
@@ -77,14 +77,14 @@ struct session_wire_ended {
     char message[256];
 };
 
-/* Invitations that one session may have on the control page. */
+/* Number of invitations of one session on the control page. */
 #define SESSION_WIRE_AWAITED_MAX CONTROL_PAGE_INVITED_MAX
 
-/* A larger status is cut by the sender. */
+/* The sender cuts a larger status. */
 #define SESSION_WIRE_BYTES_MAX REQUEST_BYTES_MAX
 
-/* Send head, then rest, as one message with a descriptor (-1: none). `waits`: up to a second for
- * room. 0 or a negative errno. */
+/* Send head, then rest, as one message with a descriptor (-1: none). `waits`: wait for room for up
+ * to a second. Return 0 or a negative errno. */
 int session_wire_send(int fd, const void *head, size_t head_bytes, const void *rest,
                       size_t rest_bytes, int passed_fd, bool waits);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See supervisor.h: the life of session processes, from fork to the end, and their messages.
- * supervisor_status.c answers who asks for their status.
+ * The life of session processes, from the fork to the end, and their messages. supervisor_status.c
+ * answers requests for their status.
  */
 #include "daemon/service/supervisor.h"
 
@@ -25,21 +25,22 @@
 #include "util/clock.h"
 #include "util/terminal_text.h"
 
-/* Above all pids (PID_MAX_LIMIT), so that one number means one thing. */
+/* Ids are greater than all pids (PID_MAX_LIMIT), so that a number is unambiguous. */
 #define FIRST_ID 5000000u
 #define IDS 5000000u
 
 /* Messages of one session that are read in one turn. */
 #define MESSAGES_AT_ONCE 8
-/* A socket holds no more messages than these turns take, once its process has ended. */
+/* After its process has ended, a socket holds no more messages than this many turns read. */
 #define LAST_TURNS 64
 
-/* A process that is still there this long after SIGKILL is held by the kernel. */
+/* A process that still exists this long after SIGKILL is held by the kernel. */
 #define KILLED_MS 1000
 
-/* Between changes of the control page: with each one all dormant processes look at it. */
+/* Time between changes of the control page: each change makes all dormant processes read it. */
 #define INVITE_PERIOD_MS 50
-/* A hello may be lost: where sessions do not answer in time, or too many come at once. */
+/* Period of repeated invitations. A hello may be lost if sessions do not answer in time, or too
+ * many come at once. */
 #define REMIND_PERIOD_MS 1000
 
 /* Log an event of a user's session. */
@@ -112,7 +113,7 @@ static void wipe_and_free(void *context, void *block)
     free(block);
 }
 
-/* Leave nothing of it in memory that the process of another session inherits. */
+/* Wipe a session's state, so that no other session's process inherits it in its memory. */
 static void wipe_state(struct supervised *session)
 {
     ProtobufCAllocator wiping = {.free = wipe_and_free};
@@ -139,7 +140,7 @@ static int watch(const struct supervisor *supervisor, int operation, int fd, uin
     return epoll_ctl(supervisor->epoll, operation, fd, &event) < 0 ? -errno : 0;
 }
 
-/* Descriptors that are left in its sockets may be slow to close. */
+/* Close a session's descriptors. Those left in its sockets may be slow to close. */
 static void close_all(struct supervisor *supervisor, struct supervised *session)
 {
     if (session->pidfd >= 0)
@@ -224,7 +225,8 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     }
     session->client = request->client;
     session->order = ++supervisor->last_order;
-    /* Until its first message: no process that begins meanwhile may be missed. */
+    /* Until its first message assume that it does, so that no process that begins meanwhile is
+     * missed. */
     session->wants_new = true;
     supervisor->sessions[supervisor->count++] = session;
     announce(supervisor);
@@ -233,14 +235,14 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
 
 /* --- whether it works --- */
 
-/* Return the processor time that its process has used, or 0 if it is gone. */
+/* Return the CPU time that the session's process has used, or 0 if it is gone. */
 static uint64_t processor_time_ns(const struct supervised *session)
 {
     clockid_t clock;
     return clock_getcpuclockid(session->pid, &clock) == 0 ? clock_read_ns(clock) : 0;
 }
 
-/* The session is to end from now on. */
+/* Note that the session should end from now on. */
 static void expect_end(struct supervised *session)
 {
     if (session->end_ms != UINT64_MAX || session->was_killed)
@@ -256,7 +258,7 @@ static void note_message(struct supervised *session)
         session->used_ns = processor_time_ns(session);
 }
 
-/* Whether it has computed since it was last heard of or looked at. */
+/* Return whether the session has computed since its last message or the last check. */
 static bool has_worked(struct supervised *session, uint64_t now_ms)
 {
     uint64_t used_ns = processor_time_ns(session);
@@ -293,7 +295,8 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
     announce(supervisor);
     if (!is_first)
         return;
-    /* Invite first. The session then answers its client, whose next step may rely on it. */
+    /* Invite first: then the session answers its client, whose next step may rely on the
+     * invitations. */
     uint32_t invited = SESSION_WIRE_INVITED;
     invite(supervisor);
     session_wire_send(session->socket, &invited, sizeof(invited), NULL, 0, -1, false);
@@ -380,7 +383,7 @@ static void take_message(struct supervisor *supervisor, struct supervised *sessi
     }
 }
 
-/* No more messages will come. */
+/* Close the session's socket: no more messages will come. */
 static void close_socket(struct supervisor *supervisor, struct supervised *session)
 {
     rendezvous_end_connection(supervisor->rendezvous, session->socket);
@@ -394,7 +397,7 @@ static void read_messages(struct supervisor *supervisor, struct supervised *sess
         ssize_t got = peer_socket_peek(session->socket, &message);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        /* None of its messages has a descriptor: somebody has taken it over. */
+        /* No message of a session has a descriptor, so somebody has taken the session over. */
         if (got > 0 && message.has_descriptors)
             kill(session->pid, SIGKILL);
         if (got <= 0 || message.has_descriptors) {
@@ -456,7 +459,7 @@ static void reap(struct supervisor *supervisor, struct supervised *session)
 
 static void handle_client_gone(struct supervisor *supervisor, struct supervised *session)
 {
-    /* The session process sees it, too, and has to end. */
+    /* The session process sees this, too, and should end. */
     epoll_ctl(supervisor->epoll, EPOLL_CTL_DEL, session->client, NULL);
     expect_end(session);
 }
@@ -480,8 +483,9 @@ bool supervisor_serve(struct supervisor *supervisor, int fd)
 
 /* --- what is due --- */
 
-/* Take each session's first process, then each one's second, and so on: all share the page. A
- * session that names processes of strangers does not know their secrets, and invites nobody. */
+/* Invite processes. All sessions share the page, so take the first process of each session, then
+ * the second of each, and so on. A session that lists processes of other users does not have their
+ * secrets, so its invitations reach nobody. */
 static void invite(struct supervisor *supervisor)
 {
     struct invited invited[CONTROL_PAGE_INVITED_MAX];
@@ -552,8 +556,8 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
             if (now_ms + KILLED_MS < next_ms)
                 next_ms = now_ms + KILLED_MS;
         } else if (patience_ms <= now_ms) {
-            /* The kernel holds it, for example in a write to a file that does not answer. It goes
-             * on counting as its owner's. */
+            /* The kernel holds it, for example in a write to a file that does not answer. It still
+             * counts as one of its owner's sessions. */
             session->end_ms = UINT64_MAX;
             tell(supervisor, session,
                  "session %llu of uid %u: its process %d was killed, and waits in the "
@@ -583,7 +587,7 @@ bool supervisor_is_held(const struct supervised *session)
 
 void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__Reason reason)
 {
-    /* A session that takes no messages is killed for its silence. */
+    /* A session that accepts no messages is killed for its silence. */
     if (session->socket >= 0)
         session_wire_send_number(session->socket, SESSION_WIRE_STOP, (uint32_t)reason, false);
     expect_end(session);
@@ -608,7 +612,7 @@ void supervisor_close(struct supervisor *supervisor)
             all_killed &= supervisor->sessions[i]->was_killed;
         int wait_ms = next_ms == UINT64_MAX ? 1000 : next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
         int got = epoll_wait(supervisor->epoll, &event, 1, wait_ms);
-        /* Nobody else is served any more. */
+        /* No other peers are served any more. */
         if (got == 1 && !supervisor_serve(supervisor, event.data.fd))
             epoll_ctl(supervisor->epoll, EPOLL_CTL_DEL, event.data.fd, NULL);
         /* A process that the kernel holds does not even die. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's session processes as the daemon sees them: starts one for each session that is asked
- * for, reads what they publish, and learns of their ends.
+ * The daemon's session processes from outside: starts one for each requested session, reads their
+ * messages, and notices their ends.
  *
- * Each runs with the rights of its owner, and is believed about its own session alone. The
- * supervisor never waits for one: a session that should end and is silent is killed; one whose
- * socket is full misses messages.
+ * Each runs with the rights of its owner, and is trusted only about its own session. The supervisor
+ * never waits for one: a session that should end and is silent is killed; one whose socket is full
+ * misses messages.
  *
- * Shares: a user has a quarter of all sessions at most, and some are kept for root.
+ * Shares: a user has at most a quarter of all sessions, and some are reserved for root.
  */
 #ifndef HEAPPROFD_DAEMON_SERVICE_SUPERVISOR_H
 #define HEAPPROFD_DAEMON_SERVICE_SUPERVISOR_H
@@ -28,48 +28,49 @@
 #define SUPERVISOR_SESSIONS_OF_A_USER_MAX (SUPERVISOR_SESSIONS_MAX / 4)
 #define SUPERVISOR_SESSIONS_OF_ROOT 8
 
-/* A session that should end is killed after this time without a message and without work. It is
- * longer than the session waits for the file reader. */
+/* A session that should end is killed after this time without a message and without work. The time
+ * is longer than a session waits for the file reader. */
 #define SUPERVISOR_SILENCE_MS 12000
-/* Processor time that counts as work. On a loaded machine a session computes for long between two
- * messages; one that is blocked or stopped uses none, and one that waits some 5 ms in that time. */
+/* CPU time that counts as work. On a loaded machine a session may compute for a long time between
+ * two messages. A blocked or stopped session uses no CPU time, and a waiting one about 5 ms in that
+ * time. */
 #define SUPERVISOR_WORK_NS UINT64_C(10000000)
-/* A session that takes this long to end is killed, too. */
+/* A session that takes this long to end is killed, even if it works. */
 #define SUPERVISOR_END_MS 120000
 
 struct supervised {
-    uint64_t id;    /* random, of seven digits: no pid, and no count of sessions */
-    uint64_t order; /* ascends with each start */
+    uint64_t id;    /* random, seven digits: neither a pid nor a count of sessions */
+    uint64_t order; /* increases with each start */
     struct access_requester owner;
     pid_t requester;   /* process that asked for it */
     pid_t pid;         /* of the session process */
-    int pidfd, socket; /* socket -1: closed by it */
-    int client;        /* for the case that the process dies */
+    int pidfd, socket; /* socket -1: the session closed it */
+    int client;        /* used if the process dies */
     uint64_t start_ms; /* all times: CLOCK_MONOTONIC */
-    uint64_t heard_ms; /* its last message */
-    /* While it should end: its processor time when it was last looked at, and when it was last seen
-     * to have used some. */
+    uint64_t heard_ms; /* time of its last message */
+    /* Only while it should end: its CPU time at the last check, and when it was last seen to have
+     * used some. */
     uint64_t used_ns, worked_ms;
-    uint64_t end_ms;   /* it was told to end, ends by itself, or was killed; else UINT64_MAX */
+    uint64_t end_ms; /* when it was asked to end, began to end, or was killed; else UINT64_MAX */
     bool began, leaving, is_over, was_killed;
     bool wants_new;
-    Heapprofd__ControlSession *state; /* the last one that it sent; NULL: none yet */
+    Heapprofd__ControlSession *state; /* the last one that it sent; NULL: none */
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
 };
 
 /* Callbacks of the supervisor's user. */
 struct supervisor_user {
-    /* It has answered the hello with that ticket; 1: taken; 0: not wanted; a negative errno:
-     * refused. */
+    /* The session has answered the hello with that ticket. 1: taken; 0: not wanted; a negative
+     * errno: refused. */
     void (*answered)(void *context, struct supervised *session, uint32_t ticket, int verdict);
-    /* It has taken the dump of that ticket. */
+    /* The session has taken the dump of that ticket. */
     void (*dumped)(void *context, struct supervised *session, uint32_t ticket);
-    /* It takes no more processes. */
+    /* The session accepts no more processes. */
     void (*leaving)(void *context, struct supervised *session);
-    /* Its process has ended, or was killed and cannot end. It will answer nothing. */
+    /* The session's process has ended, or was killed and cannot end. It will not answer. */
     void (*ended)(void *context, struct supervised *session);
-    /* A line for the log, without its end, about a session of this user. */
+    /* A log line, without a newline, about a session of this user. */
     void (*log)(void *context, uid_t uid, const char *line);
     void *context;
 };
@@ -83,40 +84,40 @@ struct supervisor {
     size_t count;
     uint64_t last_order;
     bool invites;                  /* the invitations have changed */
-    uint64_t invite_ms, remind_ms; /* not before then again */
+    uint64_t invite_ms, remind_ms; /* earliest times of the next change and the next reminder */
 };
 
 /* A request for a session, and its sender. */
 struct supervisor_request {
     struct access_requester requester;
     pid_t pid;
-    int client; /* connection, watched by the supervisor's epoll; the request is still in it */
+    int client; /* the connection, watched by the supervisor's epoll; it still holds the request */
     const Heapprofd__ControlRequest__Start *start;
     struct access_policy *policy;
     const char *socket_path;
 };
 
-/* Start a session process, which takes the request and answers the client itself. The connection is
- * the supervisor's then. NULL with a message. */
+/* Start a session process, which reads the request and answers the client itself. The supervisor
+ * takes ownership of the connection. Return NULL with a message on errors. */
 struct supervised *supervisor_start(struct supervisor *supervisor,
                                     const struct supervisor_request *request, struct error *error);
 
-/* Deal with a readable descriptor. Return false if it is not ours. */
+/* Handle a readable descriptor. Return false if it is not ours. */
 bool supervisor_serve(struct supervisor *supervisor, int fd);
 
-/* Do what is due. Return when there is more to do (CLOCK_MONOTONIC); UINT64_MAX: never. */
+/* Do what is due. Return when more is due (CLOCK_MONOTONIC); UINT64_MAX: never. */
 uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms);
 
-/* Have the session take a dump. 0, or a negative errno: it takes no messages. */
+/* Make the session take a dump. Return 0, or a negative errno if it accepts no messages. */
 int supervisor_snapshot(struct supervised *session, uint32_t ticket);
 
-/* Have the session end. It is killed if it does not. */
+/* Make the session end. If it does not, it is killed. */
 void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__Reason reason);
 
-/* Whether its process was killed and cannot end: the kernel holds it. */
+/* Return whether the session's process was killed and cannot end, because the kernel holds it. */
 bool supervisor_is_held(const struct supervised *session);
 
-/* Whether requests of this user reach the session. */
+/* Return whether requests of this user reach the session. */
 bool supervisor_reaches(const struct access_requester *requester, const struct supervised *session);
 
 /* Send the status of the sessions that the requester may see. */

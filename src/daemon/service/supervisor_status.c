@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See supervisor.h: the status of the sessions that a user may see. A session's figures are those
- * of its last message. Each session has a share of the status, so that the whole fits a message.
+ * The status of the sessions that a user may see. A session's figures are those of its last
+ * message. Each session has a share of the status, so that the whole fits into a message.
  */
 #include "daemon/service/control_status.h"
 #include "daemon/service/supervisor.h"
 #include "util/clock.h"
 
-/* The age from which figures count as old. A session publishes some ten times a second. */
+/* Age at which figures count as old. A session publishes about ten times a second. */
 #define SILENT_MS 2000
 
-/* Bounds of one status, which must fit a message. */
+/* Bounds of one status, which must fit into a message. */
 #define STATUS_PROCESSES_MAX 1000
 #define STATUS_BYTES_MAX (REQUEST_BYTES_MAX - 8192)
 
-/* Add to a session's own figures what the supervisor alone knows: its number, owner and age. */
+/* Add to a session's own figures what only the supervisor has: its number, owner and age. */
 static Heapprofd__ControlSession describe(const struct supervised *session,
                                           const Heapprofd__ControlSession *state, uint64_t now_ms)
 {
@@ -54,7 +54,7 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
         if (processes + to->n_processes > STATUS_PROCESSES_MAX)
             to->n_processes = 0;
         control_status_fit(to, share);
-        /* No session may crowd out the others. */
+        /* No session may displace the others. */
         if (heapprofd__control_session__get_packed_size(to) > share)
             *to = describe(session, NULL, now_ms);
         processes += to->n_processes;
