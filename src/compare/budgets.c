@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Budgets as they are written, in options and files. See budgets.h. */
+/* Parses budgets and suppressions from options and from budget files. */
 #include "compare/budgets.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 
 #include "util/array.h"
 
-/* More than anybody writes: what has more is no file of budgets. */
+/* A larger file is not a budget file. */
 #define FILE_BYTES_MAX (4u << 20)
 
 const char *const budget_names[BUDGET_KINDS] = {
@@ -79,7 +79,7 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
                         "budgets are max-peak, max-live, max-allocated, max-allocations, "
                         "max-temporary, max-leak, max-growth and baseline",
                         name);
-    /* Functions have '=' in their names: operator==. */
+    /* Split at the last '=': function names may contain one (operator==). */
     const char *equals = budget.kind == BUDGET_LEAK ? strrchr(value, '=') : NULL;
     const char *limit = equals != NULL ? equals + 1 : value;
     if (!parse_limit(limit, &budget.limit, &budget.share) ||
@@ -101,7 +101,7 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
     return 0;
 }
 
-/* The same text without blanks around it; writes into it. */
+/* Trim blanks at both ends, in place. */
 static char *trimmed(char *text)
 {
     while (isspace((unsigned char)*text))
@@ -150,7 +150,7 @@ static int take_line(struct budgets *budgets, char *text, unsigned line, struct 
         return 0;
     if (strncmp(text, suppress, strlen(suppress)) == 0)
         return budgets_suppress(budgets, text + strlen(suppress), line, error);
-    /* A comment begins behind a blank: functions may have the character in them. */
+    /* A comment begins after a blank: function names may contain '#'. */
     for (char *at = text; (at = strchr(at, '#')) != NULL; at++) {
         if (isspace((unsigned char)at[-1])) {
             *at = '\0';

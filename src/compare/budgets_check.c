@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether budgets hold. See budgets.h. */
+/* Judges budgets: sums up the figures that a budget limits, with their confidence intervals, and
+ * compares them with its limit. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
@@ -18,7 +19,7 @@
 
 /* Standard normal quantile of 97.5 %. */
 #define DEVIATIONS 1.959964
-/* Sums of doubles that are no whole numbers are not exact beyond this. */
+/* Relative rounding error of sums of doubles that are not integers. */
 #define ROUNDING 1e-9
 #define NAME_BYTES 4096
 
@@ -61,7 +62,7 @@ bool budget_pattern_matches(const struct profile *profile, uint32_t callsite, co
 
 /* --- sums --- */
 
-/* NULL: it is not suppressed. */
+/* Return the suppression that matches the callsite, or NULL. */
 static struct budget_suppression *suppression_of(const struct budgets *budgets,
                                                  const struct profile *profile, uint32_t callsite)
 {
@@ -103,8 +104,8 @@ static void sum_add(struct sum *sum, const struct profile_sample *sample, enum d
     }
 }
 
-/* What is live at the end, of stacks that are like the pattern (NULL: all), less what is
- * suppressed. */
+/* Sum up the live bytes of a dump in stacks that match the pattern (NULL: all), less the suppressed
+ * ones. */
 static void sum_live(const struct budgets *budgets, const struct profile *profile,
                      const struct profile_dump *dump, const char *pattern, struct sum *sum)
 {
@@ -150,8 +151,9 @@ static bool is_nothing(const struct budget_result *result)
     return result->budget->kind != BUDGET_TEMPORARY && !(result->value > 0);
 }
 
-/* Limits come closer to the estimate with the root of the interval; where nothing was sampled, in
- * proportion. The power of two below what is needed. */
+/* Return the sampling interval that would decide the budget, rounded down to a power of two. The
+ * confidence limits approach the estimate with the square root of the interval, or, if nothing was
+ * sampled, in proportion to it. */
 static uint64_t deciding_interval(const struct budget_result *result, uint64_t interval_bytes)
 {
     double gap = fabs(result->limit - result->value);
@@ -164,8 +166,8 @@ static uint64_t deciding_interval(const struct budget_result *result, uint64_t i
     return UINT64_C(1) << (unsigned)floor(log2(fmin(needed, 0x1p62)));
 }
 
-/* Return why the exact totals may leave out a part of what the process allocated; NULL: they do
- * not. */
+/* Return why the exact totals may miss a part of the process's allocations, or NULL if they
+ * cannot. */
 static const char *why_totals_partial(const struct profile_heap *heap,
                                       const struct profile_dump *dump)
 {
@@ -181,7 +183,7 @@ static const char *why_totals_partial(const struct profile_heap *heap,
     return reason;
 }
 
-/* The same of estimates. */
+/* Return why the estimates may miss a part, or NULL if they cannot. */
 static const char *why_partial(const struct profile_heap *heap, const struct profile_dump *dump)
 {
     const char *reason = why_totals_partial(heap, dump);
@@ -190,7 +192,7 @@ static const char *why_partial(const struct profile_heap *heap, const struct pro
     return reason;
 }
 
-/* value, low, high and limit are there. */
+/* Judge a result whose value, low, high and limit are set. */
 static void judge(struct budget_result *result, const struct profile_heap *heap,
                   const struct profile_dump *dump)
 {
@@ -204,8 +206,8 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
         result->reason = "the file does not tell its sampling interval";
     } else if (result->low > result->limit + slack &&
                (partial == NULL || result->budget->kind != BUDGET_TEMPORARY)) {
-        /* A partial sum is a lower bound. A partial share is none: what is missing could lower it.
-         */
+        /* A partial sum is a lower bound, so it can fail. A partial share is not: the missing part
+         * could lower it. */
         result->state = BUDGET_FAILS;
     } else if (result->high <= result->limit + slack && partial == NULL) {
         result->state = BUDGET_HOLDS;
@@ -225,7 +227,7 @@ static void set_estimate(struct budget_result *result, const struct sum *sum,
                          const struct profile_heap *heap, const struct profile_dump *dump)
 {
     struct profile_interval interval = profile_interval_of_bytes(&sum->all);
-    /* Samples of sizes that are hardly ever missed do not tell of smaller ones. */
+    /* Large sampled sizes give no bound on unsampled small ones: leave room for them. */
     interval = unseen_raise(interval, sum->all.bytes, unseen_of(heap, dump, false));
     interval = profile_interval_cut(interval, rollup_most(heap, result->dump, false));
     result->value = sum->all.bytes;
@@ -244,17 +246,17 @@ static void set_exact(struct budget_result *result, double value)
     result->exact = true;
 }
 
-/* Of a program that samples by itself there are no exact totals. */
+/* Return whether exact totals exist. A program that samples by itself reports none. */
 static bool has_totals(const struct profile_dump *dump)
 {
     return dump->exact_calls > 0 || dump->total.samples == 0;
 }
 
 /*
- * A ratio R = t/a of sums of which one is a part of the other: its variance is that of
- * the sum over samples of (temporary - R) w, over a^2 (Cochran, 1977, 2.29). How the variance
- * divides between temporary and others is not recorded; at the most it is max(R, 1 - R)^2 of all of
- * it.
+ * The ratio R = t/a of two sums, of which t is a part of a. Its variance is that of the sum over
+ * samples of (temporary - R) w, divided by a^2 (Cochran, 1977, 2.29). The profile does not record
+ * how the variance divides between temporary and other samples; the sum's variance is at most
+ * max(R, 1 - R)^2 times the variance of a.
  */
 static void set_temporary(struct budget_result *result, const struct profile_heap *heap,
                           const struct profile_dump *dump)
@@ -283,7 +285,7 @@ static void set_unknown(struct budget_result *result, const char *reason)
 
 static const char unknown_reason[] = "the file does not tell";
 
-/* Files of others tell less. */
+/* Return whether the profile does not contain the budget's figure: imported files contain fewer. */
 static bool is_unknown(const struct profile_heap *heap, const struct profile_dump *dump,
                        enum budget_kind kind)
 {
@@ -343,7 +345,7 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
                 result->state = BUDGET_UNDECIDABLE;
                 result->reason = partial;
             }
-            /* The heaviest callsites need not be those that call most. */
+            /* The heaviest callsites by bytes need not be those with most calls. */
             if (budget->kind == BUDGET_ALLOCATIONS)
                 result->culprits[0] = PROFILE_NONE;
             return;
@@ -366,8 +368,8 @@ struct side_sum {
     struct sum sum;
     struct profile_interval interval;
     struct unseen unseen;
-    double most;                     /* of the exact totals; 0: unknown */
-    const struct export_dump *worst; /* one that is partial, or else of the coarsest sampling */
+    double most;                     /* bound by the exact totals; 0: unknown */
+    const struct export_dump *worst; /* a partial dump, or else the one with the largest interval */
 };
 
 static void sum_side(const struct budgets *budgets, const struct budget_subject *subject,
@@ -411,8 +413,8 @@ static const struct profile_heap *find_unseen(const struct budget_subject *subje
     return NULL;
 }
 
-/* Two runs: after - (1 + share) before, whose limits are MOVER's (change.h), against the bytes that
- * are allowed. What is told is the growth itself. */
+/* Judge the growth between two runs, after - before, whose limits are MOVER's (change.h). For a
+ * limit that is a share of the baseline, the margin covers after - (1 + share) before. */
 static void check_growth(const struct budgets *budgets, const struct budget_subject *subject,
                          const struct budget_subject *baseline, struct budget_result *result)
 {
@@ -431,7 +433,7 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     double old = before.sum.all.bytes, new = after.sum.all.bytes, scale = 1 + factor;
     result->limit = budget->share ? budget->limit * old : budget->limit;
     result->value = new - old;
-    /* Scaled by the share, but around the growth itself. */
+    /* The baseline's margin scaled by 1 + share, but around its own value. */
     struct profile_interval down = {old - scale * (old - before.interval.low),
                                     old + scale * (before.interval.high - old)};
     struct profile_interval interval = change_interval(new, after.interval, old, down);
@@ -454,7 +456,7 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     judge(result, worst->heap, worst->dump);
 }
 
-/* --- all of them --- */
+/* --- all budgets --- */
 
 static struct budget_result *add_result(struct budget_report *report, const struct budget *budget,
                                         const struct export_dump *dump)
@@ -475,13 +477,13 @@ static struct budget_result *add_result(struct budget_report *report, const stru
 
 static bool counts(const struct budget_subject *subject, size_t index)
 {
-    /* A user who names the processes to profile says that others do not matter. */
+    /* Unprofiled processes do not count if the user named the processes to profile. */
     const struct profile_unprofiled *process = &subject->profile->unprofiled[index];
-    /* Nor does a program that could load the library and never allocated. */
+    /* Neither does a program that could load the library and never allocated. */
     return !subject->only_profiled && !process->by_choice && strcmp(process->kind, "quiet") != 0;
 }
 
-/* Add results for unprofiled processes, which may exceed any limit. */
+/* Add an undecidable result if processes ran unprofiled: they may exceed any limit. */
 static int check_unprofiled(const struct budget *budget, const struct budget_subject *subject,
                             struct budget_report *report)
 {
@@ -496,7 +498,7 @@ static int check_unprofiled(const struct budget *budget, const struct budget_sub
             set_unknown(result, subject->profile->unprofiled[i].reason);
             result->unprofiled = &subject->profile->unprofiled[i];
         }
-        /* Their number may be unknown. */
+        /* The number of processes in an entry may be unknown (0): count one. */
         uint64_t count = subject->profile->unprofiled[i].count;
         result->unprofiled_count += count > 0 ? (size_t)count : 1;
     }

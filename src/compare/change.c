@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See change.h. */
+/* Computes a change's value, its interval by MOVER, its probability by a saddle point approximation
+ * of the difference of two Poisson numbers, and Holm's marks over a table. */
 #include "compare/change.h"
 
 #include <errno.h>
@@ -8,17 +9,17 @@
 
 #define LEVEL 0.01
 
-/* Below it a difference of estimates is what is left of sums of doubles, relative to them: of
- * a million terms 1e-13 and less. Variances go into roots, and are not shown. */
+/* Relative rounding errors. Smaller differences of estimates are rounding: sums of a million terms
+ * have 1e-13 and less. Variances have a looser bound, because only their roots matter. */
 #define ROUNDING 1e-12
 #define VARIANCE_ROUNDING 1e-9
-/* Of unseen.chance bytes, by its definition. */
+/* Probability that unseen.chance bytes have no sample, by definition. */
 #define UNSEEN_PROBABILITY 0.05
-/* Expected samples that one side has alone. Less than that comes from rounding: the largest
- * allocation that can be missed is, with a probability of 1 %. */
+/* Least expected number of samples that only one side has. Less is rounding: even the largest
+ * allocation that can be missed is missed with a probability of 1 %. */
 #define SAMPLES_APART_MIN 1e-6
 
-/* What two estimates may differ by and be the same. Whole numbers are exact. */
+/* Return the difference of two estimates that counts as equal. Integers are exact. */
 static double rounding_of(double one, double other)
 {
     double sum = fabs(one) + fabs(other);
@@ -73,8 +74,8 @@ static double normal_tail(double deviations)
     return erfc(deviations * M_SQRT1_2) / 2;
 }
 
-/* Probability that two Poisson numbers of mean `mean` / 2 each differ by `difference` or more, in
- * either direction. */
+/* Return the probability that two Poisson numbers of mean `mean` / 2 each differ by `difference` or
+ * more, in either direction. */
 static double difference_tail(double difference, double mean)
 {
     double at = difference - 0.5;
@@ -89,7 +90,7 @@ static double difference_tail(double difference, double mean)
     return fmin(fmax(2 * tail, 0), 1);
 }
 
-/* What a sample that can be in one of both alone stands for. 0: none can. */
+/* Return the weight of a sample that only one side can have; 0: there is none. */
 static double weight_of(const struct profile_estimate *all, bool counts)
 {
     double variance = counts ? all->count_variance : all->bytes_variance;
@@ -146,7 +147,7 @@ struct profile_interval change_interval(double gained, struct profile_interval u
     };
 }
 
-/* Of as much or more that no sample of the other side shows. */
+/* Return the probability that `value` or more was live on the other side without any sample. */
 static double unseen_probability(double value, const struct unseen *unseen)
 {
     if (!(unseen->chance > 0) || value > unseen->left)

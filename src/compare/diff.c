@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See diff.h. */
+/* Computes a difference: collects the atoms of each pair of heaps, adds them up to rows, and judges
+ * each row's change. */
 #include "compare/diff.h"
 
 #include <errno.h>
@@ -14,15 +15,15 @@
 #include "trace/intern.h"
 #include "util/array.h"
 
-/* What cannot be divided further: a callsite's part of one thread, type and context, on both
- * sides. */
+/* The smallest unit of a difference: the part of one thread, type and context in a callsite, on
+ * both sides. */
 struct atom {
-    const struct profile *profile; /* where the four below stand */
+    const struct profile *profile; /* the profile of the four below */
     uint32_t callsite;
     int32_t tid;
     const char *type, *context;
     int side;
-    bool peak_only; /* of a whole callsite, whose parts have no peak of their own */
+    bool peak_only; /* of a whole callsite: its parts have no peak of their own */
     struct rollup_values values[2];
 };
 
@@ -34,8 +35,8 @@ struct work {
     struct intern_table atom_ids, text_ids, row_ids, type_ids;
     struct atom *atoms;
     size_t atom_capacity, row_capacity, type_capacity;
-    size_t most_number; /* of functions and modules */
-    struct callsite_nodes nodes[2]; /* of the sides; begun for the first pair that needs them */
+    size_t most_number;             /* of functions and modules */
+    struct callsite_nodes nodes[2]; /* by side; created for */
 };
 
 enum diff_figure diff_figure_of(enum export_view view)
@@ -129,7 +130,7 @@ static int take_atoms(struct work *work, int side, const struct export_dump *dum
     return 0;
 }
 
-/* --- what was gained and lost --- */
+/* --- gained and lost --- */
 
 static struct profile_estimate less(const struct profile_estimate *whole,
                                     const struct profile_estimate *part)
@@ -148,11 +149,11 @@ static struct profile_estimate freed_of(const struct rollup_values *values)
                                      (double)figures->freed_samples};
 }
 
-/* At least so much of what was live at the first is live at the second; see change.h. */
+/* Return a lower bound of what both dumps have in common; see change.h. */
 static struct profile_estimate common_at_least(const struct atom *atom, enum diff_figure figure,
                                                const struct profile_estimate *first)
 {
-    /* Whichever was dumped first has less of what only grows. */
+    /* The earlier dump has the smaller sum of all allocations. */
     double one = atom->values[0].figures.allocated_count;
     double other = atom->values[1].figures.allocated_count;
     const struct rollup_values *late = &atom->values[other >= one],
@@ -224,7 +225,7 @@ static struct diff_row *row_of(struct work *work, const void *key, size_t length
     return &pair->rows[id - 1];
 }
 
-/* Return the row of all stacks that look the same in a table's line. */
+/* Return the row of all stacks that a line of the table shows alike. */
 static struct diff_row *row_as_shown(struct work *work, const struct atom *atom,
                                      const struct diff_row *fresh)
 {
@@ -289,8 +290,8 @@ static int mark_stacks(struct work *work, int side, struct callsite_nodes *nodes
     return callsite_nodes_list(nodes);
 }
 
-/* By function or module: add up what is at each callsite and below; where it is the outermost of
- * its number, that is the row's. */
+/* By function or module: add up each callsite and the callsites below it, and add the sum to the
+ * row of its function or module at the outermost frame of that row on each stack. */
 static int add_side_by_frames(struct work *work, int side, struct callsite_nodes *nodes)
 {
     struct diff_row *sums = NULL;
@@ -403,7 +404,7 @@ static int compare_types(const void *left, const void *right)
     return strcmp(a->type, b->type);
 }
 
-/* Each row's types stand together. */
+/* Order types by row. */
 static void order_types(struct diff_pair *pair)
 {
     if (pair->type_count > 1)
@@ -419,7 +420,7 @@ static int add_atom(struct work *work, const struct atom *atom)
 {
     add_to_row(work, &work->pair->total, atom);
     if (work->options->by == DIFF_FUNCTION || work->options->by == DIFF_MODULE)
-        return 0; /* add_by_frames() has them all at once */
+        return 0; /* add_by_frames() adds all atoms at once */
     if (work->options->by != DIFF_CALLSITE)
         return add_by_label(work, atom);
     struct diff_row fresh = {
@@ -443,9 +444,9 @@ static bool is_judged(const struct diff_options *options, enum export_view view)
     return options->views == 0 || (options->views >> view & 1) != 0;
 }
 
-/* --- what the exact totals leave --- */
+/* --- bounds by the exact totals --- */
 
-/* A side of several processes has all of theirs. */
+/* Set the bounds of one side: the sums over all its processes. */
 static void bound_side(const struct export_dump *dumps, size_t count, bool counts, double *most,
                        struct unseen *unseen)
 {
@@ -462,7 +463,8 @@ static void bound_side(const struct export_dump *dumps, size_t count, bool count
         *most = 0;
 }
 
-/* Of one process: what the later dump alone has, was allocated after the earlier one. */
+/* Set the bounds of one process's later dump: what it alone has was allocated after the earlier
+ * dump. */
 static void bound_later(const struct export_dump *earlier, const struct export_dump *later,
                         bool counts, double *most, struct unseen *unseen)
 {
@@ -525,7 +527,8 @@ static int judge_rows(const struct diff_options *options, struct diff_pair *pair
         for (size_t i = 0; i < pair->row_count; i++)
             changes[i] = pair->rows[i].changes[view];
         code = change_mark(changes, pair->row_count, marks);
-        /* What each row had at the peak depends on the moment, and samples decide that, too. */
+        /* A row's figure at the peak depends on which moment is the peak, and samples decide that,
+         * too. */
         if (view == EXPORT_MAX && !pair->exact)
             memset(marks, 0, pair->row_count * sizeof(*marks));
         for (size_t i = 0; i < pair->row_count && code == 0; i++)
@@ -538,7 +541,7 @@ static int judge_rows(const struct diff_options *options, struct diff_pair *pair
     return code;
 }
 
-/* --- all of it --- */
+/* --- the difference --- */
 
 static int fill_pair(struct work *work, struct diff_pair *pair)
 {
@@ -572,7 +575,8 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
     return code;
 }
 
-/* Only what is in both dumps of a process needs to be told apart by address: to cancel. */
+/* Return whether any pair is of one process. Only then must frames without names be distinguished
+ * by address, so that samples in both dumps cancel out. */
 static bool has_same_process(const struct diff *diff)
 {
     for (size_t i = 0; i < diff->pair_count; i++)

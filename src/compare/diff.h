@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The difference of two profiles: what was gained and lost by callsite, function, module, thread,
- * type or context, of every heap that both have, or one of them. The figures, and which are
- * beyond chance, change.h explains; what is the same in both, matching.h.
+ * The difference of two profiles: gained and lost figures by callsite, function, module, thread,
+ * type or context, for every heap that both or one of them have. change.h explains the figures and
+ * which are beyond chance; matching.h defines when two things are the same.
  *
- * Heaps of one process in both (the same pid and start, of two dumps) are compared with each other.
- * The others are compared by the names of program and heap; several processes of one name are added
- * up. If there is one process or one heap on each side, their names need not agree.
+ * Two dumps of the same process (same pid and start) are compared heap by heap. Other heaps are
+ * paired by the names of program and heap; several processes of one name are added up. If each side
+ * has only one process or one heap, the names need not agree.
  */
 #ifndef HEAPPROFD_COMPARE_DIFF_H
 #define HEAPPROFD_COMPARE_DIFF_H
@@ -18,26 +18,26 @@
 
 enum diff_by {
     DIFF_CALLSITE,
-    DIFF_FUNCTION, /* with all that it calls */
-    DIFF_MODULE,   /* with all that it calls */
-    DIFF_THREAD,   /* by name; of one process, each */
+    DIFF_FUNCTION, /* including its callees */
+    DIFF_MODULE,   /* including its callees */
+    DIFF_THREAD,   /* by name; within one process, each thread */
     DIFF_TYPE,
     DIFF_CONTEXT,
 };
 
-/* Which processes of the two sides are the same. */
+/* How processes of the two sides are paired. */
 enum diff_pairing {
-    DIFF_PAIR_NAMES,  /* by their names; as told above */
-    DIFF_PAIR_PIDS,   /* by pid, and by name where one pid has two of them; if there is one on each
-                         side, those */
-    DIFF_PAIR_LABELS, /* by name and command line; Chrome's browser and GPU process by name alone */
+    DIFF_PAIR_NAMES,  /* by name, as described above */
+    DIFF_PAIR_PIDS,   /* by pid, and by name if a pid has two of them; a single process on each side
+                         is always a pair */
+    DIFF_PAIR_LABELS, /* by name and command line; Chrome's browser and GPU process by name only */
 };
 
-/* What the five views are made of. */
+/* The figures from which the five views are computed. */
 enum diff_figure { DIFF_LIVE, DIFF_ALLOCATED, DIFF_PEAK, DIFF_FIGURES };
 enum diff_figure diff_figure_of(enum export_view view);
 
-/* The dumps of one side that are compared. */
+/* The chosen dumps of one side. */
 struct diff_side {
     const struct profile *profile;
     const struct export_dump *dumps;
@@ -46,17 +46,17 @@ struct diff_side {
 
 struct diff_options {
     enum diff_by by;
-    bool lines; /* callsites differ by source lines, too */
+    bool lines; /* distinguish callsites by source lines, too */
     enum diff_pairing pairing;
-    unsigned views; /* that are judged, each the bit 1 << enum export_view; 0: all */
-    bool types;     /* by callsite: what is live of each type, too */
-    /* Two callsites are the same if a table's line shows the same for them: folding_head() and its
-     * next callers. foldings: of both sides; NULL: nothing is folded. */
+    unsigned views; /* views to judge, as bits 1 << enum export_view; 0: all */
+    bool types;     /* by callsite: also the live bytes of each type */
+    /* Merge callsites that a line of a table shows alike: same folding_head() and next callers.
+     * foldings: of both sides; NULL: nothing is folded. */
     bool as_shown;
     const struct folding *foldings[2];
 };
 
-/* What a row has of one type, live. */
+/* The live part of one type in a row. */
 struct diff_type {
     size_t row;
     const char *type; /* DIFF_NO_TYPE: of no type */
@@ -65,34 +65,34 @@ struct diff_type {
 #define DIFF_NO_TYPE "[unknown]"
 
 struct diff_row {
-    /* A place that says what it is, in one of the two profiles. */
+    /* A place in one of the two profiles that identifies the row. */
     const struct profile *profile;
     uint32_t callsite; /* by callsite; else PROFILE_NONE */
     uint32_t frame;    /* by function or module; else PROFILE_NONE */
     const char *label; /* by thread, type or context; else NULL */
     int32_t tid;       /* by thread of one process; else 0 */
-    /* By thread: traces have no figures of single threads at the peak; these figures are all 0. */
+    /* By thread: traces have no peak of single threads, so the peak figures are all 0. */
     bool peak_is_unknown;
     struct profile_estimate before[DIFF_FIGURES], after[DIFF_FIGURES];
     struct change_parts parts[DIFF_FIGURES];
-    struct change changes[EXPORT_VIEWS]; /* of what the view counts */
-    /* Beyond chance. At the peak, only the total is marked where there are samples: they decide
-     * which moment that is, and what a row had then depends on it. */
+    struct change changes[EXPORT_VIEWS]; /* by view */
+    /* Whether a change is beyond chance. In a sampled profile only the total is marked at the peak:
+     * samples decide which moment the peak is, and each row's figure depends on that. */
     bool marks[EXPORT_VIEWS];
-    size_t type_first, type_count; /* in diff_pair.types, where they were asked for */
+    size_t type_first, type_count; /* in diff_pair.types, if asked for */
 };
 
-/* A heap that is compared: dumps of one on each side, or of several processes. */
+/* A compared heap: one dump on each side, or dumps of several processes. */
 struct diff_pair {
     struct export_dump *before, *after;
     size_t before_count, after_count;
     bool same_process;
-    bool process_missing; /* on one side there is no heap of that process at all */
-    bool exact;           /* every allocation was recorded, on both sides */
-    bool partial;         /* the same, except that some were lost */
+    bool process_missing; /* one side has no heap of that process at all */
+    bool exact;           /* all allocations were recorded, on both sides */
+    bool partial;         /* as `exact`, but some samples were lost */
     struct change_sampling sampling;
-    struct change_bounds bounds[DIFF_FIGURES][2]; /* of bytes; of counts */
-    struct diff_row *rows; /* in no order */
+    struct change_bounds bounds[DIFF_FIGURES][2]; /* [0] of bytes, [1] of counts */
+    struct diff_row *rows;                        /* in no order */
     size_t row_count;
     struct diff_type *types; /* by row */
     size_t type_count;
@@ -104,19 +104,20 @@ struct diff {
     size_t pair_count;
 };
 
-/* NULL: no memory. */
+/* Return a new difference, which diff_free() frees. NULL: no memory. */
 struct diff *diff_new(const struct diff_side *before, const struct diff_side *after,
                       const struct diff_options *options);
 void diff_free(struct diff *diff);
 
-/* Whether a file of either side does not tell what the view shows: its changes mean nothing. */
+/* Return whether a side's file does not contain the view's figures: its changes mean nothing. */
 bool diff_is_unknown(const struct diff_pair *pair, enum export_view view);
 
-/* The rows that differ in a view, the greatest change first; malloc'd. NULL: no memory. */
+/* Return the rows that differ in a view, the greatest change first. The caller frees the array.
+ * NULL: no memory. */
 const struct diff_row **diff_rank(const struct diff_pair *pair, enum export_view view,
                                   size_t *count);
 
-/* What a profile's values are in a figure. */
+/* Return the estimate of a figure. */
 struct profile_estimate diff_estimate_of(const struct rollup_values *values,
                                          enum diff_figure figure);
 

@@ -17,30 +17,30 @@ static const struct profile_process *process_of(const struct diff_side *side, si
 }
 
 /*
- * What two processes, or two heaps of them, must have in common to be compared is an equality of
- * texts and numbers. So each dump gets the numbers of its process and heap once, and those of equal
- * numbers stand in a list: the time is that of the dumps, not of their pairs.
+ * Processes and heaps are paired if certain texts and numbers are equal. Each dump gets the number
+ * of its process and of its heap once, and dumps of equal numbers form a list, so that the run time
+ * depends on the number of dumps and not of pairs of dumps.
  */
 struct pairing_side {
     const struct diff_side *dumps;
     bool *used;
-    uint32_t *processes; /* by process of the profile: its number, 0 where it has no dump */
+    uint32_t *processes; /* by process of the profile: its number; 0: it has no dump */
     struct pairing_place {
-        uint32_t process, group, twins;        /* numbers */
+        uint32_t process, group, twins;        /* numbers, from 1 */
         uint32_t next_of_group, next_of_twins; /* index + 1 */
     } * places;                                /* by dump */
     struct pairing_list {
         uint32_t first, last; /* index + 1 */
-    } * groups, *twins;       /* by number less 1, in the order of dumps */
-    bool *has_process;        /* by number less 1 */
+    } * groups, *twins;       /* by number - 1, in the order of dumps */
+    bool *has_process;        /* by number - 1 */
 };
 
 struct pairing {
     struct pairing_side before, after;
     enum diff_pairing by;
-    bool one_process, one_heap; /* on each side */
-    bool pids_differ; /* on each side no two processes have one pid, one after the other */
-    bool compared;    /* there is something on each side */
+    bool one_process, one_heap; /* each side has only one */
+    bool pids_differ;           /* no side has two processes of one pid, one after the other */
+    bool compared;              /* both sides have dumps */
     struct intern_table texts, processes, groups, twins;
     struct diff *diff;
     size_t capacity;
@@ -54,7 +54,8 @@ static bool has_one_process(const struct diff_side *side)
     return side->dump_count > 0;
 }
 
-/* There is one of it in a browser; what labels it has is of the moment. */
+/* Return whether a browser has only one process of this name. Its command line may differ between
+ * runs. */
 static bool is_alone_of_its_name(const char *name)
 {
     return strcmp(name, "Browser") == 0 || strcmp(name, "GPU") == 0 ||
@@ -67,14 +68,14 @@ static uint64_t text_number(struct pairing *pairing, const char *text)
     return intern_bytes(&pairing->texts, text, strlen(text), &added);
 }
 
-/* Return the number that all processes have which are compared with this one; 0: no memory. */
+/* Return the number that is the same for all processes compared with this one; 0: no memory. */
 static uint32_t process_number(struct pairing *pairing, const struct profile_process *process)
 {
     bool added;
     uint64_t key[3] = {text_number(pairing, process->name), 0, 0};
     if (key[0] == 0)
         return 0;
-    if (!pairing->compared) { /* with nothing, each is by itself */
+    if (!pairing->compared) { /* without another side, each is alone */
         key[0] = (uint64_t)(uintptr_t)process;
     } else if (pairing->one_process && pairing->by != DIFF_PAIR_LABELS) {
         key[0] = 0;
@@ -99,7 +100,7 @@ static int number_dump(struct pairing *pairing, struct pairing_side *side, size_
         *known = process_number(pairing, process);
     uint64_t name = text_number(pairing, heap->name), own = text_number(pairing, process->name);
     uint64_t group[2] = {*known, pairing->one_heap ? 0 : name};
-    /* Dumps of one process tell the same start, to the nanosecond. */
+    /* Dumps of one process have the same start, to the nanosecond. */
     uint64_t twins[5] = {*known, name, own, (uint32_t)process->pid, heap->start_boottime_ns};
     place->process = *known;
     place->group = (uint32_t)intern_bytes(&pairing->groups, group, sizeof(group), &added);
@@ -134,7 +135,7 @@ static void add_to_list(struct pairing_side *side, struct pairing_list *list, si
     list->last = (uint32_t)index + 1;
 }
 
-/* Make the lists, once both sides have their numbers. */
+/* Make the lists, after both sides are numbered. */
 static int list_side(const struct pairing *pairing, struct pairing_side *side)
 {
     side->groups = calloc(pairing->groups.count + 1, sizeof(*side->groups));
@@ -178,8 +179,8 @@ static bool is_partial(const struct export_dump *dumps, size_t count)
     return false;
 }
 
-/* The coarsest sampling of a side: what the limits of its figures must suppose. 0: a file does not
- * tell it. */
+/* Return the largest sampling interval of a side, on which the limits of its figures are based; 0:
+ * a file does not contain it. */
 static uint64_t interval_of(const struct export_dump *dumps, size_t count)
 {
     uint64_t most = 1;
@@ -203,7 +204,7 @@ static struct diff_pair *add_pair(struct pairing *pairing)
     return pair;
 }
 
-/* There is room for as many as the next power of two. */
+/* Append a dump. The capacity is the next power of two. */
 static int add_dump(struct export_dump **dumps, size_t *count, const struct export_dump *dump)
 {
     if ((*count & (*count - 1)) == 0) {
@@ -250,7 +251,7 @@ static int pair_same_processes(struct pairing *pairing)
     return 0;
 }
 
-/* Add those of a group that are in no pair yet. */
+/* Add the dumps of a group that are not paired yet. */
 static int add_group(struct pairing_side *side, uint32_t group, struct export_dump **dumps,
                      size_t *count)
 {
@@ -265,7 +266,7 @@ static int add_group(struct pairing_side *side, uint32_t group, struct export_du
     return 0;
 }
 
-/* All that answers to the names of one dump. */
+/* Pair all dumps of one group. */
 static int pair_by_name(struct pairing *pairing, const struct pairing_place *place)
 {
     struct diff_pair *pair = add_pair(pairing);
@@ -288,7 +289,7 @@ static int pair_rest(struct pairing *pairing, const struct pairing_side *side)
     return code;
 }
 
-/* 1, 0 or -ENOMEM. */
+/* Return 1 if all processes have different pids, 0 if not, or -ENOMEM. */
 static int have_pids_that_differ(const struct diff_side *side)
 {
     struct id_map processes = {0};

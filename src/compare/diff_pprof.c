@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See diff_pprof.h. The exporter writes dumps, so one is made: its callsites are those of both
- * profiles, one behind the other, and its figures are the changes. */
+/* Writes a difference as pprof. The exporter writes dumps, so this builds a dump: its callsites are
+ * those of both profiles, one after the other, and its figures are the changes. */
 #include "compare/diff_pprof.h"
 
 #include <stdlib.h>
@@ -15,12 +15,13 @@ struct joined {
     struct profile_process process;
     struct profile_heap heap;
     struct profile_dump dump;
-    uint32_t after_callsites; /* where those of the second profile begin */
-    /* The exporter tells functions apart by their names' addresses. */
+    uint32_t after_callsites; /* the first one of the second profile */
+    /* One copy of each name: the exporter distinguishes functions by the addresses of their
+     * names. */
     struct intern_table text_ids;
     const char **texts;
     size_t text_capacity;
-    struct profile_sample *rows; /* that the dump names */
+    struct profile_sample *rows; /* of the dump */
     bool failed;
 };
 
@@ -98,7 +99,7 @@ static void take_rows(struct joined *joined, const struct diff_pair *pair,
         sample->callsite = row->callsite;
         if (row->profile == after)
             sample->callsite += joined->after_callsites;
-        /* What is live is what was allocated less what was freed. */
+        /* The exporter computes live as allocated less freed. */
         sample->figures.allocated_bytes = row->changes[EXPORT_ALLOC_SPACE].value;
         sample->figures.allocated_count = row->changes[EXPORT_ALLOC_OBJECTS].value;
         sample->figures.freed_bytes =
@@ -109,7 +110,7 @@ static void take_rows(struct joined *joined, const struct diff_pair *pair,
     }
 }
 
-/* What the file is about: the later side, or where that has nothing the other. */
+/* Describe the later side in the file, or the earlier one if the later one is empty. */
 static void describe(struct joined *joined, const struct diff *diff, const struct diff_side *before,
                      const struct diff_side *after, const char *title)
 {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A difference as a pprof file: of each callsite what it has gained, and with values below zero
- * what it has lost, as `go tool pprof -diff_base` shows two files.
- */
+/* Writes a difference as a pprof file: gains of each callsite as positive values and losses as
+ * negative ones, as `go tool pprof -diff_base` shows two files. */
 #ifndef HEAPPROFD_COMPARE_DIFF_PPROF_H
 #define HEAPPROFD_COMPARE_DIFF_PPROF_H
 
 #include "compare/diff.h"
 
-/* The difference is by callsite; all its heaps are in the one file. `title` is the file's comment.
- * To fd, which stays the caller's. 0, or a negative errno with a message. */
+/* Write a difference by callsite to `fd`, which stays the caller's. One file contains all heaps;
+ * `title` is its comment. Return 0, or a negative errno with *error set. */
 int diff_pprof_write(const struct diff *diff, const struct diff_side *before,
                      const struct diff_side *after, const char *title, bool gzip, int fd,
                      struct error *error);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See growth.h. */
+/* Lists the call stacks of a pair that grew or shrank beyond the thresholds. */
 #include "compare/growth.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-/* Sums of the same samples in another order differ by less, relative to them. */
+/* Relative rounding error: sums of the same samples in another order differ by less. */
 #define ROUNDING 1e-12
 
 static int compare_entries(const void *left, const void *right)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which call stacks have grown by how much, of a difference by callsite: the list of what may leak.
- * An entry is one call stack's own allocations (not those of what it calls), so that a function
- * that allocates and calls others that do has an entry for each.
+ * Lists possible leaks: the call stacks of a difference by callsite that have grown. An entry is
+ * one call stack's own allocations, without those of its callees, so that a function which
+ * allocates and whose callees allocate has an entry for each.
  */
 #ifndef HEAPPROFD_COMPARE_GROWTH_H
 #define HEAPPROFD_COMPARE_GROWTH_H
 
 #include "compare/diff.h"
 
-/* An entry is strictly above those that are given. Without one for the count, a call stack that has
- * no more blocks than before, but larger ones, has grown all the same. */
+/* An entry must be strictly above the thresholds. Without a threshold for the count, a stack with
+ * as many blocks as before, but larger ones, has grown, too. */
 struct growth_options {
     bool has_count_threshold;
     double count_threshold, size_threshold;
@@ -18,7 +18,7 @@ struct growth_options {
 
 struct growth_entry {
     const struct diff_row *row;
-    double size, count; /* by how much it grew, or shrank; the size is above zero */
+    double size, count; /* by which it grew, or shrank; the size is above zero */
 };
 
 struct growth_list {
@@ -27,13 +27,13 @@ struct growth_list {
     double size_sum, count_sum;
 };
 
-/* What grew, or what shrank; of a difference with EXPORT_SPACE and EXPORT_OBJECTS judged. 0 or
- * -ENOMEM. */
+/* List the entries that grew, or that shrank. The difference must have EXPORT_SPACE and
+ * EXPORT_OBJECTS judged. Return 0 or -ENOMEM. */
 int growth_list_make(const struct diff_pair *pair, const struct growth_options *options,
                      bool shrunk, struct growth_list *list);
 void growth_list_clear(struct growth_list *list);
 
-/* By how many calls an entry's type grew; 0 where that is a matter of rounding. */
+/* Return the calls by which an entry's type grew; 0 if only rounding differs. */
 double growth_type_count(const struct diff_type *type);
 double growth_type_size(const struct diff_type *type);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See matching.h. */
+/* Numbers the functions, modules and callsites of two profiles, so that equal ones get equal
+ * numbers. */
 #include "compare/matching.h"
 
 #include <ctype.h>
@@ -12,28 +13,28 @@
 #include "util/base_name.h"
 
 /*
- * Gives pairs of numbers numbers, from 1. Callsites are many times as many as all else: a slot is a
- * number of 4 bytes, so that the table stays where it is fast, and its size is known before.
+ * Numbers pairs of numbers, from 1. There are many more callsites than anything else. A slot has
+ * only 4 bytes, so that the table fits into caches, and the number of pairs is bounded in advance.
  */
 struct pair_table {
     uint32_t *slots; /* 0: empty */
     struct number_pair {
         uint32_t first, second;
-    } * pairs; /* by number less 1 */
+    } * pairs; /* by number - 1 */
     size_t mask;
-    uint32_t count, last; /* last: the number that was asked for before */
+    uint32_t count, last; /* last: the number found by the previous call */
 };
 
-/* The tables that numbers come from. */
+/* The tables that give out numbers. */
 struct numbers {
     struct intern_table texts, functions, modules, frames, builds;
     struct pair_table callsites, exact;
-    struct id_map names, files; /* numbers of texts, by where they stand: many frames share one */
+    struct id_map names, files; /* numbers of texts, by address: many frames share one text */
     const struct matching_options *options;
     bool failed;
 };
 
-/* Room for `most` pairs. 0 or -ENOMEM. */
+/* Allocate room for `most` pairs. Return 0 or -ENOMEM. */
 static int pair_table_make(struct pair_table *table, size_t most)
 {
     size_t size = 16;
@@ -53,14 +54,14 @@ static void pair_table_free(struct pair_table *table)
 
 static uint32_t pair_number(struct pair_table *table, uint32_t first, uint32_t second)
 {
-    /* The other side has mostly the same pairs, in the same order. */
+    /* The other side mostly has the same pairs in the same order. */
     const struct number_pair *next = &table->pairs[table->last];
     if (table->last < table->count && next->first == first && next->second == second)
         return ++table->last;
-    /* Odd constants with bits all over; the upper half of a product has been mixed best. */
+    /* Odd constants with well-spread bits. The upper half of a product is mixed best. */
     uint64_t mixed = first * UINT64_C(0x9e3779b97f4a7c15) ^ second * UINT64_C(0xd6e8feb86659fd93);
     mixed = (mixed ^ mixed >> 32) * UINT64_C(0x9fb21c651e98df25);
-    /* At most half of the slots are in use. */
+    /* At least half of the slots are free, so the loop ends. */
     size_t at = (size_t)(mixed >> 32) & table->mask;
     for (; table->slots[at] != 0; at = (at + 1) & table->mask) {
         uint32_t number = table->slots[at];
@@ -107,7 +108,8 @@ static uint64_t text_number(struct numbers *numbers, const char *text, size_t le
     return number_of(numbers, &numbers->texts, text, length);
 }
 
-/* The same of a text that profiles keep, of which `length_of` says how much counts. */
+/* Return the number of a text that lives as long as its profile, so its address can be a key. Only
+ * the first length_of() bytes count. */
 static uint64_t kept_text_number(struct numbers *numbers, struct id_map *known, const char *text,
                                  size_t (*length_of)(const char *text))
 {
@@ -123,13 +125,13 @@ static uint64_t module_number(struct numbers *numbers, const char *path, int sid
 {
     const char *base, *program = numbers->options->programs[side];
     size_t length = matching_module_length(path, &base);
-    /* No file has a name with a slash in it. */
+    /* No base name contains a slash. */
     if (program != NULL && strcmp(base, program) == 0)
         return text_number(numbers, "/program", strlen("/program"));
     return text_number(numbers, base, length);
 }
 
-/* Builds of modules that one profile has. */
+/* Collect the build IDs of a profile's modules. */
 static void take_builds(struct numbers *numbers, const struct profile *profile)
 {
     for (size_t i = 0; i < profile->mapping_count; i++) {
@@ -139,7 +141,7 @@ static void take_builds(struct numbers *numbers, const struct profile *profile)
     }
 }
 
-/* Frames of the side; what they are with addresses goes to exact. */
+/* Number the frames of a side; `exact` gets their numbers with addresses. */
 static void number_frames(struct numbers *numbers, const struct profile *profile, int side,
                           struct matching_side *matched, uint64_t *frames, uint64_t *exact)
 {
@@ -177,7 +179,8 @@ static void number_callsites(struct numbers *numbers, const struct profile *prof
                              const uint64_t *exact)
 {
     bool addresses = matched->exact != matched->callsites;
-    /* A parent comes before its children. Numbers of frames fit: each is one of a profile's. */
+    /* A parent precedes its children. Frame numbers fit into 32 bits: there are no more than
+     * frames. */
     for (size_t i = 0; i < profile->callsite_count; i++) {
         const struct profile_callsite *callsite = &profile->callsites[i];
         uint32_t parent = callsite->parent;
@@ -214,7 +217,7 @@ static void number_side(struct numbers *numbers, const struct profile *profile, 
     free(exact);
 }
 
-/* Keeps the builds that both have, by asking each whether it knows the other's. */
+/* Keep only the builds that both profiles have. */
 static void find_builds(struct numbers *numbers, const struct profile *before,
                         const struct profile *after)
 {

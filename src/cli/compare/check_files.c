@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of budgets as CI systems read them: JUnit's XML and GitHub's annotations. See
- * check_report.h. */
+/* Prints the results of budgets for CI systems: as JUnit XML and as GitHub annotations. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +18,8 @@ static bool is_no_character(const unsigned char *at)
     return at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe;
 }
 
-/* XML has no place for control characters, and a reader refuses what is not UTF-8. */
+/* Print text escaped for XML. Control characters and bytes that are not UTF-8 become '?': XML
+ * readers refuse them. */
 static void print_xml(FILE *out, const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
@@ -79,7 +79,8 @@ void check_report_junit(const struct check_page *page, FILE *out)
 
 /* --- GitHub --- */
 
-/* Escape what would end a message, or in a property a property, and what a terminal would obey. */
+/* Escape the characters that would end a message or, in a property, the property, and those that a
+ * terminal would obey. */
 static void print_escaped(FILE *out, const char *text, bool property)
 {
     char next[TERMINAL_TEXT_ESCAPE_BYTES];
@@ -94,7 +95,8 @@ static void print_escaped(FILE *out, const char *text, bool property)
     }
 }
 
-/* Files are named from the root of the sources: where the check runs. malloc'd; NULL: no memory. */
+/* Return the path relative to the working directory, which is the root of the sources in CI.
+ * malloc'd; NULL: no memory. */
 static char *relative(const char *path)
 {
     char *here = getcwd(NULL, 0), *whole = realpath(path, NULL);
@@ -119,7 +121,8 @@ static void print_file(const char *path, unsigned line, FILE *out)
     free(name);
 }
 
-/* A line of the heaviest callsite: one that there is a file of, if any. */
+/* Return the innermost frame of the heaviest callsite whose source file exists, or else the
+ * innermost one with a source line; NULL: none. */
 static const struct profile_frame *source_of(const struct check_page *page,
                                              const struct budget_result *result)
 {

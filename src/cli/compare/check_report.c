@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See check_report.h. JUnit's and GitHub's forms are in check_files.c. */
+/* Prints the results of budgets as text and as JSON. JUnit and GitHub formats are in
+ * check_files.c. */
 #include "cli/compare/check_report.h"
 
 #include <inttypes.h>

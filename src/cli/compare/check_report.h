@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came of budgets, for people, scripts and CI systems, from the same results. */
+/* Prints the results of budgets for people, scripts and CI systems. */
 #ifndef HEAPPROFD_CLI_COMPARE_CHECK_REPORT_H
 #define HEAPPROFD_CLI_COMPARE_CHECK_REPORT_H
 
@@ -12,7 +12,7 @@ struct check_page {
     const struct profile *profile;
     const struct budgets *budgets;
     const struct budget_report *report;
-    const char *budgets_path; /* NULL: there is no file of them */
+    const char *budgets_path; /* NULL: no budget file */
     bool undecided_passes;
     struct folding folding;
 };
@@ -20,10 +20,10 @@ struct check_page {
 void check_report_text(const struct check_page *page, FILE *out);
 void check_report_json(const struct check_page *page, FILE *out);
 void check_report_junit(const struct check_page *page, FILE *out);
-/* ::error and ::warning lines, which GitHub shows beside the source. */
+/* Print ::error and ::warning lines, which GitHub shows beside the source. */
 void check_report_github(const struct check_page *page, FILE *out);
 
-/* How many results are so. */
+/* Return the number of results in a state. */
 size_t check_report_count(const struct budget_report *report, enum budget_state state);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * heap_profile check: whether a profile, or a command that is run for it, keeps to its budgets.
- */
+/* heap_profile check: judges whether a profile, or a command run for it, keeps within budgets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +16,7 @@
 
 #define EXIT_HOLDS 0
 #define EXIT_FAILS 1
-#define EXIT_UNDECIDABLE 2 /* or it could not be judged at all */
+#define EXIT_UNDECIDABLE 2 /* or nothing could be judged */
 
 static const char help[] =
     "usage: heap_profile check [options] TRACE\n"
@@ -78,7 +76,7 @@ static bool complain(int code, const struct error *error)
     return code == 0;
 }
 
-/* --max-peak and the like, and --baseline: the name of a budget is that of its option. */
+/* Parse --max-peak and the like, and --baseline: the option's name is the budget's. */
 static bool take_budget(void *member, const char *name, const char *value)
 {
     struct error error = {0};
@@ -147,7 +145,7 @@ static bool needs_baseline(const struct budgets *budgets)
     return false;
 }
 
-/* What is checked: a command stands behind "--". */
+/* Take what is to be checked: a trace, or the command after "--". */
 static bool take_subject(int argc, char **argv, struct request *request)
 {
     bool is_command = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
@@ -165,7 +163,7 @@ static bool take_subject(int argc, char **argv, struct request *request)
     return true;
 }
 
-/* -1: go on; else the exit code. */
+/* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *request)
 {
     static const struct verb_line line = {"heap_profile check", help, options, true};
@@ -243,7 +241,7 @@ static int exit_code_of(const struct request *request, const struct budget_repor
 
 static int print(const struct request *request, const struct check_page *page)
 {
-    /* A command's standard output is its own; scripts that ask for JSON know it. */
+    /* The command owns standard output; scripts that ask for JSON expect it there. */
     FILE *out = request->command != NULL && !request->json ? stderr : stdout;
     if (request->json)
         check_report_json(page, out);
@@ -260,7 +258,7 @@ static int print(const struct request *request, const struct check_page *page)
     return exit_code_of(request, page->report);
 }
 
-/* Leave out heaps of which nothing was seen, unless there are no others. */
+/* Drop heaps of which nothing was seen, unless there are no others. */
 static void leave_out_unseen(struct compare_source *source)
 {
     size_t kept = 0;
@@ -275,7 +273,7 @@ static void leave_out_unseen(struct compare_source *source)
     source->dump_count = kept;
 }
 
-/* The trace, or what the command left. */
+/* Check a trace, or the directory that the command's profile was written to. */
 static int check(struct request *request, const char *trace)
 {
     struct compare_source source = {0}, baseline = {0};
@@ -330,7 +328,7 @@ static int check_command(struct request *request)
         result = check(request, outcome.output.directory);
     if (!outcome.result.started && outcome.result.exec_errno == 0)
         return EXIT_UNDECIDABLE;
-    /* A command that failed has not done all that the budgets are for. */
+    /* A failed command has not exercised the budgets fully: its exit code wins. */
     int command_code = host_command_exit_code(&outcome.result, request->command[0]);
     return command_code != 0 ? command_code : result;
 }

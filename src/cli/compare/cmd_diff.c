@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile diff: what grew and what shrank between two profiles. */
+/* heap_profile diff: reports what grew and what shrank between two profiles. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* -1: go on; else the exit code. */
+/* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *request)
 {
     static const struct verb_line line = {"heap_profile diff", help, options, false};
@@ -141,7 +141,7 @@ static bool is_gzip_name(const char *path)
     return length > 3 && strcmp(path + length - 3, ".gz") == 0;
 }
 
-/* Callsites with all that tells them apart, whatever the table is by. */
+/* Write the difference by full callsites, whatever rows the table has. */
 static int write_pprof(const char *path, const struct compare_source sources[2],
                        const struct diff_side *before, const struct diff_side *after)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile leaks: what a program holds, or has piled up between two dumps, by call stack. */
+/* heap_profile leaks: lists, by call stack, the memory that a program holds or has accumulated
+ * between two dumps. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* -1: go on; else the exit code. */
+/* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *request)
 {
     static const struct verb_line line = {"heap_profile leaks", help, options, false};
@@ -137,7 +138,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     return -1;
 }
 
-/* sources[0] is empty where there is one argument. */
+/* Open one or two sources. With one argument, sources[0] stays empty. */
 static int open_sources(char *const *arguments, int count, struct compare_source sources[2],
                         const struct request *request, struct error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A difference for people and for scripts, from the same figures. */
+/* Prints a difference as text and as JSON, from the same figures. */
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_H
 #define HEAPPROFD_CLI_COMPARE_COMPARE_H
 
@@ -12,26 +12,26 @@ struct compare_stacks;
 struct compare_options {
     struct diff_options diff;
     enum export_view view;
-    uint64_t top;                       /* lines of a table; 0: all */
+    uint64_t top;                       /* rows of a table; 0: all */
     bool stacks;                        /* whole stacks under each callsite */
-    const struct compare_stacks *shown; /* of the text: how stacks are shown */
+    const struct compare_stacks *shown; /* for text: how stacks are shown */
     bool colours;
 };
 
-/* "callsite" and so on. */
+/* Names of enum diff_by: "callsite" and so on. */
 extern const char *const compare_by_names[DIFF_CONTEXT + 2];
 
-/* Both return 0 or -ENOMEM. */
+/* Return 0 or -ENOMEM. */
 int compare_print_text(const struct diff *diff, const struct compare_source sources[2],
                        const struct compare_options *options, FILE *out);
 int compare_print_json(const struct diff *diff, const struct compare_source sources[2],
                        const struct compare_options *options, FILE *out);
 
-/* "untold":[...], the views that the file of either side does not tell: their figures mean nothing.
- */
+/* Print "untold":[...]: the views that either side's file does not contain, so that their figures
+ * mean nothing. */
 void compare_print_unknown(FILE *out, const struct diff_pair *pair);
-/* Print ,"left_out":{"before":{...},"after":{...}}, in each view. Without a filter print nothing.
- */
+/* Print ,"left_out":{"before":{...},"after":{...}} with the filtered figures of each view. Without
+ * a filter print nothing. */
 void compare_print_left_out(FILE *out, const char *filter, const struct diff_pair *pair);
 
 #endif

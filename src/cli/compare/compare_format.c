@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See compare_format.h. */
+/* Formats changes, their margins and call stacks. */
 #include "cli/compare/compare_format.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tables of differences share: changes, how sure they are, and call stacks, as people read
- * them. */
+/* Formats what tables of differences share: changes, their margins, and call stacks. */
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_FORMAT_H
 #define HEAPPROFD_CLI_COMPARE_COMPARE_FORMAT_H
 
@@ -10,20 +9,20 @@
 #include "cli/print/stack_format.h"
 #include "compare/diff.h"
 
-/* Bytes, or calls. */
+/* Format bytes or, with `counts`, calls. */
 struct formatted compare_amount(double value, bool counts);
-/* With its sign; 0 has none. */
+/* Format with a sign; 0 has none. */
 struct formatted compare_signed_amount(double value, bool counts);
 
-/* How far the truth may be from a difference, with 95 %: "± 4.10 kB", "-1.20 kB +8.30 kB", "exact".
- */
+/* Format the distance of the 95 % limits from a change: "± 4.10 kB", "-1.20 kB +8.30 kB",
+ * "exact". */
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
                                 bool counts);
-/* In how many bytes it takes up so many columns: "±" is two bytes wide. */
+/* Return the field width in bytes with which printf pads the margin to `columns`: "±" has two
+ * bytes. */
 int compare_margin_width(const struct formatted *margin, int columns);
 
-/* Compute what a filter left out of one side's dumps in a view, and the whole that it left it out
- * of. */
+/* Compute the part that a filter left out of one side's dumps in a view, and the whole. */
 void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
                       double *part, double *whole);
 /* Settings for showing the stacks of both sides. */
@@ -31,19 +30,19 @@ struct compare_stacks {
     const struct profile *profiles[2]; /* the first may be NULL */
     struct folding foldings[2];
     bool all_frames, lines;
-    size_t columns; /* of a line; 0: any */
+    size_t columns; /* of a line; 0: unlimited */
 };
-/* Set up the rest from all_frames and profiles. Return 0 or -ENOMEM. */
+/* Set the other members from all_frames and profiles. Return 0 or -ENOMEM. */
 int compare_stacks_make(struct compare_stacks *stacks);
 void compare_stacks_clear(struct compare_stacks *stacks);
-/* Print a stack in a row of that profile, after the given number of columns for figures. */
+/* Return the format for rows of a profile, after the given number of columns for figures. */
 struct stack_format compare_stacks_words(const struct compare_stacks *stacks,
                                          const struct profile *profile, size_t figures);
-/* Print a row, and with `whole` its stack below it. */
+/* Print a row and, with `whole`, its stack below it. */
 void compare_print_stack(const struct stack_format *words, uint32_t callsite, bool whole,
                          FILE *out);
 
-/* Print a line with what was left out of both sides. Without a filter print nothing. */
+/* Print a line about what the filter left out of both sides. Without a filter print nothing. */
 void compare_print_filter(FILE *out, const char *filter, const struct diff_pair *pair,
                           enum export_view view);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The difference as one JSON object; docs/diff.md has its keys. See compare.h. */
+/* Prints a difference as one JSON object; docs/diff.md describes its keys. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read what is compared: a trace and one dump of it, or several of them. */
+/* Parses TRACE@DUMP arguments, reads the profiles and chooses their dumps. */
 #include "cli/compare/compare_source.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "cli/options/parse.h"
 #include "cli/print/progress.h"
 
-/* Number, time or word behind the '@'. False: it is none of them. */
+/* Parse the number, time or word after the '@'. Return false if it is none of them. */
 static bool parse_dump(const char *text, struct compare_source *source)
 {
     char *end;
@@ -46,7 +46,7 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
     const char *at = argument != NULL ? strrchr(argument, '@') : NULL;
     struct stat info;
     *source = (struct compare_source){.argument = argument != NULL ? argument : "the latest"};
-    /* A file may have that name. */
+    /* A file may have a name with '@'. */
     if (at == NULL || stat(argument, &info) == 0)
         return output_find_trace(argument, source->path, error);
     if (!parse_dump(at + 1, source))

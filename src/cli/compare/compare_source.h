@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people name to be compared: a trace, or one dump of it, as in TRACE, TRACE@2 (its second
- * dump), TRACE@12.5s (the dump next to 12.5 s after the profile's start), TRACE@max (the dump at
- * which most was live) and TRACE@last. TRACE may be a directory that heap_profile wrote.
+ * An argument of the comparing verbs: a trace, or one dump of it, as in TRACE, TRACE@2 (its second
+ * dump), TRACE@12.5s (the dump nearest to 12.5 s after the profile's start), TRACE@max (the dump
+ * with most live bytes) and TRACE@last. TRACE may be a directory that heap_profile wrote.
  */
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
 #define HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
@@ -13,24 +13,24 @@
 enum compare_dump { COMPARE_LAST, COMPARE_NUMBER, COMPARE_TIME, COMPARE_MAX };
 
 struct compare_source {
-    const char *argument; /* as it was typed */
+    const char *argument; /* as the user typed it */
     char path[4096];
     enum compare_dump which;
     uint64_t number;    /* from 1 */
     uint64_t offset_ns; /* since the start of the trace's first profile */
     struct profile *profile;
-    struct export_dump *dumps; /* those that were chosen */
+    struct export_dump *dumps; /* the chosen ones */
     size_t dump_count;
 };
 
-/* Splits an argument. 0, or a negative errno with a message. */
+/* Parse an argument. Return 0, or a negative errno with *error set. */
 int compare_source_parse(const char *argument, struct compare_source *source, struct error *error);
 
-/* Reads the profiles of both, once if it is one file. 0, or a negative errno with a message. */
+/* Read both profiles, once if they are one file. Return 0, or a negative errno with *error set. */
 int compare_sources_read(struct compare_source sources[2],
                          const struct profile_read_options *options, struct error *error);
-/* Check that what is compared has a size that somebody can read. whole_stacks: each stack stands
- * there by itself. 0, or -E2BIG (export/view.h) or -ENOMEM with *error set. */
+/* Check that the dumps are small enough to compare. `whole_stacks`: each stack counts by itself.
+ * Return 0, or -E2BIG (export/view.h) or -ENOMEM with *error set. */
 int compare_sources_check_size(const struct compare_source sources[2], bool whole_stacks,
                                struct error *error);
 void compare_sources_close(struct compare_source sources[2]);
@@ -39,17 +39,17 @@ struct compare_choice {
     int32_t pid;        /* 0: all */
     const char *heap;   /* NULL: all */
     const char *name;   /* of the process; NULL: all */
-    const char *labels; /* is part of its command line; NULL: all */
+    const char *labels; /* contained in its command line; NULL: all */
 };
 
-/* --pid PID[,PID]: of the profile before and after; one PID means both. */
+/* --pid PID[,PID]: of the profile before and after; a single PID means both. */
 struct compare_pids {
     int32_t of[2]; /* 0: all */
 };
 option_take take_compare_pids;
 
-/* Chooses the dumps of a source whose profile has been read. 0, or a negative errno with a message
- * where there are none. */
+/* Choose the dumps of a source whose profile has been read. Return 0, or a negative errno with
+ * *error set if none fits. */
 int compare_source_choose(struct compare_source *source, const struct compare_choice *choice,
                           struct error *error);
 

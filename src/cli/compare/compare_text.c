@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The difference for people: a head of both sides and of the totals, then what changed most. See
- * compare.h. */
+/* Prints a difference as text: a header with both sides and the totals, then the largest
+ * changes. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static bool counts_calls(enum export_view view)
     return !export_view_words[view].counts_bytes;
 }
 
-/* --- what a row is --- */
+/* --- names of rows --- */
 
 static void print_module(const struct page *page, const struct diff_row *row)
 {
@@ -95,7 +95,7 @@ static void print_row(const struct page *page, const struct diff_row *row)
 
 static bool is_shown(const struct page *page, const struct diff_row *row)
 {
-    /* Less than half a byte comes from rounding. */
+    /* Less than half a byte is rounding. */
     return fabs(row->changes[page->options->view].value) >= 0.5;
 }
 
@@ -132,7 +132,7 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
 
 /* --- the head --- */
 
-/* Whether a side's figures are unknown, because one of its processes is missing. */
+/* Return whether a side's figures are unknown, because one of its processes was unseen. */
 static bool is_unseen(const struct export_dump *dumps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -177,13 +177,13 @@ static void print_side(const struct page *page, const char *name,
     }
 }
 
-/* Whether there may be a difference that no sample shows. */
+/* Return whether a change without samples is possible. */
 static bool has_margin(const struct change *change)
 {
     return change->interval.high >= 0.5 || change->interval.low <= -0.5;
 }
 
-/* In any view, of any row. */
+/* Return whether any row differs in any view. */
 static bool differs(const struct diff_pair *pair)
 {
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See leaks.h. */
+/* Makes the leaks of each heap from a difference, and groups the heaps by process. */
 #include "cli/compare/leaks.h"
 
 #include <errno.h>
@@ -24,14 +24,15 @@ static void describe(const struct leaks *leaks, const struct diff_pair *pair,
         heap->process_count += dumps[i].heap->process != dumps[i - 1].heap->process;
 }
 
-/* What tells processes apart, and the numbers that this gave them, from 1. */
+/* The keys that distinguish processes, and the numbers given to them, from 1. */
 struct numbering {
     struct intern_table texts, keys;
     struct id_map processes; /* by address and process_count */
     struct id_map unpaired;  /* by address */
 };
 
-/* Return the number of a heap's process, the same for those that look the same; 0: no memory. */
+/* Return the number of a heap's process, the same for processes that are printed alike; 0: no
+ * memory. */
 static uint32_t process_number(struct numbering *numbering, const struct leaks_heap *heap)
 {
     bool added;
@@ -61,7 +62,7 @@ bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
            leaks->heaps[index - 1].process_number != leaks->heaps[index].process_number;
 }
 
-/* Bring the heaps of each process together: processes in the order of their first heaps. */
+/* Group the heaps by process, in the order of each process's first heap. */
 static int group_heaps(struct leaks *leaks, uint32_t processes)
 {
     size_t *starts = calloc((size_t)processes + 2, sizeof(*starts));

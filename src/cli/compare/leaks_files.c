@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leaks as files that stand in a directory; see leaks.h and leaks_graph.h. */
+/* Writes the leaks as files into a directory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 
 #define LEAKS_SUFFIX "-leaks.json"
 
-/* A name that a directory takes, of a heap's name: what it does not take, or a shell would, is
- * written as %2F. */
+/* Write a heap's name as a file name: bytes that a directory refuses, or that a shell interprets,
+ * become %2F and the like. */
 static void put_safely(char *name, size_t room, const char *heap)
 {
     size_t at = 0;
@@ -30,7 +30,7 @@ static void put_safely(char *name, size_t room, const char *heap)
     name[at] = '\0';
 }
 
-/* Whether a file is called process_PID_HEAP and then `suffix`. */
+/* Return whether a file's name is process_PID_HEAP and then `suffix`. */
 static bool is_ours(const char *name, const char *suffix)
 {
     size_t length = strlen(name), tail = strlen(suffix);
@@ -40,7 +40,8 @@ static bool is_ours(const char *name, const char *suffix)
            strcmp(name + length - tail, suffix) == 0;
 }
 
-/* Remove what an earlier run left: it would be read as this one's. 0 or a negative errno. */
+/* Remove the files of an earlier run, which would be taken for files of this one. Return 0 or a
+ * negative errno. */
 int leaks_remove_old(const struct leaks_place *place, const char *suffix, size_t *removed,
                      struct error *error)
 {
@@ -70,8 +71,7 @@ int leaks_open_place(struct leaks_place *place, const char *path, struct error *
     return place->fd < 0 ? place->fd : 0;
 }
 
-/* Two heaps may have one name (processes of one pid, one after the other): the second one gets a
- * number. */
+/* Two heaps may have the same name (processes that reuse a pid): number the second one. */
 FILE *leaks_create(const struct leaks_place *place, const struct leaks_heap *heap,
                    const char *suffix, struct output_file *file, struct error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See leaks_graph.h. */
+/* Writes the flame graph page of the leaks and the nested JSON objects. */
 #include "cli/compare/leaks_graph.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static int add_heap(struct flame_page *page, const struct leaks *leaks,
     return flame_page_add(page, &graph);
 }
 
-/* Order by growth, the largest first. */
+/* Order by growth, largest first. */
 static int compare_growth(const void *left_pointer, const void *right_pointer)
 {
     const struct leaks_heap *left = *(const struct leaks_heap *const *)left_pointer;
@@ -69,7 +69,7 @@ static int compare_growth(const void *left_pointer, const void *right_pointer)
     return left < right ? -1 : left > right;
 }
 
-/* The page opens on the first heap. */
+/* Add the heaps, largest first: the page opens on the first one. */
 static int add_heaps(struct flame_page *page, const struct leaks *leaks)
 {
     const struct leaks_heap **heaps = calloc(leaks->heap_count + 1, sizeof(*heaps));
@@ -101,11 +101,11 @@ static int write_page(const struct leaks *leaks, FILE *out)
 
 /* --- the nested objects --- */
 
-/* A place in the stacks of all entries, from the outermost frame down. */
+/* A node of the tree of all entries' stacks, with the outermost frame at the root. */
 struct place {
-    const char *name; /* one of names; of the root none */
+    const char *name; /* of the function; unused in the root */
     double size, count;
-    size_t first, last, next; /* children, and the next of the same parent; 0: none */
+    size_t first, last, next; /* children, and the next sibling; 0: none */
 };
 
 struct places {
@@ -132,7 +132,7 @@ static const char *name_of(struct places *places, const struct profile *profile,
     return places->texts[*number - 1];
 }
 
-/* The place of a frame below another; 0: no memory. */
+/* Return the node of a frame below another, creating it if needed; 0: no memory. */
 static size_t place_below(struct places *places, size_t parent, const struct profile *profile,
                           const struct profile_frame *frame)
 {
@@ -184,7 +184,7 @@ static void begin_place(FILE *out, const struct place *place)
         fputs(",\"children\":[", out);
 }
 
-/* Stacks may be deeper than ours: the way back is remembered beside. */
+/* Write the tree without recursion: its stacks may be deeper than our own stack allows. */
 static int write_places(const struct places *places, FILE *out)
 {
     size_t *way = calloc(places->count + 1, sizeof(*way)), depth = 0, at = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leaks for scripts; docs/leaks.md has the keys. See leaks.h. */
+/* Prints the leaks as JSON; docs/leaks.md describes the keys. */
 #include "cli/compare/compare.h"
 #include "cli/compare/leaks.h"
 #include "util/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leaks for people; see leaks.h. */
+/* Prints the leaks as text. */
 #include <string.h>
 
 #include "cli/compare/compare_format.h"
@@ -134,7 +134,7 @@ static void print_process(const struct page *page)
                 page->heap->process_count);
 }
 
-/* Of processes that were paired by pid alone. */
+/* Print the other process's name, if processes were paired by pid only. */
 static void print_other_name(const struct page *page)
 {
     const struct diff_pair *pair = page->heap->pair;
@@ -150,7 +150,7 @@ static void print_other_name(const struct page *page)
     fputc('\n', page->out);
 }
 
-/* Where samples may not show all: how much it is together. */
+/* Print the heap's total, unless the profile is exact: samples may not show all stacks. */
 static void print_total(const struct page *page)
 {
     const struct diff_pair *pair = page->heap->pair;
