@@ -79,7 +79,7 @@ static int compare_parts(const void *left_pointer, const void *right_pointer, vo
 static uint32_t make_process(struct importing *importing, const struct import_process *process)
 {
     struct profile *profile = importing->builder->profile;
-    const struct import_process_note *note = import_notes_process(importing, process->pid);
+    const struct import_note *note = import_notes_process(importing, process->pid);
     uint32_t index = builder_process(importing->builder, process->pid);
     if (index == PROFILE_NONE)
         return index;
@@ -382,7 +382,7 @@ static int fill_dump(struct making *making, struct heap_making *heap,
 /* --- heaps --- */
 
 static struct profile_heap *add_heap(struct making *making, const struct import_part *part,
-                                     const struct import_heap_note *note)
+                                     const struct import_note *note)
 {
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
@@ -425,14 +425,14 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
 }
 
 static int add_dump(struct making *making, size_t index, const struct import_part *part,
-                    const struct import_heap_note *note)
+                    const struct import_note *note)
 {
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
     struct profile_heap *heap = &builder->profile->heaps[index];
     const struct import_process_dump *process_dump = &importing->process_dumps[part->process_dump];
     const struct import_dump *of = &importing->dumps[process_dump->dump];
-    const struct import_dump_note *said =
+    const struct import_note *said =
         note == NULL ? NULL : import_notes_dump(importing, note, builder->strings[of->id]);
     struct profile_dump dump = {.boottime_ns = import_nanoseconds(process_dump->ts_us),
                                 .order = builder->dumps++};
@@ -466,8 +466,8 @@ static int make_part(struct making *making, struct import_part *part)
     struct importing *importing = making->importing;
     struct builder *builder = importing->builder;
     uint32_t process = importing->process_dumps[part->process_dump].process;
-    const struct import_heap_note *note = import_notes_heap(
-        importing, importing->processes[process].pid, builder->strings[part->name]);
+    const struct import_note *note = import_notes_heap(importing, importing->processes[process].pid,
+                                                       builder->strings[part->name]);
     uint64_t key = (uint64_t)process << 32 | part->name;
     uint32_t index = id_map_find(&making->heap_ids, key);
     if (note != NULL && note->allocator_frame != NULL &&

@@ -4,6 +4,7 @@
  * sampled, which is part of its command line.
  */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,39 @@
 
 #define SAMPLING_RATE "--memlog-sampling-rate="
 
+enum note_kind { NOTE_PROCESS, NOTE_HEAP, NOTE_DUMP, NOTE_KINDS };
+
 struct import_notes {
-    struct import_heap_note *heaps;
-    size_t heap_count, heap_capacity;
-    struct import_process_note *processes;
-    size_t process_count, process_capacity;
-    struct import_dump_note *dumps;
-    size_t dump_count, dump_capacity;
+    struct note_list {
+        struct import_note *items;
+        size_t count, capacity;
+    } lists[NOTE_KINDS];
     struct intern_table ids; /* of keys */
-    uint32_t *places;        /* by id - 1: index in its array */
+    uint32_t *places;        /* by id - 1: index in its list */
     size_t place_capacity;
+};
+
+/* The members of notes, of whatever kind. */
+static const struct note_member {
+    const char *name;
+    enum { MEMBER_TEXT, MEMBER_NUMBER, MEMBER_BOOL } type;
+    size_t offset;
+} note_members[] = {
+    {"name", MEMBER_TEXT, offsetof(struct import_note, name)},
+    {"command", MEMBER_TEXT, offsetof(struct import_note, command)},
+    {"parent-pid", MEMBER_NUMBER, offsetof(struct import_note, parent_pid)},
+    {"uid", MEMBER_NUMBER, offsetof(struct import_note, uid)},
+    {"allocator", MEMBER_TEXT, offsetof(struct import_note, allocator)},
+    {"allocator-frame", MEMBER_TEXT, offsetof(struct import_note, allocator_frame)},
+    {"interval-bytes", MEMBER_NUMBER, offsetof(struct import_note, interval_bytes)},
+    {"first-interval-bytes", MEMBER_NUMBER, offsetof(struct import_note, first_interval_bytes)},
+    {"start-boottime-ns", MEMBER_NUMBER, offsetof(struct import_note, start_boottime_ns)},
+    {"boottime-ns", MEMBER_NUMBER, offsetof(struct import_note, boottime_ns)},
+    {"exact-bytes", MEMBER_NUMBER, offsetof(struct import_note, exact_bytes)},
+    {"exact-calls", MEMBER_NUMBER, offsetof(struct import_note, exact_calls)},
+    {"final", MEMBER_BOOL, offsetof(struct import_note, final)},
+    {"incomplete", MEMBER_BOOL, offsetof(struct import_note, incomplete)},
+    {"ended", MEMBER_BOOL, offsetof(struct import_note, ended)},
 };
 
 struct import_notes *import_notes_new(void)
@@ -34,9 +58,8 @@ void import_notes_free(struct import_notes *notes)
 {
     if (notes == NULL)
         return;
-    free(notes->heaps);
-    free(notes->processes);
-    free(notes->dumps);
+    for (int kind = 0; kind < NOTE_KINDS; kind++)
+        free(notes->lists[kind].items);
     intern_free(&notes->ids);
     free(notes->places);
     free(notes);
@@ -89,115 +112,56 @@ static uint64_t number_of(struct memory_infra_text text)
 
 /* --- notes --- */
 
-/* The index of a key's note in its array; `count` if it is to be added. */
-static int find_place(struct import_notes *notes, struct memory_infra_text key, size_t count,
-                      size_t *place)
+/* Find the note of a key, or add it. NULL: no memory. */
+static struct import_note *put_note(struct import_notes *notes, enum note_kind kind,
+                                    struct memory_infra_text key)
 {
+    struct note_list *list = &notes->lists[kind];
     bool added;
     uint64_t id = intern_bytes(&notes->ids, key.at, key.length, &added);
-    if (id == 0 || array_reserve(&notes->places, &notes->place_capacity, (size_t)id - 1, 1,
-                                 sizeof(*notes->places)) < 0)
-        return -ENOMEM;
-    if (added)
-        notes->places[id - 1] = (uint32_t)count;
-    *place = notes->places[id - 1];
-    return 0;
+    if (id == 0 ||
+        array_reserve(&notes->places, &notes->place_capacity, (size_t)id - 1, 1,
+                      sizeof(*notes->places)) < 0 ||
+        array_reserve(&list->items, &list->capacity, list->count, 1, sizeof(*list->items)) < 0)
+        return NULL;
+    if (added) {
+        notes->places[id - 1] = (uint32_t)list->count;
+        list->items[list->count++] = (struct import_note){0};
+    }
+    return &list->items[notes->places[id - 1]];
 }
 
-static const char *text_of(struct importing *importing, struct memory_infra_text text)
+static void set_member(struct importing *importing, struct import_note *note,
+                       struct memory_infra_text name, struct memory_infra_text value)
 {
-    return builder_text(importing->builder, text.at, text.length);
+    for (size_t i = 0; i < sizeof(note_members) / sizeof(note_members[0]); i++) {
+        void *member = (char *)note + note_members[i].offset;
+        if (!is(name, note_members[i].name))
+            continue;
+        if (note_members[i].type == MEMBER_TEXT)
+            *(const char **)member = builder_text(importing->builder, value.at, value.length);
+        else if (note_members[i].type == MEMBER_NUMBER)
+            *(uint64_t *)member = number_of(value);
+        else
+            *(bool *)member = is(value, "true");
+    }
 }
 
-static int take_process(struct importing *importing, struct memory_infra_text key,
-                        struct memory_infra_text rest, struct memory_infra_text inner,
-                        struct memory_infra_text value)
-{
-    struct import_notes *notes = importing->notes;
-    int64_t pid;
-    size_t place;
-    if (!take_number(&rest, &pid) || rest.length > 0)
-        return 0;
-    if (find_place(notes, key, notes->process_count, &place) < 0 ||
-        array_reserve(&notes->processes, &notes->process_capacity, notes->process_count, 1,
-                      sizeof(*notes->processes)) < 0)
-        return -ENOMEM;
-    if (place == notes->process_count)
-        notes->processes[notes->process_count++] =
-            (struct import_process_note){.pid = (int32_t)pid};
-    struct import_process_note *note = &notes->processes[place];
-    if (is(inner, "name"))
-        note->name = text_of(importing, value);
-    else if (is(inner, "command"))
-        note->command = text_of(importing, value);
-    else if (is(inner, "parent-pid"))
-        note->parent_pid = (int32_t)number_of(value);
-    else if (is(inner, "uid"))
-        note->uid = (int32_t)number_of(value);
-    return importing->builder->error;
-}
-
-static int take_heap(struct importing *importing, struct memory_infra_text key,
+/* rest: what follows the kind in the key: PID, PID-N or PID-N-ID. */
+static int take_note(struct importing *importing, enum note_kind kind, struct memory_infra_text key,
                      struct memory_infra_text rest, struct memory_infra_text inner,
                      struct memory_infra_text value)
 {
-    struct import_notes *notes = importing->notes;
-    int64_t pid, number;
-    size_t place;
-    if (!take_number(&rest, &pid) || !take_number(&rest, &number) || rest.length > 0)
+    int64_t pid, number = 0;
+    if (!take_number(&rest, &pid) || (kind != NOTE_PROCESS && !take_number(&rest, &number)) ||
+        (rest.length > 0) != (kind == NOTE_DUMP))
         return 0;
-    if (find_place(notes, key, notes->heap_count, &place) < 0 ||
-        array_reserve(&notes->heaps, &notes->heap_capacity, notes->heap_count, 1,
-                      sizeof(*notes->heaps)) < 0)
+    struct import_note *note = put_note(importing->notes, kind, key);
+    if (note == NULL)
         return -ENOMEM;
-    if (place == notes->heap_count)
-        notes->heaps[notes->heap_count++] =
-            (struct import_heap_note){.pid = (int32_t)pid, .number = (uint32_t)number};
-    struct import_heap_note *note = &notes->heaps[place];
-    if (is(inner, "name"))
-        note->name = text_of(importing, value);
-    else if (is(inner, "allocator"))
-        note->allocator = text_of(importing, value);
-    else if (is(inner, "allocator-frame"))
-        note->allocator_frame = text_of(importing, value);
-    else if (is(inner, "interval-bytes"))
-        note->interval_bytes = number_of(value);
-    else if (is(inner, "first-interval-bytes"))
-        note->first_interval_bytes = number_of(value);
-    else if (is(inner, "start-boottime-ns"))
-        note->start_boottime_ns = number_of(value);
-    return importing->builder->error;
-}
-
-static int take_dump(struct importing *importing, struct memory_infra_text key,
-                     struct memory_infra_text rest, struct memory_infra_text inner,
-                     struct memory_infra_text value)
-{
-    struct import_notes *notes = importing->notes;
-    int64_t pid, number;
-    size_t place;
-    if (!take_number(&rest, &pid) || !take_number(&rest, &number) || rest.length == 0)
-        return 0;
-    if (find_place(notes, key, notes->dump_count, &place) < 0 ||
-        array_reserve(&notes->dumps, &notes->dump_capacity, notes->dump_count, 1,
-                      sizeof(*notes->dumps)) < 0)
-        return -ENOMEM;
-    if (place == notes->dump_count)
-        notes->dumps[notes->dump_count++] = (struct import_dump_note){
-            .pid = (int32_t)pid, .number = (uint32_t)number, .id = text_of(importing, rest)};
-    struct import_dump_note *note = &notes->dumps[place];
-    if (is(inner, "boottime-ns"))
-        note->boottime_ns = number_of(value);
-    else if (is(inner, "exact-bytes"))
-        note->exact_bytes = number_of(value);
-    else if (is(inner, "exact-calls"))
-        note->exact_calls = number_of(value);
-    else if (is(inner, "final"))
-        note->final = is(value, "true");
-    else if (is(inner, "incomplete"))
-        note->incomplete = is(value, "true");
-    else if (is(inner, "ended"))
-        note->ended = is(value, "true");
+    note->pid = (int32_t)pid;
+    note->number = (uint32_t)number;
+    set_member(importing, note, inner, value);
     return importing->builder->error;
 }
 
@@ -228,41 +192,45 @@ int import_notes_take(struct importing *importing, struct memory_infra_text key,
         return 0;
     }
     if (take_prefix(&rest, "process-"))
-        return take_process(importing, key, rest, inner, value);
+        return take_note(importing, NOTE_PROCESS, key, rest, inner, value);
     if (take_prefix(&rest, "heap-"))
-        return take_heap(importing, key, rest, inner, value);
-    return take_prefix(&rest, "dump-") ? take_dump(importing, key, rest, inner, value) : 0;
+        return take_note(importing, NOTE_HEAP, key, rest, inner, value);
+    return take_prefix(&rest, "dump-") ? take_note(importing, NOTE_DUMP, key, rest, inner, value)
+                                       : 0;
 }
 
-/* --- looking them up --- */
+/* --- lookup --- */
 
-const struct import_heap_note *import_notes_heap(const struct importing *importing, int32_t pid,
-                                                 const char *allocator)
+const struct import_note *import_notes_heap(const struct importing *importing, int32_t pid,
+                                            const char *allocator)
 {
-    const struct import_notes *notes = importing->notes;
-    for (size_t i = 0; i < notes->heap_count; i++)
-        if (notes->heaps[i].pid == pid && notes->heaps[i].allocator != NULL &&
-            strcmp(notes->heaps[i].allocator, allocator) == 0)
-            return &notes->heaps[i];
+    const struct note_list *heaps = &importing->notes->lists[NOTE_HEAP];
+    for (size_t i = 0; i < heaps->count; i++)
+        if (heaps->items[i].pid == pid && heaps->items[i].allocator != NULL &&
+            strcmp(heaps->items[i].allocator, allocator) == 0)
+            return &heaps->items[i];
     return NULL;
 }
 
-const struct import_process_note *import_notes_process(const struct importing *importing,
-                                                       int32_t pid)
+static const struct import_note *find_note(const struct import_notes *notes, enum note_kind kind,
+                                           const char *key)
+{
+    uint64_t id = intern_find(&notes->ids, key, strlen(key));
+    return id == 0 ? NULL : &notes->lists[kind].items[notes->places[id - 1]];
+}
+
+const struct import_note *import_notes_process(const struct importing *importing, int32_t pid)
 {
     char key[64];
     snprintf(key, sizeof(key), "heapprofd-process-%" PRId32, pid);
-    uint64_t id = intern_find(&importing->notes->ids, key, strlen(key));
-    return id == 0 ? NULL : &importing->notes->processes[importing->notes->places[id - 1]];
+    return find_note(importing->notes, NOTE_PROCESS, key);
 }
 
-const struct import_dump_note *import_notes_dump(const struct importing *importing,
-                                                 const struct import_heap_note *heap,
-                                                 const char *id)
+const struct import_note *import_notes_dump(const struct importing *importing,
+                                            const struct import_note *heap, const char *id)
 {
     char key[200];
     snprintf(key, sizeof(key), "heapprofd-dump-%" PRId32 "-%" PRIu32 "-%s", heap->pid, heap->number,
              id);
-    uint64_t found = intern_find(&importing->notes->ids, key, strlen(key));
-    return found == 0 ? NULL : &importing->notes->dumps[importing->notes->places[found - 1]];
+    return find_note(importing->notes, NOTE_DUMP, key);
 }

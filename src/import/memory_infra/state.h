@@ -135,21 +135,13 @@ int import_make_heaps(struct importing *importing);
 
 /* --- notes.c --- */
 
-struct import_heap_note {
+/* What the metadata has about a process, a heap or a heap's dump. 0 or NULL: unknown. */
+struct import_note {
     int32_t pid;
-    uint32_t number;
-    const char *name, *allocator, *allocator_frame; /* NULL: unknown */
+    uint32_t number; /* of the heap */
+    const char *name, *command, *allocator, *allocator_frame;
+    uint64_t parent_pid, uid;
     uint64_t interval_bytes, first_interval_bytes, start_boottime_ns;
-};
-struct import_process_note {
-    int32_t pid;
-    const char *name, *command;
-    int32_t parent_pid, uid;
-};
-struct import_dump_note {
-    int32_t pid;
-    uint32_t number;
-    const char *id;
     uint64_t boottime_ns, exact_bytes, exact_calls;
     bool final, incomplete, ended;
 };
@@ -160,12 +152,10 @@ void import_notes_free(struct import_notes *notes);
 int import_notes_take(struct importing *importing, struct memory_infra_text key,
                       struct memory_infra_text inner, struct memory_infra_text value);
 /* NULL: none. */
-const struct import_heap_note *import_notes_heap(const struct importing *importing, int32_t pid,
-                                                 const char *allocator);
-const struct import_process_note *import_notes_process(const struct importing *importing,
-                                                       int32_t pid);
-const struct import_dump_note *import_notes_dump(const struct importing *importing,
-                                                 const struct import_heap_note *heap,
-                                                 const char *id);
+const struct import_note *import_notes_heap(const struct importing *importing, int32_t pid,
+                                            const char *allocator);
+const struct import_note *import_notes_process(const struct importing *importing, int32_t pid);
+const struct import_note *import_notes_dump(const struct importing *importing,
+                                            const struct import_note *heap, const char *id);
 
 #endif
