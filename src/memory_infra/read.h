@@ -41,23 +41,15 @@ struct memory_infra_range {
  * require an address. */
 #define MEMORY_INFRA_NOWHERE (UINT64_C(1) << 63)
 
-enum memory_infra_level {
-    MEMORY_INFRA_LEVEL_UNKNOWN,
-    MEMORY_INFRA_BACKGROUND,
-    MEMORY_INFRA_LIGHT,
-    MEMORY_INFRA_DETAILED,
-};
-
 /* An event, as known at its end. Texts are "" where missing. */
 struct memory_infra_event {
     uint64_t number; /* in the list of events, from 0 */
     struct memory_infra_range range;
-    struct memory_infra_text name, phase, category;
+    struct memory_infra_text name, phase;
     struct memory_infra_text id; /* as in the file, "0x3" */
     int64_t pid, tid;            /* INT64_MIN: missing */
     double ts_us;                /* NAN: missing */
     bool has_dumps;              /* args.dumps is there: a memory dump, if phase is "v" */
-    enum memory_infra_level level;
     /* args.name and args.labels: of the metadata events process_name, thread_name (of `tid`),
      * process_labels. */
     struct memory_infra_text argument_name, argument_labels;
@@ -88,7 +80,6 @@ struct memory_infra_heap {
 struct memory_infra_entry {
     struct memory_infra_text heap;
     struct memory_infra_text frame; /* key in stackFrames; "": the whole heap */
-    bool has_frame;                 /* `bt` is there: the oldest form leaves it out for "" */
     uint64_t type;                  /* MEMORY_INFRA_NONE: the sum over all types */
     double size, count;             /* count 0 where missing */
 };

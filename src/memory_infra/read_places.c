@@ -25,7 +25,6 @@ const struct place_rule place_rules[PLACES] = {
     [PLACE_EVENTS] = LIST_OF(PLACE_EVENT),
     [PLACE_EVENT] = {.ways =
                          WAYS(WAY("args", PLACE_ARGUMENTS, FIELD_NONE),
-                              WAY("cat", PLACE_NONE, FIELD_EVENT_CATEGORY),
                               WAY("id", PLACE_NONE, FIELD_EVENT_ID),
                               WAY("name", PLACE_NONE, FIELD_EVENT_NAME),
                               WAY("ph", PLACE_NONE, FIELD_EVENT_PHASE),
@@ -40,8 +39,7 @@ const struct place_rule place_rules[PLACES] = {
                                   WAY("heaps", PLACE_V1_HEAPS, FIELD_NONE),
                                   WAY("allocators", PLACE_ALLOCATORS, FIELD_NONE),
                                   WAY("process_totals", PLACE_TOTALS, FIELD_NONE),
-                                  WAY("process_mmaps", PLACE_MMAPS, FIELD_NONE),
-                                  WAY("level_of_detail", PLACE_NONE, FIELD_LEVEL))},
+                                  WAY("process_mmaps", PLACE_MMAPS, FIELD_NONE))},
     [PLACE_TOTALS] = {.ways = ANY_WAY(PLACE_NONE, FIELD_TOTAL)},
     [PLACE_MMAPS] = {.ways = WAYS(WAY("vm_regions", PLACE_REGIONS, FIELD_NONE))},
     [PLACE_REGIONS] = LIST_OF(PLACE_REGION),

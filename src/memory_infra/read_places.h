@@ -57,7 +57,6 @@ enum field {
     FIELD_NONE,
     FIELD_EVENT_NAME,
     FIELD_EVENT_PHASE,
-    FIELD_EVENT_CATEGORY,
     FIELD_EVENT_ID,
     FIELD_ARGUMENT_NAME,
     FIELD_ARGUMENT_LABELS,
@@ -76,7 +75,6 @@ enum field {
     FIELD_FRAME_NAME,
     FIELD_FRAME_PARENT,
     FIELD_FRAME_FILE,
-    FIELD_LEVEL,
     FIELD_TEXTS, /* texts above, numbers below */
     FIELD_PID = FIELD_TEXTS,
     FIELD_TID,

@@ -154,7 +154,6 @@ static int leave_event(struct memory_infra_reader *reader)
     event->range.end = reader_offset(reader);
     event->name = text_of(reader, FIELD_EVENT_NAME);
     event->phase = text_of(reader, FIELD_EVENT_PHASE);
-    event->category = text_of(reader, FIELD_EVENT_CATEGORY);
     event->id = text_of(reader, FIELD_EVENT_ID);
     event->argument_name = text_of(reader, FIELD_ARGUMENT_NAME);
     event->argument_labels = text_of(reader, FIELD_ARGUMENT_LABELS);
@@ -236,7 +235,6 @@ static int leave_v1_entry(struct memory_infra_reader *reader)
     struct memory_infra_entry entry = {
         .heap = key_above(reader, 3),
         .frame = text_of(reader, FIELD_ENTRY_FRAME),
-        .has_frame = present[FIELD_ENTRY_FRAME],
         .type = present[FIELD_ENTRY_TYPE] ? reader->numbers[FIELD_ENTRY_TYPE] : MEMORY_INFRA_NONE,
         .size = present[FIELD_ENTRY_SIZE] ? (double)reader->numbers[FIELD_ENTRY_SIZE] : 0,
         .count = present[FIELD_ENTRY_COUNT] ? (double)reader->numbers[FIELD_ENTRY_COUNT] : 0,
@@ -402,15 +400,6 @@ static int take_column(struct memory_infra_reader *reader, enum place place,
     return 1;
 }
 
-static int take_level(struct memory_infra_reader *reader, struct memory_infra_text text)
-{
-    static const char *const names[] = {"", "background", "light", "detailed"};
-    for (int i = MEMORY_INFRA_BACKGROUND; i <= MEMORY_INFRA_DETAILED; i++)
-        if (strlen(names[i]) == text.length && memcmp(names[i], text.at, text.length) == 0)
-            reader->event.level = (enum memory_infra_level)i;
-    return 1;
-}
-
 static int take_text(struct memory_infra_reader *reader, const struct way *way,
                      const struct value *value)
 {
@@ -419,8 +408,6 @@ static int take_text(struct memory_infra_reader *reader, const struct way *way,
         return 1;
     if (field == FIELD_STRING && value->kind != VALUE_TEXT)
         return complain_of_value(reader, true, way->key, value, "a text");
-    if (field == FIELD_LEVEL)
-        return take_level(reader, value->text);
     if (field == FIELD_ENTRY_SIZE || field == FIELD_ENTRY_COUNT) {
         if (!number_read_hex(value, &reader->numbers[field]))
             return complain_of_value(reader, true, way->key, value, "a hexadecimal number");

@@ -63,13 +63,11 @@ static int on_event_end(void *context, const struct memory_infra_event *event)
     put_number(log, event->range.end);
     put_text(log, event->name);
     put_text(log, event->phase);
-    put_text(log, event->category);
     put_text(log, event->id);
     put_number(log, (uint64_t)event->pid);
     put_number(log, (uint64_t)event->tid);
     put_double(log, isnan(event->ts_us) ? -1 : event->ts_us);
     put_number(log, event->has_dumps);
-    put_number(log, event->level);
     put_text(log, event->argument_name);
     put_text(log, event->argument_labels);
     put_number(log, event->spoilt);
@@ -167,7 +165,6 @@ static int on_entry(void *context, const struct memory_infra_entry *entry)
 {
     put_text(context, entry->heap);
     put_text(context, entry->frame);
-    put_number(context, entry->has_frame);
     put_number(context, entry->type);
     put_double(context, entry->size);
     put_double(context, entry->count);

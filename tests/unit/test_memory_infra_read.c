@@ -41,9 +41,8 @@ static int on_event_end(void *context, const struct memory_infra_event *event)
     struct told *told = context;
     assert_int_equal(told->json[event->range.begin], '{');
     assert_int_equal(told->json[event->range.end - 1], '}');
-    say(told, "event %d %.*s %.*s %.*s pid %lld%s%s\n", (int)event->number, TEXT(event->phase),
-        TEXT(event->name), TEXT(event->id), (long long)event->pid,
-        event->level == MEMORY_INFRA_DETAILED ? " detailed" : "", event->spoilt ? " spoilt" : "");
+    say(told, "event %d %.*s %.*s %.*s pid %lld%s\n", (int)event->number, TEXT(event->phase),
+        TEXT(event->name), TEXT(event->id), (long long)event->pid, event->spoilt ? " spoilt" : "");
     return 0;
 }
 
@@ -233,7 +232,7 @@ static void a_dump_is_told_in_the_order_of_the_file(void **state)
         "maps {\"types\":[{\"id\":0,\"name_sid\":3}],\"nodes\":[{\"parent\":1,\"id\":2,"
         "\"name_sid\":1,\"file_sid\":3,\"line\":8,\"more\":{\"id\":5}}],\"strings\":[{\"string\":"
         "\"f\",\"id\":1}]}\n"
-        "event 0 v periodic_interval 0x1 pid 7 detailed\n"
+        "event 0 v periodic_interval 0x1 pid 7\n"
         "metadata a. = 1.50\n"
         "metadata b.c = true\n");
 }
