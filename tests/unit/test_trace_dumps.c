@@ -75,7 +75,7 @@ static void dump_at_max_has_self_max_and_no_other_counter(void **state)
 #define SHARING_PROCESSES 50u
 
 /* Dump a process that has the program and a library, each at an address of its own. */
-static void dump_at(struct trace_writer *writer, unsigned process)
+static void dump_at(struct trace_writer *writer, unsigned process, uint64_t timestamp_ns)
 {
     struct trace_mapping program = {.path = "/usr/bin/example",
                                     .build_id = fixture_build_id,
@@ -98,6 +98,7 @@ static void dump_at(struct trace_writer *writer, unsigned process)
                                    {mappings[1], library.start, library.end}};
     struct trace_heap_dump dump = fixture_dump();
     dump.pid += (int32_t)process;
+    dump.timestamp_ns = timestamp_ns;
     dump.places = places;
     dump.place_count = process == 0 ? 0 : 2;
     struct trace_heap_sample sample = {
@@ -115,7 +116,7 @@ static void processes_share_stacks_of_one_file(void **state)
     int fd = memfd_create("trace", 0);
     struct trace_writer *writer = trace_writer_open(fd);
     for (unsigned i = 0; i < SHARING_PROCESSES; i++)
-        dump_at(writer, i);
+        dump_at(writer, i, 2000000000);
     assert_int_equal(trace_writer_close(writer), 0);
     struct fixture_trace trace = fixture_take(fd);
     Perfetto__Protos__Trace *message =
@@ -152,6 +153,36 @@ static void processes_share_stacks_of_one_file(void **state)
     }
     profile_free(profile);
     free(trace.bytes);
+}
+
+/* The process whose file has the mapping with addresses may have ended before the checkpoint, or
+ * come only after it. */
+static void a_checkpoint_has_the_callstacks_of_its_trace(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct trace_checkpoint checkpoint = {0};
+        int fd = memfd_create("trace", 0);
+        struct trace_writer *writer = trace_writer_open(fd);
+        trace_writer_system_info(writer);
+        dump_at(writer, 0, 2000000000);
+        if (i == 0)
+            dump_at(writer, 1, 2000000000);
+        struct trace_writer *part = trace_writer_begin_checkpoint(writer, &checkpoint);
+        dump_at(part, 1, 3000000000);
+        assert_int_equal(trace_writer_end_checkpoint(writer, part, &checkpoint), 0);
+        if (i == 1)
+            dump_at(writer, 1, 4000000000);
+        assert_int_equal(trace_writer_close(writer), 0);
+        struct fixture_trace trace = fixture_take(fd);
+        struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+        const struct profile_heap *heap = &profile->heaps[1];
+        assert_int_equal(heap->dump_count, 2);
+        assert_int_equal(heap->dumps[0].samples[0]->callsite, heap->dumps[1].samples[0]->callsite);
+        assert_int_equal(heap->dumps[1].total.samples, 1);
+        profile_free(profile);
+        free(trace.bytes);
+    }
 }
 
 /* Nobody knows that files without a build id, or mappings of no file, are the same. */
@@ -296,6 +327,7 @@ int main(void)
         cmocka_unit_test(dump_at_max_has_self_max_and_no_other_counter),
         cmocka_unit_test(a_part_of_the_maximum_that_falls_gets_counters),
         cmocka_unit_test(processes_share_stacks_of_one_file),
+        cmocka_unit_test(a_checkpoint_has_the_callstacks_of_its_trace),
         cmocka_unit_test(what_may_differ_is_not_shared),
         cmocka_unit_test(a_large_dump_is_split_below_the_limit),
         cmocka_unit_test(an_exec_begins_another_process),

@@ -105,6 +105,7 @@ struct trace_writer *trace_writer_begin_checkpoint(struct trace_writer *writer,
     }
     part->sequence = TRACE_SEQUENCE_CHECKPOINT;
     part->bytes_max = CHECKPOINT_BYTES_MAX;
+    part->files = writer->files;
     *checkpoint = (struct trace_checkpoint){.offset = position};
     return part;
 }

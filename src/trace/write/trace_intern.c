@@ -107,24 +107,37 @@ static uint64_t put_mapping(struct trace_writer *writer, uint64_t id,
     return writer->error < 0 ? 0 : id;
 }
 
-bool trace_writer_has_place(struct trace_writer *writer, const struct trace_mapping *mapping)
+/* The build id tells that it is the same file. */
+static bool is_of_file(const struct trace_mapping *mapping)
 {
-    make_mapping_key(writer, mapping, mapping->start, mapping->end);
-    return intern_find(&writer->mappings, writer->key.bytes, writer->key.length) != 0;
+    return mapping->build_id_length > 0 && mapping->start != mapping->end;
 }
 
-/* Return whether the file has been written with other addresses. The build id tells that it is the
- * same file. */
+bool trace_writer_has_place(struct trace_writer *writer, const struct trace_mapping *mapping)
+{
+    if (!is_of_file(mapping))
+        return true;
+    make_mapping_key(writer, mapping, mapping->start, mapping->end);
+    return intern_find(&writer->files->places, writer->key.bytes, writer->key.length) != 0;
+}
+
+/* Return whether the file has a mapping with other addresses. If it has none yet, it has one with
+ * these from now on. */
 static bool is_elsewhere(struct trace_writer *writer, const struct trace_mapping *mapping)
 {
-    bool is_new;
-    if (mapping->build_id_length == 0 || mapping->start == mapping->end ||
-        trace_writer_has_place(writer, mapping))
+    bool is_new, is_new_place;
+    if (trace_writer_has_place(writer, mapping))
         return false;
     make_mapping_key(writer, mapping, 0, 0);
-    if (intern_bytes(&writer->files, writer->key.bytes, writer->key.length, &is_new) == 0)
+    if (intern_bytes(&writer->files->files, writer->key.bytes, writer->key.length, &is_new) == 0)
         fail(writer);
-    return !is_new;
+    if (!is_new || writer->error < 0)
+        return true;
+    make_mapping_key(writer, mapping, mapping->start, mapping->end);
+    if (intern_bytes(&writer->files->places, writer->key.bytes, writer->key.length,
+                     &is_new_place) == 0)
+        fail(writer);
+    return false;
 }
 
 /* Each process has a file at addresses of its own. With a mapping for each, its frames and

@@ -25,6 +25,7 @@ struct trace_writer *trace_writer_open(int fd)
         writer->sequence = TRACE_SEQUENCE_MAIN;
         writer->start = lseek(fd, 0, SEEK_CUR);
         writer->bytes_max = UINT64_MAX;
+        writer->files = &writer->own_files;
     }
     return writer;
 }
@@ -55,7 +56,8 @@ int trace_writer_close(struct trace_writer *writer)
     intern_free(&writer->callstacks);
     intern_free(&writer->heap_names);
     intern_free(&writer->heap_contexts);
-    intern_free(&writer->files);
+    intern_free(&writer->own_files.files);
+    intern_free(&writer->own_files.places);
     trace_peaks_free(&writer->peaks);
     free(writer);
     return error;

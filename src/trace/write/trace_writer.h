@@ -101,7 +101,8 @@ struct trace_mapping {
  * load_bias) at different addresses have two ids: the first has its addresses in the trace, and all
  * others share a mapping whose start and end are 0. 0 on error. */
 uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping);
-/* Return whether a mapping with these addresses is in the trace. */
+/* Return whether the mapping has its addresses in the trace. The same for a trace and its
+ * checkpoints. */
 bool trace_writer_has_place(struct trace_writer *writer, const struct trace_mapping *mapping);
 
 /* mapping 0: none. name NULL or "": unknown; names are as in the symbol table (mangled). */

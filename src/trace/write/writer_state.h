@@ -35,6 +35,12 @@ struct trace_peaks {
     bool is_final;
 };
 
+/* trace_intern.c: files, and where each has its mapping with addresses. A checkpoint uses those of
+ * the trace: a process's mappings, and so its callstacks, must be the same in both. */
+struct trace_files {
+    struct intern_table files, places;
+};
+
 struct trace_writer {
     int fd;
     uint32_t sequence;  /* trusted_packet_sequence_id */
@@ -47,7 +53,7 @@ struct trace_writer {
     struct proto_buffer interned; /* InternedData not yet written */
     struct intern_table strings, paths, build_ids, mappings, frames, callstacks;
     struct intern_table heap_names, heap_contexts;
-    struct intern_table files;   /* that have a mapping with addresses */
+    struct trace_files own_files, *files;
     struct proto_buffer key;     /* what is looked up */
     struct proto_buffer scratch; /* one entry */
 
