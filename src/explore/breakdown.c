@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See breakdown.h. */
+/* The path of a breakdown, and the set of sites at each of its steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,7 +97,8 @@ static bool has_module(const struct breakdown *breakdown, const struct sites_sta
     return false;
 }
 
-/* Whether an entry of the path stays there after the step, whose frame is in `frames` already. */
+/* Return whether an entry of the path remains after the step, whose frame is already in
+ * `frames`. */
 static bool is_of_step(const struct breakdown *breakdown, const struct sites_entry *entry,
                        const struct breakdown_step *step)
 {
@@ -160,7 +161,7 @@ bool breakdown_leave(struct breakdown *breakdown)
     return true;
 }
 
-/* `steps` are not the breakdown's own. */
+/* Replace the path. `steps` must not be the breakdown's own array. */
 static int enter_all(struct breakdown *breakdown, const struct breakdown_step *steps, size_t count)
 {
     while (breakdown_leave(breakdown))
@@ -182,7 +183,7 @@ int breakdown_go(struct breakdown *breakdown, const struct breakdown_step *steps
     if (old_count > 0)
         memcpy(copies + count, breakdown->steps, old_count * sizeof(*copies));
     int code = enter_all(breakdown, copies, count);
-    /* What was left was there before: there is memory for it, or all is given up for the root. */
+    /* The old path needs no more memory than before; if even that fails, go to the root. */
     if (code < 0 && enter_all(breakdown, copies + count, old_count) < 0)
         enter_all(breakdown, NULL, 0);
     free(copies);
@@ -209,7 +210,7 @@ int breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode)
 
 /* --- figures --- */
 
-/* Of a trace that says that more was freed than allocated, nothing is left. */
+/* A damaged trace may contain more frees than allocations: nothing is left. */
 static void end_sum(struct breakdown_row *row)
 {
     for (size_t i = 0; i < SITES_COLUMNS; i++) {

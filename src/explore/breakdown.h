@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The breakdown: all sites, narrowed down step by step into a frame, a type, a thread and so on,
- * and at each step broken down by any of these. Of a path, steps into frames go along the stack;
- * steps of the other kinds narrow what there is, whatever their order.
+ * The breakdown: a path narrows all sites step by step, into a frame, a type, a thread and so on,
+ * and the sites that are left can be broken down by any of these. Steps into frames follow the
+ * stack; steps of other kinds filter the sites, in any order.
  *
- * Three ways to go along stacks:
+ * Three modes follow the stacks differently:
  *   tree       from the outermost frame inwards: rows add up to their path
- *   heavy      the same, from any frame: a path is any part of a stack, counted once for a stack
- *              that has it more than once
- *   bottom-up  from the function that allocates outwards: the first rows are functions with what
- *              each allocated itself; the rows inside a path are its callers
- * In the tree and the heavy mode every stack ends with a frame <self>: what its caller allocated
- * itself. In the bottom-up mode rows add up to their path, less the stacks that end there.
+ *   heavy      the same from any frame: a path is any part of a stack. A stack that contains it
+ *              several times counts once
+ *   bottom-up  from the function that allocates outwards: the first rows are functions with their
+ *              own allocations; the rows inside a path are its callers
+ * In the tree and the heavy mode every stack ends with a frame <self>: its caller's own
+ * allocations. In the bottom-up mode rows add up to their path, less the stacks that end there.
  *
  * A row of a module counts allocations whose innermost frame is in the module; in the heavy mode,
  * allocations with any frame in it.
  *
- * Nothing is made before it is asked for: a step in looks at the sites of its path, a step out at
- * none.
+ * Everything is computed on demand: a step in scans the sites of its path, a step out scans
+ * nothing.
  */
 #ifndef HEAPPROFD_EXPLORE_BREAKDOWN_H
 #define HEAPPROFD_EXPLORE_BREAKDOWN_H
@@ -36,7 +36,7 @@ struct breakdown_step {
     uint32_t key;
 };
 
-/* What several dumps say, as one figure. */
+/* How the figures of several dumps become one. */
 enum breakdown_aggregate {
     BREAKDOWN_DIFFERENCE, /* the last less the first */
     BREAKDOWN_MAX,
@@ -54,32 +54,33 @@ struct breakdown_rows {
 
 struct breakdown;
 
-/* At the root. The sites have to outlive it. NULL: no memory. */
+/* Return a new breakdown at the root. The sites must outlive it. NULL: no memory. */
 struct breakdown *breakdown_new(const struct sites *sites);
 void breakdown_free(struct breakdown *breakdown);
 
-/* A new mode takes steps into frames and modules back: they mean something else in it. 0 or
- * -ENOMEM, which leaves everything as it was; the same below. */
+/* Set the mode. A new mode removes steps into frames and modules, which have another meaning in it.
+ * Return 0, or -ENOMEM with everything unchanged; so do the functions below. */
 int breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode);
 enum breakdown_mode breakdown_mode(const struct breakdown *breakdown);
 void breakdown_set_figure(struct breakdown *breakdown, enum diff_figure figure);
 enum diff_figure breakdown_figure(const struct breakdown *breakdown);
 
 const struct breakdown_step *breakdown_path(const struct breakdown *breakdown, size_t *count);
-/* Whether the path has a step of the dimension; only of frames it may have more than one. */
+/* Return whether the path has a step of the dimension. Only the frame dimension may have
+ * several. */
 bool breakdown_is_within(const struct breakdown *breakdown, enum sites_dimension dimension);
-/* -EEXIST: there is such a step already. */
+/* Append a step. Return -EEXIST if the path has a step of its dimension. */
 int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step);
-/* False: it is at the root. */
+/* Remove the last step. Return false at the root. */
 bool breakdown_leave(struct breakdown *breakdown);
-/* The path becomes these steps. */
+/* Replace the path by these steps. */
 int breakdown_go(struct breakdown *breakdown, const struct breakdown_step *steps, size_t count);
 
-/* What the path has after so many steps of it. */
+/* Return the totals after the first `steps` steps of the path. */
 struct breakdown_row breakdown_total(const struct breakdown *breakdown, size_t steps);
 
-/* The rows that there is something in, in no order. A dimension of which the path has a step has
- * the one row. 0 or -ENOMEM. */
+/* Make the rows that are not empty, in no order. A dimension in which the path has a step has only
+ * that row. Return 0 or -ENOMEM. */
 int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
                    struct breakdown_rows *rows);
 void breakdown_rows_free(struct breakdown_rows *rows);
@@ -94,27 +95,27 @@ struct breakdown_order {
     enum breakdown_sort_key key;
     size_t column; /* BREAKDOWN_ALL_COLUMNS: the aggregate */
     enum breakdown_aggregate aggregate;
-    bool reverse; /* the least first; of names the last */
+    bool reverse; /* smallest first; names in reverse */
 };
 void breakdown_sort(const struct breakdown *breakdown, enum sites_dimension dimension,
                     const struct breakdown_order *order, struct breakdown_rows *rows);
 
 /* --- what is below the path --- */
 
-/* A frame that was looked for: the steps from here to before it, and the frame. */
+/* A found frame, and the steps that lead to it from the path. */
 struct breakdown_find {
-    uint32_t *frames; /* the last is the one that was found */
+    uint32_t *frames; /* the last is the found one */
     size_t length;
-    double bytes; /* of the last column */
+    double bytes; /* in the last column */
 };
 
 struct breakdown_finds {
-    struct breakdown_find *finds; /* those with most first */
+    struct breakdown_find *finds; /* the largest first */
     size_t count, capacity;
 };
 
-/* The frames below the path, but for its own rows, whose label is wanted(): of each stack the
- * nearest. 0 or -ENOMEM. */
+/* Find the frames below the path, except in its own rows, whose label is wanted(): the nearest one
+ * of each stack. Return 0 or -ENOMEM. */
 int breakdown_search(const struct breakdown *breakdown,
                      bool (*wanted)(void *context, const struct sites_key *key), void *context,
                      struct breakdown_finds *finds);

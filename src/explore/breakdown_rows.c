@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of a breakdown: what the sites of a path are by one dimension. See breakdown.h. */
+/* Makes and sorts the rows of a breakdown: the sites of a path by one dimension. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +10,12 @@ struct adder {
     struct breakdown *breakdown;
     struct breakdown_rows *rows;
     const struct sites_entry *entry;
-    uint32_t number; /* of the entry, from 1: each row has it once */
+    uint32_t number; /* of the entry, from 1, so that each row counts it once */
     int code;
 };
 
-/* Adds the entry to the row of a key. row_of is the row and 1, cleared by whoever began. */
+/* Add the entry to the row of a key. row_of[key] is the row's index + 1; the caller has cleared
+ * it. */
 static void add_to_row(struct adder *adder, uint32_t key)
 {
     struct breakdown *breakdown = adder->breakdown;
@@ -66,7 +67,7 @@ static void add_entry(struct adder *adder, enum sites_dimension dimension)
         add_to_row(adder, adder->entry->keys[dimension]);
 }
 
-/* Nothing that anybody would see: what was freed leaves nothing, or the rounding errors of sums. */
+/* Return whether a row is empty: all of it was freed, up to rounding errors of sums. */
 static bool is_nothing(const struct breakdown_row *row)
 {
     for (size_t i = 0; i < SITES_COLUMNS; i++)
@@ -122,10 +123,10 @@ void breakdown_rows_free(struct breakdown_rows *rows)
     *rows = (struct breakdown_rows){0};
 }
 
-/* --- their order --- */
+/* --- order --- */
 
 struct sorting {
-    const struct sites_key *keys, *self; /* self NULL: not by frame */
+    const struct sites_key *keys, *self; /* self is NULL unless by frame */
     size_t columns;
     struct breakdown_order order;
 };
@@ -143,7 +144,7 @@ static double rank_of(const struct sorting *sorting, const struct breakdown_row 
 static int compare_names(const struct sorting *sorting, const struct breakdown_row *left,
                          const struct breakdown_row *right)
 {
-    /* <self> before all others: it is what the path itself has. */
+    /* <self> precedes all others: it is the path's own part. */
     bool is_left = &sorting->keys[left->key] == sorting->self,
          is_right = &sorting->keys[right->key] == sorting->self;
     if (is_left || is_right)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking for frames below a path. See breakdown.h. */
+/* Searches for frames below a path. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct searcher {
     bool *wanted; /* by key */
     struct breakdown_finds *finds;
     struct intern_table sequences;
-    uint32_t *seen_by; /* by find: the entry that was added last, and 1 */
+    uint32_t *seen_by; /* by find: the number of the last entry added, + 1 */
     size_t seen_capacity;
     uint32_t *sequence; /* room for the longest stack */
 };
@@ -43,7 +43,8 @@ static int add_find(struct searcher *searcher, size_t length, size_t number, dou
     return 0;
 }
 
-/* The nearest one behind each place where the path lies, but for the first frame behind it. */
+/* Add the nearest wanted frame after each place of the path on the stack, unless it is the first
+ * frame there: that is one of the path's rows. */
 static int search_entry(struct searcher *searcher, const struct sites_entry *entry, size_t number)
 {
     const struct breakdown *breakdown = searcher->breakdown;
@@ -95,7 +96,7 @@ int breakdown_search(const struct breakdown *breakdown,
     for (size_t i = 0; i < keys->count; i++)
         searcher.wanted[i] = wanted(context, &keys->keys[i]);
     code = 0;
-    /* Where a path may begin anywhere, nothing is below its first rows that is not one of them. */
+    /* In the heavy mode every frame is a row of the empty path, so nothing is below its rows. */
     if (breakdown->mode == BREAKDOWN_HEAVY && breakdown->frame_count == 0)
         count = 0;
     for (size_t i = 0; i < count && code == 0; i++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the breakdown's own files share: the sites of each step, and where a path lies on a stack.
- */
+/* The internal state of a breakdown: the sites of each step, and the places of the path on a
+ * stack. */
 #ifndef HEAPPROFD_EXPLORE_BREAKDOWN_STATE_H
 #define HEAPPROFD_EXPLORE_BREAKDOWN_STATE_H
 
 #include "explore/breakdown.h"
 
-/* The sites that a path has; NULL entries: all. */
+/* The sites of a path; `entries` NULL: all. */
 struct breakdown_set {
     uint32_t *entries;
     size_t count;
@@ -18,21 +18,22 @@ struct breakdown {
     enum breakdown_mode mode;
     enum diff_figure figure;
     struct breakdown_step *steps;
-    struct breakdown_set root, *sets; /* by step: what is left behind it */
+    struct breakdown_set root, *sets; /* by step: the sites left after it */
     size_t step_count, step_capacity, set_capacity;
-    uint32_t *frames; /* of the steps, those into frames, from the first */
+    uint32_t *frames; /* keys of the steps into frames, in order */
     size_t frame_count, frame_capacity;
-    /* By key of any dimension: its row, where `seen` is the number of this breaking down. */
+    /* By key of any dimension: its row's index + 1, and the number of the entry last added to
+     * it. */
     uint32_t *row_of, *seen_by;
     size_t key_room;
 };
 
-/* Where the path's frames may go on along a stack. */
+/* An iterator over the places of the path on a stack. */
 struct breakdown_walk {
     const uint32_t *stack;
     size_t length;
-    size_t at;      /* the next place to look */
-    ptrdiff_t next; /* the frame after the path; below 0 or length: the stack ends there */
+    size_t at;      /* the next start to try */
+    ptrdiff_t next; /* the frame after the path; < 0 or `length`: the stack ends there */
 };
 
 static inline struct breakdown_walk breakdown_walk_begin(const struct breakdown *breakdown,
@@ -43,18 +44,20 @@ static inline struct breakdown_walk breakdown_walk_begin(const struct breakdown 
     return (struct breakdown_walk){
         .stack = &sites->frames[stack->first],
         .length = stack->length,
-        /* In the bottom-up mode a path begins at the function that allocates, above <self>. */
+        /* In the bottom-up mode a path begins at the function that allocates, which calls
+         * <self>. */
         .at = breakdown->mode == BREAKDOWN_BOTTOM_UP && stack->length > 1 ? stack->length - 2 : 0,
     };
 }
 
-/* Goes to the next place where the path's frames stand on the stack; false: there is none. */
+/* Advance to the next place where the path's frames are on the stack. Return false if there is
+ * none. */
 static inline bool breakdown_walk_next(const struct breakdown *breakdown,
                                        struct breakdown_walk *walk)
 {
     size_t count = breakdown->frame_count;
     const uint32_t *frames = breakdown->frames;
-    /* In the tree a path begins where the stack does. */
+    /* In the tree mode a path begins at the stack's start. */
     size_t end = breakdown->mode == BREAKDOWN_TREE        ? 1
                  : breakdown->mode == BREAKDOWN_BOTTOM_UP ? walk->length - 1
                                                           : walk->length;
@@ -82,7 +85,7 @@ static inline const struct sites_entry *breakdown_entry(const struct sites *site
     return &sites->entries[set->entries == NULL ? i : set->entries[i]];
 }
 
-/* What the path has after so many steps. */
+/* Return the sites left after the first `steps` steps. */
 static inline const struct breakdown_set *breakdown_set_of(const struct breakdown *breakdown,
                                                            size_t steps)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sites.h. */
+/* Makes the sites of the chosen dumps: numbers their stacks and adds up their samples' figures. */
 #include "explore/sites.h"
 
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include "explore/sites_names.h"
 #include "util/array.h"
 
-/* What is known of one profile, whichever of its dumps is read. */
+/* Numbers of a profile's functions and stacks, kept for all of its dumps. */
 struct known {
-    uint32_t *functions; /* by frame: its key, and 1; 0: not yet asked for */
-    uint32_t *stacks;    /* by callsite: its stack, and 1 */
+    uint32_t *functions; /* by frame: its key + 1; 0: not made yet */
+    uint32_t *stacks;    /* by callsite: its stack + 1 */
 };
 
 struct maker {
@@ -21,8 +21,8 @@ struct maker {
     struct known *known;
     const struct profile_heap *heap;
     uint32_t column, heap_key, process_key;
-    const struct profile_heap *unseen; /* one of the column */
-    bool seen;                         /* any heap of the column */
+    const struct profile_heap *unseen; /* an unseen heap of the column, if any */
+    bool seen;                         /* whether any heap of the column was seen */
 };
 
 static int find_function(struct maker *maker, uint32_t frame, uint32_t *key)
@@ -75,7 +75,7 @@ static bool has_value(const struct sites_value values[DIFF_FIGURES])
     return false;
 }
 
-/* part NULL: of no type, in no context, of threads that are not known. */
+/* Add an entry. `part` NULL: without type and context, of unknown threads. */
 static int add_entry(struct maker *maker, uint32_t stack, const struct profile_part *part,
                      const struct sites_value values[DIFF_FIGURES])
 {
@@ -112,8 +112,8 @@ static void take_values(const struct trace_figures *figures, double peak_bytes, 
     values[DIFF_PEAK] = (struct sites_value){peak_bytes, peak_count};
 }
 
-/* What a sample had at the peak is not told by thread, but where it is tagged: what is left over is
- * of threads that are not known, unless there is only one. */
+/* Add a sample. Its peak is divided by thread only if it is tagged. The undivided peak belongs to
+ * unknown threads, unless there is only one part. */
 static int add_sample(struct maker *maker, const struct profile_sample *sample)
 {
     struct sites_value values[DIFF_FIGURES];
@@ -159,7 +159,8 @@ static int add_dump(struct maker *maker, const struct export_dump *chosen)
     maker->heap = chosen->heap;
     if (chosen->heap->unseen)
         maker->unseen = chosen->heap;
-    /* Beside others that were seen it is missing, like a process that nobody wanted. */
+    /* If other heaps were seen, an unseen one is only missing, like a process that nobody
+     * wanted. */
     maker->seen |= !chosen->heap->unseen;
     if (!chosen->heap->unseen)
         note_unknown(chosen->heap, &maker->sites->unknown[maker->column]);
@@ -172,7 +173,7 @@ static int add_dump(struct maker *maker, const struct export_dump *chosen)
     return code;
 }
 
-/* --- all --- */
+/* --- sites --- */
 
 static bool known_begin(struct known *known, const struct profile *profile)
 {
@@ -186,7 +187,7 @@ static int add_columns(struct maker *maker, const struct diff_side *columns, siz
     struct known known[SITES_COLUMNS] = {0};
     int code = 0;
     for (size_t i = 0; i < count && code == 0; i++) {
-        /* Columns of one profile share what is known of it. */
+        /* Columns of one profile share its numbers. */
         size_t same = 0;
         while (columns[same].profile != columns[i].profile)
             same++;
@@ -248,7 +249,7 @@ void sites_free(struct sites *sites)
 bool sites_has_dimension(const struct sites *sites, enum sites_dimension dimension)
 {
     const struct sites_keys *keys = &sites->keys[dimension];
-    /* All of one type is news; all of none is not. */
+    /* A single type is worth showing; no type at all is not. */
     if (dimension == SITES_TYPE && keys->count == 1)
         return strcmp(keys->keys[0].label, SITES_NO_TYPE) != 0;
     return dimension == SITES_FRAME || keys->count > 1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the breakdown breaks down: the allocation sites of the chosen dumps, in names that the dumps
- * of several profiles share. A site is a stack, a type, a thread, a context, a heap and a process
- * with the figures of one dump; its stack is a list of functions, which are the same where
- * compare/matching.h takes their names for the same.
+ * The data of the breakdown: the allocation sites of the chosen dumps, under names that the dumps
+ * of several profiles share. A site is a stack, a type, a thread, a context, a heap and a process,
+ * with the figures of one dump. Its stack is a list of functions; functions are the same if
+ * compare/matching.h matches their names.
  *
- * Whatever is named by a number here stands in one list of keys for each dimension. Texts are the
- * profiles', which have to outlive the sites.
+ * Each dimension has a list of keys, and a number is an index into it. Texts belong to the
+ * profiles, which must outlive the sites.
  */
 #ifndef HEAPPROFD_EXPLORE_SITES_H
 #define HEAPPROFD_EXPLORE_SITES_H
@@ -26,20 +26,20 @@ enum sites_dimension {
     SITES_DIMENSIONS,
 };
 
-/* The name of the type of allocations without one. */
+/* The label of allocations without a type. */
 #define SITES_NO_TYPE "[no type]"
 
-/* The frame that every stack ends with: what a function allocated itself. */
+/* The frame that ends every stack: a function's own allocations. */
 #define SITES_SELF 0
 
-/* Of all stacks together, 1 GiB of them: a million stacks of 256 frames. Stacks that have most of
- * their frames in common take no room in a file, but they do here. */
+/* Limit of the frames of all stacks: 1 GiB, a million stacks of 256 frames. Stacks that share most
+ * of their frames are small in a file but not here. */
 #define SITES_FRAMES_MAX (1u << 28)
 
 struct sites_key {
-    const char *label; /* as it stands in the profile; of a frame the function's name in full */
-    const struct profile *profile; /* of a frame or module: one that has it; else NULL */
-    uint32_t frame;  /* of a frame or module: one of that profile; else PROFILE_NONE */
+    const char *label;             /* as in the profile; of a frame, the function's full name */
+    const struct profile *profile; /* of a frame or module: a profile that has it; else NULL */
+    uint32_t frame;  /* of a frame or module: a frame of that profile; else PROFILE_NONE */
     uint32_t module; /* of a frame: key of its module */
 };
 
@@ -59,14 +59,14 @@ struct sites_stack {
 
 struct sites_entry {
     uint32_t column, stack;
-    uint32_t keys[SITES_DIMENSIONS]; /* but of frame and module, which the stack has */
-    /* What is live is what was allocated less what was freed: in a damaged trace, below zero. */
+    uint32_t keys[SITES_DIMENSIONS]; /* except frame and module, which the stack has */
+    /* Live is allocated less freed: negative in a damaged trace. */
     struct sites_value values[DIFF_FIGURES];
 };
 
 struct sites {
     size_t column_count;
-    /* By column: what a heap's file does not tell. There is 0 for want of knowledge, or a guess. */
+    /* By column: figures that a heap's file does not contain. Their values are 0 or a guess. */
     struct sites_unknown {
         bool bytes[DIFF_FIGURES], counts[DIFF_FIGURES];
     } unknown[SITES_COLUMNS];
@@ -74,19 +74,19 @@ struct sites {
     size_t entry_count, entry_capacity;
     struct sites_stack *stacks;
     size_t stack_count, stack_capacity;
-    uint32_t *frames; /* keys, outermost first, of one stack after the other */
+    uint32_t *frames; /* keys of all stacks, outermost first */
     size_t frame_count, frame_capacity;
     struct sites_keys keys[SITES_DIMENSIONS];
-    char **texts; /* labels that were put together here */
+    char **texts; /* labels made here */
     size_t text_count, text_capacity;
 };
 
-/* One column for each side: at most SITES_COLUMNS. NULL: no memory, or more than
- * SITES_FRAMES_MAX. */
+/* Make the sites of at most SITES_COLUMNS columns. NULL: no memory, or more than SITES_FRAMES_MAX
+ * frames. */
 struct sites *sites_new(const struct diff_side *columns, size_t column_count);
 void sites_free(struct sites *sites);
 
-/* Whether there is anything to tell apart by it. */
+/* Return whether the sites differ in the dimension. */
 bool sites_has_dimension(const struct sites *sites, enum sites_dimension dimension);
 
 #endif

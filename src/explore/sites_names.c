@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See sites_names.h. */
+/* Gives each name of the profiles its key. */
 #include "explore/sites_names.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "compare/matching.h"
 #include "util/array.h"
 
-/* The key of what these bytes say, a new one if they are new. */
+/* Set *key to the key of these bytes, a new one if they are new. */
 static int find_key(struct sites_names *names, enum sites_dimension dimension, const void *bytes,
                     size_t length, uint32_t *key, bool *added)
 {
@@ -26,7 +26,7 @@ static int find_key(struct sites_names *names, enum sites_dimension dimension, c
     return 0;
 }
 
-/* Sets a label that no profile has. */
+/* Set a label that no profile contains. */
 static int make_label(struct sites_names *names, struct sites_key *key, const char *text)
 {
     struct sites *sites = names->sites;
@@ -60,7 +60,7 @@ void sites_names_end(struct sites_names *names)
     intern_free(&names->texts);
 }
 
-/* A number for a text, from 1; 0: no memory. */
+/* Return the number of a text, from 1; 0: no memory. */
 static uint64_t number_text(struct sites_names *names, const char *text, size_t length)
 {
     bool added;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names of the profiles are one key of the sites. */
+/* Decides which names of the profiles share a key of the sites. */
 #ifndef HEAPPROFD_EXPLORE_SITES_NAMES_H
 #define HEAPPROFD_EXPLORE_SITES_NAMES_H
 
@@ -10,25 +10,25 @@ struct sites_names {
     struct sites *sites;
     struct intern_table tables[SITES_DIMENSIONS];
     struct intern_table texts;
-    /* What was asked for last: one label stands in many samples, as one pointer. */
+    /* The previous lookup: consecutive samples share a label, at the same address. */
     const char *last_labels[SITES_DIMENSIONS];
     uint32_t last_keys[SITES_DIMENSIONS];
-    bool one_profile; /* pids and tids tell processes and threads apart */
+    bool one_profile; /* distinguish processes and threads by pid and tid */
 };
 
-/* 0 or -ENOMEM. */
+/* Return 0 or -ENOMEM. */
 int sites_names_begin(struct sites_names *names, struct sites *sites, bool one_profile);
 void sites_names_end(struct sites_names *names);
 
-/* These set *key. 0 or -ENOMEM. */
+/* These functions set *key. They return 0 or -ENOMEM. */
 int sites_names_function(struct sites_names *names, const struct profile *profile, uint32_t frame,
                          uint32_t *key);
-/* A type, context or heap. */
+/* For a type, context or heap. */
 int sites_names_label(struct sites_names *names, enum sites_dimension dimension, const char *label,
                       uint32_t *key);
 int sites_names_process(struct sites_names *names, const struct profile *profile, uint32_t process,
                         uint32_t *key);
-/* part NULL, or of a thread 0: which threads is not known. */
+/* `part` NULL, or of thread 0: the threads are unknown. */
 int sites_names_thread(struct sites_names *names, const struct profile *profile, uint32_t process,
                        const struct profile_part *part, uint32_t *key);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See bundle_summary.h. */
+/* Prints what a bundle added: names for addresses, and for obfuscated Java code. */
 #include "cli/convert/bundle_summary.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void print_files(const struct symbolize_report *symbols)
     }
 }
 
-/* 1 + the reason that most of a module's addresses without a name have; 0: all have one. */
+/* Return 1 + the reason why most of a module's unnamed addresses have no name; 0: all have one. */
 static uint8_t reason_of(const struct symbolized_module *module)
 {
     size_t most = 0;
@@ -61,7 +61,7 @@ static uint8_t reason_of(const struct symbolized_module *module)
     return found;
 }
 
-/* By mapping of the profile, or NULL: no memory. */
+/* Return the reasons by mapping of the profile; NULL: no memory. */
 static uint8_t *find_reasons(const struct profile *profile, const struct symbolize_report *symbols)
 {
     uint8_t *reasons = calloc(profile->mapping_count + 1, sizeof(*reasons));
@@ -75,8 +75,8 @@ static uint8_t *find_reasons(const struct profile *profile, const struct symboli
     return reasons;
 }
 
-/* What has no name in the bundle, wherever names were to come from. False: it is no heap profile,
- * or cannot be read again. */
+/* Print what still has no name in the bundle, whatever the source of its names. Return false if the
+ * bundle is not a heap profile or cannot be read again. */
 static bool print_missing(const struct bundle_outcome *outcome, const char *path)
 {
     struct error error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See conversions.h: the list of them. */
+/* The table of conversions, and the search in it. */
 #include "cli/convert/conversions.h"
 
 #include <string.h>

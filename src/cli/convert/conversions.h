@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What turns traces into other traces and files. Each is a verb of traceconv and of heap_profile:
- * it gets argv from its own name on and returns the exit code.
- */
+/* Conversions of traces into other traces and files. Each is a verb of traceconv and of
+ * heap_profile. It gets argv starting with its own name and returns the exit code. */
 #ifndef HEAPPROFD_CLI_CONVERT_CONVERSIONS_H
 #define HEAPPROFD_CLI_CONVERT_CONVERSIONS_H
 
@@ -17,10 +15,10 @@ struct conversion {
 extern const struct conversion conversions[];
 extern const size_t conversion_count;
 
-/* NULL: there is none of this name. */
+/* Return the conversion of this name, or NULL. */
 const struct conversion *conversion_find(const char *name);
-/* What was meant by a name that is none: the nearest, or what other tools call it. NULL: nothing.
- */
+/* Return what an unknown name may mean: the nearest name, or our name for another tool's. NULL:
+ * none. */
 const char *conversion_meant(const char *name);
 
 int convert_binary(int argc, char **argv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One file with all in it: a trace, and behind it what can be found of names for it. That is a
- * trace again, which every tool reads; Perfetto's traceconv makes a tar archive of the same parts.
- * What the trace has already is not added again.
+ * Makes one file of a trace and all names that can be found for it, appended as packets. The result
+ * is a trace that every tool reads. (Perfetto's traceconv makes a tar archive of the same parts.)
+ * Names that the trace already has are not added again.
  */
 #include <errno.h>
 #include <glob.h>
@@ -50,8 +50,8 @@ static const char help[] =
 struct request {
     const char *trace, *out;
     struct symbol_places places;
-    struct deobfuscate_maps maps;      /* each has to be readable */
-    struct deobfuscate_maps automatic; /* these need not */
+    struct deobfuscate_maps maps;      /* named by the user: each must be readable */
+    struct deobfuscate_maps automatic; /* found without options: may be unreadable */
     bool automatic_places, automatic_maps, verbose, quiet;
 };
 
@@ -80,9 +80,9 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* --- the places that need no option --- */
+/* --- default places --- */
 
-/* Where Android's builds keep what they strip. */
+/* Add the directories in which Android's builds keep symbols. */
 static int add_build_directories(struct request *request, struct error *error)
 {
     static const char *const built[] = {"app/build/intermediates/cmake",
@@ -118,7 +118,7 @@ static int find_maps(struct request *request, struct error *error)
 
 /* --- the parts --- */
 
-/* The trace's whole packets, unpacked where the file as a whole is packed. */
+/* Copy the complete packets of the trace, unpacked if the whole file is packed. */
 static int copy_trace(const char *path, uint64_t length, int fd, struct error *error)
 {
     static uint8_t buffer[256 * 1024];
@@ -169,7 +169,7 @@ static int find_symbols(const struct request *request, const char *path, int fd,
     return result;
 }
 
-/* One map after the other: what one of those that nobody named cannot do stops no other. */
+/* Apply the maps one by one, so that an unreadable default map does not stop the others. */
 static int find_names(struct request *request, const char *path, int fd,
                       struct bundle_outcome *outcome, struct error *error)
 {
@@ -191,7 +191,7 @@ static int find_names(struct request *request, const char *path, int fd,
     return result;
 }
 
-/* What is in the file so far and not in the trace goes to fd. */
+/* Write the packets with names that are new to the trace to `fd`. */
 static int add_new(struct known_symbols *known, int parts, int fd, int64_t *added,
                    struct error *error)
 {
@@ -221,7 +221,7 @@ static int make_bundle(struct request *request, const char *path, struct bundle_
         result = find_symbols(request, path, parts, outcome, error);
     if (result == 0)
         result = find_names(request, path, parts, outcome, error);
-    /* Only now: where a map cannot be read, nothing is written. */
+    /* Open the output only now: if a map cannot be read, nothing is written. */
     if (result == 0)
         result = conversion_open_output(&file, request->out, path, false, error);
     if (result == 0)

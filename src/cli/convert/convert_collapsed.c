@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collapsed stacks, for flamegraph.pl, inferno and Speedscope: one view of each heap's dump. */
+/* Writes collapsed stacks, for flamegraph.pl, inferno and Speedscope: one view of each heap's
+ * dump. */
 #include "cli/convert/conversions.h"
 #include "cli/convert/stack_conversion.h"
 #include "cli/options/filter_options.h"

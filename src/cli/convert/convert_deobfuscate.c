@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names for a trace's obfuscated Java code: options, and the summary of what each map named and
- * what to do where it named nothing. The work is deobfuscate/deobfuscate.h's.
- */
+/* Adds names for a trace's obfuscated Java code: parses the options, and prints what each map named
+ * and what to do if it named nothing. deobfuscate/deobfuscate.h does the work. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -63,7 +61,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* --- what is printed --- */
+/* --- summary --- */
 
 static void print_known_packages(const struct trace_names *names)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flame graph: every view of each heap's dump, as a page for a browser. */
+/* Writes a flame graph: every view of each heap's dump, as a web page. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static int add_dump(struct flame_page *page, const struct profile *profile,
 static int64_t write_page(const struct profile *profile, const struct export_dump *dumps,
                           size_t count, enum export_view view, const char *name, FILE *out)
 {
-    (void)view; /* all of them */
+    (void)view; /* the page has all views */
     struct flame_page *page = flame_page_new(out, name);
     if (page == NULL)
         return -ENOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pprof files of a trace: which of them, where, and a warning for each profile that is not
- * whole. */
+/* Writes the pprof files of a trace: chooses dumps and the directory, and warns of each incomplete
+ * profile. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* --- what is not as was wished --- */
+/* --- warnings --- */
 
 static bool is_wanted(int32_t pid, const struct output_pprof *choice)
 {
@@ -93,10 +93,11 @@ static void warn_of_loss(const struct profile_process *process, enum trace_loss_
                     loss->remedy != NULL ? loss->remedy : "");
 }
 
-/* Warn of profiles that ended early, or never began. Each heap of a process says so: warn once. */
+/* Warn of profiles that ended early or never began. Each heap of a process has the flag: warn once
+ * a process. */
 static void warn_of_losses(const struct profile *profile, const struct output_pprof *choice)
 {
-    uint32_t *flags = calloc(profile->process_count + 1, sizeof(*flags)); /* by TRACE_LOSS_* */
+    uint32_t *flags = calloc(profile->process_count + 1, sizeof(*flags)); /* bits TRACE_LOSS_* */
     _Static_assert(TRACE_LOSS_IDS <= 32, "a bit for each loss");
     for (size_t i = 0; i < profile->heap_count && flags != NULL; i++)
         for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
@@ -112,7 +113,7 @@ static void warn_of_losses(const struct profile *profile, const struct output_pp
         conversion_warn("%s", profile->warning);
 }
 
-/* Warn that the sums written are not those of the heaps. Each file's comments say so, too. */
+/* Warn that the sums in the files are not the heaps' totals. Each file's comments repeat it. */
 static void warn_of_filter(const struct profile *profile, const struct output_pprof *choice)
 {
     double part = 0, whole = 0;
@@ -130,12 +131,12 @@ static void warn_of_filter(const struct profile *profile, const struct output_pp
                         filter_options_share(part, whole, false).bytes);
 }
 
-/* --- what was asked for and is not there --- */
+/* --- missing pids and times --- */
 
-/* Numbers that are listed where one is not there. */
+/* Room for the list of numbers that exist. */
 #define LISTED_BYTES 300
 
-/* Adds a number to a list in words, unless it is full or ends with it. */
+/* Append a number to the list, unless the list is full or ends with it. */
 static void list_number(char list[LISTED_BYTES], uint64_t number)
 {
     static const char more[] = " ...";
@@ -151,7 +152,8 @@ static void list_number(char list[LISTED_BYTES], uint64_t number)
         snprintf(list + length, LISTED_BYTES - length, "%s", more);
 }
 
-/* 0, or -ENOENT with *error set, which lists those that there are. */
+/* Check that all numbers asked for exist. Return 0, or -ENOENT with an error that lists those that
+ * do. */
 static int check_numbers(const struct profile *profile, const struct output_pprof *choice,
                          bool are_pids, struct error *error)
 {
@@ -203,7 +205,7 @@ static int check(const struct profile *profile, const char *path, const struct o
     for (size_t i = 0; i < profile->heap_count && code == 0; i++)
         for (size_t j = 0; j < profile->heaps[i].dump_count && code == 0; j++) {
             const struct profile_dump *dump = &profile->heaps[i].dumps[j];
-            frames = 0; /* a file each */
+            frames = 0; /* each is a file of its own */
             if (output_has_pprof(profile, &profile->heaps[i], dump, choice))
                 code = export_count_frames(profile, dump, &frames, &found);
         }
@@ -244,7 +246,7 @@ static int write_files(struct request *request)
     if (files < 0)
         return conversion_fail(&error);
     format_printf(stderr, "%d pprof file%s in\n", files, files == 1 ? "" : "s");
-    /* A script reads the name as it is. */
+    /* Escape the name only on a terminal; a script needs its bytes. */
     if (isatty(STDOUT_FILENO))
         format_printf(stdout, "%s\n", directory);
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Speedscope's file: every view of each heap's last dump. */
+/* Writes a Speedscope file: every view of each heap's last dump. */
 #include "cli/convert/conversions.h"
 #include "cli/convert/stack_conversion.h"
 #include "cli/options/filter_options.h"
@@ -23,7 +23,7 @@ static const char help[] =
 static int64_t write_stacks(const struct profile *profile, const struct export_dump *dumps,
                             size_t count, enum export_view view, const char *name, FILE *out)
 {
-    (void)view; /* all of them */
+    (void)view; /* the file has all views */
     return speedscope_write(profile, dumps, count, name, out);
 }
 

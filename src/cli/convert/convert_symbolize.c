@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names for the code addresses of a trace or of MemoryInfra JSON: options, and the summary of what
- * has no name and what to do about it. The work is symbolize/symbolize.h's.
- */
+/* Adds names for the code addresses of a trace or of MemoryInfra JSON: parses the options, and
+ * prints what has no name and what to do about it. symbolize/symbolize.h does the work. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -77,7 +75,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* --- what is printed --- */
+/* --- summary --- */
 
 static void print_string(FILE *out, const char *name, const char *text)
 {
@@ -109,7 +107,7 @@ static void print_json_module(FILE *out, const struct symbolized_module *module)
     fputs("}}", out);
 }
 
-/* summary: of MemoryInfra JSON, else NULL. */
+/* Write the summary as JSON. `summary` is NULL unless the input is MemoryInfra JSON. */
 static int write_json(const char *path, const struct symbolize_report *report,
                       const struct memory_infra_summary *summary)
 {
@@ -177,7 +175,7 @@ static int symbolize(const struct request *request, const char *path,
     return result;
 }
 
-/* MemoryInfra JSON. The exit code. */
+/* Symbolize MemoryInfra JSON. Return the exit code. */
 static int rewrite(const struct request *request, const char *path, const char *out)
 {
     struct symbolize_file file = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace as protobuf text and back, and without compressed packets. */
+/* Converts a trace to protobuf text and back, and unpacks its compressed packets. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,7 +70,8 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
     struct progress shown = progress_begin(path, isatty(file.fd));
     struct trace_text_progress progress = {progress_tell_bytes, &shown};
     code = stream(path, file.fd, &progress, &error);
-    /* What comes before the damage in a trace is of use; an error says that it is not all. */
+    /* Keep the output before the damage in a trace: it is useful, and the error reports that it is
+     * incomplete. */
     bool is_part = code < 0 && has_bytes(file.fd);
     int closed = output_file_close(&file, is_part ? 0 : code, is_part ? NULL : &error);
     code = code < 0 ? code : closed;

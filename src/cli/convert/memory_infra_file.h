@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of MemoryInfra JSON, packed or plain. */
+/* Writes a file of MemoryInfra JSON, packed or plain. */
 #ifndef HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H
 #define HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H
 
@@ -18,7 +18,7 @@ struct memory_infra_file {
     void *tell_context;
 };
 
-/* 0 or a negative errno. */
+/* Write the given dumps. Return 0 or a negative errno. */
 int memory_infra_file_write(const struct profile *profile, const struct export_dump *dumps,
                             size_t dump_count, const struct memory_infra_write_options *options,
                             const struct memory_infra_file *file, struct error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stack_conversion.h. */
+/* Chooses dumps for a conversion to stacks, warns of what is missing, and runs the writer. */
 #include "cli/convert/stack_conversion.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "cli/print/progress.h"
 #include "cli/report/report.h"
 
-/* What the options ask for. */
+/* The values of the options. */
 struct choice {
     struct dump_choice which;
     enum export_view view;
@@ -32,7 +32,7 @@ dump_of(const struct profile *profile, const struct profile_heap *heap, const st
     return heap->unseen ? NULL : dump_choice_of(&choice->which, profile, heap);
 }
 
-/* Heaps that are named where none answers. */
+/* Number of heaps that an error lists if none matches. */
 #define NAMED_MAX 6
 
 static int explain_none(const struct profile *profile, const struct choice *choice,
@@ -66,8 +66,8 @@ static int explain_none(const struct profile *profile, const struct choice *choi
                      path, there, more);
 }
 
-/* The dumps, one of each heap that has such, malloc'd. How many, or a negative errno: where none
- * answers, *error says what there is. */
+/* Choose one dump of each heap that has a matching one. Return their number with *dumps malloc'd,
+ * or a negative errno. If no dump matches, the error lists what exists. */
 static int64_t take_dumps(const struct profile *profile, const struct choice *choice,
                           const char *path, struct export_dump **dumps, struct error *error)
 {
@@ -97,7 +97,7 @@ static int compare_sizes(const void *left_pointer, const void *right_pointer)
     return order != 0 ? order : left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* 0 or -ENOMEM. */
+/* Order the dumps by size. Return 0 or -ENOMEM. */
 static int order_by_size(struct export_dump *dumps, size_t count)
 {
     struct ranked_dump *ranked = calloc(count + 1, sizeof(*ranked));
@@ -208,7 +208,7 @@ static int convert(const struct stack_conversion *conversion, const struct choic
 /* --- options --- */
 
 static const struct option_entry options[] = {
-    VIEW_OPTION(struct choice, view), /* first: not every conversion has it */
+    VIEW_OPTION(struct choice, view), /* first, so that conversions without a view can skip it */
     DUMP_CHOICE_OPTIONS(struct choice, which),
     OPTION_ENTRY_CHOICE("demangle", struct choice, reading.demangling, demangle_option_names),
     FILTER_OPTIONS(struct choice, filter),

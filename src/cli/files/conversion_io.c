@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where conversions read and write, and how they complain. */
+/* Opens the input and output of conversions, and prints their errors. */
 #include "cli/files/conversion_io.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "import/import.h"
 #include "trace/read/trace_source.h"
 
-/* Tells what a file is: import.h. */
+/* Bytes that identify a file's format (import.h). */
 #define PEEK_BYTES (64u * 1024u)
 
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What conversions share: where they read and write, and how they say what went wrong. Messages
- * begin with the name of the program, traceconv or heap_profile.
- */
+/* Input, output and errors of conversions. Messages begin with the name of the program, traceconv
+ * or heap_profile. */
 #ifndef HEAPPROFD_CLI_FILES_CONVERSION_IO_H
 #define HEAPPROFD_CLI_FILES_CONVERSION_IO_H
 
@@ -13,34 +11,35 @@
 #include "util/error.h"
 #include "util/output_file.h"
 
-/* The trace that an argument names (a file, or a directory that heap_profile wrote) into path. None
- * is standard input, or the latest profile where that is a terminal; "-" is standard input.
- * 0 or a negative errno. */
+/* Write the path of the trace that an argument names (a file, or a directory that heap_profile
+ * wrote) to `path`. Without an argument take standard input or, if that is a terminal, the latest
+ * profile; "-" is standard input. Return 0 or a negative errno. */
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error);
 
-/* Standard input for what reads it more than once: kept in a file without a name, whose path is
- * there. 0 or a negative errno. */
+/* Copy standard input to an unnamed file, for a conversion that reads its input more than once, and
+ * write a path to it to `path`. Return 0 or a negative errno. */
 int conversion_keep_input(char path[PATH_MAX], struct error *error);
 
-/* Open a file to write to; out NULL or "-": standard output. Refuse to write what is no text to a
- * terminal, and anything over the input. output_file_close() finishes it. 0 or a negative errno. */
+/* Open the output; `out` NULL or "-": standard output. Refuse to write binary data to a
+ * terminal, and to overwrite the input. output_file_close() finishes the file. Return 0 or a
+ * negative errno. */
 int conversion_open_output(struct output_file *file, const char *out, const char *input,
                            bool is_text, struct error *error);
 
-/* Open the file of a --json option; "-": standard error. output_file_close() finishes it. NULL with
- * an error. */
+/* Open the file of a --json option; "-": standard error. output_file_close() finishes it. Return
+ * NULL with *error set on failure. */
 FILE *conversion_open_details(struct output_file *file, const char *path, struct error *error);
 
-/* For what can be made of traces alone: whether `path` is a profile of another kind; the error says
- * so then. Standard input is not looked at. */
+/* For conversions that need a trace: return whether `path` is a profile of another kind, with
+ * *error set. Standard input is not checked. */
 bool conversion_is_no_trace(const char *path, struct error *error);
 
-/* Says it, and returns the exit code: 1. */
+/* Print the error and return the exit code: 1. */
 int conversion_fail(const struct error *error);
 void conversion_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* options_parse() for a conversion, with at most `most` arguments after the options. argv[0] is the
- * verb. */
+/* Call options_parse() for a conversion that takes at most `most` arguments after the options.
+ * argv[0] is the verb. */
 int conversion_parse(int argc, char **argv, const char *help, const struct option_entry *options,
                      int most, void *request);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See output.h. */
+/* Creates, names and finds the output directories of profiles, and writes their pprof files. */
 #include "cli/files/output.h"
 
 #include <dirent.h>
@@ -145,13 +145,13 @@ int output_open_trace(const struct output *output, struct error *error)
     return code < 0 ? code : file.fd;
 }
 
-/* The files to be written, taken by one thread after the other. */
+/* The files to be written. Threads take one after the other. */
 struct pprof_work {
     int directory;
     const char *path;
     struct pprof_file_names names;
     const struct output_pprof *choice;
-    pthread_t teller; /* who tells how far it is */
+    pthread_t teller; /* the thread that reports progress */
     struct pprof_file {
         const struct profile_heap *heap;
         const struct profile_dump *dump;
@@ -159,7 +159,7 @@ struct pprof_work {
     size_t count;
     _Atomic size_t next;
     _Atomic bool failed;
-    struct error error; /* of the one that failed first */
+    struct error error; /* of the first file that failed */
 };
 
 static int write_one(const struct pprof_work *work, const struct pprof_file *which,
@@ -197,7 +197,8 @@ static void *write_files(void *context)
     return NULL;
 }
 
-/* As many at a time as there are processors; each has tables of its own in memory. */
+/* Write the files on as many threads as there are processors. Each thread has its own tables in
+ * memory. */
 static void write_all(struct pprof_work *work)
 {
     pthread_t threads[PPROF_THREADS_MAX];
@@ -267,7 +268,7 @@ static int complain_of_latest(const char *place, const char *reason, int code, s
                      place, reason);
 }
 
-/* Find the trace in a directory: with names for its addresses if there is one. */
+/* Find the trace in a directory, preferably the one with symbols. */
 static int find_in(const char *directory, char path[PATH_MAX], struct error *error)
 {
     static const char *const names[] = {"symbolized-trace", "raw-trace"};
@@ -323,7 +324,7 @@ static int find_latest(char path[PATH_MAX], struct error *error)
     code = find_in(directory, path, error);
     if (code < 0 && code != -ENAMETOOLONG)
         complain_of_latest(path, strerror(-code), code, error);
-    /* In a directory of the caller's a file of another user's is no profile of the caller's. */
+    /* Another user's file in the caller's directory is not the caller's profile. */
     if (code == 0 && !is_callers(fd, strrchr(path, '/') + 1))
         code = complain_of_latest(path, "it is not this user's", -EPERM, error);
     close(fd);
@@ -338,7 +339,7 @@ int output_find_trace(const char *argument, char path[PATH_MAX], struct error *e
         code = find_latest(path, error);
     } else if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode)) {
         code = find_in(argument, path, error);
-        /* What cannot be looked at is complained of by whoever opens it. */
+        /* Other errors are reported by the code that opens it. */
         if (code == -ENOENT)
             error_set(error, code,
                       "the directory %s has no raw-trace in it: name one that heap_profile wrote, "

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The directory that a profile is written to, and what stands in it.
- */
+/* The directory that a profile is written to, and the files in it. */
 #ifndef HEAPPROFD_CLI_FILES_OUTPUT_H
 #define HEAPPROFD_CLI_FILES_OUTPUT_H
 
@@ -15,7 +13,7 @@
 struct output {
     int fd; /* the directory, open until the process ends; files in it are opened relative to it */
     char directory[PATH_MAX];
-    bool is_own;          /* made by us, in a place of our choice */
+    bool is_own;          /* created by us, in a place of our choice */
     char trace[PATH_MAX]; /* directory/raw-trace */
 };
 
@@ -32,10 +30,10 @@ int output_make_temporary(char path[PATH_MAX], struct error *error);
 /* Point the user's symlink TMPDIR/heap_profile-latest-UID at a new profile. */
 void output_publish(const struct output *output);
 
-/* There is none: leaves nothing behind. */
+/* Remove the directory: there is no profile. */
 void output_discard(const struct output *output);
 
-/* Creates the raw trace; its descriptor, or a negative errno. */
+/* Create the raw trace. Return its descriptor or a negative errno. */
 int output_open_trace(const struct output *output, struct error *error);
 
 /* Which dumps become pprof files, and how. */
@@ -45,21 +43,22 @@ struct output_pprof {
     size_t pid_count;           /* 0: all */
     const uint64_t *timestamps; /* trace time, ns */
     size_t timestamp_count;     /* 0: all */
-    /* Told after a file how many of all are begun; NULL: nobody asks. */
+    /* Called after each file with the number of files begun and of all; NULL: not wanted. */
     void (*tell)(void *context, size_t files, size_t all);
     void *tell_context;
 };
 
-/* Write a pprof file for each process, heap and dump into a directory, which is called `path`.
- * Return their number or a negative errno. */
+/* Write a pprof file for each process, heap and dump into a directory, whose path is `path`. Return
+ * their number or a negative errno. */
 int output_write_pprof(int directory, const char *path, const struct profile *profile,
                        const struct output_pprof *choice, struct error *error);
-/* Whether a file of this dump is asked for; there is none of a process that was never profiled. */
+/* Return whether a file of this dump is wanted. A process that was never profiled has none. */
 bool output_has_pprof(const struct profile *profile, const struct profile_heap *heap,
                       const struct profile_dump *dump, const struct output_pprof *choice);
 
-/* The trace that a DIR or TRACE argument names; NULL: the latest. Into path. 0, or a negative errno
- * where there is none; a TRACE that is no file is left to whoever opens it. */
+/* Write the path of the trace that a DIR or TRACE argument names to `path`; NULL: the latest.
+ * Return 0, or a negative errno if there is none. A TRACE that is not a file is left to the code
+ * that opens it. */
 int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error);
 
 #endif

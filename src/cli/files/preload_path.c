@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See preload_path.h. */
+/* Searches for the preload library beside the program and in the installation's directories. */
 #include "cli/files/preload_path.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the library is that programs are to preload. */
+/* Finds the library that programs are to preload. */
 #ifndef HEAPPROFD_CLI_FILES_PRELOAD_PATH_H
 #define HEAPPROFD_CLI_FILES_PRELOAD_PATH_H
 
@@ -7,8 +7,8 @@
 
 #include "util/error.h"
 
-/* Beside the program, as it is built; where it is installed; or where HEAPPROFD_PRELOAD says. 0 or
- * a negative errno with a message. */
+/* Find the preload library: at HEAPPROFD_PRELOAD, beside the program as in a build, or where it is
+ * installed. Return 0, or a negative errno with *error set. */
 int preload_path_find(char path[PATH_MAX], struct error *error);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See symbol_options.h. */
+/* Reads the places of symbol files from options and environment, and prints which addresses have no
+ * names. */
 #include "cli/files/symbol_options.h"
 
 #include <errno.h>
@@ -99,7 +100,7 @@ bool take_breakpad_symbols(void *member, const char *name, const char *value)
     return symbol_places_add_breakpad(member, value, &error) == 0 || conversion_fail(&error) == 0;
 }
 
-/* --- words --- */
+/* --- report --- */
 
 static bool is_deleted(const char *path)
 {
@@ -107,7 +108,7 @@ static bool is_deleted(const char *path)
     return length > suffix && strcmp(path + length - suffix, LIVE_FILES_DELETED) == 0;
 }
 
-/* In words, with more than the reason alone knows. */
+/* Return the reason as text, with details from the module. */
 static const char *reason_text(const struct symbolized_module *module, enum symbol_reason reason)
 {
     if ((reason == SYMBOL_NO_FILE || reason == SYMBOL_OTHER_BUILD) && is_deleted(module->path))

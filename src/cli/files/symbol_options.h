@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What all share that look for symbols: the places that the environment names, and what is said of
- * addresses without a name.
- */
+/* The common part of verbs that look for symbols: the places from the environment and options, and
+ * the report on addresses without names. */
 #ifndef HEAPPROFD_CLI_FILES_SYMBOL_OPTIONS_H
 #define HEAPPROFD_CLI_FILES_SYMBOL_OPTIONS_H
 
@@ -14,22 +12,23 @@
 #include "util/error.h"
 
 struct symbol_places {
-    char *directories; /* with colons between them; NULL: none */
+    char *directories; /* separated by colons; NULL: none */
     bool by_build_id;
-    char *breakpad; /* directories of Breakpad's symbol files, likewise; NULL: none */
+    char *breakpad; /* directories of Breakpad symbol files, separated by colons; NULL: none */
 };
 
-/* PERFETTO_BINARY_PATH and PERFETTO_SYMBOLIZER_MODE. 0 or a negative errno. */
+/* Read PERFETTO_BINARY_PATH and PERFETTO_SYMBOLIZER_MODE. Return 0 or a negative errno. */
 int symbol_places_read(struct symbol_places *places, struct error *error);
-/* These in place of all others. 0 or a negative errno. */
+/* Replace all directories by a list. Return 0 or a negative errno. */
 int symbol_places_set(struct symbol_places *places, const char *list, char separator,
                       struct error *error);
-/* One more, the last. 0 or a negative errno. */
+/* Append a directory. Return 0 or a negative errno. */
 int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error);
-/* More directories of symbol files, with commas or colons between them. 0 or a negative errno. */
+/* Append a list of directories of Breakpad symbol files, separated by commas or colons. Return 0 or
+ * a negative errno. */
 int symbol_places_add_breakpad(struct symbol_places *places, const char *list, struct error *error);
-/* *store is NULL where no such directory was named; what cannot be searched is warned of. 0 or a
- * negative errno. */
+/* Open the Breakpad symbol files. *store is NULL if no directory was named. Warn of directories
+ * that cannot be searched. Return 0 or a negative errno. */
 int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,
                                 struct error *error);
 void symbol_places_clear(struct symbol_places *places);
@@ -37,10 +36,11 @@ void symbol_places_clear(struct symbol_places *places);
 /* --symbol-paths and --breakpad-symbols. The member is a struct symbol_places. */
 option_take take_symbol_paths, take_breakpad_symbols;
 
-/* How many addresses have names, and why others have none, by module. */
+/* Print how many addresses have names and, by module, why others have none. */
 void symbol_options_print_report(FILE *out, const struct symbolize_report *report);
 
-/* A symbolize_progress, one line on a terminal; context: how many modules there are (size_t). */
+/* Show a symbolize_progress as one line on a terminal. `context` is the number of modules (size_t
+ * *). */
 void symbol_options_show_progress(void *context, size_t done, const struct trace_module *module);
 
 #endif

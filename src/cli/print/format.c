@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See format.h. */
+/* Formats figures with units, their margins, and untrusted names. */
 #include "cli/print/format.h"
 
 #include <math.h>
@@ -9,7 +9,8 @@
 
 #include "util/terminal_text.h"
 
-#define COUNTED_BYTES_MAX 65536u /* of the rest of a name, each time that it is printed */
+#define COUNTED_BYTES_MAX                                                                          \
+    65536u /* limit for measuring the rest of a long name, each time it is printed */
 
 struct formatted format_bytes(double bytes)
 {
@@ -89,7 +90,7 @@ struct formatted format_margin(double value, double low, double high, bool count
 {
     struct formatted text, most = format_amount(high, counts),
                            printed = format_amount(value, counts);
-    double shown = counts ? round(value) : value; /* a reader adds the limits to this value */
+    double shown = counts ? round(value) : value; /* users add the limits to this rounded value */
     double below = shown - low, above = high - shown;
     bool is_nothing = rounds_to_0(value) && rounds_to_0(below) && high >= 0.5;
     if (is_nothing || (value > high && strcmp(printed.bytes, most.bytes) != 0)) {
@@ -119,7 +120,7 @@ void format_print_amount(FILE *out, double value, const char *amount, const char
         fprintf(out, "%s%s%s %s", amount, unit, is_limit ? "," : "", margin->bytes);
 }
 
-/* Return the bytes at the beginning of a text that are printable ASCII, up to `most`. */
+/* Return the length of the printable ASCII at the beginning of a text, up to `most`. */
 static size_t plain_length(const unsigned char *text, size_t most)
 {
     size_t length = 0;
@@ -128,7 +129,7 @@ static size_t plain_length(const unsigned char *text, size_t most)
     return length;
 }
 
-/* Return the columns of the escaped text, or a number above `width` if they are more. */
+/* Return the width of the escaped text, or a number above `width` if it is wider. */
 static size_t shown_length(const char *text, size_t width)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -177,7 +178,7 @@ void format_print_name(FILE *out, const char *name)
     }
     length = FORMAT_NAME_WIDTH;
     for (int i = 0; i < 3 && ((unsigned char)name[length] & 0xc0) == 0x80; i++)
-        length--; /* not in the middle of a character */
+        length--; /* do not cut a character */
     char text[FORMAT_NAME_WIDTH + 1];
     memcpy(text, name, length);
     text[length] = '\0';
@@ -196,7 +197,7 @@ void format_vprintf(FILE *out, const char *format, va_list arguments)
         return;
     if (ends_line)
         text[strlen(text) - 1] = '\0';
-    /* Written at once: standard error has no buffer, and other programs write there, too. */
+    /* Write it at once: standard error has no buffer, and other programs write to it, too. */
     size_t room = strlen(text) * (TERMINAL_TEXT_ESCAPE_BYTES - 1) + 2;
     char *shown = malloc(room);
     if (shown != NULL) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See progress.h. */
+/* Prints progress lines on a terminal, at most five times a second. */
 #include "cli/print/progress.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ struct progress progress_begin(const char *path, bool writes)
     return progress;
 }
 
-/* Whether it is time to tell again. */
+/* Return whether the next report is due. */
 static bool is_due(struct progress *progress)
 {
     int64_t now = progress->is_shown ? now_ns() : 0;
@@ -48,7 +48,7 @@ void progress_tell_bytes(void *context, uint64_t bytes)
     struct progress *progress = context;
     if (!is_due(progress))
         return;
-    /* A packed file grows beyond its size. */
+    /* A packed file unpacks to more than its size. */
     if (bytes <= progress->total)
         fprintf(stderr, "\r%s%.0f of %.0f MB \b", progress->doing, (double)bytes / 1e6,
                 (double)progress->total / 1e6);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far the reading of a file is, or a conversion: one line on the terminal, where errors go,
- * told a few times a second and wiped out at the end. Nothing where standard error is no terminal.
- */
+/* Shows the progress of reading a file or of a conversion as one line on standard error, updated a
+ * few times a second and erased at the end. Shows nothing if standard error is not a terminal. */
 #ifndef HEAPPROFD_CLI_PRINT_PROGRESS_H
 #define HEAPPROFD_CLI_PRINT_PROGRESS_H
 
@@ -13,27 +12,28 @@
 
 struct progress {
     uint64_t total;    /* bytes of the input; 0: unknown, or packed */
-    const char *doing; /* before the bytes that were read, "" if nothing */
+    const char *doing; /* printed before the number of bytes; "" if nothing */
     int64_t told_ns;
     bool is_shown, has_told;
 };
 
-/* path: the input, "-" for standard input. writes: something is written to standard output
- * meanwhile; on a terminal the line would stand in it. */
+/* Begin. `path` is the input, "-" for standard input. `writes`: output goes to standard output
+ * meanwhile; if that is a terminal, show nothing, because the line would mix with the output. */
 struct progress progress_begin(const char *path, bool writes);
-/* context: the struct progress. So many bytes of the input have been read. */
+/* Report the bytes of the input read so far. In this and the next functions, `context` is the
+ * struct progress. */
 void progress_tell_bytes(void *context, uint64_t bytes);
-/* context: the struct progress. So many lines of another file have been read. */
+/* Report the lines of another file read so far. */
 void progress_tell_lines(void *context, const char *path, size_t lines);
-/* So many bytes have been written. */
+/* Report the bytes written so far. */
 void progress_tell_written(void *context, uint64_t bytes);
-/* context: the struct progress. So many files have been written. */
+/* Report the files written so far. */
 void progress_tell_files(void *context, size_t files, size_t all);
-/* context: the struct progress. The same of a command's or session's profiles at its end. */
+/* Report the profiles written so far at the end of a command or session. */
 void progress_tell_profiles(void *context, size_t files, size_t all);
 void progress_end(const struct progress *progress);
 
-/* import_profile(), with its progress. options->tell is not looked at. */
+/* Call import_profile() and show its progress. options->tell is ignored. */
 struct profile *progress_import(const char *path, const struct profile_read_options *options,
                                 struct error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See stack_format.h. */
+/* Prints frames, rows and stacks, and shortens names to fit the width. */
 #include "cli/print/stack_format.h"
 
 #include <ctype.h>
@@ -15,7 +15,7 @@
 
 #define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
 #define MODULE_WIDTH 255
-#define NAME_BYTES 4200u /* as long as the demangler makes them */
+#define NAME_BYTES 4200u /* the longest that the demangler returns */
 #define COLUMNS_MAX 10000
 #define ROOM_LEAST 24u
 
@@ -46,7 +46,7 @@ size_t stack_format_room(size_t columns, size_t figures)
 
 /* --- names --- */
 
-/* Characters of UTF-8 text. */
+/* Return the number of characters of UTF-8 text. */
 static size_t columns_of(const char *text)
 {
     size_t columns = 0;
@@ -55,8 +55,8 @@ static size_t columns_of(const char *text)
     return columns;
 }
 
-/* Return the bytes of an operator's name that looks like brackets; 0 if there is no such operator.
- */
+/* Return the length of an operator's name that contains brackets (operator<); 0 if there is
+ * none. */
 static size_t operator_length(const char *name, size_t at)
 {
     static const char *const signs[] = {"()", "<=>", "<<=", ">>=", "->*", "<<",
@@ -76,7 +76,7 @@ static bool is_arrow(const char *name, size_t at)
     return at > 0 && name[at] == '>' && name[at - 1] == '-';
 }
 
-/* Return the bytes from an opening bracket to the end of its closing one; 0 if it is not closed. */
+/* Return the length from an opening bracket to its closing one; 0 if it is not closed. */
 static size_t bracket_length(const char *name, size_t at)
 {
     size_t depth = 0;
@@ -89,8 +89,8 @@ static size_t bracket_length(const char *name, size_t at)
     return 0;
 }
 
-/* Shorten the contents of a name's widest outer brackets. Return false if nothing can be shortened.
- */
+/* Replace the contents of a name's widest outer brackets by "...". Return false if there are
+ * none. */
 static bool elide_arguments(char *name)
 {
     size_t widest = 0, where = 0;
@@ -112,8 +112,8 @@ static bool elide_arguments(char *name)
     return true;
 }
 
-/* Return the name from the first qualifier with which it fits after "..."; at least its own name.
- */
+/* Return the longest tail of the name that starts at a qualifier and fits after "..."; at least the
+ * function's own name. */
 static const char *find_tail(const char *name, size_t columns)
 {
     const char *tail = name;
@@ -194,7 +194,7 @@ void stack_format_print_frame(const struct stack_format *words, uint32_t index, 
 
 /* --- rows --- */
 
-/* A piece of a row, made before its width is known. */
+/* A part of a row, formatted to learn its width. */
 struct piece {
     char *text;
     size_t length, columns;
@@ -235,7 +235,7 @@ void stack_format_print_row(const struct stack_format *words, uint32_t callsite,
     size_t used = 0, width = words->columns;
     struct piece piece = make_piece(words, head, 0, true);
     if (width > 0 && piece.columns > width) {
-        /* The module goes before the name does. */
+        /* Omit the module before shortening the name. */
         free(piece.text);
         piece = make_piece(words, head, width, false);
     }
@@ -277,7 +277,7 @@ static void add_folded(struct folded *folded, const struct known_frames *known)
         folded->names[folded->count++] = known->what;
 }
 
-/* "4 frames of libstdc++ and the allocator". */
+/* Print, for example, "... 4 frames of libstdc++ and the allocator". */
 static void print_folded(const struct folded *folded, FILE *out)
 {
     fprintf(out, "... %zu frame%s of ", folded->frames, folded->frames == 1 ? "" : "s");
@@ -289,7 +289,8 @@ static void print_folded(const struct folded *folded, FILE *out)
                 folded->names[i]);
 }
 
-/* Print the line that begins at a callsite, if out is not NULL. Return the next line's callsite. */
+/* If `out` is not NULL, print the line that begins at a callsite. Return the callsite of the next
+ * line. */
 static uint32_t put_line(const struct stack_format *words, uint32_t at, uint32_t charged,
                          size_t columns, FILE *out)
 {
@@ -311,7 +312,7 @@ static uint32_t put_line(const struct stack_format *words, uint32_t at, uint32_t
     return profile->callsites[at].parent;
 }
 
-#define OUTERMOST_LINES 4u /* of a stack that is too long */
+#define OUTERMOST_LINES 4u /* kept of a stack that is too long */
 
 void stack_format_print_stack(const struct stack_format *words, uint32_t callsite, size_t most,
                               const char *indent, FILE *out)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Call stacks in tables for people: rows (a function with some of its callers, fitted to the width)
- * and whole stacks. Frames that are not the program's own are folded.
- */
+/* Prints call stacks for people: as rows of tables (a function with some of its callers, fitted to
+ * the width) and as whole stacks. Frames that are not the program's own are folded. */
 #ifndef HEAPPROFD_CLI_PRINT_STACK_FORMAT_H
 #define HEAPPROFD_CLI_PRINT_STACK_FORMAT_H
 
@@ -13,21 +11,21 @@
 struct stack_format {
     const struct profile *profile;
     const struct folding *folding; /* NULL: nothing is folded */
-    bool lines;                    /* functions with their source lines */
-    bool simple;                   /* names without parameters, though the profile's have them */
-    size_t columns;                /* of a row's text; 0: as many as it takes */
-    size_t line_columns;           /* of a whole line; 0: as many as it takes */
+    bool lines;                    /* show source lines */
+    bool simple;                   /* show names without parameters even if the profile has them */
+    size_t columns;                /* for a row's text; 0: unlimited */
+    size_t line_columns;           /* of a whole line; 0: unlimited */
 };
 
 /* Return the width of lines written to `out`: COLUMNS, or the width of the terminal. Return 0 if it
  * is not a terminal: lines may then have any length. */
 size_t stack_format_columns(FILE *out);
 
-/* Return the columns that a line has left for a row's text, after its figures. */
+/* Return the columns left for a row's text after its figures. */
 size_t stack_format_room(size_t columns, size_t figures);
 
-/* Shorten a function's name to a number of columns (0: any). First template arguments and
- * parameters become "...", then qualifiers. The function's own name is never shortened. */
+/* Print a function's name in at most `columns` (0: any). First template arguments and parameters
+ * become "...", then qualifiers are cut. The function's own name is never shortened. */
 void stack_format_print_name(FILE *out, const char *name, size_t columns);
 
 /* Print a frame's function or address, with its line and module if asked for. */
@@ -37,8 +35,9 @@ void stack_format_print_frame(const struct stack_format *words, uint32_t frame, 
 /* Print "function [module] < caller < caller < ...". */
 void stack_format_print_row(const struct stack_format *words, uint32_t callsite, FILE *out);
 
-/* Print all frames, one a line, with their source lines. One line counts a group of folded frames.
- * If a stack has more than `most` lines (0: no limit), one line counts those in the middle. */
+/* Print all frames, one a line, with source lines. A group of folded frames is one line with their
+ * number. If a stack has more than `most` lines (0: no limit), one line replaces those in the
+ * middle. */
 void stack_format_print_stack(const struct stack_format *words, uint32_t callsite, size_t most,
                               const char *indent, FILE *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wait_notice.h. */
+/* Prints a notice before a program waits for a pipe's reader or for input. */
 #include "cli/print/wait_notice.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@ void wait_notice_announce_outputs(void)
     output_file_waits = announce_output;
 }
 
-/* Whether nothing can be read from a device, or a file of /proc such as kmsg. To open it for a
- * moment takes nothing from it. */
+/* Return whether a device, or a file of /proc such as kmsg, has nothing to read. Opening it briefly
+ * consumes nothing. */
 static bool is_silent(const char *path)
 {
     struct pollfd polled = {.fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC),
@@ -46,8 +46,8 @@ void wait_notice_announce_input(const char *path)
     if (!isatty(STDERR_FILENO) || strcmp(path, "-") == 0 || stat(path, &status) != 0 ||
         S_ISDIR(status.st_mode) || (S_ISREG(status.st_mode) && status.st_size > 0))
         return;
-    /* A named pipe must not be opened and closed: its writer would find no reader. What the shell
-     * opened (/dev/fd/63) has a writer already. */
+    /* Do not open and close a named pipe: its writer would lose its reader. A pipe opened by the
+     * shell (/dev/fd/63) has a writer already. */
     if (S_ISFIFO(status.st_mode) && strncmp(path, "/dev/fd/", 8) != 0 &&
         strncmp(path, "/proc/", 6) != 0)
         format_printf(stderr, "%s: %s is a pipe: reading what is written to it\n",

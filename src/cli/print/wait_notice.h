@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A word to people before a program waits for somebody else: at a pipe, or a file that has nothing
- * to read yet. */
+/* Notices to the user before a program waits for another one: for a pipe, or for a file without
+ * data. */
 #ifndef HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H
 #define HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H
 
-/* Have output_file_open() say that it waits for a pipe's reader. */
+/* Make output_file_open() print a notice when it waits for a pipe's reader. */
 void wait_notice_announce_outputs(void);
 
-/* On a terminal, say that an input is a pipe, or that nothing comes from it within a second. To be
- * called before it is opened. */
+/* On a terminal, print a notice if an input is a pipe, or has no data within a second. Call it
+ * before opening the input. */
 void wait_notice_announce_input(const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile query: SQL over traces. */
+/* heap_profile query: runs SQL on traces. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -67,7 +67,8 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* What statements begin with that may be one word, or are all that a slip of the hand leaves. */
+/* Return whether the argument is a keyword that is a statement by itself, or the first word of one
+ * whose rest the shell split off. */
 static bool is_keyword(const char *argument)
 {
     static const char *const words[] = {
@@ -81,21 +82,23 @@ static bool is_keyword(const char *argument)
     return false;
 }
 
-/* The last argument is SQL where it reads so and is no file. */
+/* Return whether the argument looks like SQL and is not a file. */
 static bool is_sql(const char *argument)
 {
     return strcmp(argument, "-") != 0 && access(argument, F_OK) != 0 &&
            (strpbrk(argument, " \n\t;(") != NULL || is_keyword(argument));
 }
 
-/* SQL that begins with a comment: no option has a space after its hyphens, or lines. */
+/* Return whether the argument is SQL that begins with a comment: no option has a space after its
+ * hyphens, or several lines. */
 static bool begins_with_comment(const char *argument)
 {
     return strncmp(argument, "--", 2) == 0 &&
            (isspace((unsigned char)argument[2]) || strchr(argument, '\n') != NULL);
 }
 
-/* Take the first such argument, which getopt would call an option, out of the command line. */
+/* Remove the first such argument from the command line, because getopt would take it for an
+ * option. */
 static const char *take_commented_sql(int *argc, char **argv)
 {
     for (int i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
@@ -109,7 +112,7 @@ static const char *take_commented_sql(int *argc, char **argv)
     return NULL;
 }
 
-/* Statements of a file; NULL, with a message. */
+/* Read the statements of a file. Return NULL after an error message. */
 static char *read_file(const char *path)
 {
     wait_notice_announce_input(path);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * heap_profile shell: a shell, or a command, whose programs can be profiled at any time later,
- * from their next allocation on, without attaching to them.
- */
+/* heap_profile shell: runs a shell, or a command, whose programs can be profiled at any later time,
+ * from their next allocation on, without attaching. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,7 +29,7 @@ static const char help[] =
 
 static const struct option_entry options[] = {OPTIONS_END};
 
-/* Set the variable to `first` and `second` with a colon between; either may be missing. */
+/* Set the variable to `first` and `second`, joined by a colon; either may be missing. */
 static int set_joined(const char *name, const char *first, const char *second, struct error *error)
 {
     char value[2 * PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query_output.h. */
+/* Prints rows of SQL as a table, as CSV and as JSON. */
 #include "cli/query/query_output.h"
 
 #include <errno.h>
@@ -12,14 +12,14 @@
 #include "util/json.h"
 #include "util/terminal_text.h"
 
-/* A table's widths are of so many rows; longer cells of later ones stick out. */
+/* Number of rows that determine a table's column widths. Longer cells in later rows stick out. */
 #define ROWS_MEASURED 1000
 #define CELL_WIDTH_MAX 80
 
 /* --- CSV --- */
 
-/* Print a string in double quotes. A program that reads CSV (RFC 4180) gets its bytes as they are;
- * on a terminal, what that would obey is escaped. */
+/* Print a string in double quotes (RFC 4180). Programs that read CSV get its bytes unchanged; on a
+ * terminal, characters that it would obey are escaped. */
 static void print_csv_text(const char *text, bool escapes, FILE *out)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -125,7 +125,7 @@ struct cells {
     size_t rows, capacity;
 };
 
-/* Columns that a text takes on a terminal, near enough: one a code point. */
+/* Return the approximate width of a text on a terminal: one column a code point. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;
@@ -134,7 +134,7 @@ static size_t width_of(const char *text)
     return width;
 }
 
-/* Names of a trace must not command the terminal. */
+/* Return a copy without terminal commands: names come from the trace. */
 static char *clean_text(const char *text)
 {
     size_t room = strlen(text) * (TERMINAL_TEXT_ESCAPE_BYTES - 1) + 1;
@@ -207,7 +207,7 @@ static void print_heads(sqlite3_stmt *statement, int columns, const size_t *widt
                         const struct cells *cells, FILE *out)
 {
     for (int i = 0; i < columns; i++) {
-        /* A database may name its columns as it likes. */
+        /* Column names are untrusted, too. */
         char *name = clean_text(sqlite3_column_name(statement, i));
         print_cell(name == NULL ? "" : name, widths[i], cells->rows > 0 && cells->numbers[i],
                    i + 1 == columns, out);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows of SQL for people and for programs: an aligned table, CSV as Perfetto's trace processor
- * writes it, JSON, or a JSON object a line.
- */
+/* Prints rows of SQL: as an aligned table, as CSV in the format of Perfetto's trace processor, as a
+ * JSON array, or as one JSON object a line. */
 #ifndef HEAPPROFD_CLI_QUERY_QUERY_OUTPUT_H
 #define HEAPPROFD_CLI_QUERY_QUERY_OUTPUT_H
 
@@ -11,8 +9,8 @@
 
 enum query_format { QUERY_TABLE, QUERY_CSV, QUERY_JSON, QUERY_JSONL };
 
-/* Runs the statement and prints its rows; one without columns prints nothing. SQLITE_DONE, or the
- * error that ended it. */
+/* Run the statement and print its rows. A statement without columns prints nothing. Return
+ * SQLITE_DONE, or the error that ended it. */
 int query_print(sqlite3_stmt *statement, enum query_format format, FILE *out);
 
 #endif

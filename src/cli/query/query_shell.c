@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See query_shell.h. */
+/* Reads statements and shell commands, completes names, and runs the statements. */
 #include "cli/query/query_shell.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ int query_run(struct query_database *database, const char *text, enum query_form
         sqlite3_stmt *statement = NULL;
         if (query_database_prepare(database, text, rest, &statement, &rest, &error) < 0) {
             fflush(stdout);
-            /* It has lines of its own; names in it are escaped. */
+            /* The message may have several lines. Names in it are escaped already. */
             fprintf(stderr, "heap_profile: %s\n", error.message);
             return 1;
         }
@@ -132,7 +132,7 @@ static int run_schema(struct query_database *database, const char *name)
     return query_run(database, text, QUERY_TABLE);
 }
 
-/* -1: go on; else the exit code. */
+/* Run a command of the shell. Return -1 to continue, else the exit code. */
 static int run_command(struct query_database *database, const char *line)
 {
     size_t length = strcspn(line, " \t");
@@ -169,7 +169,7 @@ static const char completion_sql[] =
     "('include perfetto module android.memory.heap_profile.intervals;')) "
     "where column1 glob lower(?1) || '*' order by 1";
 
-/* The next name that begins with a word, malloc'd; NULL: there is no other. */
+/* Return the next name that begins with a word, malloc'd; NULL: there is no other. */
 static char *next_completion(const char *word, int state)
 {
     static sqlite3_stmt *statement;
@@ -216,7 +216,7 @@ static bool history_path(char path[PATH_MAX])
     return length < PATH_MAX;
 }
 
-/* Appends a line to what was typed; NULL: no memory. */
+/* Append a line to the statement typed so far. NULL: no memory. */
 static char *append_line(char *typed, const char *line)
 {
     size_t before = typed == NULL ? 0 : strlen(typed), more = strlen(line);
@@ -235,7 +235,7 @@ static bool is_blank(const char *text)
     return text[strspn(text, " \t\r\n")] == '\0';
 }
 
-/* One line that was typed; -1: go on; else the exit code. */
+/* Handle one typed line. Return -1 to continue, else the exit code. */
 static int take_line(struct query_database *database, enum query_format format, const char *line,
                      char **typed)
 {
@@ -286,7 +286,7 @@ static int run_terminal(struct query_database *database, enum query_format forma
     return code < 0 ? 0 : code;
 }
 
-/* All of standard input, statement by statement, so that the first one's rows need not wait. */
+/* Run standard input statement by statement, so that the rows of the first one appear at once. */
 static int run_stream(struct query_database *database, enum query_format format)
 {
     char *line = NULL, *typed = NULL;
