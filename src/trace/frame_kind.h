@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kind of code a frame is in, as traces say it.
+ * The kind of code of a frame, as traces record it.
  */
 #ifndef HEAPPROFD_TRACE_FRAME_KIND_H
 #define HEAPPROFD_TRACE_FRAME_KIND_H
 
-/* The numbers are Frame.Kind's. */
+/* The values of Frame.Kind. */
 enum trace_frame_kind {
     TRACE_FRAME_UNKNOWN = 0, /* native, or unknown */
     TRACE_FRAME_NATIVE = 1,
@@ -16,7 +16,7 @@ enum trace_frame_kind {
     TRACE_FRAME_RUNTIME = 6,
 };
 
-/* Names of frames that are no code: an outermost one in place of frames that are missing. */
+/* Names of frames that are not code: an outermost frame that replaces missing ones. */
 #define TRACE_TRUNCATED_FRAME "[truncated stack]"
 #define TRACE_NO_UNWINDING_FRAME "[no unwind information]"
 

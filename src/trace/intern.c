@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See intern.h. */
+/* Map contents to ids by a hash table with open addressing. */
 #include "trace/intern.h"
 
 #include <stdlib.h>
@@ -17,13 +17,13 @@ void intern_free(struct intern_table *table)
     *table = (struct intern_table){0};
 }
 
-/* An entry's place is told by the highest bits of its hash, so that a table that grows is gone
- * through from one end to the other, and so is the larger one: memory likes that. */
+/* Find the slot of an entry. The highest bits of its hash choose its place. When the table grows,
+ * the old and the new table are therefore both accessed in order, which is fast. */
 static struct intern_entry *find_slot(const struct intern_table *table, uint64_t place,
                                       uint32_t check)
 {
     size_t mask = table->size - 1;
-    /* At most three quarters are in use, so an empty slot ends every search. */
+    /* At most three quarters of the slots are in use, so an empty slot ends every search. */
     for (size_t at = (size_t)(place >> table->shift);; at = (at + 1) & mask) {
         struct intern_entry *entry = &table->entries[at];
         if (entry->id == 0 || (entry->place == place && entry->check == check))

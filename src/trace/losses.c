@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of losses, and how their amounts are read from the head of a dump. */
+/* The table of losses. The amounts are read from the head of a dump. */
 #include "trace/losses.h"
 
 #include "trace/heap_dump.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See proto_buffer.h. */
+/* Append protobuf fields to a growing buffer. */
 #include "trace/proto_buffer.h"
 
 #include <stdlib.h>

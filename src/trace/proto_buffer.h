@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growing buffer that a protobuf message is written into field by field.
- * A message is the concatenation of its fields, so what repeats many thousand
- * times (interned entries, samples) is appended here as it comes and never
- * exists as a tree. Leaf messages are protobuf-c's.
+ * A growing buffer to which a protobuf message is written field by field. A message is the
+ * concatenation of its fields. So fields that repeat many thousand times (interned entries,
+ * samples) are appended one by one, and the message never exists as a tree. Leaf messages are
+ * protobuf-c's.
  *
- * Out of memory is remembered in `failed`; what is put after that is lost.
+ * If memory runs out, `failed` is set and further fields are lost.
  */
 #ifndef HEAPPROFD_TRACE_PROTO_BUFFER_H
 #define HEAPPROFD_TRACE_PROTO_BUFFER_H
@@ -25,10 +25,10 @@ struct proto_buffer {
 
 void proto_buffer_free(struct proto_buffer *buffer);
 
-/* Room for this many bytes more, or NULL. The caller adds to length. */
+/* Reserve room for this many bytes. Return its address or NULL. The caller adds to `length`. */
 uint8_t *proto_buffer_reserve(struct proto_buffer *buffer, size_t bytes);
 
-/* A number alone, as packed fields hold them. */
+/* Append a number without a key, as in packed fields. */
 void proto_put_varint(struct proto_buffer *buffer, uint64_t value);
 void proto_put_raw(struct proto_buffer *buffer, const void *bytes, size_t length);
 void proto_put_uint(struct proto_buffer *buffer, uint32_t field, uint64_t value);
@@ -37,7 +37,7 @@ void proto_put_string(struct proto_buffer *buffer, uint32_t field, const char *s
 void proto_put_message(struct proto_buffer *buffer, uint32_t field,
                        const ProtobufCMessage *message);
 
-/* Writes a varint at `at`, which has PROTO_VARINT_BYTES_MAX bytes of room; returns its length. */
+/* Write a varint at `at`, which has PROTO_VARINT_BYTES_MAX bytes of room. Return its length. */
 static inline size_t proto_encode_varint(uint8_t *at, uint64_t value)
 {
     size_t length = 0;

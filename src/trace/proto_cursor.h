@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads protobuf messages in place, field by field, without allocating. Whoever
- * reads decides by field number and wire type what to take; all else is skipped.
- * A span never reaches beyond the bytes that it was made of.
+ * Reads protobuf messages in place, field by field, without allocating. The reader selects fields
+ * by number and wire type and skips all others. A span never extends beyond the bytes that it was
+ * made from.
  */
 #ifndef HEAPPROFD_TRACE_PROTO_CURSOR_H
 #define HEAPPROFD_TRACE_PROTO_CURSOR_H
@@ -21,8 +21,8 @@ enum proto_type { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FI
 struct proto_field {
     uint32_t number;
     enum proto_type type;
-    uint64_t value;         /* numbers */
-    struct proto_span span; /* PROTO_BYTES; empty else */
+    uint64_t value;         /* of numbers */
+    struct proto_span span; /* of PROTO_BYTES, else empty */
 };
 
 static inline size_t proto_length(struct proto_span span)
@@ -48,7 +48,7 @@ static inline bool proto_read_varint(struct proto_span *span, uint64_t *value)
     return false;
 }
 
-/* 1: *field is the next one; 0: the end; -1: malformed. */
+/* Read the next field. Return 1: *field is set; 0: the end; -1: malformed. */
 static inline int proto_next(struct proto_span *span, struct proto_field *field)
 {
     uint64_t key, length;
@@ -92,7 +92,7 @@ static inline double proto_double(const struct proto_field *field)
     if (field->type != PROTO_FIXED64)
         return 0;
     memcpy(&value, &field->value, sizeof(value));
-    /* Neither infinite nor NaN: figures are added up. */
+    /* Neither infinite nor NaN: figures are summed. */
     return value > -1e300 && value < 1e300 ? value : 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures of a callsite, a thread or a heap, as traces and profiles have them, and their sums.
+ * The figures of a callsite, a thread or a heap in traces and profiles, and their sums.
  *
- * Every figure is an estimate from samples with its variance. Estimates add up, and so do the
- * variances of independent samples: a sum of figures is a figure.
+ * Every figure is an estimate from samples with its variance. Estimates can be added, and so can
+ * the variances of independent samples: a sum of figures is a figure.
  */
 #ifndef HEAPPROFD_TRACE_TRACE_FIGURES_H
 #define HEAPPROFD_TRACE_TRACE_FIGURES_H
@@ -17,17 +17,17 @@ struct trace_figures {
     /* Variances of the four estimates: sums of s^2 (1-p)/p^2 and (1-p)/p^2. */
     double allocated_bytes_variance, freed_bytes_variance;
     double allocated_count_variance, freed_count_variance;
-    uint64_t samples, freed_samples; /* records behind them */
+    uint64_t samples, freed_samples; /* number of records that the estimates come from */
     /* Freed by the allocating thread before it allocated again. */
     double temporary_bytes, temporary_count;
-    double lifetime_ms_sum; /* of the freed, weighted by count */
+    double lifetime_ms_sum; /* over freed allocations, weighted by count */
 };
 
 /* What was live when the heap's estimate of live bytes was highest. */
 struct trace_peak_figures {
     double bytes, count;
     double bytes_variance, count_variance;
-    double samples; /* records behind them; 0: unknown */
+    double samples; /* number of records that the estimates come from; 0: unknown */
 };
 
 static inline void trace_figures_add(struct trace_figures *sum, const struct trace_figures *more)
@@ -47,7 +47,8 @@ static inline void trace_figures_add(struct trace_figures *sum, const struct tra
     sum->lifetime_ms_sum += more->lifetime_ms_sum;
 }
 
-/* Return the figures with the opposite sign. Adding them subtracts: numbers of records wrap. */
+/* Return the figures with the opposite sign. Adding them subtracts; numbers of records wrap around.
+ */
 static inline struct trace_figures trace_figures_negate(const struct trace_figures *figures)
 {
     return (struct trace_figures){

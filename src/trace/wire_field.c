@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See wire_field.h. */
+/* Read fields, and find the ends of groups. */
 #include "trace/wire_field.h"
 
 #include <stdbool.h>
 
-/* Groups within groups: as deep as texts are read. */
+/* Depth of nested groups: the same as that of messages in text. */
 #define GROUPS_MAX 70
 
-/* Reads a field but for what is in a group. */
+/* Read a field without the contents of a group. */
 static int read_head(struct proto_span *span, struct wire_field *field)
 {
     uint64_t key, length;
@@ -44,7 +44,7 @@ static int read_head(struct proto_span *span, struct wire_field *field)
     return -1;
 }
 
-/* Goes on behind the end of a group; *end is where that begins. */
+/* Skip to after the end of a group. *end is where the end's key begins. */
 static int skip_group(struct proto_span *span, uint32_t number, const uint8_t **end)
 {
     uint32_t open[GROUPS_MAX] = {number};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fields of a protobuf message with all that their bytes say: how long keys, lengths and
- * numbers are, and groups. For whoever must write the same bytes again; proto_cursor.h is for
- * those who only read.
+ * The fields of a protobuf message with all details of their encoding: lengths of keys, lengths and
+ * numbers, and groups. For code that must write the same bytes again; proto_cursor.h is for code
+ * that only reads.
  */
 #ifndef HEAPPROFD_TRACE_WIRE_FIELD_H
 #define HEAPPROFD_TRACE_WIRE_FIELD_H
@@ -24,10 +24,10 @@ enum wire_type {
 struct wire_field {
     uint32_t number;
     enum wire_type type;
-    uint64_t value;         /* numbers */
-    struct proto_span span; /* what is in bytes and groups */
+    uint64_t value;         /* of numbers */
+    struct proto_span span; /* contents of bytes and groups */
     size_t key_bytes;
-    size_t value_bytes; /* of a varint, or of the length of bytes */
+    size_t value_bytes; /* of a varint, or of the length before bytes */
 };
 
 static inline size_t wire_length(struct proto_span span)
@@ -35,13 +35,13 @@ static inline size_t wire_length(struct proto_span span)
     return (size_t)(span.end - span.at);
 }
 
-/* Bytes that a number needs. */
+/* Return the number of bytes that a number needs. */
 static inline size_t wire_varint_bytes(uint64_t value)
 {
     return (size_t)(64 - __builtin_clzll(value | 1) + 6) / 7;
 }
 
-/* How many bytes it has; 0: it is none, or has more than 64 bits. */
+/* Read a varint. Return its number of bytes. Return 0: it is malformed or has more than 64 bits. */
 static inline size_t wire_read_varint(struct proto_span *span, uint64_t *value)
 {
     uint64_t result = 0;
@@ -59,8 +59,8 @@ static inline size_t wire_read_varint(struct proto_span *span, uint64_t *value)
     return 0;
 }
 
-/* 1: *field is the next one; 0: the end; -1: these are no fields. A group's end must have the key
- * that everybody writes. */
+/* Read the next field. Return 1: *field is set; 0: the end; -1: malformed. The end of a group must
+ * have a key of minimal length. */
 int wire_next(struct proto_span *span, struct wire_field *field);
 
 #endif

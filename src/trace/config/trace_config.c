@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trace_config.h. */
+/* Defaults, checks and both forms of a configuration. */
 #include "trace/config/trace_config.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ static int check_heap_names(char *const *names, struct error *error)
     return 0;
 }
 
-/* Whether there is a heap that may be profiled. */
+/* Return whether the configuration selects any heap. */
 static bool wants_any_heap(const struct heap_config *config)
 {
     bool wants = config->all_heaps || heap_config_wants_heap(config, HEAP_CONFIG_MALLOC);
@@ -146,7 +146,7 @@ int heap_config_check(const struct heap_config *config, struct error *error)
         return error_set(error, -EINVAL,
                          "the shared memory size of %llu bytes is too small: give at least %u",
                          (unsigned long long)bytes, SHMEM_BYTES_MIN);
-    /* What is above the limit is truncated by whoever makes the ring. */
+    /* Whoever makes the ring reduces larger sizes to the limit. */
     if (bytes <= SHMEM_BYTES_MAX && (bytes & (bytes - 1)) != 0)
         return error_set(error, -EINVAL,
                          "the shared memory size of %llu bytes is not a power of two and a "
@@ -341,7 +341,7 @@ char *heap_config_to_text(const struct heap_config *config)
         (message)->has_##field = (message)->field != 0;                                            \
     } while (0)
 
-/* A list for a message: it is only read. */
+/* Set a repeated field. The message only reads the list. */
 #define SET_LIST(message, field, list)                                                             \
     do {                                                                                           \
         (message)->field = (list);                                                                 \

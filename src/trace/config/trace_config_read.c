@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a configuration: see trace_config.h. Text is first turned into bytes. */
+/* Read a configuration. Text is first converted to bytes. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static void warn(struct heap_config_warnin
         warnings->messages[warnings->count++] = message;
 }
 
-/* A copy of n strings, ended by NULL; NULL for none. */
+/* Copy `count` strings into a list that ends with NULL. An empty list is NULL. */
 static int copy_strings(char ***to, char *const *from, size_t count)
 {
     *to = NULL;
@@ -47,7 +47,7 @@ static int copy_strings(char ***to, char *const *from, size_t count)
     *to = calloc(count + 1, sizeof(**to));
     for (size_t i = 0; *to != NULL && i < count; i++) {
         if (((*to)[i] = strdup(from[i])) == NULL)
-            return -ENOMEM; /* what there is is cleared with the rest */
+            return -ENOMEM; /* the caller clears the partial list with the rest */
     }
     return *to != NULL ? 0 : -ENOMEM;
 }
@@ -82,7 +82,7 @@ static int copy_lists(struct heap_config *config, const HeapprofdConfig *from)
     return 0;
 }
 
-/* What is not set has its proto's default: 0, false, nothing. */
+/* Fields that are not set have their default of the proto: 0, false, empty. */
 static void take_numbers(struct heap_config *config, const HeapprofdConfig *from)
 {
     config->sampling_interval_bytes = from->sampling_interval_bytes;
@@ -165,7 +165,7 @@ int heap_config_read_binary(const void *bytes, size_t length, struct heap_config
     return code;
 }
 
-/* In our own messages a name that we do not know is a mistake; elsewhere it is Perfetto's. */
+/* An unknown name is an error in our own messages. In others it belongs to Perfetto. */
 static bool must_know(const ProtobufCMessageDescriptor *message)
 {
     return message == &perfetto__protos__heapprofd_config__descriptor ||
@@ -195,13 +195,13 @@ int heap_config_read_text(const char *text, size_t length, struct heap_config *c
 int heap_config_read(const void *bytes, size_t length, struct heap_config *config,
                      struct heap_config_warnings *warnings, struct error *error)
 {
-    /* Text has no control characters but white space; a serialized TraceConfig always has: each
-     * field begins with a tag, and those of its messages are 0x0a, 0x12, ... */
+    /* Text has no control characters except white space. A serialized TraceConfig always has some:
+     * each field begins with a tag, and the tags of its messages are 0x0a, 0x12, ... */
     const unsigned char *at = bytes;
     bool is_text = true;
     for (size_t i = 0; i < length && is_text; i++)
         is_text = at[i] >= 0x20 || at[i] == '\t' || at[i] == '\n' || at[i] == '\r';
-    /* "\n" is a tag, too: a text that begins with one has a letter or '#' before long. */
+    /* "\n" is a tag, too. But a text that begins with one soon has a letter or '#'. */
     if (is_text)
         return heap_config_read_text(bytes, length, config, warnings, error);
     return heap_config_read_binary(bytes, length, config, warnings, error);

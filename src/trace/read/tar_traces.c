@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tar_traces.h. */
+/* Read the members of a tar archive, and skip those that are not traces. */
 #include "trace/read/tar_traces.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #define CHECKSUM_BYTES 8u
 #define TYPE_AT 156u
 #define MAGIC_AT 257u
-/* Trace.packet: the first field of every trace. */
+/* The first byte of every trace: the key of Trace.packet. */
 #define TRACE_BYTE 0x0au
 
-/* Octal digits, spaces before and anything behind them. */
+/* Read octal digits after spaces, up to the first other byte. */
 static uint64_t read_octal(const uint8_t *digits, size_t length)
 {
     uint64_t value = 0;
@@ -27,7 +27,8 @@ static uint64_t read_octal(const uint8_t *digits, size_t length)
     return value;
 }
 
-/* Twelve bytes of octal digits; of members from 8 GiB on a number whose highest bit is set. */
+/* Read a member's size: twelve bytes of octal digits or, from 8 GiB on, a binary number whose
+ * highest bit is set. */
 static uint64_t read_size(const uint8_t block[TAR_BLOCK_BYTES])
 {
     const uint8_t *field = block + SIZE_AT;
@@ -49,7 +50,7 @@ bool tar_is_header(const uint8_t block[TAR_BLOCK_BYTES])
     return sum == read_octal(block + CHECKSUM_AT, CHECKSUM_BYTES);
 }
 
-/* How much of size there was, up to the archive's end. */
+/* Read `size` bytes, or fewer at the archive's end. Return how many. */
 static ssize_t read_fully(tar_read *read, void *from, uint8_t *buffer, size_t size,
                           struct error *error)
 {
@@ -78,8 +79,8 @@ static int skip(tar_read *read, void *from, uint64_t bytes, struct error *error)
     return 0;
 }
 
-/* What is no trace is to be passed over. A trace that is packed by itself would be missed without a
- * word. */
+/* Check whether a member is a trace, and skip it if it is not. A compressed trace is an error:
+ * skipping it would lose it silently. */
 static int look_at(struct tar_traces *tar, tar_read *read, void *from, const uint8_t *block,
                    struct error *error)
 {
@@ -108,7 +109,7 @@ static int look_at(struct tar_traces *tar, tar_read *read, void *from, const uin
     return skip(read, from, rest, error);
 }
 
-/* Goes to the next member, which may turn out to be none to read. */
+/* Go to the next member, which may have nothing to read. */
 static int next_member(struct tar_traces *tar, tar_read *read, void *from, struct error *error)
 {
     static const uint8_t nothing[TAR_BLOCK_BYTES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The traces in a tar archive (ustar, GNU's and pax'), as if they stood one behind the other:
- * Perfetto's bundles are a trace, its symbols and its deobfuscation packets. Members that begin as
- * no trace does are passed over. Reads forward only, and holds one block.
+ * The traces in a tar archive (ustar, GNU or pax), read as if they were concatenated. Perfetto's
+ * bundles contain a trace, its symbols and its deobfuscation packets. Members that do not begin
+ * like a trace are skipped. Reads forward only, and keeps one block in memory.
  */
 #ifndef HEAPPROFD_TRACE_READ_TAR_TRACES_H
 #define HEAPPROFD_TRACE_READ_TAR_TRACES_H
@@ -17,19 +17,21 @@
 #define TAR_BLOCK_BYTES 512u
 
 struct tar_traces {
-    uint64_t left;    /* of the member, behind `first` */
-    uint32_t padding; /* behind the member */
-    uint8_t first[4]; /* of the member: looked at, not yet read */
+    uint64_t left;    /* of the member, after `first` */
+    uint32_t padding; /* after the member */
+    uint8_t first[4]; /* bytes of the member that were checked but not read yet */
     uint32_t first_at, first_length;
     bool ended;
 };
 
-/* Gives up to size bytes of the archive; 0 at its end, negative errno with *error set. */
+/* Read up to `size` bytes of the archive. Return 0 at its end, or a negative errno with *error set.
+ */
 typedef ssize_t tar_read(void *from, void *buffer, size_t size, struct error *error);
 
 bool tar_is_header(const uint8_t block[TAR_BLOCK_BYTES]);
 
-/* Bytes of the traces, as tar_read gives those of the archive. *tar is zeroed at first. */
+/* Read bytes of the traces, with the same results as tar_read. *tar is zeroed before the first
+ * call. */
 ssize_t tar_read_traces(struct tar_traces *tar, tar_read *read, void *from, void *buffer,
                         size_t size, struct error *error);
 

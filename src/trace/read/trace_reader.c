@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trace_reader.h. */
+/* Split a trace into packets, and unpack compressed ones. */
 #include "trace/read/trace_reader.h"
 
 #include <stdlib.h>
@@ -9,9 +9,10 @@
 #include "trace/read/trace_source.h"
 
 #define BUFFER_BYTES (512u * 1024u)
-/* A key and a length. */
+/* Maximum of a key and a length. */
 #define HEAD_BYTES_MAX 20u
-/* Recorders pack half a MB at a time, which is seldom a tenth of it then. */
+/* Limits of unpacked packets. Recorders pack half a MB at a time, and rarely to less than a tenth.
+ */
 #define UNPACKED_FLOOR_BYTES ((size_t)16 << 20)
 #define UNPACKED_TIMES 64u
 
@@ -24,10 +25,10 @@ struct trace_reader {
     bool ended;
     int source_error;
     struct error source_message;
-    /* What a packet of compressed packets was unpacked into. */
+    /* Contents of a packet of compressed packets. */
     uint8_t *unpacked;
     struct proto_span unpacked_left;
-    struct proto_span raw; /* the last field of the file, its key included */
+    struct proto_span raw; /* the last field of the file, including its key */
 };
 
 static struct trace_reader *open_reader(struct trace_source *source, struct error *error)
@@ -89,8 +90,8 @@ static void consume(struct trace_reader *reader, size_t bytes)
     reader->offset += bytes;
 }
 
-/* Makes `wanted` bytes stand in the buffer from `at` on, or as many as there are. The
- * buffer grows only with what has really come, so a false length costs nothing. */
+/* Read until the buffer contains `wanted` bytes from `at` on, or all that are left. The buffer only
+ * grows with bytes that were really read, so a false length costs nothing. */
 static int fill(struct trace_reader *reader, size_t wanted, struct error *error)
 {
     while (reader->length - reader->at < wanted && !reader->ended) {
@@ -134,7 +135,7 @@ static int damaged(struct trace_reader *reader, const char *reason, struct error
                      (unsigned long long)reader->packet_offset, reason);
 }
 
-/* The next field of the file's outermost message, as a span in the buffer. */
+/* Read the next field of the file's outermost message, as a span in the buffer. */
 static int next_in_file(struct trace_reader *reader, struct proto_field *field, struct error *error)
 {
     reader->packet_offset = reader->offset;
@@ -179,7 +180,7 @@ static int next_in_file(struct trace_reader *reader, struct proto_field *field, 
     return 1;
 }
 
-/* If this packet holds compressed packets, unpacks them; 0 or negative errno. */
+/* Unpack a packet if it contains compressed packets. Return 0 or a negative errno. */
 static int unpack(struct trace_reader *reader, struct proto_span packet, struct error *error)
 {
     struct proto_field field;
@@ -216,7 +217,7 @@ static bool is_packet(const struct proto_field *field)
     return field->number == PB_TRACE_PACKET && field->type == PROTO_BYTES;
 }
 
-/* The next field, of what compressed packets hold where there is some. */
+/* Read the next field: from unpacked packets if there are any, else from the file. */
 static int next_unpacked(struct trace_reader *reader, struct proto_field *field,
                          struct error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the packets of a trace one after the other, from a file, standard input
- * or memory, gzip or zstd as a whole or packet by packet. Holds one packet (or
- * one bundle of compressed packets) at a time.
+ * Reads the packets of a trace one after the other, from a file, standard input or memory. The
+ * trace may be compressed (gzip or zstd) as a whole or packet by packet. Keeps one packet (or one
+ * bundle of compressed packets) in memory.
  */
 #ifndef HEAPPROFD_TRACE_READ_TRACE_READER_H
 #define HEAPPROFD_TRACE_READ_TRACE_READER_H
@@ -12,31 +12,31 @@
 #include "trace/proto_cursor.h"
 #include "util/error.h"
 
-/* More in one packet, packed or not, is taken for damage. */
+/* A larger packet, compressed or not, counts as damage. */
 #define TRACE_READER_PACKET_BYTES_MAX (UINT64_C(256) << 20)
 
 struct trace_reader;
 
-/* "-": standard input. NULL with *error set. */
+/* Open a file; "-": standard input. Return NULL with *error set. */
 struct trace_reader *trace_reader_open(const char *path, struct error *error);
 struct trace_reader *trace_reader_open_bytes(const void *bytes, size_t length, struct error *error);
-/* Of a source (NULL passes its failure on), which is closed with the reader, or at once on failure.
- */
+/* Open a source, which is closed with the reader, or at once after an error. A NULL source returns
+ * NULL. */
 struct trace_source;
 struct trace_reader *trace_reader_open_source(struct trace_source *source, struct error *error);
 void trace_reader_close(struct trace_reader *reader);
 
-/* 1: *packet is the next TracePacket, valid until the next call; 0: the end;
- * negative errno: cut off or damaged, *error says where and how. */
+/* Read the next packet. Return 1: *packet is valid until the next call; 0: the end; negative errno:
+ * the trace is cut off or damaged, and *error says where and how. */
 int trace_reader_next(struct trace_reader *reader, struct proto_span *packet, struct error *error);
 
-/* The same of any field of the file, packet or not: all its bytes, key and length included.
- * Together they are the file, but that compressed packets are unpacked. */
+/* Read the next field of the file in the same way, packet or not, with all its bytes including key
+ * and length. All fields together are the file, except that compressed packets are unpacked. */
 int trace_reader_next_raw(struct trace_reader *reader, struct proto_span *raw, struct error *error);
 
-/* See trace_source_check(). */
+/* Call trace_source_check() on the source. */
 int trace_reader_check(const struct trace_reader *reader, struct error *error);
-/* Where the last packet began in the (unpacked) file. */
+/* Return the offset of the last packet in the (unpacked) file. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);
 
 #endif

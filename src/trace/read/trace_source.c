@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trace_source.h. */
+/* Read files, archives and compressed data as one stream of bytes. */
 #include "trace/read/trace_source.h"
 
 #include <fcntl.h>
@@ -14,11 +14,12 @@
 #include "util/memory_bound.h"
 
 #define INPUT_BYTES (256u * 1024u)
-/* Beyond both, a packed file is refused: a choice. zstd -19 made a trace of an idle program, 65 MB
- * of dumps, 440 times smaller. gzip makes nothing more than 1,032 times smaller. */
+/* A compressed file beyond both limits is refused. The limits are a choice: zstd -19 made a trace
+ * of an idle program, 65 MB of dumps, 440 times smaller. gzip makes nothing more than 1,032 times
+ * smaller. */
 #define PACKED_FLOOR_BYTES (UINT64_C(1) << 30)
 #define PACKED_TIMES 2048u
-/* Unpacked, from one look at the process's memory to the next, which takes some microseconds. */
+/* Unpacked bytes between two checks of this process's memory. A check takes some microseconds. */
 #define BOUND_BYTES (64u << 10)
 
 struct trace_source {
@@ -26,24 +27,24 @@ struct trace_source {
     const uint8_t *bytes;
     size_t bytes_left;
     enum { PLAIN, GZIP, ZSTD } kind;
-    /* Packed input not yet unpacked; for PLAIN, what was read to tell the kind. */
+    /* Compressed input that is not unpacked yet; for PLAIN, the bytes that were read to detect the
+     * kind. */
     uint8_t *input;
     size_t input_at, input_length;
     bool input_ended;
-    bool between_members; /* gzip: a member has ended and no other has begun */
-    bool between_frames;  /* zstd: the same */
+    bool between_members; /* gzip: after the end of a member */
+    bool between_frames;  /* zstd: after the end of a frame */
     z_stream gzip;
     ZSTD_DStream *zstd;
-    uint8_t
-        head[TAR_BLOCK_BYTES]; /* unpacked bytes that were read to tell whether it is an archive */
+    uint8_t head[TAR_BLOCK_BYTES]; /* unpacked bytes that were read to detect an archive */
     size_t head_at, head_length;
     bool is_archive;
     struct tar_traces archive;
-    uint8_t *ahead; /* unpacked bytes that somebody looked at and nobody has read */
+    uint8_t *ahead; /* unpacked bytes that were peeked at but not read */
     size_t ahead_at, ahead_length;
-    uint64_t bytes_came, bytes_read; /* as they came; unpacked */
+    uint64_t bytes_came, bytes_read; /* compressed; unpacked */
     struct memory_bound bound;
-    uint64_t bound_at; /* bytes_read at the next look */
+    uint64_t bound_at; /* bytes_read at the next check */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
 };
@@ -85,7 +86,7 @@ static int fill_input(struct trace_source *source, struct error *error)
 static int tell_kind(struct trace_source *source, struct error *error)
 {
     static const uint8_t zstd_magic[] = {0x28, 0xb5, 0x2f, 0xfd};
-    /* A pipe may give its first bytes one by one. */
+    /* A pipe may return its first bytes one by one. */
     while (source->input_length < sizeof(zstd_magic)) {
         ssize_t length = read_raw(source, source->input + source->input_length,
                                   INPUT_BYTES - source->input_length, error);
@@ -236,7 +237,7 @@ static ssize_t read_unpacked(void *from, void *buffer, size_t size, struct error
     return read_plain(source, buffer, size, error);
 }
 
-/* What cannot be read is complained of by whoever reads it. */
+/* Detect an archive. Read errors are reported by the next read. */
 static void tell_archive(struct trace_source *source)
 {
     struct error unread;
@@ -275,7 +276,7 @@ int trace_source_check(const struct trace_source *source, struct error *error)
                          "made to exhaust its reader; if you trust it, unpack it first",
                          (unsigned long long)source->bytes_read,
                          (unsigned long long)source->bytes_came);
-    /* A window of zstd's is as large as whoever packed the file chose. */
+    /* The size of zstd's window is chosen by whoever compressed the file. */
     return memory_bound_check(&source->bound, source->bytes_came, source->bytes_read,
                               source->kind == ZSTD ? ZSTD_sizeof_DStream(source->zstd) : 0, error);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's stream of events: StreamingAllocation and StreamingFree. The fields of these
- * messages are arrays side by side, not packed, as Perfetto's readers expect them; so an event's
- * fields are put one after the other, and no array is kept.
+ * The writer's stream of events: StreamingAllocation and StreamingFree. These messages consist of
+ * parallel arrays, not packed, as Perfetto's readers expect. So the fields of each event are
+ * appended one after the other, and no array is kept.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "pb_field_numbers.h"
 #include "trace/write/writer_state.h"
 
-/* A packet of events leaves before it is larger. */
+/* A packet of events is written before it exceeds this size. */
 #define STREAM_BYTES_MAX (64u * 1024u)
 
 static void write_packet(struct trace_writer *writer, uint32_t field, struct proto_buffer *events)
@@ -31,7 +31,7 @@ int trace_writer_stream_flush(struct trace_writer *writer)
     return writer->error;
 }
 
-/* Makes room for an event of this process; whether it begins a message. */
+/* Make room for an event of this process. Return whether it begins a message. */
 static bool begin_event(struct trace_writer *writer, struct proto_buffer *events, int32_t pid)
 {
     bool is_full =
@@ -73,7 +73,7 @@ int trace_writer_stream_allocation(struct trace_writer *writer,
                                    const struct trace_stream_event *event)
 {
     struct proto_buffer *events = &writer->stream_allocations;
-    /* All of a message's events have one, or none. */
+    /* Either all events of a message have a count, or none of them. */
     bool has_count = event->count != 1;
     if (has_count && events->length > 0 && !writer->stream_has_counts)
         trace_writer_stream_flush(writer);

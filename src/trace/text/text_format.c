@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See text_format.h: a parser that writes fields as it reads them. */
+/* Parse text, and write fields while reading them. */
 #include "trace/text/text_format.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static void parse_fields(struct text_format_parser *parser,
                          const ProtobufCMessageDescriptor *message, char closing, int depth,
                          struct proto_buffer *out);
 
-/* The note behind what was just read, for a reader that heeds them. */
+/* Return the note after the token that was just read. Only exact readers use notes. */
 static struct wire_note take_note(struct text_format_parser *parser)
 {
     if (parser->scanner.note[0] == '\0' || !parser->reader->is_exact)
@@ -24,9 +24,9 @@ static struct wire_note take_note(struct text_format_parser *parser)
     return text_take_note(&parser->scanner);
 }
 
-/* --- fields that have bytes --- */
+/* --- fields with a length --- */
 
-/* Puts a key and a length before what out holds from begin on. */
+/* Insert a key and a length before the bytes of `out` from `begin` on. */
 static void put_head(struct text_format_parser *parser, uint32_t number,
                      const struct wire_note *note, struct proto_buffer *out, size_t begin)
 {
@@ -53,7 +53,7 @@ static void parse_string(struct text_format_parser *parser, const char *name, ui
     put_head(parser, number, &note, out, begin);
 }
 
-/* message NULL: one of which nothing is known. */
+/* `message` NULL: an unknown message. */
 static void parse_nested(struct text_format_parser *parser, const char *name, uint32_t number,
                          const ProtobufCMessageDescriptor *message, int depth,
                          struct proto_buffer *out)
@@ -89,7 +89,8 @@ static void put_value(struct text_format_parser *parser, enum wire_type type, ui
         proto_put_raw(out, &value, type == WIRE_FIXED64 ? 8 : 4);
 }
 
-/* One number, where the descriptor has it packed in a field for itself. */
+/* Parse one number. In an exact text, a number of a packed field is written packed, in a field of
+ * its own. */
 static void parse_number(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
                          struct proto_buffer *out)
 {
@@ -108,7 +109,7 @@ static void parse_number(struct text_format_parser *parser, const ProtobufCField
     put_value(parser, type, value, &note, out);
 }
 
-/* What stands between [ and ] in one field. */
+/* Parse the numbers between [ and ] into one field. */
 static void parse_packed(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
                          const struct wire_note *list, struct proto_buffer *out)
 {
@@ -130,7 +131,8 @@ static void parse_packed(struct text_format_parser *parser, const ProtobufCField
     put_head(parser, field->id, list, out, begin);
 }
 
-/* "name: 123" alone on its line, whose name is the next token. */
+/* Parse the rest of a line "name: 123" whose name is the next token. Return false if the line has
+ * another form. */
 static bool parse_plain_line(struct text_format_parser *parser,
                              const ProtobufCFieldDescriptor *field, struct proto_buffer *out)
 {
@@ -162,7 +164,7 @@ static void parse_value(struct text_format_parser *parser, const ProtobufCFieldD
 
 /* --- fields by number --- */
 
-/* 0x and as many digits as its bytes have: a number of 32 or 64 bits. */
+/* Parse 0x and 8 or 16 digits: a number of 32 or 64 bits. */
 static bool parse_fixed(struct text_format_parser *parser, uint32_t number,
                         struct proto_buffer *out)
 {
@@ -195,7 +197,7 @@ static void parse_varint(struct text_format_parser *parser, uint32_t number,
     put_value(parser, WIRE_VARINT, negative ? 0 - value : value, &note, out);
 }
 
-/* From behind the number on. */
+/* Parse a field whose number has been read. */
 static void parse_by_number(struct text_format_parser *parser, uint64_t number, int depth,
                             struct proto_buffer *out)
 {
@@ -217,7 +219,7 @@ static void parse_by_number(struct text_format_parser *parser, uint64_t number, 
         parse_varint(parser, (uint32_t)number, out);
 }
 
-/* --- what is not known --- */
+/* --- unknown fields --- */
 
 /* Skips a value of any form: a scalar, a list, a message. */
 static void skip_value(struct text_format_parser *parser)
@@ -252,7 +254,7 @@ static void skip_value(struct text_format_parser *parser)
     } while (open > 0 && parser->scanner.code == 0);
 }
 
-/* Levenshtein's distance, of short names. */
+/* Return the Levenshtein distance of short names. */
 static unsigned distance(const char *a, const char *b)
 {
     unsigned row[NAME_BYTES_MAX + 1];
@@ -319,7 +321,7 @@ static void parse_list(struct text_format_parser *parser, const ProtobufCFieldDe
                           text_scanner_found(&parser->scanner, text), field->name);
 }
 
-/* The field that a token names; NULL: the message has none such. */
+/* Return the field that a token names, or NULL if the message has none. */
 static const ProtobufCFieldDescriptor *find_field(struct text_format_parser *parser,
                                                   const ProtobufCMessageDescriptor *message,
                                                   const struct text_token *token,
@@ -345,7 +347,7 @@ static const ProtobufCFieldDescriptor *find_field(struct text_format_parser *par
     return field;
 }
 
-/* From behind the name on. field NULL: one to skip. */
+/* Parse a field whose name has been read. `field` NULL: skip it. */
 static void parse_named(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
                         const char *name, const struct text_token *token, int depth,
                         struct proto_buffer *out)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Protobuf's text format, read: turns a text into the serialized message that it describes, by the
- * message's descriptor. Scalars, enums, strings with all their escapes, nested messages in { } or
- * < >, lists in [ ], comments; messages nested at most 64 deep.
+ * Reads protobuf's text format: converts a text into the serialized message that it describes, by
+ * the message's descriptor. Scalars, enums, strings with all escapes, nested messages in { } or <
+ * >, lists in [ ], comments. Messages may be nested 64 deep.
  *
- * An exact reader also takes what text_print.h writes beyond that: fields by number, and notes on
- * how bytes are.
+ * An exact reader also accepts the extensions of text_print.h: fields by number, and notes on
+ * encodings.
  */
 #ifndef HEAPPROFD_TRACE_TEXT_TEXT_FORMAT_H
 #define HEAPPROFD_TRACE_TEXT_TEXT_FORMAT_H
@@ -18,25 +18,25 @@
 #include "util/error.h"
 
 struct text_format_reader {
-    /* Whether a field that the message does not have is an error. */
+    /* Return whether a field that the message does not have is an error. */
     bool (*must_know)(const ProtobufCMessageDescriptor *message);
-    /* Told of the others, which are skipped. */
+    /* Receive the name of another unknown field, which is skipped. */
     void (*unknown)(void *context, const char *field, unsigned line, unsigned column);
     void *context;
     bool is_exact;
 };
 
-/* A malloc'd message of *length bytes; NULL with a message that begins with line and column and
- * says what was found and what would be right. */
+/* Return a malloc'd message of *length bytes. Return NULL with a message that begins with line and
+ * column, and says what was found and what would be right. */
 void *text_format_to_bytes(const ProtobufCMessageDescriptor *descriptor, const char *text,
                            size_t text_length, const struct text_format_reader *reader,
                            size_t *length, struct error *error);
 
-/* Reads a text one outermost field after the other. */
+/* Reads a text one outermost field at a time. */
 struct text_format_parser {
-    struct text_scanner scanner; /* opened and closed by the caller */
+    struct text_scanner scanner; /* the caller opens and closes it */
     const struct text_format_reader *reader;
-    /* Names that were looked up. */
+    /* Cache of looked-up names. */
     struct {
         const ProtobufCMessageDescriptor *message;
         const ProtobufCFieldDescriptor *field;
@@ -44,8 +44,8 @@ struct text_format_parser {
     } known[256];
 };
 
-/* Appends the next field of the message to out. 1; 0: the text has ended; a negative errno with the
- * scanner's error set. */
+/* Append the next field of the message to `out`. Return 1; 0: the end of the text; a negative errno
+ * with the scanner's error set. */
 int text_format_read_field(struct text_format_parser *parser,
                            const ProtobufCMessageDescriptor *message, struct proto_buffer *out);
 

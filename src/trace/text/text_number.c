@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See text_number.h. A double from 2^-20 to 2^53 is a whole number of steps of 2^-k, k at most 72,
- * so that its digits come from exact arithmetic with 128 bits: digits are taken until what is left
- * is nearer than half a step of the double, the free-format algorithm of Steele and White (1990).
- * All others take printf.
+ * Print and read numbers. A double from 2^-20 to 2^53 is a whole number of steps of 2^-k, k at most
+ * 72, so 128-bit arithmetic computes its digits exactly. Digits are produced until the rest is less
+ * than half a step of the double: the free-format algorithm of Steele and White (1990). All other
+ * doubles use printf.
  */
 #include "trace/text/text_number.h"
 
@@ -49,19 +49,19 @@ static size_t print_slowly(double value, char *to)
     }
 }
 
-/* The digits behind the point of rest / 2^bits, where the next double is 2^-bits away. How many;
- * *carry: there are none, and the whole number is one more. */
+/* Write the digits after the point of rest / 2^bits, where the next double is 2^-bits away. Return
+ * how many there are. *carry: there are none, and the whole number is one larger. */
 static size_t take_digits(wide rest, unsigned bits, bool is_power_of_two, char *to, bool *carry)
 {
-    /* In quarters of a step: half of the way to the next double is 2, and below a power of two,
-     * where doubles are twice as near, 1. */
+    /* In quarters of a step: half the distance to the next double is 2. Below a power of two, where
+     * doubles are twice as close, it is 1. */
     wide one = (wide)1 << (bits + 2), above = 2, below = is_power_of_two ? 1 : 2;
     size_t length = 0;
     rest <<= 2;
     *carry = one - rest < above;
     if (*carry || rest < below)
         return 0;
-    /* Each digit makes the way to the next double ten times as long: it ends. */
+    /* Each digit multiplies the distance to the next double by ten, so the loop ends. */
     for (;;) {
         rest *= 10;
         above *= 10;
@@ -73,7 +73,7 @@ static size_t take_digits(wide rest, unsigned bits, bool is_power_of_two, char *
             to[length++] = (char)('0' + digit);
             continue;
         }
-        /* A nine is never rounded up: its ten would have been near enough one digit before. */
+        /* A nine is never rounded up: its ten would have been close enough one digit earlier. */
         bool up = may_end_above && (!may_end_here || rest > one - rest);
         to[length++] = (char)('0' + digit + up);
         return length;
@@ -116,12 +116,12 @@ size_t text_number_of_double(double value, char *to)
 
 /* --- and back --- */
 
-/* Digits that fit 64 bits whatever they are, and places behind the point of as many. */
+/* Limits of digits that always fit 64 bits, and of places after the point. */
 #define WHOLE_DIGITS_MAX 19
 #define PLACES_MAX 19
 
-/* whole / power, rounded once, to the even one if it lies between two: the quotient has 64 bits or
- * more, and what is left of the division says on which side of the half it is. */
+/* Return whole / power, rounded once, half to even. The quotient has at least 64 bits, and the
+ * remainder of the division decides on which side of the half it is. */
 static double divide(uint64_t whole, uint64_t power)
 {
     unsigned shift = 64 + (unsigned)__builtin_clzll(whole);
@@ -136,7 +136,7 @@ static double divide(uint64_t whole, uint64_t power)
     return ldexp((double)mantissa, (int)dropped + 1 - (int)shift);
 }
 
-/* Without an exponent, and not too long. */
+/* Read a number without an exponent. Return false if it has another form or is too long. */
 static bool read_plain(const char *text, size_t length, double *value)
 {
     uint64_t whole = 0, power = 1;
@@ -171,7 +171,7 @@ bool text_number_to_double(const char *text, size_t length, double *value)
         return false;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    /* "1.5f" is how some write it. */
+    /* Some write "1.5f". */
     *value = strtod(copy, &end);
     if (end != copy && (*end == 'f' || *end == 'F') && end[1] == '\0')
         end++;

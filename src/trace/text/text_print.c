@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See text_print.h. */
+/* Print the fields of messages, with notes on unusual encodings. */
 #include "trace/text/text_print.h"
 
 #include <stdlib.h>
@@ -9,15 +9,15 @@
 #include "trace/text/text_token.h"
 #include "trace/wire_field.h"
 
-/* What is nested deeper stands as bytes. text_format.c reads as deep. */
+/* Deeper messages are printed as bytes. text_format.c reads this depth. */
 #define DEPTH_MAX 60
-/* The same for messages that are only guessed to be some. */
+/* The same limit for unknown fields that only look like messages. */
 #define GUESSED_DEPTH_MAX 10
 
 /* --- names --- */
 
 enum kind {
-    KIND_OTHER, /* of a type that stands by number */
+    KIND_OTHER, /* of a type that is printed by number */
     KIND_UINT32,
     KIND_UINT64,
     KIND_INT32,
@@ -39,7 +39,7 @@ struct names_field {
     const struct names_message *message;   /* of a message */
 };
 
-/* Fields with lower numbers are found without a search. */
+/* Fields with lower numbers are found through an array. */
 #define DIRECT_NUMBERS 128
 
 struct names_message {
@@ -51,7 +51,7 @@ struct names_message {
 };
 
 struct text_schema {
-    struct names_message *messages; /* of all that were met; the outermost is `root` */
+    struct names_message *messages; /* list of all message types; the outermost is `root` */
     const struct names_message *root;
 };
 
@@ -91,7 +91,8 @@ static struct names_message *find_message(const struct text_schema *schema,
     return message;
 }
 
-/* A descriptor's messages are as deep as its .proto file, which is ours. */
+/* Add a message type and those of its fields. The recursion is as deep as the .proto file, which is
+ * ours. */
 static const struct names_message *add_message(struct text_schema *schema,
                                                const ProtobufCMessageDescriptor *descriptor)
 {
@@ -103,7 +104,7 @@ static const struct names_message *add_message(struct text_schema *schema,
         return NULL;
     message->descriptor = descriptor;
     message->next = schema->messages;
-    schema->messages = message; /* before its fields: they may be of its own type */
+    schema->messages = message; /* before its fields: they may have the same type */
     message->fields = calloc(descriptor->n_fields + 1, sizeof(*message->fields));
     if (message->fields == NULL)
         return NULL;
@@ -179,7 +180,7 @@ static void put_text(struct proto_buffer *out, const char *text)
     proto_put_raw(out, text, strlen(text));
 }
 
-/* The beginning of a line: "    name", or the number. */
+/* Write the beginning of a line: " name", or the number. */
 static void put_name(struct proto_buffer *out, unsigned depth, const struct names_field *known,
                      uint32_t number)
 {
@@ -222,7 +223,7 @@ static void put_hex(struct proto_buffer *out, uint64_t value, unsigned digits)
     proto_put_raw(out, text, 2 + digits);
 }
 
-/* What stands between quotes as it is. */
+/* Return whether a byte is printed unescaped between quotes. */
 static bool is_plain(uint8_t byte)
 {
     return byte >= ' ' && byte < 0x7f && byte != '"' && byte != '\\' && byte != '\'';
@@ -259,7 +260,7 @@ static void put_quoted(struct proto_buffer *out, struct proto_span bytes)
     put_text(out, "\"");
 }
 
-/* --- what the text alone does not say --- */
+/* --- notes on the encoding --- */
 
 struct note {
     struct proto_buffer *out;
@@ -278,7 +279,7 @@ static void note_word(struct note *note, const char *word)
     put_text(note->out, word);
 }
 
-/* How many bytes a number takes, if it is more than it needs. */
+/* Note the number of bytes of a number if it is not minimal. */
 static void note_bytes(struct note *note, const char *word, size_t bytes, uint64_t value)
 {
     if (bytes == wire_varint_bytes(value))
@@ -309,7 +310,7 @@ static void note_value(struct note *note, uint64_t value, size_t bytes, uint64_t
 
 /* --- values --- */
 
-/* Writes a varint as a field of this kind has it; what would be read for it. */
+/* Write a varint as a field of this kind. Return the value that a reader would read. */
 static uint64_t put_scalar(struct proto_buffer *out, const struct names_field *field,
                            uint64_t value)
 {
@@ -378,7 +379,8 @@ static void print_number(const struct names_field *known, const struct wire_fiel
     put_text(out, "\n");
 }
 
-/* A list of numbers in one field. False: it is none; what was appended is to be taken back. */
+/* Write a list of numbers in one field. Return false if it is not a list; the caller removes what
+ * was appended. */
 static bool print_packed(const struct names_field *known, const struct wire_field *field,
                          struct proto_buffer *out)
 {
@@ -429,7 +431,7 @@ static void put_indent(struct proto_buffer *out, unsigned depth)
         put_text(out, "  ");
 }
 
-/* A message in { }. False: it is none; what was appended is to be taken back. */
+/* Write a message in { }. Return false if it is not one; the caller removes what was appended. */
 static bool print_message(const struct names_message *message, const struct wire_field *field,
                           unsigned depth, unsigned guessed, struct proto_buffer *out)
 {
@@ -457,7 +459,8 @@ static bool is_text(struct proto_span bytes)
     return true;
 }
 
-/* Whether bytes of an unknown field are a message: all of them are fields, and they are no text. */
+/* Return whether the bytes of an unknown field are a message: they consist of fields and are not
+ * text. */
 static bool looks_like_message(struct proto_span bytes)
 {
     struct wire_field field;
@@ -478,7 +481,7 @@ static void print_bytes(const struct wire_field *field, struct proto_buffer *out
     put_text(out, "\n");
 }
 
-/* By its number. False: it is a group with garbage in it. */
+/* Write a field by its number. Return false for a group with invalid contents. */
 static bool print_unknown(const struct wire_field *field, unsigned depth, unsigned guessed,
                           struct proto_buffer *out)
 {
@@ -514,7 +517,7 @@ static bool print_unknown(const struct wire_field *field, unsigned depth, unsign
     return true;
 }
 
-/* By its name, if it is as the descriptor has it. False: it is not. */
+/* Write a field by its name if it fits the descriptor. Return false if it does not. */
 static bool print_known(const struct names_field *known, const struct wire_field *field,
                         unsigned depth, struct proto_buffer *out)
 {

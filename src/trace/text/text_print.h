@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Protobuf's text format, written: the fields of a serialized message in the order in which they
- * stand, by the names of its descriptor, each on a line of its own.
+ * Writes protobuf's text format: the fields of a serialized message in their order, with the names
+ * of its descriptor, one per line.
  *
- * Exact: text_format.h reads back the same bytes. What the descriptor does not know stands by its
- * number (123: 5, 123: 0x00000005 for 32 bits, 123: 0x0000000000000005 for 64, 123: "bytes",
- * 123 { } for what reads as a message). Where bytes are not those that everybody would write for
- * the text, a comment behind it says how they are: TEXT_WIRE_NOTE in text_token.h. A message that
- * is none stands as the bytes that it is.
+ * The output is exact: text_format.h reads the same bytes back. Fields that the descriptor does not
+ * have are written by number (123: 5, 123: 0x00000005 for 32 bits, 123: 0x0000000000000005 for 64,
+ * 123: "bytes", 123 { } for bytes that parse as a message). A comment after the text records a
+ * non-canonical encoding: see TEXT_WIRE_NOTE in text_token.h. A field that should be a message but
+ * cannot be parsed is written as bytes.
  */
 #ifndef HEAPPROFD_TRACE_TEXT_TEXT_PRINT_H
 #define HEAPPROFD_TRACE_TEXT_TEXT_PRINT_H
@@ -17,12 +17,13 @@
 #include "trace/proto_buffer.h"
 #include "trace/proto_cursor.h"
 
-/* The names of a message's fields and of all messages in it, ready to be written. */
+/* The field names of a message and of all messages in it, prepared for printing. */
 struct text_schema;
-struct text_schema *text_schema_new(const ProtobufCMessageDescriptor *descriptor); /* or NULL */
+/* Return the schema of a message, or NULL: no memory. */
+struct text_schema *text_schema_new(const ProtobufCMessageDescriptor *descriptor);
 void text_schema_free(struct text_schema *schema);
 
-/* Appends the fields; false: these are no fields, and nothing was appended. */
+/* Append the fields. Return false if these are not fields; nothing is appended in that case. */
 bool text_print_fields(const struct text_schema *schema, struct proto_span fields,
                        struct proto_buffer *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See text_token.h. */
+/* Split text into tokens, in memory or as it is read. */
 #include "trace/text/text_token.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)
                               scanner->token.column, what);
 }
 
-/* What may stand in a word, or in a number: one look for each byte of the text. */
+/* Bytes of words and numbers: one access for each byte of the text. */
 static const bool word_bytes[256] = {
     ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['0' ... '9'] = true, ['_'] = true};
 
@@ -43,14 +43,15 @@ static bool is_word_start(char c)
     return is_word_byte(c) && !is_digit(c);
 }
 
-/* --- a text that comes bit by bit --- */
+/* --- text from a stream --- */
 
 #define READ_BYTES ((size_t)256 << 10)
-/* A token of more is no trace's: a packet has at most 256 MiB, and a byte at most four. */
+/* No trace has a longer token: a packet has at most 256 MiB, and a byte takes at most four
+ * characters. */
 #define TOKEN_BYTES_MAX ((size_t)1100 << 20)
 
-/* Makes `keep` the first byte in memory and the next to be looked at, and adds more text.
- * False: there is no more. */
+/* Move the text from `keep` on to the start of the buffer, set the position there, and read more
+ * text. Return false if there is no more. */
 static bool take_more(struct text_scanner *scanner, const char *keep)
 {
     size_t kept = (size_t)(scanner->end - keep);
@@ -79,8 +80,8 @@ static bool take_more(struct text_scanner *scanner, const char *keep)
     }
     scanner->begin = scanner->at = scanner->buffer;
     scanner->end = scanner->buffer + kept;
-    /* What is kept is looked at once more: as much again must come for it, or a long string that
-     * comes in small parts would take the square of its length. */
+    /* The kept text is scanned again. Read at least as much new text, or a long string that arrives
+     * in small parts would take quadratic time. */
     size_t added = 0;
     ssize_t got;
     do {
@@ -110,7 +111,7 @@ static void take_note(struct text_scanner *scanner, const char *comment, size_t 
     scanner->note[length] = '\0';
 }
 
-/* Goes to the end of the line that a comment ends. */
+/* Skip a comment up to the end of its line. */
 static void skip_comment(struct text_scanner *scanner, bool is_behind_token)
 {
     const char *newline;
@@ -155,7 +156,8 @@ static void skip_blanks(struct text_scanner *scanner)
     }
 }
 
-/* A string ends on its line; what follows a backslash is no quote. */
+/* Skip a string. It ends on its line, and a character after a backslash is not its closing quote.
+ */
 static void scan_string(struct text_scanner *scanner)
 {
     char quote = *scanner->at++;
@@ -168,7 +170,7 @@ static void scan_string(struct text_scanner *scanner)
         scanner->at++;
 }
 
-/* Whether the string that was scanned is whole. */
+/* Return whether the scanned string has its closing quote. */
 static bool is_closed(const struct text_scanner *scanner)
 {
     const char *start = scanner->token.start, *last = scanner->at - 1;
@@ -180,7 +182,8 @@ static bool is_closed(const struct text_scanner *scanner)
     return backslashes % 2 == 0;
 }
 
-/* A number may hold a sign behind its exponent: 1.5e-3; in a hexadecimal one, e is a digit. */
+/* Skip a number. It may have a sign after its exponent: 1.5e-3. In a hexadecimal number, e is a
+ * digit. */
 static void scan_number(struct text_scanner *scanner)
 {
     const char *start = scanner->at, *end = scanner->end;
@@ -204,7 +207,7 @@ static void scan_word(struct text_scanner *scanner)
     scanner->at = at;
 }
 
-/* Goes behind the token that begins here. */
+/* Skip the token that begins here. Return its kind. */
 static enum text_token_kind scan_token(struct text_scanner *scanner)
 {
     char c = *scanner->at;
@@ -238,9 +241,10 @@ void text_scanner_advance(struct text_scanner *scanner)
     do {
         token->start = scanner->at;
         token->kind = scan_token(scanner);
-        /* What ends where the memory ends may go on: it is looked at once more, with more. */
+        /* A token that ends at the end of the buffer may continue: scan it again after reading
+         * more. */
     } while (scanner->at == scanner->end && take_more(scanner, token->start));
-    if (scanner->at == scanner->begin) { /* and there was none */
+    if (scanner->at == scanner->begin) { /* there was no more text */
         token->start = scanner->at;
         token->kind = scan_token(scanner);
     }
@@ -253,7 +257,7 @@ void text_scanner_advance(struct text_scanner *scanner)
     }
 }
 
-/* Digits that fit 64 bits whatever they are. */
+/* Digits that always fit 64 bits. */
 #define SAFE_DIGITS 19
 
 bool text_scanner_take_line(struct text_scanner *scanner, uint64_t most, uint64_t *value)
@@ -322,7 +326,7 @@ const char *text_scanner_found(const struct text_scanner *scanner, char text[TEX
     return text;
 }
 
-/* --- what a string stands for --- */
+/* --- the value of a string --- */
 
 static int hex_digit(char c)
 {
@@ -332,7 +336,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Up to `most` digits of this base from *at on; how many there were. */
+/* Read up to `most` digits of this base from *at on. Return how many there are. */
 static unsigned take_digits(const char **at, const char *end, int base, unsigned most,
                             uint32_t *value)
 {
@@ -371,7 +375,7 @@ static bool put_utf8(struct proto_buffer *content, uint32_t point)
     return true;
 }
 
-/* \u and \U. Two that are the halves of one character, as UTF-16 has them, make that one. */
+/* Read the digits of \u or \U. Two halves of a UTF-16 surrogate pair are one character. */
 static bool take_code_point(const char **at, const char *end, unsigned digits,
                             struct proto_buffer *content)
 {
@@ -389,7 +393,7 @@ static bool take_code_point(const char **at, const char *end, unsigned digits,
     return put_utf8(content, point);
 }
 
-/* One escape, from behind its backslash. */
+/* Read one escape after its backslash. */
 static bool take_escape(const char **at, const char *end, struct proto_buffer *content)
 {
     static const char names[] = "abfnrtv\\'\"?", bytes[] = "\a\b\f\n\r\t\v\\'\"?";

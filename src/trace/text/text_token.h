@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tokens of protobuf's text format, each with its line and column, and the bytes that a string
- * in quotes stands for; of a text in memory, or of one that comes bit by bit, of which no more is
- * held than a token. Knows nothing of messages: see text_format.h.
+ * The tokens of protobuf's text format, each with its line and column, and the values of quoted
+ * strings. The text is in memory or read from a stream, of which only one token is kept in memory.
+ * It is independent of messages: see text_format.h.
  */
 #ifndef HEAPPROFD_TRACE_TEXT_TEXT_TOKEN_H
 #define HEAPPROFD_TRACE_TEXT_TEXT_TOKEN_H
@@ -19,58 +19,58 @@ enum text_token_kind {
     TEXT_TOKEN_END,
     TEXT_TOKEN_WORD,
     TEXT_TOKEN_NUMBER,
-    TEXT_TOKEN_STRING, /* with its quotes */
-    TEXT_TOKEN_SIGN,   /* one byte: any other */
+    TEXT_TOKEN_STRING, /* including its quotes */
+    TEXT_TOKEN_SIGN,   /* any other byte */
 };
 
 struct text_token {
     enum text_token_kind kind;
     const char *start;
     size_t length;
-    unsigned line, column; /* from 1; a column is a byte */
+    unsigned line, column; /* from 1; columns count bytes */
 };
 
-/* How a comment begins that says how the bytes are that the text before it stands for, where they
- * are not those that everybody would write: words of text_value.h. Others skip it as a comment. */
+/* Prefix of a comment that records a non-canonical encoding of the preceding text, in the words of
+ * text_value.h. Other readers skip it as a comment. */
 #define TEXT_WIRE_NOTE "# wire:"
 #define TEXT_NOTE_BYTES 128
 
-/* Up to size bytes of the text, 0 at its end, or a negative errno with *error set. */
+/* Read up to `size` bytes of the text. Return 0 at its end, or a negative errno with *error set. */
 typedef ssize_t text_read(void *context, char *buffer, size_t size, struct error *error);
 
 struct text_scanner {
-    const char *begin, *at, *end; /* what is in memory */
+    const char *begin, *at, *end; /* the part in memory */
     uint64_t offset;              /* of `begin` in the text */
-    uint64_t line_offset;         /* of the line's first byte */
+    uint64_t line_offset;         /* of the first byte of the current line */
     unsigned line;
     struct text_token token; /* the next one */
-    /* What the comment on the line of the token before says, if it is a TEXT_WIRE_NOTE. */
+    /* Contents of the TEXT_WIRE_NOTE on the line of the previous token, or "". */
     char note[TEXT_NOTE_BYTES];
     struct error *error;
-    int code; /* 0 until the first failure */
-    /* Of a text that comes bit by bit. */
-    text_read *read; /* NULL: there is no more */
+    int code; /* 0 until the first error */
+    /* For a text from a stream. */
+    text_read *read; /* NULL: at the end */
     void *context;
     char *buffer;
     size_t capacity;
 };
 
-/* Makes the first token the next one. */
+/* Open a text in memory, and read the first token. */
 void text_scanner_open(struct text_scanner *scanner, const char *text, size_t length,
                        struct error *error);
-/* The same of a text that is read as it is needed; to be closed. */
+/* The same for a text from a stream. Close the scanner afterwards. */
 void text_scanner_open_stream(struct text_scanner *scanner, text_read *read, void *context,
                               struct error *error);
 void text_scanner_close(struct text_scanner *scanner);
-/* Bytes of the text before the next token. */
+/* Return the offset of the next token in the text. */
 uint64_t text_scanner_offset(const struct text_scanner *scanner);
 void text_scanner_advance(struct text_scanner *scanner);
-/* Of a name before ": " and nothing but the digits of a number on the rest of its line, as most
- * lines of a trace's text are: takes all of it at once. False: it is no such line, or the number
- * is larger than `most`; nothing is taken then. */
+/* If the next token is a name and the rest of its line is ": " and the digits of a number, as on
+ * most lines of a trace's text, take the whole line. Return false if the line has another form or
+ * the number is larger than `most`; nothing is taken in that case. */
 bool text_scanner_take_line(struct text_scanner *scanner, uint64_t most, uint64_t *value);
 
-/* Notes a failure at the next token; the first one stays. */
+/* Record an error at the next token, unless there is an earlier one. */
 void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -79,7 +79,7 @@ static inline bool text_scanner_is_sign(const struct text_scanner *scanner, char
     return scanner->token.kind == TEXT_TOKEN_SIGN && *scanner->token.start == sign;
 }
 
-/* Whether it is that sign, which is then behind us. */
+/* If the next token is this sign, take it and return true. */
 static inline bool text_scanner_accept(struct text_scanner *scanner, char sign)
 {
     if (!text_scanner_is_sign(scanner, sign))
@@ -89,11 +89,11 @@ static inline bool text_scanner_accept(struct text_scanner *scanner, char sign)
 }
 
 #define TEXT_FOUND_BYTES 64
-/* What stands there, for a message. */
+/* Return the next token in a form for messages. */
 const char *text_scanner_found(const struct text_scanner *scanner, char text[TEXT_FOUND_BYTES]);
 
-/* Appends the bytes of the string that is the next token, and goes on; fails at an escape that is
- * none, and at a zero byte unless the field may have them. */
+/* Append the value of the string that is the next token, and take the token. Fail at an invalid
+ * escape, and at a zero byte unless the field may contain it. */
 void text_scanner_take_string(struct text_scanner *scanner, bool zero_allowed,
                               struct proto_buffer *content);
 

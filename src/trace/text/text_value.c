@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See text_value.h. */
+/* Read and write the values of fields, and the notes on their encoding. */
 #include "trace/text/text_value.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static bool take_number(const char **at, const char *word, uint64_t most, uint64
     return errno == 0 && *value <= most;
 }
 
-/* One word; false: it is none. */
+/* Read one word of a note. Return false if it is unknown. */
 static bool take_note_word(const char **at, struct wire_note *note)
 {
     uint64_t number = 0;
@@ -124,7 +124,7 @@ static bool token_is(const struct text_token *token, const char *word)
     return token->length == strlen(word) && memcmp(token->start, word, token->length) == 0;
 }
 
-/* Digits of a decimal number that cannot be too large. */
+/* Number of digits of a decimal number that always fits. */
 #define SAFE_DIGITS 19
 
 bool text_read_integer(struct text_scanner *scanner, uint64_t *magnitude, bool *negative)

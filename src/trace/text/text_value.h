@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The values of single fields in protobuf's text format, and how they are written as bytes. All
- * of them take the tokens that they read, and fail as text_scanner_fail() has it.
+ * The values of single fields in protobuf's text format, and their encoding. All functions take the
+ * tokens that they read, and report errors through text_scanner_fail().
  */
 #ifndef HEAPPROFD_TRACE_TEXT_TEXT_VALUE_H
 #define HEAPPROFD_TRACE_TEXT_TEXT_VALUE_H
@@ -12,41 +12,41 @@
 #include "trace/wire_field.h"
 
 /*
- * What a TEXT_WIRE_NOTE says of the bytes of what stands before it, in words:
- *   key=N, length=N   the field's key, and the length of what it holds, take so many bytes
- *   bytes=N           so does the number
- *   value=0x...       the number is this one; the text has what is left of it in the field's type
- *   packed, unpacked  numbers of a repeated field stand in one field or in one each, though the
- *                     descriptor has it otherwise
- *   group             what is in { } is a group
+ * What a TEXT_WIRE_NOTE records about the encoding of the preceding text, in words:
+ *   key=N, length=N   bytes of the field's key, and of the length of its contents
+ *   bytes=N           bytes of the number
+ *   value=0x...       the number itself; the text shows its value in the field's type
+ *   packed, unpacked  numbers of a repeated field are in one field, or in one field each, unlike
+ *                     in the descriptor
+ *   group             the contents of { } are a group
  */
 struct wire_note {
-    unsigned key_bytes, length_bytes, value_bytes; /* 0: as many as are needed */
+    unsigned key_bytes, length_bytes, value_bytes; /* 0: minimal */
     bool has_value, is_packed, is_unpacked, is_group;
     uint64_t value;
 };
 
-/* The note behind the last token; an empty one if there is none. */
+/* Return the note after the last token; it is empty if there is none. */
 struct wire_note text_take_note(struct text_scanner *scanner);
 
-/* Writes a number in so many bytes; fails if it needs more. 0: as many as it needs. */
+/* Write a number in `bytes` bytes; 0: as many as it needs. Fail if it needs more. */
 void text_put_padded(struct text_scanner *scanner, struct proto_buffer *out, uint64_t value,
                      unsigned bytes);
 void text_put_key(struct text_scanner *scanner, struct proto_buffer *out, uint32_t number,
                   enum wire_type type, unsigned bytes);
 
-/* A number, bool, enum (by its name, or by number where `is_exact`) or double, as its varint's
- * value or its bits. */
+/* Read a number, bool, enum (by name, or by number if `is_exact`) or double. Return the value of
+ * its varint, or its bits. */
 uint64_t text_read_scalar(struct text_scanner *scanner, const ProtobufCFieldDescriptor *field,
                           bool is_exact);
 enum wire_type text_scalar_type(const ProtobufCFieldDescriptor *field);
-/* What a field of whole numbers holds at most; 0: it is another one. */
+/* Return the largest value of an integer field; 0: it is not an integer field. */
 uint64_t text_largest_of(const ProtobufCFieldDescriptor *field);
 
-/* A whole number and its sign; false: failed. */
+/* Read a whole number and its sign. Return false after an error. */
 bool text_read_integer(struct text_scanner *scanner, uint64_t *magnitude, bool *negative);
 
-/* Strings in a row, as the bytes that they stand for together. */
+/* Append the bytes of adjacent strings. */
 void text_read_strings(struct text_scanner *scanner, const char *field, bool zero_allowed,
                        struct proto_buffer *content);
 

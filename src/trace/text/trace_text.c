@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See trace_text.h. */
+/* Convert traces to text and back, packet by packet. */
 #include "trace/text/trace_text.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "util/write_all.h"
 
 #define WRITE_BYTES ((size_t)256 << 10)
-/* A packet's text may be a gigabyte, the next one's a line: what is larger is given back. */
+/* The text of one packet may have a gigabyte, the next one a line. A larger buffer is freed. */
 #define KEPT_BYTES ((size_t)64 << 20)
 
 struct output {
@@ -24,7 +24,7 @@ struct output {
     struct error *error;
 };
 
-/* 0 or a negative errno. */
+/* Write the buffer. Return 0 or a negative errno. */
 static int flush(struct output *output, uint64_t input_bytes)
 {
     if (output->buffer.failed)
@@ -46,7 +46,7 @@ static int flush_if_full(struct output *output, uint64_t input_bytes)
     return is_full ? flush(output, input_bytes) : 0;
 }
 
-/* The first error stands; what is in the buffer is written all the same. */
+/* Write the rest of the buffer and free it. An earlier error takes precedence. */
 static int finish(struct output *output, int code, uint64_t input_bytes)
 {
     struct error last = {0}, *error = output->error;
@@ -58,7 +58,7 @@ static int finish(struct output *output, int code, uint64_t input_bytes)
 
 /* --- from a trace --- */
 
-/* schema NULL: the fields as they are. */
+/* `schema` NULL: copy the fields unchanged. */
 static int convert_fields(struct trace_reader *reader, const struct text_schema *schema,
                           struct output *output)
 {
@@ -140,7 +140,7 @@ int trace_text_read(const char *path, int fd, const struct trace_text_progress *
             break;
         code = flush_if_full(&output, text_scanner_offset(&parser.scanner));
     }
-    /* A field that was broken off is half a field. */
+    /* After an error the buffer ends with half a field. */
     if (code < 0)
         output.buffer.length = 0;
     code = finish(&output, code, text_scanner_offset(&parser.scanner));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See memory_snapshot.h. */
+/* Write memory snapshots. */
 #include "trace/memory_snapshot.h"
 
 #include "pb_field_numbers.h"

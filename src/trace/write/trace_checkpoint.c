@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints: parts of a trace that count only as long as nothing better follows.
+ * Checkpoints: parts of a trace that count only until something better follows.
  *
  * A checkpoint is a run of packets after a head. The head is a packet with one field of bytes,
- * `withdrawn`. If the field's length is 0, readers go on to the packets after it. If it is the
+ * `withdrawn`. If the field's length is 0, readers continue with the packets after it. If it is the
  * length of all those packets, readers skip them as the value of an unknown field. So eight bytes
  * of the file decide for every reader. While a checkpoint is being written, the length is larger
- * than the rest of the file: a reader finds a file that is cut off at the head.
+ * than the rest of the file: to a reader the file is cut off at the head.
  *
- * A process that is killed in the middle of a write may leave a part of it, up to a page's end. So
- * no head lies in two pages.
+ * A process that is killed in the middle of a write may leave a part of it, up to a page's end.
+ * Therefore a head never crosses a page boundary.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #define INNER_BYTES (FIELD_KEY_BYTES + LENGTH_BYTES)
 #define HEAD_BYTES (1 + LENGTH_BYTES + INNER_BYTES)
 
-/* A varint of a fixed length. */
+/* Write a varint of fixed length. */
 static void put_length(uint8_t *at, uint64_t value)
 {
     for (int i = 0; i < LENGTH_BYTES; i++)
@@ -49,7 +49,7 @@ static void make_head(uint8_t head[HEAD_BYTES], uint64_t withdrawn)
     put_length(head + 1 + LENGTH_BYTES + FIELD_KEY_BYTES, withdrawn);
 }
 
-/* Return the file offset of the next byte; -1: we do not control it. */
+/* Return the file offset of the next byte, or -1 if we do not control it. */
 static int64_t position_of(const struct trace_writer *writer)
 {
     struct stat status;
@@ -61,7 +61,7 @@ static int64_t position_of(const struct trace_writer *writer)
     return is_ours ? position : -1;
 }
 
-/* Write bytes that are no packet of this writer's. */
+/* Write bytes that are not a packet of this writer. */
 static int write_raw(struct trace_writer *writer, const uint8_t *bytes, size_t length)
 {
     if (writer->error == 0)
@@ -79,7 +79,7 @@ static int rewrite_head(struct trace_writer *writer, int64_t offset, uint64_t wi
     do
         written = pwrite(writer->fd, head, sizeof(head), offset);
     while (written < 0 && errno == EINTR);
-    /* What stands there now could make all that follows unreadable. */
+    /* The present bytes there could make everything after them unreadable. */
     if (written != (ssize_t)sizeof(head) && writer->error == 0)
         writer->error = written < 0 ? -errno : -EIO;
     return writer->error;
@@ -119,7 +119,7 @@ int trace_writer_end_checkpoint(struct trace_writer *writer, struct trace_writer
         writer->error = end < 0 ? -errno : -EIO;
         return writer->error;
     }
-    /* A packet that failed may have left a part of itself. */
+    /* A failed packet may have left a part of itself. */
     checkpoint->bytes = (uint64_t)(end - checkpoint->offset) - HEAD_BYTES;
     writer->bytes += checkpoint->bytes;
     int headed = rewrite_head(writer, checkpoint->offset, code == 0 ? 0 : checkpoint->bytes);

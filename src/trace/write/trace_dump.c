@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's dumps: a heap's samples as ProfilePackets, split below the size
- * limit, each with the interned data that it is the first to need.
+ * The writer's dumps: a heap's samples as ProfilePackets, split below the size limit. Each packet
+ * contains the interned data that it needs first.
  *
- * Perfetto's counters are integers. Rounding keeps their order: a sum that grows
- * never gives a smaller integer, and freed is cut at allocated, so a counter
- * never goes down and nothing is freed that was not allocated. The unrounded
- * figures go into fields of our own, where they differ.
+ * Perfetto's counters are integers. Rounding keeps their order: a growing sum never gives a smaller
+ * integer. Freed is limited to allocated. So a counter never decreases, and nothing is freed that
+ * was not allocated. The unrounded figures go into our own fields if they differ.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,18 +21,18 @@ typedef Perfetto__Protos__ProfilePacket__ProcessStats HeapStats;
 typedef Perfetto__Protos__HeapFigures HeapFigures;
 typedef Perfetto__Protos__HeapThreadFigures HeapThreadFigures;
 
-/* What is written of a sample's parts. */
+/* How much is written of a sample's parts. */
 enum part_detail {
-    PART_ALONE,   /* its figures are the sample's, and are not said again */
-    PART_FIGURES, /* those of a thread */
-    PART_PEAK,    /* and its peak: of parts with types and contexts */
+    PART_ALONE,   /* only its identity: its figures are the sample's */
+    PART_FIGURES, /* the figures of a thread */
+    PART_PEAK,    /* figures and peak: of parts with types and contexts */
 };
 
-/* A sample without threads, and each thread of it, takes less than this. */
+/* Limits of the size of a sample without threads, and of each thread. */
 #define SAMPLE_BYTES_MAX 320u
 #define THREAD_BYTES_MAX 240u
 
-/* Parts that one message has at most: the rest comes in messages of its own. */
+/* Maximum of parts in one message. The rest goes into further messages. */
 #define THREADS_OF_MESSAGE 1000u
 
 static uint64_t round_counter(double value)
@@ -50,7 +49,7 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
 
 /* --- one sample --- */
 
-/* Fields that are zero are left out: a reader takes what is missing as zero. */
+/* Fields with value zero are omitted: readers take missing fields as zero. */
 #define SET_UNLESS_ZERO(message, field, from)                                                      \
     do {                                                                                           \
         (message)->field = (from);                                                                 \
@@ -84,7 +83,8 @@ static void fill_counters(HeapSample *message, const struct trace_figures *figur
                     at_most(round_counter(figures->freed_count), message->alloc_count));
 }
 
-/* The callstack's part of the maximum, or, once it has fallen, counters with this difference. */
+/* Set the callstack's part of the maximum. Once that part has fallen, set counters whose difference
+ * it is. */
 static void fill_peak(struct trace_writer *writer, HeapSample *message,
                       const struct trace_heap_sample *sample)
 {
@@ -93,7 +93,7 @@ static void fill_peak(struct trace_writer *writer, HeapSample *message,
     if (trace_peaks_next(&writer->peaks, sample->callstack, &peak) < 0)
         writer->error = -ENOMEM;
     if (peak.freed_bytes == 0 && peak.freed_count == 0) {
-        /* Where it is left out, readers take no notice of the count. */
+        /* Without self_max, readers ignore the count. */
         message->has_self_max = peak.bytes != 0 || peak.count != 0;
         message->self_max = peak.bytes;
         SET_UNLESS_ZERO(message, self_max_count, peak.count);
@@ -113,7 +113,7 @@ static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
     own->has_freed_count = own->freed_count != (double)message->free_count;
 }
 
-/* Without variance each allocation is a record of its own: then readers know the number. */
+/* Without variance each allocation has its own record. Readers then derive the number. */
 static uint64_t peak_samples_to_write(const struct trace_peak_figures *peak)
 {
     return peak->count_variance != 0 ? round_counter(peak->samples) : 0;
@@ -166,7 +166,7 @@ static void put_entry(struct trace_writer *writer, uint32_t field)
         writer->error = -ENOMEM;
 }
 
-/* Parts [first, first + count). */
+/* Write parts [first, first + count) as a message of their own. */
 static void put_more(struct trace_writer *writer, const struct trace_heap_sample *sample,
                      size_t first, size_t count, enum part_detail detail)
 {
@@ -178,7 +178,7 @@ static void put_more(struct trace_writer *writer, const struct trace_heap_sample
     put_entry(writer, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_MORE);
 }
 
-/* With its first `count` parts. */
+/* Write the sample with its first `count` parts. */
 static void put_sample(struct trace_writer *writer, const struct trace_heap_sample *sample,
                        size_t count, enum part_detail detail)
 {
@@ -252,7 +252,8 @@ static void fill_stats(HeapStats *stats, const struct trace_heap_dump *dump)
 static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
 {
     SET_UNLESS_ZERO(head, exact_bytes, dump->exact_bytes);
-    /* A zero is written where nothing was sampled, too: a file without it does not know. */
+    /* Write a zero, too, if nothing was sampled: without the field, readers take the value as
+     * unknown. */
     head->has_exact_calls = dump->exact_calls > 0 || dump->heap_samples == 0;
     head->exact_calls = dump->exact_calls;
     SET_UNLESS_ZERO(head, unsent_ring_bytes, dump->unsent_bytes_of_ring);
@@ -277,7 +278,7 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     head->lost = (uint64_t *)dump->lost;
 }
 
-/* Of each place the mapping, its start and its end. */
+/* Write mapping, start and end of each place. */
 static void put_places(struct trace_writer *writer, const struct trace_heap_dump *dump)
 {
     struct proto_buffer *places = &writer->scratch;
@@ -309,7 +310,7 @@ int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap
     put_places(writer, dump);
     if (writer->dump_head.failed || writer->dump_again.failed)
         writer->error = -ENOMEM;
-    /* A checkpoint has one dump of a heap. */
+    /* A checkpoint has only one dump per heap. */
     bool is_last = dump->final || writer->sequence != TRACE_SEQUENCE_MAIN;
     if (dump->dump_at_max &&
         trace_peaks_begin(&writer->peaks, dump->pid, head.heap_name, is_last) < 0)
@@ -351,7 +352,7 @@ static int write_dump_packet(struct trace_writer *writer, bool continued)
     return packet_end(writer);
 }
 
-/* Room for an entry with so many parts. */
+/* Make room for an entry with this many parts. */
 static void make_dump_room(struct trace_writer *writer, size_t threads)
 {
     size_t bytes = SAMPLE_BYTES_MAX + threads * THREAD_BYTES_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's single packets: what stands at the head of a trace, the names of
- * processes and threads, points of the timeline, and processes left out.
+ * The writer's single packets: the head of a trace, the names of processes and threads, points of
+ * the timeline, and processes that were not profiled.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,10 +22,10 @@ typedef Perfetto__Protos__ProcessTree ProcessTree;
 typedef Perfetto__Protos__ProcessTree__Process TreeProcess;
 typedef Perfetto__Protos__ProcessTree__Thread TreeThread;
 
-/* A command line is for people; a longer one is cut so that its packet holds it. */
+/* Command lines are for readers. Longer ones are truncated to fit the packet. */
 #define ARGUMENT_BYTES_MAX 4096u
 #define ARGUMENTS_MAX 64u
-/* Threads in one packet: with names of 16 bytes far below the limit. */
+/* Threads in one packet: with names of 16 bytes it is far below the limit. */
 #define THREADS_IN_PACKET 4096u
 
 int trace_writer_clock_snapshot(struct trace_writer *writer)
@@ -65,7 +65,7 @@ int trace_writer_uuid(struct trace_writer *writer)
 {
     uint64_t random[2];
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return writer->error; /* a trace without a name of its own is still a trace */
+        return writer->error; /* the UUID is optional */
     Perfetto__Protos__TraceUuid uuid = PERFETTO__PROTOS__TRACE_UUID__INIT;
     uuid.has_msb = uuid.has_lsb = true;
     uuid.msb = (int64_t)((random[0] & ~UINT64_C(0xf000)) | UINT64_C(0x4000));

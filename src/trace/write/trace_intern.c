@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's interning: mappings, frames and callstacks get ids, and what is
- * new waits in writer->interned for the next packet.
+ * The writer's interning: mappings, frames and callstacks get ids. New entries wait in
+ * writer->interned for the next packet.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 typedef Perfetto__Protos__InternedString InternedString;
 typedef Perfetto__Protos__Frame Frame;
 
-/* Frames of a callstack that a packet surely holds, at up to 10 bytes each. */
+/* Frames of a callstack that always fit in a packet, at up to 10 bytes each. */
 #define CALLSTACK_FRAMES_MAX 40000u
 #define PATH_COMPONENTS_MAX 256u
 
@@ -51,8 +51,8 @@ static uint64_t intern_string(struct trace_writer *writer, struct intern_table *
     return id;
 }
 
-/* A reader puts a "/" before every component, so a name without slashes loses nothing
- * but gains one: "[vdso]" reads as /[vdso], as it does with Perfetto's own producer. */
+/* Intern the components of a path. Readers put a "/" before every component, so a name without
+ * slashes gains one: "[vdso]" becomes /[vdso], as with Perfetto's own producer. */
 static size_t intern_path(struct trace_writer *writer, const char *path, uint64_t *ids)
 {
     size_t count = 0;
@@ -60,7 +60,7 @@ static size_t intern_path(struct trace_writer *writer, const char *path, uint64_
         path += strspn(path, "/");
         if (*path == '\0')
             break;
-        /* The last id takes all that is left. */
+        /* The last id takes the rest of the path. */
         size_t length = count == PATH_COMPONENTS_MAX - 1 ? strlen(path) : strcspn(path, "/");
         ids[count++] =
             intern_string(writer, &writer->paths, PB_INTERNED_DATA_MAPPING_PATHS, path, length);
@@ -69,7 +69,7 @@ static size_t intern_path(struct trace_writer *writer, const char *path, uint64_
     return count;
 }
 
-/* Put into writer->key what tells this mapping, at these addresses, from others. */
+/* Build in writer->key the identity of this mapping at these addresses. */
 static void make_mapping_key(struct trace_writer *writer, const struct trace_mapping *mapping,
                              uint64_t start, uint64_t end)
 {
@@ -107,7 +107,7 @@ static uint64_t put_mapping(struct trace_writer *writer, uint64_t id,
     return writer->error < 0 ? 0 : id;
 }
 
-/* The build id tells that it is the same file. */
+/* Return whether the mapping is a file at some addresses. Its build id identifies the file. */
 static bool is_of_file(const struct trace_mapping *mapping)
 {
     return mapping->build_id_length > 0 && mapping->start != mapping->end;
@@ -121,8 +121,8 @@ bool trace_writer_has_place(struct trace_writer *writer, const struct trace_mapp
     return intern_find(&writer->files->places, writer->key.bytes, writer->key.length) != 0;
 }
 
-/* Return whether the file has a mapping with other addresses. If it has none yet, it has one with
- * these from now on. */
+/* Return whether the file has a mapping with other addresses. If it has no mapping yet, these
+ * become its addresses. */
 static bool is_elsewhere(struct trace_writer *writer, const struct trace_mapping *mapping)
 {
     bool is_new, is_new_place;
@@ -140,9 +140,10 @@ static bool is_elsewhere(struct trace_writer *writer, const struct trace_mapping
     return false;
 }
 
-/* Each process has a file at addresses of its own. With a mapping for each, its frames and
- * callstacks would be written again for each process. So a file has two mappings: one with the
- * addresses where it was first, and one without addresses for all other places. */
+/* Return the id of a mapping. Each process has a file at different addresses. With a mapping for
+ * each, its frames and callstacks would be written again for each process. So a file has two
+ * mappings: one with the addresses of its first place, and one without addresses for all other
+ * places. */
 uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping)
 {
     bool added, elsewhere = is_elsewhere(writer, mapping);
@@ -174,7 +175,8 @@ static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint
     frame.has_iid = frame.has_rel_pc = true;
     frame.iid = id;
     frame.rel_pc = rel_pc;
-    /* Set even if empty: Perfetto's importer drops a frame whose mapping it cannot look up. */
+    /* Set it even for an empty mapping: Perfetto's importer drops a frame whose mapping is missing.
+     */
     frame.has_mapping_id = mapping != 0;
     frame.mapping_id = mapping;
     frame.has_function_name_id = name_id != 0;
@@ -197,7 +199,7 @@ uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, u
     return intern_frame(writer, mapping, pc, NULL, TRACE_FRAME_JIT);
 }
 
-/* A frame in no file stands in a mapping without a path. */
+/* A frame outside all files belongs to a mapping without a path. */
 uint64_t trace_writer_marker(struct trace_writer *writer, const char *name)
 {
     static const struct trace_mapping nowhere = {.path = ""};
@@ -229,7 +231,7 @@ uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *fra
     uint64_t outermost = 0;
     if (ending != NULL && (outermost = trace_writer_marker(writer, ending)) == 0)
         return 0;
-    /* The key is the stack with its marker. */
+    /* The key is the stack including its marker. */
     struct proto_buffer *key = &writer->key;
     key->length = 0;
     proto_put_raw(key, frames, count * sizeof(*frames));

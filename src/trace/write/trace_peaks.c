@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peaks as Perfetto's readers understand them. With dump_at_max a dump says what each callstack
- * held when the heap was largest. A later and higher maximum may hold less of a callstack. Trace
- * processor makes differences of dumps and counts every fall as an error, in traces of Perfetto's
- * recorder, too. A callstack that has fallen therefore gets the two counters that Perfetto has for
- * growth and release, and their difference is its part of the maximum.
+ * Peaks in the form that Perfetto's readers understand. With dump_at_max, a dump contains what each
+ * callstack held when the heap was largest. At a later and higher maximum, a callstack may hold
+ * less. Trace processor computes differences of dumps and counts every decrease as an error, even
+ * in traces of Perfetto's own recorder. Once a callstack has decreased, it therefore gets
+ * Perfetto's two counters for growth and release, and their difference is its part of the maximum.
  *
- * The writer remembers the last dump of each heap until the heap's final one.
+ * The writer keeps the last dump of each heap until the heap's final one.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ModuleSymbols: names for frames that were written before they were known, in packets of their
- * own.
+ * ModuleSymbols: names of frames that were written before their names were known, in separate
+ * packets.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include "pb_field_numbers.h"
 #include "trace/write/writer_state.h"
 
-/* A packet leaves when it holds this much; one more address, with both names cut, fits still. */
+/* A packet is written when it has this size. One more address with both names truncated still fits.
+ */
 #define SYMBOLS_BYTES (TRACE_PACKET_BYTES_MAX / 2)
 
 struct module {
@@ -19,7 +20,7 @@ struct module {
     struct proto_buffer addresses, entry, line;
 };
 
-/* As the mapping is called by readers, who put a slash before each part of its path. */
+/* Write the mapping's path as readers form it: with a slash before each component. */
 static void put_path(struct proto_buffer *entry, const char *path)
 {
     char slashed[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's core: opens and closes a trace and sends packets off, each with
- * one system call, so that a trace whose writer dies holds all that it wrote.
+ * The writer's core: opens and closes a trace, and writes each packet with one system call, so that
+ * the trace of a killed writer contains all packets.
  */
 #include <errno.h>
 #include <stdlib.h>

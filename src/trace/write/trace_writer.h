@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a Perfetto trace as a stream of packets: interns what repeats, keeps
- * packets under TRACE_PACKET_BYTES_MAX, and holds no more than one packet and
- * the intern tables in memory.
+ * Writes a Perfetto trace as a stream of packets: interns repeated data, keeps packets under
+ * TRACE_PACKET_BYTES_MAX, and keeps only one packet and the intern tables in memory.
  *
- * Every function returns 0 or a negative errno (of the failed write); after a
- * failure all later calls return the same error, so that a caller may check
- * once, at trace_writer_close.
+ * Every function returns 0 or a negative errno (of the failed write). After an error all later
+ * calls return the same error, so a caller may check only once, at trace_writer_close().
  */
 #ifndef HEAPPROFD_TRACE_WRITE_TRACE_WRITER_H
 #define HEAPPROFD_TRACE_WRITE_TRACE_WRITER_H
@@ -23,43 +21,43 @@
 
 struct trace_writer;
 
-/* Writes to fd (not owned) from its current offset. NULL if out of memory. */
+/* Return a writer to fd (not owned) at its current offset. NULL: no memory. */
 struct trace_writer *trace_writer_open(int fd);
 
-/* Flushes and frees; returns the first error met since opening. */
+/* Flush and free. Return the first error since opening. */
 int trace_writer_close(struct trace_writer *writer);
 
-/* Bytes written so far. */
+/* Return the number of bytes written so far. */
 uint64_t trace_writer_bytes(const struct trace_writer *writer);
 
-/* --- checkpoints: packets that are taken back when they are no longer needed --- */
+/* --- checkpoints: packets that are withdrawn when they are no longer needed --- */
 
-/* What stands between two checkpoints of one trace. Zeros: there is none yet. */
+/* A checkpoint of a trace. Zeros: there is none yet. */
 struct trace_checkpoint {
     int64_t offset; /* of its head in the file; 0: none */
-    uint64_t bytes; /* after the head */
+    uint64_t bytes; /* of its contents after the head */
 };
 
-/* Begin a checkpoint: return a writer of its own for it, with ids of its own. Until its end,
- * nothing else is written, and readers do not see it. NULL: no memory, or the file is no ordinary
- * file whose position is ours (a pipe, one opened to append, a position that moved); the trace is
- * as it was. */
+/* Begin a checkpoint. Return a separate writer for it, with its own ids. Until its end nothing else
+ * is written, and readers do not see it. Return NULL if there is no memory or we do not control the
+ * file position (a pipe, a file opened to append, a position that somebody moved); the trace stays
+ * unchanged in that case. */
 struct trace_writer *trace_writer_begin_checkpoint(struct trace_writer *writer,
                                                    struct trace_checkpoint *checkpoint);
-/* End it, and close `part`. Readers see it from now on, unless something failed (0 or a negative
- * errno), in which case they never do. */
+/* End a checkpoint, and close `part`. From now on readers see it, unless there was an error (a
+ * negative errno): then they never see it. */
 int trace_writer_end_checkpoint(struct trace_writer *writer, struct trace_writer *part,
                                 struct trace_checkpoint *checkpoint);
-/* Take it back: readers pass over it from now on. */
+/* Withdraw a checkpoint: from now on readers skip it. */
 int trace_writer_withdraw_checkpoint(struct trace_writer *writer,
                                      struct trace_checkpoint *checkpoint);
 
-/* --- what stands at the head of a trace --- */
+/* --- the head of a trace --- */
 
 int trace_writer_clock_snapshot(struct trace_writer *writer); /* all six builtin clocks, now */
 int trace_writer_uuid(struct trace_writer *writer);           /* random, version 4 */
 int trace_writer_system_info(struct trace_writer *writer);    /* uname, page size, cpus, RAM */
-/* A serialized TraceConfig message (see trace_config.h). */
+/* Write a serialized TraceConfig message (see trace_config.h). */
 int trace_writer_config(struct trace_writer *writer, const void *bytes, size_t length);
 
 struct trace_process {
@@ -68,9 +66,9 @@ struct trace_process {
     size_t argument_count;
     bool arguments_are_comm;
     uint64_t start_boottime_ns; /* process_start_from_boot */
-    const char *name;           /* of the program; NULL: not told; own field */
-    uint64_t image; /* the same for what one program of the process does, and another number for
-                     * the next program that it becomes; 0: not told; own field */
+    const char *name;           /* of the program; NULL: unknown; our own field */
+    uint64_t image; /* number of the program that the process runs: it changes with each exec; 0:
+                       unknown; our own field */
 };
 struct trace_thread {
     int32_t tid, pid;
@@ -85,11 +83,11 @@ struct trace_memory_point {
     uint64_t boottime_ns; /* packet timestamp */
     int32_t pid;
     uint64_t rss_bytes, rss_anon_bytes, vm_bytes; /* 0: unknown */
-    uint64_t heap_bytes; /* estimated live bytes of all profiled heaps; own field */
+    uint64_t heap_bytes; /* estimated live bytes of all profiled heaps; our own field */
 };
 int trace_writer_memory_point(struct trace_writer *writer, const struct trace_memory_point *point);
 
-/* --- interning; ids are 1-based and valid for the life of the writer --- */
+/* --- interning: ids start at 1 and are valid as long as the writer --- */
 
 struct trace_mapping {
     const char *path; /* "/usr/lib/libc.so.6", "[vdso]", or "" */
@@ -99,34 +97,37 @@ struct trace_mapping {
 };
 /* Return the same id for equal mappings. Mappings of one file (path, build id, exact_offset,
  * load_bias) at different addresses have two ids: the first has its addresses in the trace, and all
- * others share a mapping whose start and end are 0. 0 on error. */
+ * others share a mapping whose start and end are 0. Return 0 on error. */
 uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_mapping *mapping);
 /* Return whether the mapping has its addresses in the trace. The same for a trace and its
  * checkpoints. */
 bool trace_writer_has_place(struct trace_writer *writer, const struct trace_mapping *mapping);
 
-/* mapping 0: none. name NULL or "": unknown; names are as in the symbol table (mangled). */
+/* Return the id of a frame. `mapping` 0: none. `name` NULL or "": unknown. Names are mangled, as in
+ * the symbol table. */
 uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
                             const char *name);
 
-/* Generated code, which may get its name later (trace_writer_symbols). */
+/* Return the id of a frame of generated code, which may get its name later (trace_writer_symbols).
+ */
 uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc);
 
-/* frames innermost first (the writer reverses them). A truncated stack gets an
- * outermost frame named TRACE_TRUNCATED_FRAME, a stack that ended in an error
- * one named by `ending` (NULL: none), such as TRACE_NO_UNWINDING_FRAME. */
+/* Return the id of a callstack, given its frames innermost first (the trace has the reverse order).
+ * A truncated stack gets an outermost frame named TRACE_TRUNCATED_FRAME. A stack that ended in an
+ * error gets one named by `ending` (NULL: none), such as TRACE_NO_UNWINDING_FRAME. */
 uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
                                 const char *ending);
 
-/* A frame that is no code but a name: of a thread, of a scope, or of why frames are missing. */
+/* Return the id of a frame that is only a name: of a thread, of a scope, or why frames are missing.
+ */
 uint64_t trace_writer_marker(struct trace_writer *writer, const char *name);
 
-/* A type, or a scope; and scopes in each other, the outermost first. */
+/* Return the id of a type or scope, and of nested scopes, outermost first. */
 uint64_t trace_writer_heap_name(struct trace_writer *writer, const char *name);
 uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *names,
                                    size_t count);
 
-/* --- names that are known only after the frames were written --- */
+/* --- names that become known after the frames were written --- */
 
 struct trace_symbol {
     uint64_t address; /* a frame's rel_pc */
@@ -135,8 +136,8 @@ struct trace_symbol {
     uint32_t line;    /* 0: unknown */
     enum trace_frame_kind kind;
 };
-/* Of frames in the mapping with this path and no build id. To be called after the dumps that use
- * them: readers look for the mapping. */
+/* Write names of frames in the mapping with this path and without a build id. Call it after the
+ * dumps that use them: readers search for the mapping. */
 int trace_writer_symbols(struct trace_writer *writer, const char *path,
                          const struct trace_symbol *symbols, size_t count);
 
@@ -151,45 +152,45 @@ struct trace_heap_sample {
         int32_t tid;
         struct trace_figures figures;
         uint64_t type, context; /* ids; 0: none */
-        /* Written where anything of the sample has a type or a context. */
+        /* Only written if a part of the sample has a type or a context. */
         struct trace_peak_figures peak;
     } * threads;
     size_t thread_count;
 };
 
-/* begin, any number of samples, end. The writer splits into packets. */
+/* Write a dump: begin, any number of samples, end. The writer splits it into packets. */
 int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap_dump *dump);
 int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample);
 int trace_writer_dump_end(struct trace_writer *writer);
 
-/* --- the stream of all events; packets hold those of one process, and leave when they are full,
- * when another process's begin, or at a flush --- */
+/* --- the stream of all events: a packet has the events of one process. It is written when it is
+ * full, before an event of another process, and at a flush --- */
 
 struct trace_stream_event {
     int32_t pid;
     uint32_t heap;
     uint64_t sequence; /* order of all events of the process, from 1 */
     uint64_t address;
-    /* Of an allocation. */
+    /* Of allocations only. */
     uint64_t size;
-    double count;          /* allocations that it stands for */
+    double count;          /* number of allocations that it represents */
     uint64_t timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
 };
 int trace_writer_stream_allocation(struct trace_writer *writer,
                                    const struct trace_stream_event *event);
 int trace_writer_stream_free(struct trace_writer *writer, const struct trace_stream_event *event);
-/* The last free of this address did not happen. */
+/* Record that the last free of this address did not happen. */
 int trace_writer_stream_undone(struct trace_writer *writer, const struct trace_stream_event *event);
 int trace_writer_stream_flush(struct trace_writer *writer);
 
-/* Processes of one name that the session saw but did not profile; own packet. */
+/* Processes of one name that the session saw but did not profile; our own packet. */
 struct trace_unprofiled {
-    int32_t pid, parent_pid; /* the first one's */
-    uint64_t count;          /* 0: perhaps some, nobody knows */
-    const char *kind;        /* the reason in one word, for scripts */
+    int32_t pid, parent_pid; /* of the first one */
+    uint64_t count;          /* 0: unknown, perhaps none */
+    const char *kind;        /* the reason as one word, for scripts */
     const char *name;        /* comm */
-    const char *reason;      /* in words for people, with what to do */
-    bool by_choice;          /* the user named other processes */
+    const char *reason;      /* text for users, with the remedy */
+    bool by_choice;          /* the user selected other processes */
 };
 int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unprofiled *process);
 
