@@ -10,7 +10,7 @@
 #include "compare/budgets.h"
 #include "compare/diff.h"
 #include "profile/agreement.h"
-#include "profile/interval.h"
+#include "profile/confidence_interval.h"
 #include "profile/partial.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"

@@ -25,9 +25,9 @@
  * everything live at A is gone (la + lb); otherwise it is an upper bound. It is computed for each
  * callsite and thread, where it is tightest.
  *
- * The interval is composed of the intervals of gained and lost (profile/interval.h) by Zou and
- * Donner's MOVER (2008): the distance of each limit is the root of the sum of squares of the
- * distances that add up in it.
+ * The interval is composed of the intervals of gained and lost (profile/confidence_interval.h) by
+ * Zou and Donner's MOVER (2008): the distance of each limit is the root of the sum of squares of
+ * the distances that add up in it.
  *
  * Neither part exceeds the bound by the exact totals. Sums over a heap also leave room for bytes
  * without samples (profile/unseen.h): a change of b bytes may consist of these with probability
@@ -55,7 +55,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "profile/interval.h"
+#include "profile/confidence_interval.h"
 #include "profile/profile.h"
 #include "profile/unseen.h"
 

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "profile/interval.h"
+#include "profile/confidence_interval.h"
 #include "profile/profile.h"
 
 #define FLAME_FIGURES_MAX 4

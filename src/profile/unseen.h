@@ -2,8 +2,8 @@
 /*
  * What no sample shows. Calls of b bytes in all have no sample with probability exp(-b/T): up to
  * 3 T bytes may be missing (95 %, the rule of three), in calls of any size. The interval of an
- * estimate (interval.h) knows only sizes like those that were sampled. So a sum over a whole heap,
- * whose calls are of all sizes, has an upper limit that leaves room for this, too.
+ * estimate (confidence_interval.h) covers only sizes like those that were sampled. So a sum over a
+ * whole heap, whose calls are of all sizes, has an upper limit that leaves room for this, too.
  *
  * The exact totals bound it: what was allocated less what was sampled is all that can be missing.
  * Where every call was sampled, nothing is.
@@ -11,7 +11,7 @@
 #ifndef HEAPPROFD_PROFILE_UNSEEN_H
 #define HEAPPROFD_PROFILE_UNSEEN_H
 
-#include "profile/interval.h"
+#include "profile/confidence_interval.h"
 #include "profile/profile.h"
 
 /* Bytes, or calls, that no sample shows, at the most. */

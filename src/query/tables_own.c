@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "profile/interval.h"
+#include "profile/confidence_interval.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"
 #include "query/query_table.h"

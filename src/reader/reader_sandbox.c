@@ -22,7 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "util/process_name.h"
+#include "util/process_title.h"
 
 /* Root's reader gets a uid of its own, so that no other process may send it signals. These uids are
  * above all uids that are handed out, with room for all pids (PID_MAX_LIMIT). A user namespace may
@@ -192,7 +192,7 @@ int reader_sandbox_enter(int socket, pid_t asker, int *step)
 {
     *step = READER_STEP_MEMORY;
     uint64_t mapped = mapped_bytes();
-    process_name_set("heapprofd-read");
+    process_title_set("heapprofd-read");
     setsid();
     int code = unmap_shared();
     if (code == 0)

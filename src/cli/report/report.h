@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "cli/options/profile_options.h"
+#include "profile/confidence_interval.h"
 #include "profile/grouping.h"
-#include "profile/interval.h"
 #include "profile/rollup.h"
 
 enum report_view {

@@ -7,7 +7,7 @@
 
 #include "cli/options/filter_options.h"
 #include "cli/report/report_gaps.h"
-#include "cli/report/report_summary.h"
+#include "cli/report/report_sections.h"
 #include "cli/report/report_tables.h"
 #include "cli/report/unnamed_frames.h"
 #include "profile/agreement.h"
@@ -527,7 +527,7 @@ int report_print_text(const struct profile *profile, const struct report_options
         unseen_groups_clear(&unseen);
         return code;
     }
-    report_summary_print(&sections, profile, options, out);
+    report_sections_print_processes(&sections, profile, options, out);
     for (size_t i = 0; i < sections.count; i++) {
         struct printer printer = {
             .profile = profile,
@@ -548,7 +548,7 @@ int report_print_text(const struct profile *profile, const struct report_options
         else if (group->first == i)
             print_unseen(&printer, group);
     }
-    report_summary_print_hidden(&sections, options, out);
+    report_sections_print_hidden(&sections, options, out);
     report_sections_clear(&sections);
     unseen_groups_clear(&unseen);
     folding_clear(&folding);

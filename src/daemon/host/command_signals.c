@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
-#include "util/process_name.h"
+#include "util/process_title.h"
 
 /* Time that the watcher has to report a signal. A shell or timeout(1) that signals several
  * processes needs microseconds, a busy machine longer. */
@@ -66,7 +66,7 @@ static _Noreturn void watch(pid_t parent, int pipe)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* With our name, a signal to both of us by name (killall) would look like one to the group. */
-    process_name_set("signal-watcher");
+    process_title_set("signal-watcher");
     if (getppid() != parent || dup2(pipe, STDIN_FILENO) < 0)
         _exit(0);
     /* Do not hold the user's pipes open. */

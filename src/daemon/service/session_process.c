@@ -22,7 +22,7 @@
 #include "daemon/service/session_wire.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
-#include "util/process_name.h"
+#include "util/process_title.h"
 
 /* other_profiler.c recognizes profilers by the beginning of this name. */
 #define PROCESS_NAME "heapd-session"
@@ -500,7 +500,7 @@ void session_process_run(const struct session_process_start *start)
         .busy = stay_alive,
     };
     reset_signals();
-    process_name_set(PROCESS_NAME);
+    process_title_set(PROCESS_NAME);
     /* The kernel sends these events only to root. */
     int exec_events = exec_events_open(NULL);
     int kept[] = {start->supervisor, start->client, exec_events};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The 95 % interval of an estimate, as the program has it (src/profile/interval.h says why): sums of
- * any sites that the page puts together have theirs, so the page must know how. Tests hold both
- * against each other.
+ * The 95 % interval of an estimate, computed as in the program. src/profile/confidence_interval.h
+ * explains it. The page needs it for sums over sites that only the page puts together. Tests compare
+ * the results of both.
  */
 "use strict";
 
@@ -93,7 +93,7 @@ const FlameInterval = (() => {
     return around(count, Math.floor(samples + low), samples + high);
   }
 
-  /* Bytes that were sampled, at the least: seen_bytes_least() in profile/interval.c. */
+  /* Bytes that were sampled, at the least: seen_bytes_least() in profile/confidence_interval.c. */
   function seenBytesLeast([bytes, count, variance, , samples], missed) {
     const squares = missed.per * missed.count;
     const shares = Math.min((samples * missed.count) / count,

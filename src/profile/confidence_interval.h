@@ -29,8 +29,8 @@
  *
  * docs/sampling.md has the derivation, what the intervals hold as measured, and where they cannot.
  */
-#ifndef HEAPPROFD_PROFILE_INTERVAL_H
-#define HEAPPROFD_PROFILE_INTERVAL_H
+#ifndef HEAPPROFD_PROFILE_CONFIDENCE_INTERVAL_H
+#define HEAPPROFD_PROFILE_CONFIDENCE_INTERVAL_H
 
 #include <stdint.h>
 

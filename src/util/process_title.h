@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names helper processes for ps, pidof and pkill. */
-#ifndef HEAPPROFD_UTIL_PROCESS_NAME_H
-#define HEAPPROFD_UTIL_PROCESS_NAME_H
+#ifndef HEAPPROFD_UTIL_PROCESS_TITLE_H
+#define HEAPPROFD_UTIL_PROCESS_TITLE_H
 
 /*
  * Give this process the name (at most 15 bytes) and an empty command line, so that killall, pidof
@@ -9,6 +9,6 @@
  * address, the command line stays. This wipes the arguments: call it only in a fork that no longer
  * needs them.
  */
-void process_name_set(const char *name);
+void process_title_set(const char *name);
 
 #endif

@@ -3,8 +3,8 @@
  * Choose and order the sections of a report for people. The process with the largest heap comes
  * first, and within a process its largest heap. If there are many processes, a table comes before.
  */
-#ifndef HEAPPROFD_CLI_REPORT_REPORT_SUMMARY_H
-#define HEAPPROFD_CLI_REPORT_REPORT_SUMMARY_H
+#ifndef HEAPPROFD_CLI_REPORT_REPORT_SECTIONS_H
+#define HEAPPROFD_CLI_REPORT_REPORT_SECTIONS_H
 
 #include "cli/report/report_tables.h"
 
@@ -30,11 +30,12 @@ int report_sections_make(struct report_sections *sections, const struct profile 
                          const struct report_options *options);
 void report_sections_clear(struct report_sections *sections);
 
-/* Print the table of processes, if there are several. Print, after the sections, what was left
- * out. */
-void report_summary_print(const struct report_sections *sections, const struct profile *profile,
-                          const struct report_options *options, FILE *out);
-void report_summary_print_hidden(const struct report_sections *sections,
-                                 const struct report_options *options, FILE *out);
+/* Print the table of processes, if there are several. */
+void report_sections_print_processes(const struct report_sections *sections,
+                                     const struct profile *profile,
+                                     const struct report_options *options, FILE *out);
+/* Print, after the sections, how much was left out. */
+void report_sections_print_hidden(const struct report_sections *sections,
+                                  const struct report_options *options, FILE *out);
 
 #endif

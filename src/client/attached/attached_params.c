@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Substitutes for the loader: functions of the process that the attacher has looked up.
+ * Use the parameters that the attacher wrote into the blob (wire/attached_params.h). They replace
+ * the loader: addresses of the process's functions come from them. The client
+ * lists its mappings there, so that the attacher can unmap them when it leaves.
  */
 #include <stdint.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "profile/interval.h"
+#include "profile/confidence_interval.h"
 #include "profile/unseen.h"
 
 #define INTERVAL_BYTES 65536

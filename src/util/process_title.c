@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sets the thread name, and wipes the arguments on the process's stack, from which the kernel reads
  * /proc/PID/cmdline. */
-#include "util/process_name.h"
+#include "util/process_title.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-void process_name_set(const char *name)
+void process_title_set(const char *name)
 {
     char text[1024] = "", *rest = NULL;
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);

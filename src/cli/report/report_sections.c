@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report_summary.h. */
-#include "cli/report/report_summary.h"
+/* Choose, order and cut the sections of the report, and print the table of its processes. */
+#include "cli/report/report_sections.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -209,8 +209,9 @@ static void print_head(enum report_view view, FILE *out)
     fprintf(out, "%8s  process\n", "pid");
 }
 
-void report_summary_print(const struct report_sections *sections, const struct profile *profile,
-                          const struct report_options *options, FILE *out)
+void report_sections_print_processes(const struct report_sections *sections,
+                                     const struct profile *profile,
+                                     const struct report_options *options, FILE *out)
 {
     const struct printer printer = {.profile = profile, .options = options, .out = out};
     size_t most = options->brief ? BRIEF_LINES : options->top, printed = 0;
@@ -239,8 +240,8 @@ void report_summary_print(const struct report_sections *sections, const struct p
                 options->brief ? "" : "; --top 0 shows all");
 }
 
-void report_summary_print_hidden(const struct report_sections *sections,
-                                 const struct report_options *options, FILE *out)
+void report_sections_print_hidden(const struct report_sections *sections,
+                                  const struct report_options *options, FILE *out)
 {
     if (sections->hidden_heaps > 0)
         fprintf(out, "\n%zu more heaps, smaller: heap_profile report shows them\n",

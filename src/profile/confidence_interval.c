@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of estimates: the negative binomial distribution of what was missed. */
-#include "profile/interval.h"
+#include "profile/confidence_interval.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -155,7 +155,7 @@ static double size_spread(double squared_mean_ratio)
     return 2 * half;
 }
 
-/* Calls of sizes below all that were sampled; see interval.h. */
+/* Calls of sizes below all that were sampled; see confidence_interval.h. */
 static double unseen_count(const struct profile_estimate *estimate, double interval_bytes)
 {
     double count = estimate->count;
