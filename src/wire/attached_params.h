@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the attacher and the client that it brings into a process know of each other: one block in
- * the client's data, found by its name in the blob's symbol table.
+ * The block of data that the attacher shares with the client that it maps into a process. It is in
+ * the client's data; the attacher finds it by its name in the blob's symbol table.
  *
- * The attacher fills it in before the client can run. What the client itself writes
- * (mapped, inside) tells the attacher at the end what is to be taken away and whether somebody
- * is still in there. A later attacher that finds the block in a process whose own attacher died
- * can undo by it what that one did: the sites are in it.
+ * The attacher fills it in before the client can run. The client lists its mappings and counts the
+ * calls that are inside its code, so that the attacher can unmap everything at the end, when no
+ * thread is inside. If the attacher dies, a later one finds the block in the process and undoes
+ * the attachment: the block lists the patched sites.
  */
 #ifndef HEAPPROFD_WIRE_ATTACHED_PARAMS_H
 #define HEAPPROFD_WIRE_ATTACHED_PARAMS_H
@@ -20,10 +20,10 @@
 
 /* The mapping's name, as /proc/PID/maps shows it. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
-/* Of a ring that is mapped from outside. It begins as every ring's name does. */
+/* The name of the ring's mapping in an attached process. It has the same prefix as every ring's. */
 #define ATTACHED_RING_NAME "heapprofd-ring-attached"
 
-/* The functions that can be hooked; of several names of one address the first one counts. */
+/* The functions that can be hooked. If several have the same address, the first one is hooked. */
 enum attached_function {
     ATTACHED_MALLOC,
     ATTACHED_FREE,
@@ -54,7 +54,7 @@ struct attached_site {
     uint32_t function; /* enum attached_function */
     uint8_t original[ATTACHED_SITE_BYTES];
     uint8_t patched[ATTACHED_SITE_BYTES];
-    uint64_t trampoline; /* does what `original` did and goes on behind it */
+    uint64_t trampoline; /* does what `original` did, then continues after it */
 };
 
 struct attached_mapping {
@@ -63,9 +63,10 @@ struct attached_mapping {
 };
 
 /*
- * A thread of the process, found by its thread pointer: there is no thread-local storage to be had.
- * Its cell leads to its slot, or, while it is inside a real function whose own calls of hooked
- * functions are part of it, to `pass`, where nothing is ever due.
+ * A thread of the process, found by its thread pointer, because the client has no thread-local
+ * storage. `cell` points to the thread's slot. While the thread is inside a real function that
+ * calls hooked functions itself, `cell` points to `pass` instead, where no sample is ever due: the
+ * inner calls are part of the outer one.
  */
 struct attached_thread {
     uint64_t key;             /* thread pointer; 0: free */
@@ -83,12 +84,12 @@ struct attached_params {
     uint32_t version;
     uint32_t bytes; /* of this struct */
 
-    /* Ours, by the linker. */
+    /* Set by the linker: the client's hooks. */
     uint64_t hooks[ATTACHED_FUNCTIONS];
 
-    /* By the attacher; an address that is not known is 0. */
+    /* Set by the attacher. An unknown address is 0. */
     uint64_t real[ATTACHED_FUNCTIONS]; /* trampolines */
-    uint64_t ring;                     /* mapped as struct ring_control says */
+    uint64_t ring;                     /* mapped as described at struct ring_control */
     uint64_t data_bytes;
     uint64_t interval_bytes;
     uint64_t certain_bytes; /* sampling_certain_bytes() of it */
@@ -102,19 +103,20 @@ struct attached_params {
     uint64_t dl_find_object; /* of the loader */
     uint32_t cxx_allocates;  /* operator new does not end in malloc */
     uint32_t cxx_pad;
-    uint64_t image, image_bytes; /* all that the attacher mapped but the ring */
+    uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring */
     uint64_t ring_bytes;         /* of address space */
-    uint64_t
-        marker; /* a word that is 1 here, and 0 in a forked child: one that comes to its first
-                 * allocation before the client was set up must not take the ring for its own */
+    /* Address of a word that is 1 in this process and 0 in a forked child. A child that allocates
+     * before the client was set up must not use its parent's ring. */
+    uint64_t marker;
     uint64_t site_count;
     struct attached_site sites[ATTACHED_SITES_MAX];
 
-    /* By the client. */
+    /* Set by the client. */
     struct attached_mapping mapped[ATTACHED_MAPPED_MAX];
-    uint32_t unnoted; /* mappings for which there was no place above */
+    uint32_t unnoted; /* mappings that did not fit into `mapped` */
     uint32_t inside;  /* calls that will return into our code */
-    uint64_t threads; /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: none yet */
+    uint64_t
+        threads; /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: not allocated yet */
 };
 
 #endif
