@@ -796,5 +796,4 @@ def forbidden_meanwhile():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
-    harness.finish()
+    harness.main()

@@ -6,13 +6,13 @@ llvm-symbolizer's, with no other file to get them from.
     breakpad.py CASE
 """
 
+import contextlib
 import os
 import re
 import shutil
-import sys
 
 from breakpad_dump import debug_id_of, dump, write
-from harness import BUILD, check, finish, run
+from harness import BUILD, check, main, run
 from symbolize import TRACECONV, Scene, bias_of, build_id_of, code_addresses, llvm_frames, output, symbolize, trace_of
 
 ALONE = ("--no-auto-symbol-paths", "--no-cache")
@@ -123,17 +123,6 @@ def bundled(scene):
     check(b"outer" in open(out, "rb").read(), "no names")
 
 
-CASES = {each.__name__: each for each in (builds, directories, others, remains, bundled)}
-
-
-def main():
-    scene = Scene()
-    try:
-        CASES[sys.argv[1]](scene)
-    finally:
-        scene.close()
-    finish()
-
-
 if __name__ == "__main__":
-    main()
+    with contextlib.closing(Scene()) as made_scene:
+        main(made_scene)

@@ -12,11 +12,10 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-from harness import BUILD, TOOL, check, finish, need, run
+from harness import BUILD, TOOL, check, main, need, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 SOURCE = """
@@ -369,12 +368,5 @@ def usage(place):
     check(outcome.status == 2, f"{outcome.status}")
 
 
-def main():
-    cases = {
-        name: value for name, value in globals().items() if getattr(value, "__name__", "") == "run_case"
-    }
-    cases[sys.argv[1]]()
-    finish()
-
-
-main()
+if __name__ == "__main__":
+    main()

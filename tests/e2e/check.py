@@ -5,7 +5,6 @@
 import json
 import os
 import re
-import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
@@ -376,14 +375,6 @@ def disagreement(directory):
         check(not agreement["agrees"] and abs(agreement["missing_bytes"] - more) < 1_000_000, f"{agreement}")
 
 
-CASES = [outcomes, decided, exact, to_the_byte, temporary, partial, command, undecided, suppressions, junit, github, usage, disagreement]
-
-
-def main():
-    with tempfile.TemporaryDirectory() as directory:
-        {case.__name__: case for case in CASES}[sys.argv[1]](directory)
-    harness.finish()
-
-
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as made_directory:
+        harness.main(made_directory)

@@ -15,18 +15,16 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-from harness import BUILD, ROOT, TOOL, check, find_descendant, finish, limit_core_dumps, need, run, skip
+from harness import BUILD, ROOT, TOOL, check, find_descendant, limit_core_dumps, main, make_work_directory, need, run, skip
 from memory_infra_made import Made
 from perfetto_bytes import field
 from trace import fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
-WORK = tempfile.mkdtemp(prefix="cli-")
+WORK = make_work_directory("cli-")
 BOB = 65501
 VIEWS = ("space", "objects", "alloc_space", "alloc_objects", "max")
 TEMPORARY = {"TMPDIR": WORK}
@@ -1136,17 +1134,5 @@ def completion_values():
             check({(name, option), ("*", option)} & known, f"{name}: {option} takes {choice}, which the table has not")
 
 
-CASES = [
-    truncated, partial_is_not_exact, packed, not_a_trace, nothing_answers, views_agree, intervals, unseen_rest, gaps, branches, many_processes, plain_words,
-    one_line_a_stack, same_table_once, doctor_of_linked, names_of_processes, titles, hints, top, remarks,
-    children, equal_children, ends_on_terminal, silent_children, not_to_be_run, print_config, bad_usage, limits, output_directory, latest_of_each_user, traceconv,
-    quiet_and_dumps, duration, interrupted,
-    endings, streams, hostile_names, completion, completion_values,
-]
-
 if __name__ == "__main__":
-    try:
-        {case.__name__: case for case in CASES}[sys.argv[1]]()
-    finally:
-        shutil.rmtree(WORK, ignore_errors=True)
-    finish()
+    main()

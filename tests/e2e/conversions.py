@@ -13,19 +13,18 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import threading
 import zlib
 
-from harness import BUILD, ROOT, TOOL, check, finish, need, program, run, skip
+from harness import BUILD, ROOT, TOOL, check, main, make_work_directory, need, program, run, skip
 from terminal import Terminal
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
 PROTO = os.path.join(ROOT, "proto")
-WORK = tempfile.mkdtemp(prefix="conversions-")
+WORK = make_work_directory("conversions-")
 ENVIRONMENT = {"TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK}
 VIEWS = ("space", "objects", "alloc_space", "alloc_objects", "max")
 
@@ -666,16 +665,5 @@ def pprof_lists():
     check({"name": "take", "file": at("source.c"), "line": line} in frames, f"{frames}")
 
 
-CASES = [text_and_back, packed, archives, protoc_agrees, large, wrong_input, no_traces, hostile_names, progress, names_once, collapsed, choices, speedscope,
-         speedscope_imports, profile_options, profile_warnings, pprof_lists]
-
-
-def main():
-    try:
-        {case.__name__: case for case in CASES}[sys.argv[1]]()
-    finally:
-        shutil.rmtree(WORK, ignore_errors=True)
-    finish()
-
-
-main()
+if __name__ == "__main__":
+    main()

@@ -1442,5 +1442,4 @@ def busy_for_long():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
-    harness.finish()
+    harness.main()

@@ -11,10 +11,9 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
-from harness import BUILD, TOOL, check, finish, need, run, skip
+from harness import BUILD, TOOL, check, main, need, run, skip
 from perfetto_bytes import field, fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -598,7 +597,5 @@ def proguard():
     check([frame[:2] for frame in got] == wanted, f"{got}, not {wanted}")
 
 
-CASES = {each.__name__: each for each in (positions, retraced, packages, packets, errors, compiled, streams, proguard)}
-
-CASES[sys.argv[1]]()
-finish()
+if __name__ == "__main__":
+    main()

@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 
 import harness
@@ -372,15 +371,6 @@ def usage(directory):
               f"{arguments}: {done.status}, {done.stderr!r}")
 
 
-def main():
-    with tempfile.TemporaryDirectory() as directory:
-        {
-            "with_itself": with_itself, "exact": exact, "as_in_report": as_in_report, "added_leak": added_leak,
-            "nothing_added": nothing_added, "pprof": pprof, "dumps": dumps, "builds": builds,
-            "processes": processes, "pprof_files": pprof_files, "usage": usage,
-        }[sys.argv[1]](directory)
-    harness.finish()
-
-
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as made_directory:
+        harness.main(made_directory)

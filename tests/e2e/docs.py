@@ -10,7 +10,6 @@ import glob
 import os
 import re
 import subprocess
-import sys
 
 import harness
 from harness import BUILD, ROOT, check
@@ -108,5 +107,4 @@ def options():
 
 
 if __name__ == "__main__":
-    {"links": links, "options": options}[sys.argv[1]]()
-    harness.finish()
+    harness.main()

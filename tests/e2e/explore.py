@@ -5,10 +5,10 @@
 import os
 
 from exploring import (
-    GROWN, KEYS_80, SITES, directory, explore, memory_infra, quit_it, run_case, shows, trace, two_dumps,
+    GROWN, KEYS_80, SITES, directory, explore, memory_infra, quit_it, shows, trace, two_dumps,
     under_cursor, until, usual,
 )
-from harness import TOOL, check, program, run
+from harness import TOOL, check, main, program, run
 
 
 def first_screen():
@@ -564,4 +564,4 @@ everything             0 B│  Nothing is here.
 
 
 if __name__ == "__main__":
-    run_case(globals())
+    main()

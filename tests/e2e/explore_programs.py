@@ -10,8 +10,8 @@ import shutil
 import sys
 
 import harness
-from exploring import directory, explore, quit_it, run_case, trace, until
-from harness import TOOL, check, need, run
+from exploring import directory, explore, quit_it, trace, until
+from harness import TOOL, check, main, need, run
 
 def recorded(command, *arguments, options=()):
     path = os.path.join(directory, os.path.basename(command))
@@ -164,4 +164,4 @@ def many_sites():
 
 
 if __name__ == "__main__":
-    run_case(globals())
+    main()

@@ -9,9 +9,9 @@ import signal
 import subprocess
 
 from exploring import (
-    KEYS_80, directory, explore, quit_it, run_case, shows, trace, two_dumps, under_cursor, until, usual,
+    KEYS_80, directory, explore, quit_it, shows, trace, two_dumps, under_cursor, until, usual,
 )
-from harness import TOOL, check, run
+from harness import TOOL, check, main, run
 from terminal import Terminal
 
 
@@ -288,4 +288,4 @@ def piped():
 
 
 if __name__ == "__main__":
-    run_case(globals())
+    main()

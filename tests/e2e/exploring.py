@@ -6,10 +6,9 @@ import atexit
 import json
 import os
 import shutil
-import sys
 import tempfile
 
-from harness import TOOL, check, finish
+from harness import TOOL, check
 from perfetto_bytes import (
     heap_samples, interned, packet, process_tree, profile_packet, sample,
 )
@@ -157,9 +156,3 @@ def quit_it(terminal, key="q"):
     check(terminal.is_restored(), "the terminal is as it was")
     check(terminal.screen.entered == terminal.screen.left == 1, "the screen was put back once")
     terminal.close()
-
-
-def run_case(cases):
-    """The one that the command line names."""
-    cases[sys.argv[1]]()
-    finish()

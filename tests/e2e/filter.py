@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 import harness
@@ -196,9 +195,6 @@ def programs(directory):
     check(any("sqlite3_step" in names and names[-1] != "sqlite3_step" for names in stacks), "which has callers")
 
 
-CASES = {f.__name__: f for f in (verbs, sides, pprof, patterns, explored, programs)}
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:
-        CASES[sys.argv[1]](made_directory)
-    harness.finish()
+        harness.main(made_directory)

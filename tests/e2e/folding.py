@@ -5,7 +5,6 @@
 import json
 import os
 import re
-import sys
 import tempfile
 
 import harness
@@ -183,9 +182,6 @@ def width(directory):
         check(len(line) <= 90 or "own_name_is_much_longer" in line, f"terminal of 90 columns: {line}")
 
 
-CASES = {f.__name__: f for f in (known, containers, width)}
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:
-        CASES[sys.argv[1]](made_directory)
-    harness.finish()
+        harness.main(made_directory)

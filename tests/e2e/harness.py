@@ -76,6 +76,26 @@ def finish():
     sys.exit(1 if failures else 0)
 
 
+def main(*arguments):
+    """Run the case that the command line names, a function of the script, and end the test.
+
+    tests/e2e/meson.build lists the cases.
+    """
+    script = sys.modules["__main__"]
+    case = getattr(script, sys.argv[1], None) if len(sys.argv) == 2 else None
+    if getattr(case, "__module__", None) != "__main__":
+        sys.exit(f"usage: {sys.argv[0]} CASE: a function of it")
+    case(*arguments)
+    finish()
+
+
+def make_work_directory(prefix):
+    """Return a new directory, which goes when the script ends."""
+    directory = tempfile.mkdtemp(prefix=prefix)
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
 def program(name):
     return os.path.join(PROGRAMS, name)
 

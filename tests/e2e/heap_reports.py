@@ -9,15 +9,12 @@ types, contexts, and what a callsite is.
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 import time
 
-from harness import TOOL, check, finish, need, program, run
+from harness import TOOL, check, main, make_work_directory, need, program, run
 
-WORK = tempfile.mkdtemp(prefix="heap-reports-")
+WORK = make_work_directory("heap-reports-")
 TEMPORARY = {"TMPDIR": WORK}
 
 # Two heaps; 100 bytes of type Node outside of all scopes, then in scopes 200 of Node and 400 of
@@ -300,14 +297,5 @@ def many_types():
     check("samples, of types beyond the" in text_of("types"), "the head says so")
 
 
-CASES = [
-    which, nothing_of_them, wrong_options, sections, names_of_files, types_and_contexts, pprof_labels, stack_modes,
-    configured, many_heaps, many_types, began_before_the_run_directory,
-]
-
 if __name__ == "__main__":
-    try:
-        {case.__name__: case for case in CASES}[sys.argv[1]]()
-    finally:
-        shutil.rmtree(WORK, ignore_errors=True)
-    finish()
+    main()

@@ -14,7 +14,6 @@ import math
 import os
 import statistics
 import subprocess
-import sys
 import time
 
 import harness
@@ -691,24 +690,6 @@ def unbiased():
         check(abs(second[name]) <= 3 or second[name] * first[name] < 0, f"{name} is off twice")
 
 
-CASES = {
-    case.__name__: case
-    for case in (
-        two_allocators, two_allocators_with_all_heaps, accurate_custom_report_allocation,
-        accurate_custom_report_allocation_with_vfork,
-        accurate_custom_report_allocation_with_vfork_in_a_thread, vfork_of_a_silent_thread,
-        accurate_report_sample,
-        accurate_dump_at_max_custom, custom_lifetime, re_init, ids, other_threads, heaps_255,
-        same_name, intervals, callbacks_that_call_back, before_and_after_main, documented,
-        forked_child, restricted,
-        contexts_nested, contexts_out_of_turn, contexts_on_fibers, interned_texts, many_threads,
-        sessions_that_come_and_go, million_types, unbiased,
-    )
-}
-
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: heaps.py {'|'.join(CASES)}")
     harness.limit_core_dumps()
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()

@@ -447,16 +447,7 @@ def nothing():
     check(not any(name in heap["remark"] for name in ("node", "java", "python")), f"a run time that did not run: {heap['remark']}")
 
 
-CASES = {
-    function.__name__: function
-    for function in (
-        node_perf_map, node_native_stack, node_jitdump, node_without_map, node_running,
-        node_in_namespaces, node_dumps, java, perf_map, removed, jitdump, exec_writes_another, not_trusted, damaged, nothing,
-    )
-}
-
 if __name__ == "__main__":
     if not sys.argv[1].startswith(("node", "java")) and platform.machine() != "x86_64":
         harness.skip("hand_made's code is x86-64's")
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()

@@ -386,8 +386,5 @@ def attaching():
         check(heap["heap_samples"] > 0 and not heap["unfinished"], f"a session afterwards: {heap['remark']}")
 
 
-CASES = [command, of_program, session, session_process, daemon, requester, attaching]
-
 if __name__ == "__main__":
-    {case.__name__: case for case in CASES}[sys.argv[1]]()
-    harness.finish()
+    harness.main()

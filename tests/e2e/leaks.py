@@ -4,7 +4,6 @@
 
 import json
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -605,10 +604,6 @@ def graph_files(directory):
     check(b"--output" in leaks("--flame-graph", path, status=2).stderr, "needs a directory")
 
 
-CASES = {f.__name__: f for f in (one, interior, shrinking, dumps, thresholds, untold, types, processes, files, usage,
-                                    programs, chrome, page, page_opens, page_names, page_figures, graph_files)}
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made_directory:
-        CASES[sys.argv[1]](made_directory)
-    harness.finish()
+        harness.main(made_directory)

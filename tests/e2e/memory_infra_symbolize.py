@@ -6,6 +6,7 @@ make, against llvm-symbolizer's names, files, lines and inlined functions.
     memory_infra_symbolize.py CASE
 """
 
+import contextlib
 import functools
 import gzip
 import json
@@ -14,11 +15,10 @@ import re
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
 
 from breakpad_dump import debug_id_of, dump as breakpad_dump, write
-from harness import BUILD, ROOT, check, finish, need, run
+from harness import BUILD, ROOT, check, main, need, run
 from memory_infra_file import File, Rules
 from symbolize import TRACECONV, bias_of, build_id_of, output
 
@@ -742,19 +742,6 @@ def told_all(events):
             for each in heaps["maps"]["strings"]}
 
 
-CASES = {each.__name__: each for each in (
-    layouts, machine, processes, incremental, unmapped, reused, missing, without_id, v1, breakpad, genuine, untouched, files,
-    written, quoted)}
-
-
-def main():
-    scene = Scene()
-    try:
-        CASES[sys.argv[1]](scene)
-    finally:
-        scene.close()
-    finish()
-
-
 if __name__ == "__main__":
-    main()
+    with contextlib.closing(Scene()) as made_scene:
+        main(made_scene)

@@ -15,16 +15,15 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
-from harness import BUILD, TOOL, check, finish, need, program, run
+from harness import BUILD, TOOL, check, main, make_work_directory, need, program, run
 from memory_infra_file import File, Frame, Rules, leaks, named, places
 from memory_infra_made import Made
 from perfetto_bytes import field, packet
 
 TRACECONV = os.path.join(BUILD, "traceconv")
-WORK = tempfile.mkdtemp(prefix="memory-infra-")
+WORK = make_work_directory("memory-infra-")
 # Holds memory to its end, of some functions.
 HOLDER = """
 import os, sqlite3, json, time
@@ -616,16 +615,5 @@ def write_in_parts(made, parts):
     return path
 
 
-CASES = {
-    case.__name__: case for case in (
-        python, at_the_peak, places_of_addresses, names_files_lines, beside_the_trace, of_what_runs, by_type, stack_modes,
-        several, rounds, bytes_of_mappings, at_one_time, out_of_place, rounding, exact_for_the_scripts, ends_in_malloc, long_heap_names,
-        heap_names_of_bytes, deep_stacks, strange_names, no_address_twice, nothing_held, pruning, million,
-    )
-}
-
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or CASES:
-        CASES[chosen]()
-    shutil.rmtree(WORK, ignore_errors=True)
-    finish()
+    main()

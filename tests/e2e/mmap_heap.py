@@ -12,7 +12,6 @@ import glob
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 import harness
@@ -422,17 +421,6 @@ def redis():
                 check("jemalloc" not in site["frames"][0]["mapping"], f"{site['frames'][:3]}")
 
 
-CASES = {
-    case.__name__: case
-    for case in (
-        ways, off_unless_named, beside_others, threads, signals, children, full, restricted, sessions,
-        sqlite3, python3, git, node, allocators, redis,
-    )
-}
-
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: mmap_heap.py {'|'.join(CASES)}")
     harness.limit_core_dumps()
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()

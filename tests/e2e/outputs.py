@@ -13,15 +13,13 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
-import tempfile
 import threading
 
-from harness import BUILD, SLOWNESS, TOOL, check, finish, run, skip
+from harness import BUILD, SLOWNESS, TOOL, check, main, make_work_directory, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 HEAPPROFD = os.path.join(BUILD, "heapprofd")
-WORK = tempfile.mkdtemp(prefix="outputs-")
+WORK = make_work_directory("outputs-")
 ENVIRONMENT = {"TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK, "HEAPPROFD_RUN_DIR": f"{WORK}/run",
                "SUDO_UID": ""}
 STRANGER = 54321
@@ -324,11 +322,5 @@ def waits():
         os.close(terminal)
 
 
-CASES = [strangers_directories, planted_entries, races, own_files, waits]
-
 if __name__ == "__main__":
-    try:
-        {case.__name__: case for case in CASES}[sys.argv[1]]()
-        finish()
-    finally:
-        shutil.rmtree(WORK, ignore_errors=True)
+    main()

@@ -10,11 +10,10 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import zlib
 
-from harness import BUILD, TOOL, check, finish
+from harness import BUILD, TOOL, check, main
 from perfetto_bytes import (
     callstack, clocks, snapshot, deobfuscation, double, field, fields, frame, heap_samples, interned, mapping, memory_snapshot, module_symbols,
     packet, process_tree, profile_packet, sample, smaps, string, text, varint,
@@ -1039,14 +1038,5 @@ def perfettos_recorder():
     check(heap["peak_live_bytes"] == 70000 and heap["total"]["max"]["low95"] < 70000, f"{heap['total']}")
 
 
-CASES = [tables, upids, finding_rows, finding_dumps, seed_queries, android_10, clock_snapshots, packet_clocks, windows,
-         intervals, frame_kinds, timelines, continued, several_heaps, dump_at_max,
-         resting_callsites, malformed, java_heap, empty_stack, compressed, several_sequences,
-         mappings_of_processes, checkpoints, names_of_r8, returning_stacks, lost_packets,
-         symbols_anywhere, deobfuscated, deobfuscated_lines, smaps_rows, streamed, looks, stats_rows, several_traces, exported, perfettos_recorder,
-         refused, errors_point, formats, statements_from, sums_agree]
-
-for case in CASES:
-    if len(sys.argv) < 2 or case.__name__ in sys.argv[1:]:
-        case()
-finish()
+if __name__ == "__main__":
+    main()

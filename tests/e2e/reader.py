@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -153,9 +152,6 @@ def replaced():
                   f"no name: {sorted({f.name for f in frames})}")
 
 
-CASES = {"rights": rights, "killed": killed, "stopped": stopped, "replaced": replaced}
-
 if __name__ == "__main__":
     harness.limit_core_dumps()
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()

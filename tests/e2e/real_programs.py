@@ -9,7 +9,6 @@ output and exit code, and stacks that reach the program's beginning.
 import os
 import random
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -302,19 +301,11 @@ def redis(directory):
         judge_profile(harness.read_profile(output), f"redis at {interval}")
 
 
-CASES = {
-    function.__name__: function
-    for function in (
-        jq, xmllint, sqlite3, python3, git, gcc, clang, perl, gdb, stress_ng, openssl, sort, node,
-        redis,
-    )
-}
-CASES |= {name: allocator(name) for name in ("jemalloc", "tcmalloc", "mimalloc")}
+jemalloc = allocator("jemalloc")
+tcmalloc = allocator("tcmalloc")
+mimalloc = allocator("mimalloc")
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: real_programs.py {'|'.join(CASES)}")
     harness.limit_core_dumps()
     with tempfile.TemporaryDirectory(prefix="test-") as work:
-        CASES[sys.argv[1]](work)
-    harness.finish()
+        harness.main(work)

@@ -7,7 +7,6 @@ that they do not expect would kill them.
 """
 
 import os
-import sys
 import tempfile
 
 import harness
@@ -107,14 +106,6 @@ def dormant():
         check(process.end() == 0, "its own end")
 
 
-CASES = {
-    function.__name__: function
-    for function in (by_prctl, by_syscall, in_a_small_ring, refused_by_the_kernel, forks, dormant)
-}
-
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: restricted.py {'|'.join(CASES)}")
     harness.limit_core_dumps()
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()

@@ -363,43 +363,22 @@ def dlopen_reuse():
     check_program("dlopen_reuse", harness.PROGRAMS)
 
 
-CASES = {
-    "threads_many": simple("threads_many"),
-    "threads_churn": simple("threads_churn", truth=False),
-    "signals_altstack": simple("signals_altstack"),
-    "signal_storm": signal_storm,
-    "stepped_frees": stepped_frees,
-    "stepped_unloads": stepped_unloads,
-    "dying_threads": dying_threads,
-    "signal_totals": signal_totals,
-    "signals_at_first": signals_at_first,
-    "fibers": simple("fibers"),
-    "fiber_first": simple("fiber_first"),
-    "dlopen_reuse": dlopen_reuse,
-    "children": children,
-    "close_all": simple("close_all"),
-    "before_main": simple("before_main"),
-    "deep_stack": simple("deep_stack"),
-    "small_stacks": simple("small_stacks"),
-    "exceptions": simple("exceptions"),
-    "operators": simple("operators"),
-    "longjmp": simple("longjmp"),
-    "limit_memory": simple("limits", "memory"),
-    "limit_files": simple("limits", "files"),
-    "limits_from_start": limits_from_start,
-    "contract": simple("contract", truth=False),
-    "sudden_death": sudden_death,
-    "killed_from_outside": killed_from_outside,
-    "profiler_killed": profiler_killed,
-    "profiler_stopped": profiler_stopped,
-    "small_ring": small_ring,
-    "overrun": overrun,
-    "answer_too_late": answer_too_late,
-}
+threads_many = simple("threads_many")
+threads_churn = simple("threads_churn", truth=False)
+signals_altstack = simple("signals_altstack")
+fibers = simple("fibers")
+fiber_first = simple("fiber_first")
+close_all = simple("close_all")
+before_main = simple("before_main")
+deep_stack = simple("deep_stack")
+small_stacks = simple("small_stacks")
+exceptions = simple("exceptions")
+operators = simple("operators")
+longjmp = simple("longjmp")
+limit_memory = simple("limits", "memory")
+limit_files = simple("limits", "files")
+contract = simple("contract", truth=False)
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: robust.py {'|'.join(CASES)}")
     harness.limit_core_dumps()
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()

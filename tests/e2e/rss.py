@@ -13,7 +13,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -320,9 +319,5 @@ def profiled_server(place, fill):
     yield output, truth
 
 
-CASES = [mapped, shared, threads, freed, untouched, rounded, each_dump, ended_before, became_another, tcmalloc, mimalloc, jemalloc, jq, python3,
-         redis]
-
 if __name__ == "__main__":
-    {case.__name__: case for case in CASES}[sys.argv[1]]()
-    harness.finish()
+    harness.main()

@@ -826,5 +826,4 @@ def second_signal():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
-    harness.finish()
+    harness.main()

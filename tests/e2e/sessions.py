@@ -11,20 +11,18 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 import harness
 import terminal
 from daemon import report_of, wait_for
-from harness import TOOL, check, finish, need, run
+from harness import TOOL, check, main, make_work_directory, need, run
 
-WORK = tempfile.mkdtemp(prefix="sessions-")
+WORK = make_work_directory("sessions-")
 PATIENCE = 30 * harness.SLOWNESS
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "HEAPPROFD_RUN_DIR": os.path.join(WORK, "run")}
 
@@ -606,17 +604,5 @@ def outlives_its_command():
     check(time.monotonic() - begun < 4, "waited for a child that is not followed")
 
 
-CASES = [
-    outlives_its_command,
-    ends_with_its_processes, refusals_at_once,
-    reached_without_a_daemon, reached_by_nobody_else,
-    signals_are_the_commands, signals_come_once, signals_before_the_command, signals_after_the_session, twice,
-    job_control, dump_by_signal,
-]
-
 if __name__ == "__main__":
-    try:
-        {case.__name__: case for case in CASES}[sys.argv[1]]()
-    finally:
-        shutil.rmtree(WORK, ignore_errors=True)
-    finish()
+    main()

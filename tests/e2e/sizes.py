@@ -5,10 +5,9 @@ error that says why. bench/hostile_sizes.py runs all files through all verbs. si
 
 import json
 import os
-import sys
 import tempfile
 
-from harness import TOOL, check, finish, run
+from harness import TOOL, check, main, run
 from hostile_files import CASES
 from hostile_verbs import measure
 
@@ -124,5 +123,5 @@ def everything():
         os.remove(path)
 
 
-globals()[sys.argv[1]]()
-finish()
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 
 import harness
@@ -372,5 +371,4 @@ def run_directories():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
-    harness.finish()
+    harness.main()

@@ -6,6 +6,7 @@ frame's function, file and line against llvm-symbolizer's and eu-addr2line's.
     symbolize.py CASE
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -13,11 +14,10 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 import zipfile
 
-from harness import BUILD, check, finish, need, run
+from harness import BUILD, check, main, need, run
 from perfetto_bytes import field, fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -1004,20 +1004,7 @@ def figure_of(value):
     return value["estimate"] if isinstance(value, dict) else value
 
 
-CASES = {each.__name__: each for each in (
-    versions, layouts, indexes, folded, dlang, split_units, packages, separated, dwz, supplementary, rust, places, archives, deleted, vdso, reasons, debugdata, load_bias, usage,
-    appended, cache, by_llvm, demangling)}
-
-
-def main():
-    os.environ["XDG_CACHE_HOME"] = "/nonexistent"  # each case finds out for itself
-    scene = Scene()
-    try:
-        CASES[sys.argv[1]](scene)
-    finally:
-        scene.close()
-    finish()
-
-
 if __name__ == "__main__":
-    main()
+    os.environ["XDG_CACHE_HOME"] = "/nonexistent"  # each case finds out for itself
+    with contextlib.closing(Scene()) as made_scene:
+        main(made_scene)

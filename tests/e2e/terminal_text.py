@@ -15,14 +15,12 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-from harness import BUILD, SLOWNESS, TOOL, check, finish, run
+from harness import BUILD, SLOWNESS, TOOL, check, main, make_work_directory, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
-WORK = tempfile.mkdtemp(prefix="terminal-text-")
+WORK = make_work_directory("terminal-text-")
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK, "TERM": "xterm",
                "HEAPPROFD_RUN_DIR": f"{WORK}/run", "LC_ALL": "C.UTF-8"}
 # A title, a colour nobody uses, C1 in UTF-8 and raw, DEL, bidirectional marks, a lone byte.
@@ -252,11 +250,5 @@ def processes():
         running.wait()
 
 
-CASES = [verbs, other_files, processes]
-
 if __name__ == "__main__":
-    try:
-        {case.__name__: case for case in CASES}[sys.argv[1]]()
-        finish()
-    finally:
-        shutil.rmtree(WORK, ignore_errors=True)
+    main()

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import struct
-import sys
 import tempfile
 
 import harness
@@ -271,18 +270,6 @@ def bound_apart(directory):
         check(("calls, partial" in text) == ("RTLD_DEEPBIND" in text) == bool(arguments), f"{arguments}: {text}")
 
 
-CASES = {
-    "sanitizers": sanitizers,
-    "own_allocator": own_allocator,
-    "unprofiled_children": unprofiled_children,
-    "bound_apart": bound_apart,
-}
-
-
-def main():
-    with tempfile.TemporaryDirectory(prefix="test-") as directory:
-        CASES[sys.argv[1]](directory)
-    harness.finish()
-
-
-main()
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="test-") as made_directory:
+        harness.main(made_directory)

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 import harness
@@ -166,8 +165,5 @@ def attached():
         check_stacks(callsites, None, {"main": ["main"]})
 
 
-CASES = {"complete": complete, "attached": attached}
-
 if __name__ == "__main__":
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()
