@@ -402,25 +402,45 @@ static int take_out_orphan(const struct process *process, struct tracee *tracee,
     return 1;
 }
 
-/* Unmap rings without a client: their attacher was killed after it had mapped one of the two, or
- * while it removed both. Call it when the process has no client. */
-static int unmap_lost_rings(const struct process *process, struct tracee *tracee)
+static bool has_lost_ring(const struct process *process)
 {
-    size_t lost = 0;
-    for (size_t i = 0; i < process->region_count; i++)
-        lost += is_attached_ring(&process->regions[i]);
-    int code = lost > 0 ? tracee_stop(tracee) : 0;
-    if (lost == 0 || code < 0)
+    bool has_ring = false;
+    for (size_t i = 0; i < process->region_count; i++) {
+        if (strstr(process->regions[i].path, "/memfd:" ATTACHED_MEMFD_NAME) != NULL)
+            return false;
+        has_ring |= is_attached_ring(&process->regions[i]);
+    }
+    return has_ring;
+}
+
+static int unmap_rings(const struct process *process, struct tracee *tracee)
+{
+    int code = tracee_work_begin(tracee);
+    if (code < 0)
         return code;
+    for (size_t i = 0; i < process->region_count; i++) {
+        const struct process_region *region = &process->regions[i];
+        if (is_attached_ring(region))
+            enter_unmap(tracee, region->start, region->end - region->start);
+    }
+    return tracee_work_end(tracee);
+}
+
+/* Unmap rings without a client: their attacher was killed after it had mapped one of the two, or
+ * while it removed both. Decide while the process is stopped: until then another attacher may map
+ * or unmap its ring, and the process may map something else there. */
+static int unmap_lost_rings(struct process *process, struct tracee *tracee)
+{
     struct error forbidden = {0};
-    if (check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) == 0 &&
-        (code = tracee_work_begin(tracee)) == 0) {
-        for (size_t i = 0; i < process->region_count; i++) {
-            const struct process_region *region = &process->regions[i];
-            if (is_attached_ring(region))
-                enter_unmap(tracee, region->start, region->end - region->start);
-        }
-        code = tracee_work_end(tracee);
+    if (!has_lost_ring(process))
+        return 0;
+    int code = tracee_stop(tracee);
+    if (code < 0)
+        return code;
+    if (check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) == 0) {
+        code = process_read_regions(process);
+        if (code == 0 && has_lost_ring(process))
+            code = unmap_rings(process, tracee);
     }
     tracee_resume(tracee);
     return code;
