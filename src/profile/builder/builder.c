@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See builder.h: the builder's life and the tables of the profile. */
+/* Create and finish the builder, and fill the tables of the profile. */
 #include "profile/builder/builder_clocks.h"
 
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #define CHUNK_BYTES (256u * 1024u)
 #define WARNING_BYTES_MAX 1024u
 #define SAMPLE_BLOCK 500u
-#define CHECKED_ITEMS 512u /* some 1 MB of them; a look at the process's memory takes 2 us */
+#define CHECKED_ITEMS 512u /* about 1 MB of items; a check of the process's memory takes 2 us */
 
 int builder_fail(struct builder *builder)
 {
@@ -124,7 +124,7 @@ void *builder_memory(struct builder *builder, size_t bytes)
         builder->chunk_at += aside;
         builder->chunk_left -= aside;
     } else {
-        builder->chunk_left = 0; /* a new chunk begins at a multiple of it */
+        builder->chunk_left = 0; /* a new chunk is aligned */
     }
     void *taken = take_chars(builder, bytes);
     if (taken == NULL)
@@ -132,7 +132,8 @@ void *builder_memory(struct builder *builder, size_t bytes)
     return taken;
 }
 
-/* A block of these samples, of which `count` are in use. 0 or -ENOMEM, which frees nothing. */
+/* Add a block of samples, of which `count` are in use. Return 0 or -ENOMEM; after an error the
+ * caller still owns the samples. */
 static int add_samples(struct builder *builder, struct profile_sample *samples, size_t count,
                        size_t capacity)
 {
@@ -176,7 +177,7 @@ int builder_take_over(struct builder *builder, struct profile_sample *samples, s
 uint32_t builder_string(struct builder *builder, const void *bytes, size_t length)
 {
     bool added;
-    /* What follows a zero byte no reader of the profile would see. */
+    /* Readers of the profile would not see what follows a zero byte. */
     const void *zero = length == 0 ? NULL : memchr(bytes, 0, length);
     if (zero != NULL)
         length = (size_t)((const char *)zero - (const char *)bytes);
@@ -368,7 +369,7 @@ uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t fra
 
 /* --- the end --- */
 
-/* Each name once, however many frames have it. */
+/* Demangle each name once, however many frames have it. */
 static void demangle_names(struct builder *builder)
 {
     struct profile *profile = builder->profile;

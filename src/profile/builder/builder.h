@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds a profile from packets, in one pass. What the parts of the builder share:
+ * Builds a profile from packets, in one pass. Shared data and functions of the builder's parts:
  *
- *   builder.c           the profile's tables: strings, mappings, frames, callsites
- *   builder_packet.c    which packet means what; names, clocks, timeline
- *   builder_clocks.c    ClockSnapshots: times as trace time
- *   builder_smaps.c     SmapsPackets
- *   builder_memory.c    MemorySnapshots
- *   builder_symbols.c   ModuleSymbols: names, lines and inlined frames, found later
- *   builder_deobfuscate.c  DeobfuscationMappings: the names that Java code had
- *   builder_naming.c       which of them a method gets
- *   builder_lines.c        the lines that they hold for
- *   builder_interned.c  interned data of each sequence
- *   builder_resolve.c      what its ids mean, when they are used
- *   builder_heap.c      ProfilePackets: snapshots put together
- *   builder_unchanged.c    samples that stand there as in the dump before
- *   builder_counters.c     counters of Perfetto's recorder, which begin anew under a new id
- *   builder_dump.c      dumps made of them
+ *   builder.c              the profile's tables: strings, mappings, frames, callsites
+ *   builder_packet.c       dispatch of packets; names of processes, timeline
+ *   builder_clocks.c       ClockSnapshots: conversion of times to trace time
+ *   builder_smaps.c        SmapsPackets
+ *   builder_memory.c       MemorySnapshots
+ *   builder_stream.c       streamed events
+ *   builder_symbols.c      ModuleSymbols: names, lines and inlined frames that were found later
+ *   builder_deobfuscate.c  DeobfuscationMappings: the original names of Java code
+ *   builder_naming.c       which of these names a method gets
+ *   builder_lines.c        the lines for which they hold
+ *   builder_interned.c     interned data of each sequence
+ *   builder_resolve.c      resolves its ids when they are used
+ *   builder_heap.c         ProfilePackets: collects snapshots
+ *   builder_unchanged.c    samples that are the same as in the previous dump
+ *   builder_counters.c     counters of Perfetto's recorder, which restart under a new id
+ *   builder_dump.c         turns snapshots into dumps
  *
- * Everything in a packet is untrusted. Damage inside one spoils that packet and
- * is told in the profile's warning; only lack of memory ends the building.
+ * Packets are untrusted. Damage inside one spoils only that packet, and the profile's warning
+ * reports it. Only lack of memory ends the building.
  */
 #ifndef HEAPPROFD_PROFILE_BUILDER_BUILDER_H
 #define HEAPPROFD_PROFILE_BUILDER_BUILDER_H
@@ -34,12 +35,13 @@ struct builder_sequence;
 struct builder {
     struct profile_owner *owner;
     struct profile *profile;
-    int error; /* negative errno; nothing is built after it */
-    /* Asked now and then while packets are taken: 0, or a negative errno that ends the building. A
-     * packet can be all of a file. NULL: nobody bounds what is kept. */
+    int error; /* negative errno of the first error; nothing is built after it */
+    /* Called from time to time while packets are read. Returns 0, or a negative errno that ends the
+     * building. It must be called inside packets: a single packet can fill the file. NULL: no
+     * limit. */
     int (*check)(void *context);
     void *check_context;
-    uint32_t unchecked; /* things that were kept since */
+    uint32_t unchecked; /* items that were added since the last check */
 
     /* Strings of the profile, by index; 0 is "". */
     struct intern_table string_ids;
@@ -49,8 +51,8 @@ struct builder {
     char *chunk_at;
 
     struct intern_table mapping_ids, frame_ids, symbol_ids;
-    uint32_t *first_child;      /* by callsite; most have no other */
-    struct id_map callsite_ids; /* of parent and frame: those that are no first child */
+    uint32_t *first_child;      /* by callsite; most have only one child */
+    struct id_map callsite_ids; /* by parent and frame: callsites that are not a first child */
     size_t first_child_capacity;
     size_t mapping_capacity, frame_capacity, callsite_capacity;
     uint32_t *frame_names; /* string index of linkage_name, by frame */
@@ -59,38 +61,38 @@ struct builder {
 
     size_t process_capacity, thread_capacity, heap_capacity, unprofiled_capacity;
     size_t stream_capacity, smaps_capacity, memory_snapshot_capacity;
-    uint64_t smaps_bytes;         /* of all SmapsPackets so far */
-    struct id_map processes;      /* pid: the newest process of that pid */
-    struct id_map threads;        /* pid and tid */
-    struct intern_table heap_ids; /* of pid, name and start */
-    struct id_map newest_heaps;   /* of pid and name */
+    uint64_t smaps_bytes;         /* total of all SmapsPackets so far */
+    struct id_map processes;      /* pid -> newest process of that pid */
+    struct id_map threads;        /* by pid and tid */
+    struct intern_table heap_ids; /* by pid, name and start */
+    struct id_map newest_heaps;   /* by pid and name */
     size_t *timeline_capacities, timeline_capacity_capacity;
     size_t *dump_capacities, dump_capacity_capacity;
     struct builder_heap {
         uint32_t *callsites; /* of the last dump's samples */
-        bool steady;         /* most of them were those of the dump before */
-        /* Of the last dump that was met. */
+        bool steady; /* most of its last dump's samples were the same as in the previous dump */
+        /* Of the last dump packet. */
         uint64_t timestamp_ns, start_timestamp_ns;
         bool final;
-    } * heaps; /* as in the profile, of those that packets told of */
+    } * heaps; /* like the profile's heaps, for those that packets described */
     size_t heap_count, heaps_capacity;
 
-    /* What ModuleSymbols say of an address: its lines, innermost first. */
+    /* The symbols of an address from ModuleSymbols: its lines, innermost first. */
     struct builder_symbol {
         size_t first_line;
         uint32_t line_count;
-        uint32_t kind; /* of the frame, if it is not 0 */
+        uint32_t kind; /* of the frame, unless it is 0 */
     } * symbols;
     struct builder_line {
-        uint32_t name, source_file, line; /* the first two by string */
-        bool has_line;                    /* the trace says it, even if it is 0 */
+        uint32_t name, source_file, line; /* the first two are string indexes */
+        bool has_line;                    /* the trace contains the line, even if it is 0 */
     } * symbol_lines;
     size_t symbol_line_count, symbol_line_capacity;
     size_t kept_line_capacity; /* of profile.symbol_lines */
     size_t symbol_count, symbol_capacity;
 
-    struct builder_deobfuscation *deobfuscation; /* NULL: nothing is said of it */
-    struct id_map packages;                      /* Android user id: the string of its package */
+    struct builder_deobfuscation *deobfuscation; /* NULL: the trace has no mappings */
+    struct id_map packages;                      /* Android user id -> string of its package */
 
     /* See builder_meet(). */
     struct builder_meetings {
@@ -100,27 +102,28 @@ struct builder {
         } * items;
         size_t count, capacity;
         struct id_map ids;
-        uint64_t latest_ns; /* of any packet by the trace's clock */
+        uint64_t latest_ns; /* of any packet, by the trace's clock */
     } meetings;
 
-    struct builder_sequence *sequences; /* those with tables or heaps */
+    struct builder_sequence *sequences; /* sequences with tables or heaps */
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
-    struct id_map default_clocks; /* by sequence id, of packets that do not say theirs */
-    uint64_t unasked_frames;      /* of which no map was asked, for that had cost too much */
-    uint64_t crowded_packets;     /* left out, for their sequences were too many */
+    struct id_map default_clocks; /* by sequence id, for packets without a clock */
+    uint64_t unasked_frames;      /* frames that were not looked up in a map because of the limit */
+    uint64_t crowded_packets;     /* packets that were dropped because of too many sequences */
 
     struct builder_clocks {
         struct clock_reading {
-            uint64_t clock; /* its id; above it the sequence, where the clock is its own */
+            uint64_t
+                clock; /* its id; the upper half is the sequence, if the clock belongs to one */
             int64_t reading_ns, trace_ns;
             uint32_t snapshot; /* number */
         } * readings;
         struct clock_kind {
             uint64_t clock, unit_ns;
-            bool is_incremental; /* each time counts from the one before */
+            bool is_incremental; /* each time is relative to the previous one */
             uint64_t last_ns;
-        } * kinds; /* of clocks whose times are no plain ns */
+        } * kinds; /* of clocks whose times are not plain ns */
         struct id_map kind_ids;
         struct dated {
             enum dated_kind {
@@ -131,8 +134,8 @@ struct builder {
             } kind;
             uint32_t owner, index;
             uint64_t clock;
-        } * late;              /* what packets of other clocks than the trace's dated */
-        uint64_t trace_clock;  /* 0: not told yet */
+        } * late;              /* items with times of other clocks than the trace's */
+        uint64_t trace_clock;  /* 0: unknown so far */
         uint64_t packet_clock; /* 0: the trace's */
         size_t reading_count, reading_capacity, kind_count, kind_capacity, late_count,
             late_capacity;
@@ -140,26 +143,26 @@ struct builder {
     } clocks;
     /* See builder_counters_take(). */
     struct builder_counters {
-        struct intern_table ids; /* of heap, sequence, callstack id and callsite */
+        struct intern_table ids; /* by heap, sequence, callstack id and callsite */
         struct counter_values {
             double allocated_bytes, freed_bytes, allocated_count, freed_count;
-        } * last;              /* by id, as the trace had them last */
-        struct id_map sums_of; /* heap and callsite */
+        } * last;              /* by id: the last values in the trace */
+        struct id_map sums_of; /* by heap and callsite */
         struct counter_sum {
             struct counter_values sum;
-            struct counter_values unbelieved; /* fell in this dump; only where as_in_trace */
-            uint64_t given;                   /* number of the dump that has the sum */
+            struct counter_values unbelieved; /* decreases in this dump; only if as_in_trace */
+            uint64_t given;                   /* number of the dump that contains the sum */
         } * sums;
         size_t last_capacity, sum_count, sum_capacity;
     } counters;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     uint64_t carried_samples;
-    uint64_t dumps;         /* made so far, of all heaps */
-    size_t context_bytes;   /* of all joined names */
-    uint64_t unknown_names; /* types and contexts that had no name when they were used */
-    /* Scratch of builder_dump.c, by callsite: place_base + 1 + the index of the pending dump's
-     * sample (what is not above it is left of an earlier dump), and 1 + that of the dump before;
-     * and the parts of several samples. */
+    uint64_t dumps;         /* number of dumps made so far, of all heaps */
+    size_t context_bytes;   /* total length of all joined names */
+    uint64_t unknown_names; /* types and contexts without a name when they were used */
+    /* Scratch data of builder_dump.c, by callsite: place_base + 1 + the index of the pending dump's
+     * sample (smaller values are left from an earlier dump), and 1 + the index of the previous
+     * dump's sample. And the parts of several samples. */
     struct builder_places {
         uint32_t pending, before;
     } * places;
@@ -170,30 +173,31 @@ struct builder {
 };
 
 struct builder *builder_new(void);
-/* One TracePacket. Negative only if there is no memory. */
+/* Read one TracePacket. Return a negative errno only if the building has ended. */
 int builder_packet(struct builder *builder, struct proto_span packet);
-/* Applies what needs the whole trace and gives the profile out; frees the builder.
- * problem: what ended the reading early, or NULL. NULL: no memory. */
+/* Apply the data that need the whole trace, return the profile, and free the builder. `problem`:
+ * what ended the reading early, or NULL. Return NULL: no memory. */
 struct profile *builder_finish(struct builder *builder, const char *problem);
 void builder_abandon(struct builder *builder);
 
-/* --- tables; PROFILE_NONE after an error --- */
+/* --- tables; the functions return PROFILE_NONE after an error --- */
 
 int builder_fail(struct builder *builder);
-/* Note that things are kept: samples, names, frames and the like. 0, or the builder's error. */
+/* Count items that are added to the profile: samples, names, frames and others. Return 0 or the
+ * builder's error. */
 int builder_keep(struct builder *builder, size_t count);
 uint32_t builder_string(struct builder *builder, const void *bytes, size_t length);
 uint32_t builder_string_of_span(struct builder *builder, struct proto_span span);
-/* The same as text. Never index strings[] by a call that may move it. */
+/* The same, but return the text. Do not index strings[] with a call that may move it. */
 const char *builder_text(struct builder *builder, const void *bytes, size_t length);
 const char *builder_text_of_span(struct builder *builder, struct proto_span span);
-/* Bytes as lower-case hex. */
+/* Return the string of bytes as lower-case hex. */
 uint32_t builder_hex(struct builder *builder, struct proto_span span);
 uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
                          uint32_t path, uint32_t build_id);
-/* The same, of a process and an interned mapping that share it with no other one. */
+/* Limits the sharing of a mapping to one process and one interned mapping. */
 struct builder_mapping_scope {
-    uint64_t process, item; /* 0: shared by all that are equal */
+    uint64_t process, item; /* 0: equal mappings are shared */
 };
 uint32_t builder_mapping_of(struct builder *builder, const struct profile_mapping *mapping,
                             uint32_t path, uint32_t build_id,
@@ -201,49 +205,51 @@ uint32_t builder_mapping_of(struct builder *builder, const struct profile_mappin
 struct builder_frame_key {
     uint32_t mapping;
     uint64_t rel_pc;
-    uint32_t name, source_file; /* strings */
+    uint32_t name, source_file; /* string indexes */
     uint32_t line;              /* 0: unknown */
     /* See struct profile_frame. */
     bool is_unnamed, has_line, has_symbol;
-    bool is_without_lines; /* the same with other files and lines is the same frame */
+    bool is_without_lines; /* ignore files and lines when comparing frames */
 };
 uint32_t builder_frame_of(struct builder *builder, const struct builder_frame_key *key);
 uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_pc, uint32_t name,
                        uint32_t source_file, uint32_t line);
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame);
 uint32_t builder_process(struct builder *builder, int32_t pid);
-/* Note that a Perfetto packet of this time names a process, or its thread if tid is not 0. */
+/* Record that a Perfetto packet of this time names a process, or its thread if tid is not 0. */
 void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns);
-/* Note that the item just added has the packet's time, which later becomes trace time. */
+/* Record that the item that was just added has the packet's time, which later becomes trace time.
+ */
 void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner, size_t index);
 
-/* Memory that lives as long as the profile, for anything; and for a sample. NULL after an error. */
+/* Return memory that lives as long as the profile, for any purpose or for a sample. NULL after an
+ * error. */
 void *builder_memory(struct builder *builder, size_t bytes);
 struct profile_sample *builder_sample(struct builder *builder);
-/* Malloc'd samples and parts go over to the profile. 0 or -ENOMEM, after which they are still the
- * caller's. */
+/* Pass malloc'd samples and parts to the profile. Return 0 or -ENOMEM; after an error the caller
+ * still owns them. */
 int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count,
                       struct profile_part *parts);
 
 /* --- sequences --- */
 
-/* Interned data of one sequence as it stands in the trace: entries may come in any
- * order, so references are followed only when a callstack is used. */
+/* Interned data of one sequence, as in the trace. Entries may come in any order, so references are
+ * resolved only when a callstack is used. */
 struct builder_sequence {
     struct id_map names, paths, source_paths, build_ids;  /* string indexes */
     struct id_map heap_names;                             /* string indexes */
-    struct id_map mappings, frames, callstacks, contexts; /* indexes below */
+    struct id_map mappings, frames, callstacks, contexts; /* indexes of the items below */
     struct sequence_mapping {
         uint64_t build_id;
         struct profile_mapping mapping;
         size_t first_path;
         uint32_t path_count;
         uint32_t resolved, round;
-        bool is_shared; /* by all processes: it stands in a ProfilePacket */
+        bool is_shared; /* by all processes: it is in a ProfilePacket */
     } * mapping_items;
     struct sequence_frame {
         uint64_t name, mapping, source_path, rel_pc;
-        uint32_t line, kind, kind_name; /* the last a string */
+        uint32_t line, kind, kind_name; /* kind_name is a string */
         bool is_named, has_line, has_kind;
     } * frame_items;
     struct sequence_resolved {
@@ -251,7 +257,7 @@ struct builder_sequence {
     } * frames_resolved; /* by frame item */
     size_t frames_resolved_capacity;
     struct sequence_callstack {
-        size_t first_byte; /* of the message, in stack_bytes */
+        size_t first_byte; /* of the message in stack_bytes */
         uint32_t byte_count;
         uint32_t resolved, round;
     } * callstack_items;
@@ -260,39 +266,39 @@ struct builder_sequence {
         uint32_t name_count;
         uint32_t resolved; /* string index + 1 */
     } * context_items;
-    uint64_t *ids;        /* path components and names of the above */
-    uint8_t *stack_bytes; /* callstacks as they stand in the trace, less their ids */
+    uint64_t *ids;        /* path components and names of the items above */
+    uint8_t *stack_bytes; /* callstacks as in the trace, without their ids */
     size_t stack_byte_count, stack_byte_capacity;
-    /* The process that ids are resolved for, and how often it changed: what was resolved in another
-     * round is resolved again. Only where as_in_trace; elsewhere all is round 0. */
+    /* The process for which ids are resolved, and how often it has changed. An id that was resolved
+     * in another round is resolved again. Only used if as_in_trace; else the round is always 0. */
     int32_t pid;
     uint32_t round;
-    bool has_pid, has_several_pids; /* of its dumps */
+    bool has_pid, has_several_pids; /* of the sequence's dumps */
     int32_t first_pid;
-    /* The callstack resolved last, from the outermost frame in: successive ones share most of
-     * it. */
+    /* The steps of the callstack that was resolved last, from the outermost frame. Successive
+     * callstacks share most of them. */
     struct sequence_step {
         uint32_t callsite;
-        uint32_t end; /* bytes of the stack up to here */
+        uint32_t end; /* offset in the stack's bytes after this step */
     } * last;
     size_t last_first_byte, last_count, last_capacity;
     size_t mapping_count, mapping_capacity, frame_count, frame_capacity;
     size_t callstack_count, callstack_capacity, id_count, id_capacity;
     size_t context_count, context_capacity;
 
-    /* The snapshot being put together from ProfilePackets. */
+    /* The snapshots that are being collected from ProfilePackets. */
     struct pending_dump {
         uint32_t heap;
         uint64_t timestamp_ns;
         struct trace_heap_dump status;
-        /* Samples as they will stand in the dump, but for their callsites, parts and names: */
+        /* Samples as they will be in the dump, but without their callsites, parts and names. */
         struct profile_sample *samples;
         struct pending_origin {
             uint64_t callstack; /* id */
             size_t part_first;
-            /* That of a dump before, with the same bytes; it stands in place of samples[]. */
+            /* The sample of an earlier dump with the same bytes, which replaces samples[]. */
             const struct profile_sample *known;
-            uint32_t kept, generation; /* of sequence->seen: index + 1, or 0 */
+            uint32_t kept, generation; /* in sequence->seen: index + 1, or 0 */
             bool is_counted;           /* its counters are those of Perfetto's recorder */
         } * origins;                   /* by sample */
         struct profile_part *parts;
@@ -302,39 +308,39 @@ struct builder_sequence {
         size_t sample_count, sample_capacity, origin_capacity;
         size_t part_count, part_capacity, tag_capacity;
         size_t known_count;
-        bool steady; /* as its heap is */
+        bool steady; /* see its heap */
     } * pending;
     size_t pending_count, pending_capacity;
-    struct intern_table pending_ids; /* by heap and timestamp, where they are many */
-    struct pending_dump spare;       /* empty arrays, for the next one */
-    /* By callstack: the bytes of its sample as a dump of a steady heap had them. */
+    struct intern_table pending_ids; /* by heap and timestamp, if there are many */
+    struct pending_dump spare;       /* empty arrays for the next one */
+    /* By callstack: the bytes of its sample in the last dump of a steady heap. */
     struct sequence_seen {
-        const struct profile_sample *sample; /* NULL: none is made of these bytes alone */
+        const struct profile_sample *sample; /* NULL: no sample was made from these bytes alone */
         size_t first_byte;                   /* in seen_bytes */
         uint32_t byte_count, room;
         uint32_t generation;
-        uint32_t awaited; /* the commit, by number, that a sample with these bytes waits for */
+        uint32_t awaited; /* number of the commit for which a sample with these bytes waits */
     } * seen;
     uint8_t *seen_bytes;
     size_t seen_count, seen_byte_count, seen_byte_capacity;
-    uint32_t generation; /* grows where an id that a sample may name gets another meaning */
-    uint32_t commits;    /* begun so far, and the next one */
+    uint32_t generation; /* incremented when an id that samples can name gets another meaning */
+    uint32_t commits;    /* number of commits so far */
     bool index_known;
     bool gap; /* packets of the pending snapshot are missing */
     uint64_t next_index;
 };
 
-/* A writer, a thread as a rule, has a sequence. What each needs is far more than the bytes that
- * make it. */
+/* Usually each writing thread has a sequence. A sequence takes much more memory than bytes of the
+ * file. */
 #define SEQUENCES_MAX 32768u
 
-/* The sequence of that id, which is made where it is not there. -EBADMSG: there are too many. */
+/* Find or add the sequence of an id. Return 0, or -EBADMSG if there are too many. */
 int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequence **sequence);
 void pending_free(struct pending_dump *pending);
 void sequence_clear_interned(struct builder_sequence *sequence);
 void sequence_free(struct builder_sequence *sequence);
 
-/* InternedData, or the same tables inside a ProfilePacket. -EBADMSG: malformed. */
+/* Read InternedData. Return -EBADMSG if it is malformed. */
 int builder_interned_data(struct builder *builder, struct builder_sequence *sequence,
                           struct proto_span data);
 enum interned_kind {
@@ -342,7 +348,7 @@ enum interned_kind {
     INTERNED_PATH,
     INTERNED_SOURCE_PATH,
     INTERNED_BUILD_ID,
-    INTERNED_ANY_STRING, /* the one string table of Android 10 */
+    INTERNED_ANY_STRING, /* in the only string table of Android 10 */
     INTERNED_MAPPING,
     INTERNED_PROFILE_MAPPING, /* in a ProfilePacket */
     INTERNED_FRAME,
@@ -356,16 +362,17 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
 /* Add the entries of a ProfilePacket's tables, in the trace processor's order. */
 void builder_resolve_tables(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span packet);
-/* Resolve from here on what a process's samples name. */
+/* Resolve ids of samples for this process from now on. */
 void builder_resolve_for(struct builder *builder, struct builder_sequence *sequence, int32_t pid);
-/* PROFILE_NONE: the trace does not have it, or it stands for no file. */
+/* Return PROFILE_NONE if the trace does not have the mapping, or it is not a file. */
 uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequence *sequence,
                                  uint64_t iid);
-/* The callsite of a callstack; one without known frames has a frame that says so. */
+/* Return the callsite of a callstack. One without known frames gets a frame whose name states this.
+ */
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack);
 
-/* The name of a type, and the joined names of a context; "" for id 0. */
+/* Return the name of a type, and the joined names of a context; "" for id 0. */
 const char *builder_resolve_type(struct builder *builder, const struct builder_sequence *sequence,
                                  uint64_t type);
 const char *builder_resolve_context(struct builder *builder, struct builder_sequence *sequence,
@@ -383,29 +390,30 @@ int builder_streaming_free(struct builder *builder, struct proto_span message);
 
 /* --- symbols --- */
 
-/* ModuleSymbols. -EBADMSG: malformed. */
+/* Read ModuleSymbols. Return -EBADMSG if they are malformed. */
 int builder_module_symbols(struct builder *builder, struct proto_span module);
-/* Gives frames their names and lines; a frame into which others were inlined becomes several. Once,
- * when all has been read. */
+/* Set names and lines of frames. A frame with inlined functions becomes several frames. Call it
+ * once, after everything was read. */
 void builder_apply_symbols(struct builder *builder);
 
-/* Copies of a frame behind the last, nameless; the first of them, or 0 where there is no room. */
+/* Append copies of a frame without names. Return the index of the first copy, or 0 if there is no
+ * room. */
 size_t builder_copy_frame(struct builder *builder, size_t index, size_t more);
-/* What a frame became: further frames, from the one around the innermost outwards. */
+/* Further frames of a frame, from the one around the innermost to the outermost. */
 struct builder_around {
     uint32_t first, count;
 };
-/* Puts the frames around each frame, which are given by frame, between its callsites and their
- * callers. */
+/* Insert the frames around each frame (`around`, by frame) between its callsites and their callers.
+ */
 void builder_expand_callsites(struct builder *builder, const struct builder_around *around);
 
 /* --- deobfuscation --- */
 
-/* DeobfuscationMapping; PackagesList. -EBADMSG: malformed. */
+/* Read a DeobfuscationMapping or a PackagesList. Return -EBADMSG if it is malformed. */
 int builder_deobfuscation_mapping(struct builder *builder, struct proto_span mapping);
 int builder_packages_list(struct builder *builder, struct proto_span list);
-/* Gives frames of obfuscated code their names, and the calls that were inlined back as frames.
- * Once, when all else has its names. */
+/* Set the names of obfuscated frames, and restore inlined calls as frames. Call it once, after
+ * everything else has names. */
 void builder_apply_deobfuscation(struct builder *builder);
 void builder_deobfuscation_free(struct builder_deobfuscation *deobfuscation);
 
@@ -413,56 +421,56 @@ void builder_deobfuscation_free(struct builder_deobfuscation *deobfuscation);
 
 int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
                            struct proto_span packet, uint64_t packet_ns);
-/* A sample behind those of the dump. The parts of one that is not known were taken last. 0 or
+/* Append a sample to the dump. The parts of an unknown one are the last that were read. Return 0 or
  * -ENOMEM. */
 int builder_put_sample(struct builder *builder, struct pending_dump *dump,
                        const struct pending_origin *origin, const struct profile_sample *sample);
 enum builder_sample_kind {
-    SAMPLE_OF_ITS_BYTES, /* and of the names of types and contexts, and of nothing else */
-    SAMPLE_OF_COUNTERS,  /* of Perfetto's recorder (builder_counters_take()) */
+    SAMPLE_OF_ITS_BYTES, /* depends only on its bytes and on the names of types and contexts */
+    SAMPLE_OF_COUNTERS,  /* of Perfetto's recorder: see builder_counters_take() */
     SAMPLE_OF_PEAK,      /* or a mixture that no recorder writes */
 };
-/* Read a sample, and its parts into the dump. 0 or a negative errno. */
+/* Read a sample, and its parts into the dump. Return 0 or a negative errno. */
 int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
                         struct profile_sample *sample, uint64_t *callstack,
                         enum builder_sample_kind *kind);
-/* Fill in what Perfetto's recorder does not say, as far as its counters tell. */
+/* Estimate the figures that Perfetto's recorder does not write, as far as its counters allow. */
 void builder_estimate_figures(struct trace_figures *figures, uint64_t interval_bytes);
 
 /* --- counters of Perfetto's recorder --- */
 
-/* Which counters these are. */
+/* Identity of counters. */
 struct builder_counters_key {
     uint32_t heap, sequence, callsite;
     uint64_t callstack; /* id */
 };
-/* Add to the callsite's sum what the counters of a callstack id have grown by. 0 or -ENOMEM. */
+/* Add the increase of a callstack id's counters to the callsite's sum. Return 0 or -ENOMEM. */
 int builder_counters_take(struct builder *builder, const struct builder_counters_key *key,
                           const struct profile_sample *sample);
-/* Replace the counters of a sample that was taken with its callsite's sum. If the pending dump has
- * several samples of the callsite, the first one gets the sum and the others get zeros. */
+/* Replace a sample's counters, after they were taken, with its callsite's sum. If the pending dump
+ * has several samples of the callsite, the first one gets the sum and the others get zeros. */
 void builder_counters_give(struct builder *builder, const struct builder_counters_key *key,
                            struct profile_sample *sample, uint64_t interval_bytes);
 void builder_counters_free(struct builder_counters *counters);
 
-/* --- samples that have not changed --- */
+/* --- unchanged samples --- */
 
-/* 1: the sample has the bytes that it had in a dump before, and is taken; 0: it has to be read, and
- * origin->kept is where its bytes are kept, if they are; -ENOMEM. */
+/* Take a sample that has the same bytes as in an earlier dump. Return 1 if it was taken; 0 if it
+ * must be read (origin->kept is the place of its bytes, if they are kept); or -ENOMEM. */
 int builder_take_unchanged(struct builder *builder, struct builder_sequence *sequence,
                            struct pending_dump *dump, struct proto_span entry,
                            struct pending_origin *origin);
-/* Once a dump is made: `sample` is what the bytes mean that were kept of a pending one; NULL:
- * nothing by themselves. */
+/* After a dump is made: record the sample that the kept bytes of a pending sample mean. NULL: the
+ * bytes alone do not determine it. */
 void builder_keep_unchanged(struct builder_sequence *sequence, const struct pending_origin *origin,
                             const struct profile_sample *sample);
-/* To be called before an id gets another meaning: what was taken by its bytes is read after all,
- * and no bytes are known any more. */
+/* Call it before an id gets another meaning. Samples that were taken by their bytes are read
+ * instead, and all kept bytes are dropped. */
 void builder_forget_unchanged(struct builder *builder, struct builder_sequence *sequence);
 
-/* Makes dumps of the pending snapshot. */
+/* Make dumps of the pending snapshots. */
 void builder_commit(struct builder *builder, struct builder_sequence *sequence);
-/* Snapshots whose last packet never came; true if there were any. */
+/* Make dumps of snapshots whose last packet is missing. Return true if there were any. */
 bool builder_commit_rest(struct builder *builder);
 
 #endif

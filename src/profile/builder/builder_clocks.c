@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: times. A ClockSnapshot may come after the times that it converts. So times stay as
- * in the trace until all of it was read. Then they are converted to trace time by the latest
- * snapshot at or before them, or else by the first.
+ * Convert times. A ClockSnapshot may come after the times that it converts. So times stay as in the
+ * trace until everything was read. Then the latest snapshot at or before a time converts it to
+ * trace time, or else the first snapshot.
  */
 #include "profile/builder/builder_clocks.h"
 
@@ -15,7 +15,7 @@
 #define CLOCK_MONOTONIC_COARSE_ID 4u
 #define CLOCK_BOOTTIME_ID 6u
 
-/* Clocks with these ids are each sequence's own. */
+/* Clocks with these ids belong to one sequence. */
 #define SEQUENCE_CLOCK_FIRST 64u
 #define SEQUENCE_CLOCK_END 128u
 
@@ -152,7 +152,8 @@ static int compare_readings(const void *left_pointer, const void *right_pointer)
     return left->snapshot < right->snapshot ? -1 : left->snapshot > right->snapshot;
 }
 
-/* Keep the readings of snapshots that also have the trace's clock, ordered by clock and time. */
+/* Keep the readings of snapshots that contain the trace's clock, too, and sort them by clock and
+ * time. */
 static void order_readings(struct builder_clocks *clocks)
 {
     struct clock_reading *readings = clocks->readings;
@@ -177,7 +178,7 @@ static void order_readings(struct builder_clocks *clocks)
         qsort(readings, kept, sizeof(*readings), compare_readings);
 }
 
-/* False: no snapshot has this clock and the trace's. */
+/* Convert a time to trace time. Return false if no snapshot has both clocks. */
 static bool convert(const struct builder_clocks *clocks, uint64_t clock, uint64_t *time_ns)
 {
     const struct clock_reading *readings = clocks->readings;
@@ -201,7 +202,7 @@ static bool convert(const struct builder_clocks *clocks, uint64_t clock, uint64_
     return true;
 }
 
-/* --- who is met when --- */
+/* --- first mentions of processes and threads --- */
 
 void builder_meetings_free(struct builder_meetings *meetings)
 {
@@ -209,7 +210,8 @@ void builder_meetings_free(struct builder_meetings *meetings)
     id_map_free(&meetings->ids);
 }
 
-/* Keep the first meeting by time. A packet without a time has the time of the latest before it. */
+/* Keep the first mention by time. A packet without a time counts as being at the latest time before
+ * it. */
 void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns)
 {
     struct builder_meetings *meetings = &builder->meetings;
@@ -281,8 +283,8 @@ static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
     }
 }
 
-/* Times of dumps are CLOCK_MONOTONIC_COARSE. Without a snapshot of it they stay as they are; a dump
- * that has none then has the time of its packet. */
+/* Times of dumps are CLOCK_MONOTONIC_COARSE. Without a snapshot of this clock they stay unchanged;
+ * a dump without a time then gets the time of its packet. */
 static void date_heap(const struct builder_clocks *clocks, struct profile_heap *heap)
 {
     uint64_t zero = 0;
@@ -303,7 +305,7 @@ static void date_heap(const struct builder_clocks *clocks, struct profile_heap *
         heap->start_boottime_ns = heap->dumps[0].start_boottime_ns;
 }
 
-/* By the last snapshot of both clocks. */
+/* Use the last snapshot of both clocks. */
 static void find_realtime(const struct builder_clocks *clocks, struct profile *profile)
 {
     uint32_t last = 0;

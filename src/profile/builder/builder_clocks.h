@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: the clocks that builder_clocks.c stores while it reads a trace.
+ * Clocks and times of a trace (see builder.h).
  */
 #ifndef HEAPPROFD_PROFILE_BUILDER_BUILDER_CLOCKS_H
 #define HEAPPROFD_PROFILE_BUILDER_BUILDER_CLOCKS_H
@@ -12,7 +12,7 @@ void builder_clocks_free(struct builder_clocks *clocks);
 /* Read the ClockSnapshot of a packet of this sequence. Return -EBADMSG if it is malformed. */
 int builder_clock_snapshot(struct builder *builder, uint32_t sequence, struct proto_span snapshot);
 
-/* Begin a packet and return its timestamp in ns of its clock. Clock 0 is the trace's own. */
+/* Begin a packet. Return its timestamp in ns of its clock. Clock 0 is the trace's own. */
 uint64_t builder_packet_time(struct builder *builder, uint64_t timestamp, uint64_t clock_id,
                              uint32_t sequence);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: counters of Perfetto's recorder. They count from the start of a callstack's id.
- * The recorder forgets a callstack that has come to rest (all of it freed); when it returns, its
- * counters begin at zero again, as a rule under a new id. So what a callsite has is the sum of what
- * its ids have grown by.
+ * Sum up the counters of Perfetto's recorder. They count from the first use of a callstack's id.
+ * The recorder drops a callstack that is at rest (everything freed). When it returns, its counters
+ * restart at zero, usually under a new id. So the figures of a callsite are the sum of the
+ * increases of its ids.
  *
- * Traces of our own need none of this: a callsite's figures go on for as long as its heap.
+ * Our own traces do not need this: a callsite's figures exist as long as its heap.
  */
 #include <errno.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static bool at_rest(const struct counter_values *values)
            values->allocated_count == values->freed_count;
 }
 
-/* The callsite's sum in its heap, new or known. NULL: no memory. */
+/* Find or add the callsite's sum in its heap. Return NULL: no memory. */
 static struct counter_sum *find_sum(struct builder *builder, const struct builder_counters_key *key)
 {
     struct builder_counters *counters = &builder->counters;
@@ -67,7 +67,7 @@ static struct counter_sum *find_sum(struct builder *builder, const struct builde
     return &counters->sums[used];
 }
 
-/* What these counters were last, zeros at first. NULL: no memory. */
+/* Return the last values of these counters, at first zeros. NULL: no memory. */
 static struct counter_values *find_last(struct builder *builder,
                                         const struct builder_counters_key *key)
 {
@@ -94,12 +94,12 @@ int builder_counters_take(struct builder *builder, const struct builder_counters
         return builder->error;
     struct counter_values now = counters_of(&sample->figures), more = growth(&now, last);
     if (any_below_zero(&more) && builder->owner->as_in_trace) {
-        /* The trace processor has a statistic for it, and no row. */
+        /* The trace processor counts it in a statistic, and makes no row. */
         grow(&sum->unbelieved, &more);
         return 0;
     }
     if (any_below_zero(&more)) {
-        /* The id is kept where other callstacks go on from it, but not its counters. */
+        /* The recorder keeps an id that other callstacks continue from, but not its counters. */
         if (!at_rest(last))
             return 0;
         more = now;

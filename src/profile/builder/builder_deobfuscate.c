@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: names of Java code that was obfuscated. A mapping counts for the frames of its
- * package alone; one without a package for all. What a method was called is builder_naming.c's to
- * say.
+ * Restore names of obfuscated Java code. A mapping applies only to frames of its package; a mapping
+ * without a package applies to all. builder_naming.c decides on a method's name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +11,11 @@
 #include "profile/java_frame.h"
 #include "util/array.h"
 
-#define RECENT_PACKAGES 16u /* that a package is compared with: packets come package by package */
-#define USERS_UIDS 100000u  /* an app's id, and one of these for each of the device's users */
+#define RECENT_PACKAGES 16u /* compared with a new package: packets are sorted by package */
+#define USERS_UIDS 100000u  /* a uid is the device user's number times this, plus the app's id */
 
 #define NONE DEOBFUSCATION_NONE
-#define WITHOUT_MAP (NONE - 1) /* a package that no mapping names */
+#define WITHOUT_MAP (NONE - 1) /* a package without a mapping */
 
 void builder_deobfuscation_free(struct builder_deobfuscation *all)
 {
@@ -197,7 +196,7 @@ static int take_package(struct builder *builder, struct proto_span entry)
     }
     if (status < 0)
         return -EBADMSG;
-    /* Packages may share a user id: the first has it. */
+    /* Packages may share a user id: use the first. */
     if (name != 0 && id_map_find(&builder->packages, uid) == ID_MAP_NONE &&
         id_map_set(&builder->packages, uid, name) < 0)
         return builder_fail(builder);
@@ -217,7 +216,7 @@ int builder_packages_list(struct builder *builder, struct proto_span list)
     return code;
 }
 
-/* --- which package a frame belongs to --- */
+/* --- the package of a frame --- */
 
 static uint32_t find_string(const struct builder *builder, struct java_text text)
 {
@@ -234,12 +233,12 @@ static uint32_t package_of_process(const struct builder *builder, uint32_t index
     if (process->uid > 0 && package != ID_MAP_NONE)
         return package;
     if (builder->owner->as_in_trace)
-        return NONE; /* the trace processor guesses no further */
+        return NONE; /* the trace processor makes no further guess */
     return find_string(builder, java_package_of_command(process->name, strlen(process->name)));
 }
 
-/* Those of all frames on these stacks whose mappings do not say; the first process that has a frame
- * counts. */
+/* Set the package of the frames on these stacks if their mappings do not determine it. The first
+ * process with a frame decides. */
 static void guess_packages(const struct builder *builder, const struct profile_dump *dump,
                            uint32_t package, uint32_t *packages, bool *seen)
 {
@@ -266,7 +265,8 @@ static uint32_t package_of_mapping(const struct builder *builder,
     return string == NONE ? WITHOUT_MAP : string;
 }
 
-/* By frame: the string of its package, WITHOUT_MAP, or NONE: unknown. NULL: no memory. */
+/* Return the packages by frame: the string of the package, WITHOUT_MAP, or NONE: unknown. NULL: no
+ * memory. */
 static uint32_t *find_packages(const struct builder *builder)
 {
     const struct profile *profile = builder->profile;
@@ -298,7 +298,8 @@ out:
 
 /* --- applying --- */
 
-/* The file that Java has a class in, where any was told; of Kotlin's, where that was one. */
+/* Return Java's name of a class's file if the trace has a file or line; Kotlin's, if the trace has
+ * a Kotlin file. */
 static uint32_t source_file(struct builder *builder, uint32_t name, const char *told)
 {
     char file[1024];
@@ -332,8 +333,8 @@ static void set_name(struct builder *builder, size_t index, const struct builder
     frame->line = call->line;
 }
 
-/* Where its package's map has it; a frame of unknown package in that of no package. Code from the
- * JIT's memory may be any package's: the one said last has it. */
+/* Find the name of a frame in its package's map; for an unknown package, in the map without a
+ * package. Code in the JIT's memory may belong to any package: the last map wins. */
 static bool name_frame(struct builder *builder, size_t index, uint32_t package,
                        struct naming *naming)
 {
@@ -364,9 +365,10 @@ static bool name_frame(struct builder *builder, size_t index, uint32_t package,
     return builder_find_naming(builder, key, frame->line, naming);
 }
 
-/* The same for tables as the trace processor has them: it looks in the maps of the frame's package,
- * for code from the JIT's memory in all, and in no map without a package. A map of ours without one
- * holds for what they do not know. */
+/* The same by the trace processor's rules: search the maps of the frame's package, or of all
+ * packages for code in the JIT's memory. Then, unlike the trace processor, search the map without a
+ * package.
+ */
 static bool name_frame_in_trace(struct builder *builder, size_t index, uint32_t package,
                                 struct naming *naming)
 {
@@ -400,7 +402,7 @@ static bool name_frame_in_trace(struct builder *builder, size_t index, uint32_t 
     return found || builder_find_naming_in_trace(builder, key, has_line, line, naming);
 }
 
-/* The lines that were chosen become the symbols of the frame, behind those of the trace. */
+/* Append the chosen lines after the trace's symbols, as the symbols of the frame. */
 static void put_lines_in_trace(struct builder *builder, struct profile_frame *frame,
                                const struct naming *naming)
 {
@@ -427,7 +429,7 @@ static void put_lines_in_trace(struct builder *builder, struct profile_frame *fr
     frame->symbol_count = naming->count;
 }
 
-/* The frame becomes the innermost call; the others are copies of it, around it. */
+/* Turn the frame into the innermost call. The other calls are copies of it, around it. */
 static void apply_naming(struct builder *builder, size_t index, const struct naming *naming,
                          struct builder_around *around)
 {
@@ -442,7 +444,7 @@ static void apply_naming(struct builder *builder, size_t index, const struct nam
     }
     size_t first = builder_copy_frame(builder, index, naming->count - 1);
     if (first == 0) {
-        /* No room for the calls, or there are none: the function that ran. */
+        /* No inlined calls, or no room for them: use the function that ran. */
         set_name(builder, index, &naming->calls[naming->count - 1]);
         builder->profile->frames[index].obfuscated_name = obfuscated;
         return;
@@ -479,7 +481,7 @@ void builder_apply_deobfuscation(struct builder *builder)
         expanded |= around[i].count > 0;
     }
     if (expanded && builder->error == 0) {
-        /* Frames that were added have nothing around them. */
+        /* The added frames have no frames around them. */
         size_t now = builder->profile->frame_count;
         struct builder_around *grown = reallocarray(around, now + 1, sizeof(*around));
         if (grown == NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: from snapshots to dumps. What they name is resolved, samples of one callsite are
- * summed up, and what a snapshot leaves out is carried over from the one before.
+ * Turn snapshots into dumps: resolve ids, sum up samples of the same callsite, and carry over from
+ * the previous dump what a snapshot omits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "profile/builder/builder.h"
 #include "util/array.h"
 
-/* Perfetto drops callstacks whose counters have come to rest, so what a dump does not
- * name is carried over from the one before; hostile files could make that too much. */
+/* Perfetto drops callstacks whose counters are at rest. So callsites that a dump does not contain
+ * are carried over from the previous one. The limit is for hostile files. */
 #define CARRIED_SAMPLES_MAX UINT64_C(2000000)
 
 static int compare_parts(const void *left_pointer, const void *right_pointer)
@@ -22,8 +22,8 @@ static int compare_parts(const void *left_pointer, const void *right_pointer)
     return order != 0 ? order : strcmp(left->context, right->context);
 }
 
-/* Sums up what a sample has twice: parts of callstacks that differ only in ids. How many are left.
- */
+/* Sum up duplicate parts of a sample: parts of callstacks that differ only in ids. Return how many
+ * are left. */
 static uint32_t merge_parts(struct profile_part *parts, size_t all)
 {
     uint32_t count = 0;
@@ -40,7 +40,7 @@ static uint32_t merge_parts(struct profile_part *parts, size_t all)
     return count;
 }
 
-/* Of all callsites, for `count` samples. */
+/* Reserve places for all callsites, and for `count` samples. */
 static int reserve_places(struct builder *builder, size_t count)
 {
     size_t wanted = builder->profile->callsite_count;
@@ -60,15 +60,15 @@ static int reserve_places(struct builder *builder, size_t count)
     return 0;
 }
 
-/* Where a pending sample belongs. Callstacks that differ only in ids are one callsite, and are
- * chained so that they are summed. */
+/* The callsite of a pending sample. Callstacks that differ only in ids have the same callsite, and
+ * their samples are chained to be summed. */
 struct sample_place {
     uint32_t callsite;
-    uint32_t next; /* index + 1 of the sample that follows in the chain; 0: none */
-    bool first;    /* of a chain */
+    uint32_t next; /* index + 1 of the next sample in the chain; 0: none */
+    bool first;    /* first of its chain */
 };
 
-/* Make sums of counters that begin anew under each callstack id. */
+/* Replace counters that restart under each callstack id by their sums. */
 static int count_samples(struct builder *builder, const struct builder_sequence *sequence,
                          struct pending_dump *pending, const struct sample_place *places)
 {
@@ -92,7 +92,7 @@ static int count_samples(struct builder *builder, const struct builder_sequence 
     return 0;
 }
 
-/* Names each pending sample's callsite and its parts' types and contexts. */
+/* Resolve each pending sample's callsite and its parts' types and contexts. */
 static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
                            struct pending_dump *pending, struct sample_place *places)
 {
@@ -148,7 +148,7 @@ static int gather_parts(struct builder *builder, const struct profile_sample *sa
     return 0;
 }
 
-/* Sums up a chain in its first sample's place. */
+/* Sum up a chain in its first sample. */
 static int sum_chain(struct builder *builder, struct pending_dump *pending,
                      const struct sample_place *places, size_t first)
 {
@@ -171,7 +171,7 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
     return 0;
 }
 
-/* Padding may tell two apart that are the same: that costs memory and no more. */
+/* Different padding may make equal samples differ. That only costs memory. */
 static bool is_same_sample(const struct profile_sample *one, const struct profile_sample *other)
 {
     return memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
@@ -203,8 +203,8 @@ static bool is_of_before(const struct builder *builder, const struct profile_dum
     return place != 0 && before->samples[place - 1] == sample;
 }
 
-/* The sample of a chain: that of the dump before where nothing has changed since. In a heap's first
- * dump it stays where it was taken. */
+/* Return the sample of a chain: the previous dump's if nothing has changed. In a heap's first dump
+ * the sample stays in the pending array. */
 static const struct profile_sample *keep_sample(struct builder *builder,
                                                 struct pending_dump *pending,
                                                 const struct profile_dump *before,
@@ -228,10 +228,10 @@ static const struct profile_sample *keep_sample(struct builder *builder,
     return own_parts(builder, kept) < 0 ? NULL : kept;
 }
 
-/* What a dump is made with. */
+/* Data for making a dump. */
 struct dump_making {
     struct pending_dump *pending;
-    const struct profile_dump *before; /* of the same heap; NULL: this is the first */
+    const struct profile_dump *before; /* previous dump of the heap; NULL: this is the first */
     struct sample_place *places;       /* of the pending samples */
     uint32_t *callsites;               /* of the dump's samples */
     struct profile_dump dump;
@@ -244,7 +244,7 @@ static void add_sample(struct dump_making *making, uint32_t callsite,
     making->dump.samples[making->dump.sample_count++] = sample;
 }
 
-/* Fills the dump with the pending samples; how many are those of the dump before. */
+/* Add the pending samples to the dump. Return how many are the previous dump's. */
 static size_t add_pending(struct builder *builder, struct builder_sequence *sequence,
                           struct dump_making *making)
 {
@@ -270,7 +270,7 @@ static size_t add_pending(struct builder *builder, struct builder_sequence *sequ
     return same;
 }
 
-/* Those that only the dump before has. */
+/* Add samples that only the previous dump has. */
 static void add_carried(struct builder *builder, struct dump_making *making,
                         const uint32_t *callsites)
 {
@@ -302,7 +302,7 @@ static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
     if (making->dump.samples == NULL || making->callsites == NULL)
         return builder_fail(builder);
     chain_samples(builder, count, making->places);
-    /* Where samples are known by their bytes, one of other bytes is another one. */
+    /* If samples were recognized by their bytes, a sample with other bytes is a different one. */
     size_t marked = pending->known_count == 0 ? before_count : 0;
     mark_before(builder, heap->callsites, marked, true);
     heap->steady = add_pending(builder, sequence, making) > count / 2;
@@ -316,7 +316,7 @@ static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
     return builder->error;
 }
 
-/* Samples of older dumps stand here and there in memory. */
+/* Samples of older dumps are scattered in memory. */
 #define AHEAD 8u
 
 static void add_dump(struct builder *builder, const struct pending_dump *pending,
@@ -341,7 +341,7 @@ static void add_dump(struct builder *builder, const struct pending_dump *pending
                                      : pending->status.interval_bytes;
 }
 
-/* A heap's first dump is made of the pending samples themselves. */
+/* Give the pending samples to the profile: a heap's first dump consists of them. */
 static void give_samples(struct builder *builder, struct pending_dump *pending)
 {
     if (pending->sample_count == 0 ||
@@ -358,7 +358,7 @@ static int compare_places(const void *left_pointer, const void *right_pointer)
     return (left->mapping > right->mapping) - (left->mapping < right->mapping);
 }
 
-/* Put the profile's mappings in place of ids, and sort by them. */
+/* Replace mapping ids by the profile's mappings, and sort by them. */
 static void resolve_places(struct builder *builder, struct builder_sequence *sequence,
                            struct trace_heap_dump *status)
 {
@@ -438,7 +438,7 @@ void builder_commit(struct builder *builder, struct builder_sequence *sequence)
     sequence->pending_count = 0;
     intern_free(&sequence->pending_ids);
     sequence->commits++;
-    /* The same bytes may name something later. */
+    /* The same bytes may have a name later. */
     if (builder->unknown_names != unknown_names)
         builder_forget_unchanged(builder, sequence);
     sequence->gap = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: ProfilePackets. Samples wait in their sequence until the packet
- * that ends the snapshot; only then is all interned data there that they name.
+ * Read ProfilePackets. Samples wait in their sequence until the last packet of the snapshot: only
+ * then is all of their interned data available.
  */
 #include <math.h>
 #include <string.h>
@@ -67,14 +67,14 @@ static int take_figures(struct trace_figures *figures, struct proto_span span)
     return status;
 }
 
-/* Of n samples that stand for `bytes` in all, taken as equally large: with e = s/p bytes
- * each, s follows from p = 1 - exp(-s/T), and the variance is n e^2 (1-p). */
+/* Estimate the variance of n samples that represent `bytes` in total, assuming equal sizes. With e
+ * = s/p bytes each, s follows from p = 1 - exp(-s/T), and the variance is n e^2 (1-p). */
 static double estimate_variance(double bytes, double samples, uint64_t interval)
 {
     if (samples <= 0 || bytes <= 0 || interval <= 1)
         return 0;
     double each = bytes / samples, size = each;
-    /* No allocation stands for less than the interval: these are as small as can be. */
+    /* A sample represents at least the interval: these are as small as possible. */
     if (each <= (double)interval)
         return samples * each * each;
     for (int i = 0; i < 30; i++)
@@ -82,7 +82,7 @@ static double estimate_variance(double bytes, double samples, uint64_t interval)
     return samples * each * each * exp(-size / (double)interval);
 }
 
-/* A hostile trace counts up to 2^64 and beyond, as no uint64_t does. */
+/* A hostile trace may count to 2^64 and beyond, which exceeds uint64_t. */
 static uint64_t whole(double count)
 {
     return count < 0x1p63 ? (uint64_t)count : UINT64_C(1) << 63;
@@ -100,7 +100,7 @@ void builder_estimate_figures(struct trace_figures *figures, uint64_t interval)
         figures->freed_bytes_variance = figures->allocated_bytes_variance;
 }
 
-/* Without variance each allocation is a record of its own, and the file leaves the number out. */
+/* Without variance each allocation has its own record, and the file omits the number. */
 static void fill_peak_samples(struct trace_peak_figures *peak)
 {
     if (peak->count_variance == 0)
@@ -144,7 +144,7 @@ static int take_part_field(struct profile_part *part, struct pending_tag *tag,
     return 0;
 }
 
-/* One part more of a sample. */
+/* Read one more part of a sample. */
 static int take_part(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
                      struct profile_sample *sample, bool *has_figures)
 {
@@ -185,7 +185,7 @@ int builder_put_sample(struct builder *builder, struct pending_dump *dump,
     return builder_keep(builder, 1);
 }
 
-/* Parts that their sample had no room for: a sample of nothing but them. */
+/* Read parts that did not fit into their sample: they become a sample without other figures. */
 static int take_more(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
 {
     struct profile_sample sample = {0};
@@ -204,7 +204,7 @@ static int take_more(struct builder *builder, struct pending_dump *dump, struct 
     return code < 0 ? code : builder_put_sample(builder, dump, &origin, &sample);
 }
 
-/* One part without figures of its own is all of the sample. */
+/* A single part without figures is the whole sample. */
 static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
 {
     struct profile_part *part = &dump->parts[dump->part_count - 1];
@@ -326,7 +326,7 @@ static int take_sample(struct builder *builder, struct builder_sequence *sequenc
 
 /* --- heads --- */
 
-/* Perfetto's name of a heap that has none in the trace: malloc's, of Android 10. */
+/* Perfetto's name of a heap without a name in the trace: malloc's heap on Android 10. */
 #define UNNAMED_HEAP "unknown"
 
 static int take_lost(struct trace_heap_dump *status, const struct proto_field *field)
@@ -345,7 +345,7 @@ static int take_lost(struct trace_heap_dump *status, const struct proto_field *f
     return 0;
 }
 
-/* The mappings are ids until the dump is made. */
+/* The mappings stay ids until the dump is made. */
 static int take_places(struct builder *builder, struct trace_heap_dump *status,
                        struct proto_span span)
 {
@@ -493,8 +493,8 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     return 0;
 }
 
-/* Whether the dump is of a heap of the same pid and name. It covers the time since the dump before,
- * or since the heap began. After an exec the same pid starts anew. */
+/* Return whether a dump continues a heap of the same pid and name. A dump covers the time since the
+ * previous dump, or since the heap began. After an exec, the same pid starts anew. */
 static bool goes_on(const struct builder_heap *heap, const struct trace_heap_dump *status)
 {
     if (status->timestamp_ns == heap->timestamp_ns &&
@@ -542,7 +542,7 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
     return (uint32_t)used;
 }
 
-/* Where processes have mappings of their own, the same bytes name other callsites in each. */
+/* If processes have separate mappings, the same bytes mean different callsites in each process. */
 static void note_pid(struct builder *builder, struct builder_sequence *sequence, int32_t pid)
 {
     if (!sequence->has_pid) {
@@ -555,7 +555,7 @@ static void note_pid(struct builder *builder, struct builder_sequence *sequence,
     }
 }
 
-/* So many are gone through one by one. */
+/* Below this number a linear search is used. */
 #define FEW_PENDING 16u
 
 static uint64_t number_pending(struct builder *builder, struct builder_sequence *sequence,
@@ -569,8 +569,9 @@ static uint64_t number_pending(struct builder *builder, struct builder_sequence 
     return id;
 }
 
-/* Return the pending dump of a heap and time, or NULL: the next one will be it, or builder->error.
- * Where they are many, the number of what makes each is its place, from 1. */
+/* Return the pending dump of a heap and time. NULL: the next one will be it, or there is an error
+ * in builder->error. If there are many, a table maps heap and time to the dump's position, from 1.
+ */
 static struct pending_dump *known_pending(struct builder *builder,
                                           struct builder_sequence *sequence, uint32_t heap,
                                           uint64_t timestamp_ns)

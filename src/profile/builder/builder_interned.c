@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See builder.h: interned data of each sequence, as it stands in the trace. */
+/* Store the interned data of each sequence, as in the trace. */
 #include <string.h>
 
 #include "pb_field_numbers.h"
@@ -65,9 +65,9 @@ int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequen
     return 0;
 }
 
-/* --- taking entries --- */
+/* --- reading entries --- */
 
-/* Sets what an id means that samples name. */
+/* Set the meaning of an id that samples can name. */
 static int set_named(struct builder *builder, struct builder_sequence *sequence, struct id_map *map,
                      uint64_t iid, uint32_t index)
 {
@@ -85,7 +85,7 @@ static int put_id(struct builder *builder, struct builder_sequence *sequence, ui
     return 0;
 }
 
-/* A repeated number, packed or not. */
+/* Append the values of a repeated number, packed or not. */
 static int put_ids(struct builder *builder, struct builder_sequence *sequence,
                    const struct proto_field *field)
 {
@@ -186,7 +186,7 @@ static int intern_mapping(struct builder *builder, struct builder_sequence *sequ
 static int intern_frame(struct builder *builder, struct builder_sequence *sequence,
                         enum interned_kind kind, struct proto_span entry)
 {
-    /* In the tables of a ProfilePacket id 0 is the empty string. */
+    /* In the tables of a ProfilePacket, id 0 is the empty string. */
     struct sequence_frame item = {.is_named = kind == INTERNED_PROFILE_FRAME};
     struct proto_field field;
     uint64_t iid = 0;
@@ -233,12 +233,13 @@ static int intern_frame(struct builder *builder, struct builder_sequence *sequen
     sequence->frames_resolved[sequence->frame_count] =
         (struct sequence_resolved){.frame = PROFILE_NONE};
     sequence->frame_items[sequence->frame_count++] = item;
-    sequence->last_count = 0; /* the id may have meant another frame */
+    sequence->last_count = 0; /* the id may have meant another frame before */
     return 0;
 }
 
-/* Kept as it stands in the trace, less its id: the frames of all stacks are most of a trace, and
- * several times longer when they are spread out. They are looked at when the stack is used. */
+/* Store a callstack as in the trace, without its id. The frames of all stacks are most of a trace,
+ * and would take several times more memory if they were decoded. They are decoded when the stack is
+ * used. */
 static int intern_callstack(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span entry)
 {
@@ -246,7 +247,7 @@ static int intern_callstack(struct builder *builder, struct builder_sequence *se
     struct proto_field field;
     int status = proto_next(&rest, &field);
     if (status > 0 && field.number == PB_CALLSTACK_IID)
-        entry = rest; /* it comes first */
+        entry = rest; /* usually it comes first */
     while (status > 0 && field.number != PB_CALLSTACK_IID)
         status = proto_next(&rest, &field);
     if (status < 0)

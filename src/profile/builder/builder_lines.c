@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder_deobfuscation.h: the lines that entries of a method's map are bound to, for
- * builder_naming.c. A method's ranges are sorted by their first line, and are a balanced tree whose
- * root is the middle one: each knows the furthest last line of its part, so that parts that end
- * before a line are left out. All ranges are sorted once; a line costs the tree's depth and that
- * for each range that is found.
+ * The lines of entries of a method's map, for builder_naming.c. A method's ranges are sorted by
+ * their first line, and form a balanced tree whose root is the middle one. Each range contains the
+ * furthest last line of its part, so that parts that end before a line are skipped. All ranges are
+ * sorted once. A look-up costs the tree's depth, once and again for each range that it finds.
  */
 #include <stdlib.h>
 
@@ -33,8 +32,8 @@ static uint32_t list_entries(const struct builder_deobfuscation *all, const stru
     return count;
 }
 
-/* Return the furthest last line of a part, after it was set for all ranges in it. Parts are halved:
- * 32 levels at most. */
+/* Set the furthest last line for all ranges of a part. Return that of the part. Parts are halved:
+ * at most 32 levels. */
 static uint32_t set_furthest(struct line_range *ranges, size_t count)
 {
     if (count == 0)
@@ -49,7 +48,7 @@ static uint32_t set_furthest(struct line_range *ranges, size_t count)
     return furthest;
 }
 
-/* Make the ranges of a method's entries, which stand from `first` on. */
+/* Make the ranges of a method's entries, which begin at `first`. */
 static void make_ranges(struct builder_deobfuscation *all, struct method *method, uint32_t first,
                         uint32_t count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: looks at a process's memory (MemorySnapshot). What is impossible in one, as a
- * figure that is no number, makes it damaged: the report divides and subtracts them.
+ * Read MemorySnapshots, the snapshots of a process's memory. Impossible values, such as a figure
+ * that is not finite, make one damaged: the report divides and subtracts them.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 
 #define LOOK(name) PB_MEMORY_SNAPSHOT_##name
 #define PART(name) PB_MEMORY_SNAPSHOT_PART_##name
-#define BYTES_MAX (UINT64_C(1) << 56) /* the sum of all kinds stays a number */
+#define BYTES_MAX (UINT64_C(1) << 56) /* the sum of all kinds does not overflow */
 
 static int take_part(struct memory_snapshot *look, struct proto_span span)
 {
@@ -42,8 +42,8 @@ static int take_part(struct memory_snapshot *look, struct proto_span span)
     }
     if (status < 0 || part.rss_bytes > BYTES_MAX || part.swap_bytes > BYTES_MAX)
         return -EBADMSG;
-    /* A kind that is known to a later version only is still a part of the whole; of two parts of
-     * one kind the last counts, as of two fields. */
+    /* A kind that only a later version has is still a part of the whole. Of two parts of one kind
+     * the last counts, as of two fields. */
     look->parts[kind < MEMORY_KINDS ? kind : MEMORY_UNKNOWN] = part;
     return 0;
 }

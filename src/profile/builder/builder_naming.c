@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: what a method of obfuscated code was called. Where its entries are bound to lines,
- * the frame's line chooses among them, and entries of the same lines are calls that were inlined,
- * the innermost first. What stays undecided has all names that it could have, with " | " between
- * them.
+ * Decide on the original name of an obfuscated method. If its entries have lines, the frame's line
+ * selects among them. Entries with the same lines are inlined calls, innermost first. If the choice
+ * stays open, the name consists of all possible names, with " | " between them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +11,14 @@
 
 #define CANDIDATES_MAX 16u
 #define NAME_BYTES_MAX 65536u
-/* A few bytes of a file may stand for much: names in all. Frames beyond keep theirs. */
+/* A few bytes of a file may produce long names: limit of their total. Further frames keep their
+ * names. */
 #define NAME_BYTES_TOTAL_MAX ((size_t)256 << 20)
-#define STEP_BYTES 16u /* of a name, that cost as much as a package does */
+#define STEP_BYTES 16u /* bytes of a name that count like one package */
 #define NONE DEOBFUSCATION_NONE
 
-/* Lines are as many as in the obfuscated code, or all of them stand for the first. */
+/* Return the source line. The source range has as many lines as the obfuscated one, or all lines
+ * map to its first. */
 static uint32_t source_line(const struct original *original, uint32_t line)
 {
     uint64_t at = (uint64_t)original->source_first + line - original->first_line;
@@ -28,7 +29,7 @@ static uint32_t source_line(const struct original *original, uint32_t line)
     return at < original->source_last ? (uint32_t)at : original->source_last;
 }
 
-/* 0: too much of it. */
+/* Intern a name. Return 0 at the limit of bytes. */
 static uint32_t keep_name(struct builder *builder, const char *text, size_t length)
 {
     struct builder_deobfuscation *all = builder->deobfuscation;
@@ -41,7 +42,7 @@ static uint32_t keep_name(struct builder *builder, const char *text, size_t leng
     return name;
 }
 
-/* "com.example.Main.run"; 0: too much of it. */
+/* Return "com.example.Main.run", or 0 at the limit of bytes. */
 static uint32_t qualify(struct builder *builder, uint32_t class_name, uint32_t name)
 {
     char text[NAME_BYTES_MAX];
@@ -66,7 +67,7 @@ static uint32_t qualify_original(struct builder *builder, uint32_t index)
     return original->qualified;
 }
 
-/* In order, each once. */
+/* Add a name in sorted order, once. */
 static void add_candidate(struct builder *builder, uint32_t *names, uint32_t *count, uint32_t name)
 {
     uint32_t at = 0;
@@ -104,7 +105,8 @@ static uint32_t join(struct builder *builder, const uint32_t *names, uint32_t co
     return keep_name(builder, text, length);
 }
 
-/* Whether the next entry is inlined into, or another part of, the same lines. */
+/* Return whether the next entry has other lines, so that this one is the outermost call of its
+ * lines. */
 static bool is_outermost(const struct builder_deobfuscation *all, const struct original *original)
 {
     if (original->next == NONE)
@@ -113,8 +115,8 @@ static bool is_outermost(const struct builder_deobfuscation *all, const struct o
     return next->first_line != original->first_line || next->last_line != original->last_line;
 }
 
-/* Name the calls that were inlined into each other at this line. Return false if no entry holds for
- * it, or entries of different lines do: those are no calls of each other. */
+/* Name the calls that were inlined into each other at this line. Return false if no entry contains
+ * the line, or if entries of different lines do: those are not inlined into each other. */
 static bool name_by_line(struct builder *builder, const struct method *method, uint32_t line,
                          struct naming *naming)
 {
@@ -140,8 +142,8 @@ static int compare_indexes(const void *left_pointer, const void *right_pointer)
     return left < right ? -1 : left > right;
 }
 
-/* List the entries that a line lies in, in the order of the map; of each range the first `each`.
- * Return how many, or 0 if they are more than NAMING_ENTRIES_MAX. */
+/* List the entries that contain a line, in the order of the map, and at most the first `each` of a
+ * range. Return how many, or 0 if there are more than NAMING_ENTRIES_MAX. */
 static size_t entries_at(const struct builder_deobfuscation *all, const struct method *method,
                          uint32_t line, uint32_t each, uint32_t entries[NAMING_ENTRIES_MAX])
 {
@@ -159,7 +161,7 @@ static size_t entries_at(const struct builder_deobfuscation *all, const struct m
     return count;
 }
 
-/* Use all names that entries of this line have; inlined calls have none of their own. */
+/* Use the names of all entries that contain this line, without the inlined calls. */
 static bool name_by_candidates(struct builder *builder, const struct method *method, uint32_t line,
                                struct naming *naming)
 {
@@ -185,8 +187,8 @@ static bool name_by_candidates(struct builder *builder, const struct method *met
     return count > 0;
 }
 
-/* Note the line of one more entry that holds for any line. 0: it does not say, so that it is the
- * line in the obfuscated code. */
+/* Record the line of another entry that holds for any line. 0: the entry has none, so the line is
+ * the obfuscated code's. */
 static void note_line(struct method *method, uint32_t line, bool is_first)
 {
     if (is_first) {
@@ -201,8 +203,8 @@ static void note_line(struct method *method, uint32_t line, bool is_first)
     }
 }
 
-/* Find out all names that the method could have: of entries that hold for any line, or else of the
- * functions into which others were inlined. */
+/* Collect all possible names of the method: of entries that hold for any line, or else of the
+ * outermost functions. */
 static void ask_names(struct builder *builder, struct method *method)
 {
     struct builder_deobfuscation *all = builder->deobfuscation;
@@ -222,7 +224,7 @@ static void ask_names(struct builder *builder, struct method *method)
         any_count > 0 ? join(builder, any, any_count) : join(builder, outermost, outermost_count);
 }
 
-/* line: 0: unknown. */
+/* Name the method without its line's help. `line` 0: unknown. */
 static void name_without_line(struct builder *builder, struct method *method, uint32_t line,
                               struct naming *naming)
 {
@@ -237,7 +239,7 @@ static void name_without_line(struct builder *builder, struct method *method, ui
     };
 }
 
-/* --- as the trace processor does it --- */
+/* --- the trace processor's rules --- */
 
 /* Entries without lines hold for any line. */
 static void name_by_line_in_trace(struct builder *builder, const struct method *method,
@@ -258,7 +260,8 @@ static void name_by_line_in_trace(struct builder *builder, const struct method *
     }
 }
 
-/* Without a line, or where none holds, a method has all its names, the inlined ones, too. */
+/* Without a line, or if no entry contains it, a method gets all its names, including those of
+ * inlined calls. */
 bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
                                   uint32_t line, struct naming *naming)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See builder.h: which packet means what. */
+/* Read packets: processes, threads, the timeline, and dispatch of the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static bool is_plain(const char *argument, size_t length)
     return length > 0;
 }
 
-/* Appends the argument as a shell would have to be given it; what does not fit is left out. */
+/* Append an argument, quoted for a shell. One that does not fit is left out. */
 static void append_argument(char *command, size_t *at, struct proto_span argument)
 {
     const char *text = (const char *)argument.at;
@@ -74,7 +74,7 @@ static void append_argument(char *command, size_t *at, struct proto_span argumen
         command[(*at)++] = '\'';
 }
 
-/* The same as it is, cut off where it does not fit. */
+/* Append an argument unquoted, and truncate it if it does not fit. */
 static void append_plain(char *arguments, size_t *at, struct proto_span argument)
 {
     size_t length = proto_length(argument);
@@ -99,7 +99,7 @@ static struct proto_span base_name(struct proto_span path)
     return path;
 }
 
-/* Whether anything was measured in it. */
+/* Return whether anything was measured in the process. */
 static bool has_heaps(const struct profile *profile, uint32_t process)
 {
     for (size_t i = 0; i < profile->stream_count; i++) {
@@ -113,8 +113,8 @@ static bool has_heaps(const struct profile *profile, uint32_t process)
     return false;
 }
 
-/* A command line that was rewritten as one argument, up to its first option; a path may have
- * blanks, too. */
+/* Return a command line that was rewritten as a single argument up to its first option. A path may
+ * contain blanks, too. */
 static struct proto_span up_to_options(struct proto_span argument)
 {
     for (size_t i = 0; i + 1 < proto_length(argument); i++) {
@@ -125,8 +125,8 @@ static struct proto_span up_to_options(struct proto_span argument)
     return argument;
 }
 
-/* What a process is called by its argument 0: a path, or a title that it gave itself ("redis-server
- * *:6379", "-bash"), whose first word it is. */
+/* Return the name of a process from its argument 0: a path, or a title that it gave itself
+ * ("redis-server *:6379", "-bash"), whose first word is the name. */
 static struct proto_span called(struct proto_span argument)
 {
     struct proto_span word = argument;
@@ -141,8 +141,8 @@ static struct proto_span called(struct proto_span argument)
     return proto_length(word) > 0 ? word : base_name(argument);
 }
 
-/* Whether this is another program than the one that is known of its pid. A trace that does not say
- * has another command line then; else a process may have given itself another title. */
+/* Return whether the process has started another program. A trace without image numbers shows that
+ * by another command line; with them, a process may have given itself another title. */
 static bool is_another_program(const struct profile_process *known, const char *command,
                                uint64_t image)
 {
@@ -206,7 +206,7 @@ static int take_process(struct builder *builder, struct proto_span entry, uint64
     uint32_t index = builder_process(builder, pid);
     if (builder->error < 0)
         return builder->error;
-    /* It has called exec: what was measured before is another program's. */
+    /* It has called exec: the earlier data belong to another program. */
     if (is_another_program(&builder->profile->processes[index], builder->strings[text], image) &&
         has_heaps(builder->profile, index) && (index = add_process(builder, pid)) == PROFILE_NONE)
         return builder->error;
@@ -313,9 +313,9 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
 
 /* --- the timeline --- */
 
-/* What was live of a process's heaps, beside what the system says of it. */
+/* Live bytes of a process's heaps, in addition to the system's figures. */
 struct heap_size {
-    int32_t pid; /* 0: not told */
+    int32_t pid; /* 0: absent */
     uint64_t live_bytes;
 };
 
@@ -379,7 +379,7 @@ static int take_memory_point(struct builder *builder, struct proto_span entry, u
     return add_memory_point(builder, pid, &point);
 }
 
-/* Points of the timeline: ProcessStats, and a HeapSize beside it or alone. */
+/* Add points of the timeline: ProcessStats, with or without a HeapSize, or a HeapSize alone. */
 static int take_timeline(struct builder *builder, struct proto_span stats, struct proto_span heap,
                          uint64_t packet_ns)
 {
@@ -403,7 +403,7 @@ static int take_timeline(struct builder *builder, struct proto_span stats, struc
 
 struct packet_parts {
     uint64_t timestamp_ns;
-    uint64_t clock; /* of the timestamp; 0: not told */
+    uint64_t clock; /* of the timestamp; 0: absent */
     uint32_t sequence_id;
     bool cleared;
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled;
@@ -482,7 +482,7 @@ static int split_packet(struct proto_span packet, struct packet_parts *parts)
     return status;
 }
 
-/* What holds for the packets of a sequence that do not say otherwise. */
+/* Read the defaults for packets of a sequence. */
 static int take_defaults(struct builder *builder, const struct packet_parts *parts)
 {
     struct proto_span defaults = parts->defaults;
@@ -510,7 +510,7 @@ static void take_time(struct builder *builder, struct packet_parts *parts)
         builder_packet_time(builder, parts->timestamp_ns, parts->clock, parts->sequence_id);
 }
 
-/* Tables and heaps, which are all that a sequence is there for. */
+/* Read the parts that need the sequence's state: tables and heaps. */
 static int take_of_sequence(struct builder *builder, const struct packet_parts *parts)
 {
     uint32_t known = id_map_find(&builder->sequence_ids, parts->sequence_id);

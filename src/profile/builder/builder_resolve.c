@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: interned data in use. What ids mean is looked up when a callstack is used first:
- * entries come in any order. Where the profile is wanted as Perfetto's trace processor has it
- * (as_in_trace), its rules hold for what is one frame and how a mapping is called.
+ * Resolve interned data. Ids are looked up when a callstack is used first, because entries come in
+ * any order. If the profile must match Perfetto's trace processor (as_in_trace), its rules decide
+ * which frames are the same and how a mapping is named.
  */
 #include <string.h>
 
@@ -12,7 +12,8 @@
 
 #define PATH_BYTES_MAX 8192u
 
-/* Of the names of one context, joined; and of all: a few bytes of a file may name much. */
+/* Limits of the joined names of one context, and of all: a few bytes of a file may refer to much
+ * text. */
 #define CONTEXT_BYTES_MAX 16384u
 #define CONTEXT_BYTES_TOTAL_MAX (64u << 20)
 #define NO_STACK "[stack not in the trace]"
@@ -24,7 +25,7 @@ static uint32_t string_or_empty(const struct id_map *map, uint64_t iid)
     return text == ID_MAP_NONE ? 0 : text;
 }
 
-/* "/usr" "/lib" ...; a pseudo-file such as [vdso] has no slash before it, but for the trace
+/* Join "/usr" "/lib" ... A pseudo-file such as [vdso] gets no slash before it, except for the trace
  * processor. */
 static uint32_t join_path(struct builder *builder, const struct builder_sequence *sequence,
                           const struct sequence_mapping *item)
@@ -50,7 +51,7 @@ static uint32_t join_path(struct builder *builder, const struct builder_sequence
     return builder_string(builder, path, length);
 }
 
-/* What frames without a mapping are in, for the trace processor. */
+/* Return the trace processor's mapping of frames without a mapping. */
 static uint32_t dummy_mapping(struct builder *builder)
 {
     static const struct profile_mapping everywhere = {.end = UINT64_MAX};
@@ -65,13 +66,13 @@ uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequenc
         return iid == 0 ? dummy_mapping(builder) : PROFILE_NONE;
     struct sequence_mapping *item = &sequence->mapping_items[index];
     struct builder_mapping_scope scope = {0};
-    /* Marker frames stand in a mapping that is nowhere. */
+    /* Marker frames have a mapping without a place. */
     if (!builder->owner->as_in_trace && item->path_count == 0 && item->mapping.end == 0 &&
         item->build_id == 0)
         return PROFILE_NONE;
     if (item->resolved != PROFILE_NONE && item->round == sequence->round)
         return item->resolved;
-    /* The trace processor has a row for each process that a place in memory is of. */
+    /* The trace processor has a separate row per process for a mapping with addresses. */
     if (sequence->round != 0 && !item->is_shared && item->mapping.start < item->mapping.end)
         scope = (struct builder_mapping_scope){
             .process = (uint64_t)(uint32_t)sequence->pid << 32 |
@@ -111,7 +112,8 @@ static uint32_t make_frame(struct builder *builder, struct builder_sequence *seq
         .line = item->line,
     };
     if (builder->owner->as_in_trace) {
-        /* Frames without a mapping are known by their names and lines, others without the lines. */
+        /* Names and lines identify frames without a mapping. For other frames lines do not matter.
+         */
         bool is_dummy = item->mapping == 0;
         key.is_unnamed = !item->is_named;
         key.has_line = item->has_line;
@@ -140,7 +142,7 @@ static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *
     return resolved->frame;
 }
 
-/* How many of the first `limit` bytes are the same. */
+/* Return how many of the first `limit` bytes are equal. */
 static size_t common_prefix(const uint8_t *one, const uint8_t *other, size_t limit)
 {
     uint64_t left, right;
@@ -156,16 +158,16 @@ static size_t common_prefix(const uint8_t *one, const uint8_t *other, size_t lim
     return at;
 }
 
-/* A stack on its way to its callsite. */
+/* A stack while it is resolved to its callsite. */
 struct stack_walk {
     struct proto_span rest;   /* of the message */
-    struct proto_span packed; /* of a list in it */
+    struct proto_span packed; /* of a list in the message */
     size_t depth;
     uint32_t callsite;
     bool has_lists;
 };
 
-/* Return 1 with the next frame further in as *id, 0 after the last one, or -EBADMSG. */
+/* Read the next frame further in. Return 1 with *id, 0 after the last one, or -EBADMSG. */
 static int next_frame(struct stack_walk *walk, uint64_t *id)
 {
     struct proto_field field;
@@ -184,8 +186,8 @@ static int next_frame(struct stack_walk *walk, uint64_t *id)
     return proto_read_varint(&walk->packed, id) ? 1 : -EBADMSG;
 }
 
-/* Goes the steps that a stack shares with the last one: as many as are whole in the bytes that both
- * begin with. */
+/* Skip the steps that a stack shares with the previous one: those that are complete in the common
+ * prefix of their bytes. */
 static void skip_shared(const struct builder_sequence *sequence, struct stack_walk *walk)
 {
     if (sequence->last_count == 0)
@@ -209,7 +211,7 @@ static void skip_shared(const struct builder_sequence *sequence, struct stack_wa
     walk->rest.at += sequence->last[low - 1].end;
 }
 
-/* PROFILE_NONE: an error, or a stack that is damaged or has no frames. */
+/* Return the callsite. PROFILE_NONE: an error, or a stack that is damaged or has no frames. */
 static uint32_t walk_stack(struct builder *builder, struct builder_sequence *sequence,
                            const struct sequence_callstack *item)
 {
@@ -220,7 +222,7 @@ static uint32_t walk_stack(struct builder *builder, struct builder_sequence *seq
     uint64_t id;
     int status;
     skip_shared(sequence, &walk);
-    sequence->last_count = 0; /* until the new one stands there whole */
+    sequence->last_count = 0; /* until the new steps are complete */
     while ((status = next_frame(&walk, &id)) > 0) {
         uint32_t frame = resolve_frame(builder, sequence, id);
         if (frame != PROFILE_NONE)
@@ -279,7 +281,7 @@ static uint64_t iid_of(struct proto_span entry, uint32_t number)
     return iid;
 }
 
-/* The trace processor numbers what stands in these tables even if nothing uses it. */
+/* The trace processor assigns ids to entries of these tables even if nothing uses them. */
 void builder_resolve_tables(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span packet)
 {
@@ -322,7 +324,8 @@ const char *builder_resolve_type(struct builder *builder, const struct builder_s
     return text != ID_MAP_NONE ? builder->strings[text] : unknown_name(builder);
 }
 
-/* "main loop;parse;style": cut where it is too long, or where there are too many. */
+/* Join names: "main loop;parse;style". The text is cut if it is too long, or if all texts together
+ * are. */
 static uint32_t join_names(struct builder *builder, const struct builder_sequence *sequence,
                            const struct sequence_context *item)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: SmapsPackets, the mappings of a process's memory with what of them is resident.
- * Kept as they are told; nothing is summed up.
+ * Read SmapsPackets: the mappings of a process's memory and their resident bytes. They are kept as
+ * in the trace, without sums.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,8 +11,9 @@
 #include "profile/builder/builder.h"
 #include "util/array.h"
 
-/* A process has 65,530 mappings at most, unless its system allows more. Beyond so many rows in all,
- * each must have taken this much of the file: a list of zeros costs a byte a row. */
+/* A process has at most 65,530 mappings, unless its system allows more. Beyond this number of rows
+ * in total, each row must have taken this many bytes of the file: a list of zeros costs a byte per
+ * row. */
 #define FREE_ROWS UINT64_C(131072)
 #define ROW_BYTES_MIN 8u
 
@@ -95,7 +96,7 @@ static int add(struct builder *builder, const struct profile_smaps *smaps)
     return 0;
 }
 
-/* --- packed: a list a field --- */
+/* --- packed: one list per field --- */
 
 #define PACKED(name) PB_PACKED_SMAPS_##name
 #define PACKED_LISTS 16
@@ -103,7 +104,7 @@ static int add(struct builder *builder, const struct profile_smaps *smaps)
 struct packed_smaps {
     const char **names;
     size_t name_count, name_capacity;
-    struct proto_span lists[PACKED_LISTS]; /* by field number; not there: NULL */
+    struct proto_span lists[PACKED_LISTS]; /* by field number; NULL: absent */
 };
 
 static int read_lists(struct builder *builder, struct proto_span message,
@@ -126,7 +127,8 @@ static int read_lists(struct builder *builder, struct proto_span message,
     return status < 0 ? -EBADMSG : builder->error;
 }
 
-/* One element of each list that is there. 1, 0 at their end, -EBADMSG if they differ in length. */
+/* Read one element of each present list. Return 1, 0 at their end, or -EBADMSG if their lengths
+ * differ. */
 static int next_row(struct packed_smaps *packed, uint64_t values[PACKED_LISTS])
 {
     unsigned lists = 0, ended = 0;

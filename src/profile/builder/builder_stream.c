@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See builder.h: streamed events. Only their sums are kept, so that a stream of any length takes
- * next to no memory. */
+/* Read streamed events. Only their sums are kept, so a stream of any length takes almost no memory.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "profile/builder/builder.h"
 #include "util/array.h"
 
-/* A process has few heaps; more come from a file that is damaged. */
+/* A process has few heaps. More mean that the file is damaged. */
 #define STREAMS_MAX 4096u
 
 /* The values of one repeated field of a message, packed or not, in order. */
@@ -18,7 +18,7 @@ struct values {
     bool is_double;
 };
 
-/* 1: *value is the next; 0: there are no more; -1: malformed. */
+/* Read the next value. Return 1: *value is set; 0: the end; -1: malformed. */
 static int values_next(struct values *values, struct proto_field *value)
 {
     while (values->packed.at >= values->packed.end) {
@@ -41,7 +41,7 @@ static int values_next(struct values *values, struct proto_field *value)
     return 1;
 }
 
-/* The number of them, or -EBADMSG. */
+/* Return the number of values, or -EBADMSG. */
 static int64_t count_values(struct proto_span message, uint32_t field, bool is_double)
 {
     struct values values = {.message = message, .field = field, .is_double = is_double};
@@ -53,7 +53,8 @@ static int64_t count_values(struct proto_span message, uint32_t field, bool is_d
     return status < 0 ? -EBADMSG : count;
 }
 
-/* Arrays side by side are of one length, or left out. That length, or -EBADMSG. */
+/* Check that parallel arrays have the same length or are absent. Return that length, or -EBADMSG.
+ */
 static int64_t check_lengths(struct proto_span message, uint32_t addresses, const uint32_t *others,
                              size_t count)
 {
@@ -66,14 +67,14 @@ static int64_t check_lengths(struct proto_span message, uint32_t addresses, cons
     return wanted;
 }
 
-/* NULL: no memory, or too many. */
+/* Find or add a stream. Return NULL: no memory, or too many streams. */
 static struct profile_stream *stream_of(struct builder *builder, int32_t pid, uint64_t heap_id)
 {
     struct profile *profile = builder->profile;
     uint32_t process = pid != 0 ? builder_process(builder, pid) : PROFILE_NONE;
     if (builder->error < 0)
         return NULL;
-    /* Most often the last one. */
+    /* Usually it is the last one. */
     for (size_t i = profile->stream_count; i-- > 0;) {
         struct profile_stream *known = &profile->streams[i];
         if (known->process == process && known->heap_id == heap_id)
@@ -130,7 +131,7 @@ int builder_streaming_allocation(struct builder *builder, struct proto_span mess
             return builder->error < 0 ? builder->error : -EBADMSG;
         stream->allocations++;
         stream->allocated_count += has_count ? proto_double(&count) : 1;
-        /* Unrounded, where it is known. */
+        /* Use the unrounded figure if it is known. */
         if (has_count && has_size)
             stream->allocated_bytes += proto_double(&count) * (double)size.value;
         else if (has_bytes)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: symbols that were found after the profile was taken. Where the compiler put
- * functions into others, one address stands for several frames: its callsite becomes as many, one
- * inside the other.
+ * Apply symbols that were found after the profile was recorded. If the compiler inlined functions,
+ * one address means several frames: its callsite becomes several callsites, one inside the other.
  */
 #include <string.h>
 
@@ -10,13 +9,14 @@
 #include "profile/builder/builder.h"
 #include "util/array.h"
 
-/* Of one address; compilers stop far below. What is further out is left out. */
+/* Limit of lines per address; compilers stay far below. Frames further out are dropped. */
 #define LINES_MAX 64u
 
-/* Callsites may become this many; those that would not fit keep their innermost line alone. */
+/* Limit of callsites after the expansion. If it would be exceeded, callsites keep only their
+ * innermost line. */
 #define CALLSITES_MAX ((size_t)1 << 26)
 
-/* Of the name of a pseudo-file. */
+/* Limit of a pseudo-file's name. */
 #define PSEUDO_BYTES_MAX 256u
 
 /* --- reading --- */
@@ -74,13 +74,13 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
     uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
     if (id == 0)
         return builder_fail(builder);
-    builder->symbols[id - 1] = symbol; /* what is said last counts */
+    builder->symbols[id - 1] = symbol; /* the last symbol of an address wins */
     builder->symbol_count += added;
     return builder_keep(builder, 1 + symbol.line_count);
 }
 
-/* A pseudo-file ("[vdso]", "[jit:7]") has a slash before it for the trace processor, and none for
- * people: here it is called as its mapping is. */
+/* Return the path in its mapping's form. A pseudo-file ("[vdso]", "[jit:7]") has a slash before it
+ * in the trace processor, and none in reports. */
 static uint32_t path_string(struct builder *builder, struct proto_span path)
 {
     char slashed[PSEUDO_BYTES_MAX];
@@ -164,7 +164,7 @@ size_t builder_copy_frame(struct builder *builder, size_t index, size_t more)
     return first;
 }
 
-/* Frames for the lines further out than the innermost; the first of them, or 0. */
+/* Add frames for the lines outside the innermost one. Return the first of them, or 0. */
 static size_t add_outer_frames(struct builder *builder, size_t index,
                                const struct builder_symbol *symbol)
 {
@@ -222,7 +222,7 @@ void builder_expand_callsites(struct builder *builder, const struct builder_arou
     profile->callsite_count = used;
 }
 
-/* What frames themselves say of their file and line. */
+/* Keep the files and lines of the frames themselves. */
 static void keep_own_lines(struct profile *profile)
 {
     for (size_t i = 0; i < profile->frame_count; i++) {
@@ -258,12 +258,13 @@ static void keep_lines(struct builder *builder, const struct builder_symbol *sym
     }
 }
 
-/* Lines of the addresses that frames have, in the trace's order, for profile.symbol_lines. */
+/* Store the lines of all addresses of frames, in the trace's order, in profile.symbol_lines. */
 static void keep_symbols(struct builder *builder)
 {
     struct profile *profile = builder->profile;
-    uint32_t *first = calloc(builder->symbol_count + 1, sizeof(*first)); /* + 1; 0: not wanted */
-    size_t count = profile->frame_count; /* at most one line for each frame */
+    uint32_t *first =
+        calloc(builder->symbol_count + 1, sizeof(*first)); /* index + 1; 0: not needed */
+    size_t count = profile->frame_count; /* at most one line per frame of its own */
     if (first == NULL) {
         builder_fail(builder);
         return;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See builder.h: most samples stand in a dump as they stood in the one before, byte for byte. Those
- * are not read again: the sample that the same bytes of the same callstack gave before is taken.
+ * Reuse unchanged samples. Most samples of a dump have the same bytes as in the previous dump. They
+ * are not read again: the sample is reused that the same bytes of the same callstack produced
+ * before.
  *
- * Bytes are kept only of heaps whose samples have been found to stay the same, so that a trace of
- * one dump pays nothing for it. They mean the same as long as the ids in them do: whatever gives
- * one of those another meaning calls builder_forget_unchanged() first. At most one message is kept
- * of each callstack.
+ * Bytes are kept only for heaps whose samples were found to be steady, so a trace with one dump has
+ * no cost. Bytes mean the same as long as their ids do: code that changes the meaning of an id
+ * calls builder_forget_unchanged() first. At most one message is kept per callstack.
  */
 #include <string.h>
 
@@ -14,10 +14,10 @@
 #include "profile/builder/builder.h"
 #include "util/array.h"
 
-/* Of a sample: those of many threads are longer, and few. */
+/* Limit of kept bytes of a sample: only samples of many threads are longer, and they are few. */
 #define KEPT_BYTES_MAX 1024u
 
-/* Numbers grow from dump to dump, and their encodings with them. */
+/* Numbers grow from dump to dump, and so do their encodings. */
 #define ROOM_TO_GROW 8u
 
 static int reserve_seen(struct builder *builder, struct builder_sequence *sequence, uint32_t index)
@@ -35,7 +35,7 @@ static int reserve_seen(struct builder *builder, struct builder_sequence *sequen
     return 0;
 }
 
-/* Of a generation that is over, the place is free again. */
+/* Keep the bytes of a sample. Places of earlier generations are free again. */
 static int keep_bytes(struct builder *builder, struct builder_sequence *sequence,
                       struct sequence_seen *seen, struct proto_span entry)
 {
@@ -81,7 +81,7 @@ int builder_take_unchanged(struct builder *builder, struct builder_sequence *seq
     struct sequence_seen *seen = &sequence->seen[index];
     bool unchanged = is_unchanged(sequence, seen, entry);
     uint32_t commit = sequence->commits + 1;
-    /* A sample that waits for its dump needs the bytes that it came with. */
+    /* A sample that waits for its dump needs its own bytes. */
     if (!unchanged && seen->awaited == commit && seen->generation == sequence->generation)
         return 0;
     if (!unchanged && keep_bytes(builder, sequence, seen, entry) < 0)
@@ -106,7 +106,7 @@ void builder_keep_unchanged(struct builder_sequence *sequence, const struct pend
         sequence->seen[origin->kept - 1].sample = sample;
 }
 
-/* Its bytes were read before and no one has changed them since. */
+/* Read a sample from its kept bytes. They were read before and have not changed since. */
 static void read_after_all(struct builder *builder, const struct builder_sequence *sequence,
                            struct pending_dump *dump, size_t index)
 {
@@ -123,7 +123,7 @@ static void read_after_all(struct builder *builder, const struct builder_sequenc
 
 void builder_forget_unchanged(struct builder *builder, struct builder_sequence *sequence)
 {
-    /* Nothing was kept since the last time: ids may be told anew by the million. */
+    /* Nothing was kept since the last call: a trace may redefine ids millions of times. */
     if (sequence->seen_byte_count == 0)
         return;
     for (size_t i = 0; i < sequence->pending_count; i++) {
