@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See pprof.h. The sample types are alloc_objects, alloc_space, objects and
+ * Writes pprof files. The sample types are alloc_objects, alloc_space, objects and
  * space, in this order: Go's pprof takes default_sample_type, which is space,
  * and tools that ignore it (some Speedscope versions) take the last type,
  * which is space too.
@@ -13,18 +13,17 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "export/packed_file.h"
+#include "export/pprof_comments.h"
 #include "export/small_message.h"
 #include "pprof_field_numbers.h"
 #include "profile.pb-c.h"
 #include "profile/id_map.h"
-#include "profile/partial.h"
 #include "profile/rollup.h"
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
@@ -509,66 +508,10 @@ static void put_type(struct pprof *pprof, uint32_t field, const char *type, cons
     proto_put_message(&pprof->out, field, &value.base);
 }
 
-static void put_comment(struct pprof *pprof, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void put_comment(struct pprof *pprof, const char *format, ...)
+static void put_comment(void *context, const char *text)
 {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
+    struct pprof *pprof = context;
     proto_put_uint(&pprof->out, PPROF_PROFILE_COMMENT, (uint64_t)put_string(pprof, text));
-}
-
-static void put_losses(struct pprof *pprof, const struct profile_dump *dump)
-{
-    const struct trace_heap_dump *status = &pprof->heap->status;
-    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
-    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
-        const struct trace_loss *loss = &trace_losses[id];
-        uint64_t amount = trace_loss_amount(status, id);
-        if (amount == 0 || loss->label == NULL)
-            continue;
-        if (trace_loss_is_flag(id))
-            put_comment(pprof, "%s: %s", loss->label, loss->words);
-        else
-            put_comment(pprof, "%s: %" PRIu64 "%s %s", loss->label, amount,
-                        trace_loss_unit_name(loss->unit), loss->words);
-    }
-    size_t count = profile_partial_reasons(pprof->heap, dump, reasons);
-    for (size_t i = 0; i < count; i++)
-        if (reasons[i].of_dump)
-            put_comment(pprof, "partial: %s", reasons[i].words);
-    if (pprof->heap->unfinished && dump == &pprof->heap->dumps[pprof->heap->dump_count - 1])
-        put_comment(pprof, "unfinished: the profiler was killed, or still ran");
-}
-
-static void put_comments(struct pprof *pprof, const struct profile_dump *dump)
-{
-    const struct profile_heap *heap = pprof->heap;
-    const struct profile_process *process = &pprof->profile->processes[heap->process];
-    const struct trace_heap_dump *status = &heap->status;
-    if (*process->command != '\0')
-        put_comment(pprof, "command: %s", process->command);
-    put_comment(pprof, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
-                heap->name, heap->interval_bytes);
-    if (dump->exact_calls != 0)
-        put_comment(pprof, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
-                    dump->exact_calls);
-    if (status->unseen_allocator != NULL)
-        put_comment(pprof, "missing: what another allocator gave (%s)", status->unseen_allocator);
-    put_losses(pprof, dump);
-    if (status->remark != NULL)
-        put_comment(pprof, "%s", status->remark);
-    if (*pprof->profile->filter != '\0')
-        put_comment(pprof, "filter: %s", pprof->profile->filter);
-    if (dump->left_out.callsites > 0)
-        put_comment(pprof, "left out: %.0f of %.0f bytes live, %.0f of %.0f bytes ever allocated",
-                    rollup_live_bytes(&dump->left_out.sum.figures), rollup_live_bytes(&dump->total),
-                    dump->left_out.sum.figures.allocated_bytes, dump->total.allocated_bytes);
-    if (*pprof->profile->warning != '\0')
-        put_comment(pprof, "trace: %s", pprof->profile->warning);
 }
 
 static void put_head(struct pprof *pprof, const struct profile_dump *dump)
@@ -588,7 +531,7 @@ static void put_head(struct pprof *pprof, const struct profile_dump *dump)
     if (dump->boottime_ns > heap->start_boottime_ns)
         proto_put_uint(&pprof->out, PPROF_PROFILE_DURATION_NANOS,
                        dump->boottime_ns - heap->start_boottime_ns);
-    put_comments(pprof, dump);
+    pprof_comments(pprof->profile, heap, dump, put_comment, pprof);
 }
 
 /* --- the file --- */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words for what a pprof file has no field for. Import reads the first three back. */
+#include "export/pprof_comments.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "profile/partial.h"
+#include "profile/rollup.h"
+
+struct writer {
+    pprof_comment_function *write;
+    void *context;
+};
+
+static void put(const struct writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void put(const struct writer *writer, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    writer->write(writer->context, text);
+}
+
+static void put_losses(const struct writer *writer, const struct profile_heap *heap,
+                       const struct profile_dump *dump)
+{
+    const struct trace_heap_dump *status = &heap->status;
+    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        const struct trace_loss *loss = &trace_losses[id];
+        uint64_t amount = trace_loss_amount(status, id);
+        if (amount == 0 || loss->label == NULL)
+            continue;
+        if (trace_loss_is_flag(id))
+            put(writer, "%s: %s", loss->label, loss->words);
+        else
+            put(writer, "%s: %" PRIu64 "%s %s", loss->label, amount,
+                trace_loss_unit_name(loss->unit), loss->words);
+    }
+    size_t count = profile_partial_reasons(heap, dump, reasons);
+    for (size_t i = 0; i < count; i++)
+        if (reasons[i].of_dump)
+            put(writer, "partial: %s", reasons[i].words);
+    if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
+        put(writer, "unfinished: the profiler was killed, or still ran");
+}
+
+void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
+                    const struct profile_dump *dump, pprof_comment_function *write, void *context)
+{
+    const struct writer to = {write, context}, *writer = &to;
+    const struct profile_process *process = &profile->processes[heap->process];
+    const struct trace_heap_dump *status = &heap->status;
+    if (*process->command != '\0')
+        put(writer, "command: %s", process->command);
+    put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
+        heap->name, heap->interval_bytes);
+    if (dump->exact_calls != 0)
+        put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
+            dump->exact_calls);
+    if (status->unseen_allocator != NULL)
+        put(writer, "missing: what another allocator gave (%s)", status->unseen_allocator);
+    put_losses(writer, heap, dump);
+    if (status->remark != NULL)
+        put(writer, "%s", status->remark);
+    if (*profile->filter != '\0')
+        put(writer, "filter: %s", profile->filter);
+    if (dump->left_out.callsites > 0)
+        put(writer, "left out: %.0f of %.0f bytes live, %.0f of %.0f bytes ever allocated",
+            rollup_live_bytes(&dump->left_out.sum.figures), rollup_live_bytes(&dump->total),
+            dump->left_out.sum.figures.allocated_bytes, dump->total.allocated_bytes);
+    if (*profile->warning != '\0')
+        put(writer, "trace: %s", profile->warning);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The comments of a pprof file: the command, the exact totals, what is missing, and what a filter
+ * left out.
+ */
+#ifndef HEAPPROFD_EXPORT_PPROF_COMMENTS_H
+#define HEAPPROFD_EXPORT_PPROF_COMMENTS_H
+
+#include "profile/profile.h"
+
+typedef void pprof_comment_function(void *context, const char *text);
+
+/* Call `write` with each comment on the dump. Texts are cut at 1,023 bytes. */
+void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
+                    const struct profile_dump *dump, pprof_comment_function *write, void *context);
+
+#endif
