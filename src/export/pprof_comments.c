@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "profile/partial.h"
 #include "profile/rollup.h"
@@ -44,7 +45,7 @@ static void put_losses(const struct writer *writer, const struct profile_heap *h
     }
     size_t count = profile_partial_reasons(heap, dump, reasons);
     for (size_t i = 0; i < count; i++)
-        if (reasons[i].of_dump)
+        if (reasons[i].of_dump && strcmp(reasons[i].name, "unseen_allocator") != 0)
             put(writer, "partial: %s", reasons[i].words);
     if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
         put(writer, "unfinished: the profiler was killed, or still ran");

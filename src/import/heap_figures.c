@@ -108,22 +108,23 @@ static struct profile_heap *make_heap(struct builder *builder, const struct heap
         .start_boottime_ns = head->start_boottime_ns,
         .unknown = head->unknown | (head->peak_bytes > 0 ? 0 : PROFILE_UNKNOWN_PEAK),
     };
-    heap->status = (struct trace_heap_dump){
-        .pid = head->pid,
-        .heap_name = heap->name,
-        .interval_bytes = head->interval_bytes,
-        .first_interval_bytes = head->interval_bytes,
-        .start_timestamp_ns = head->start_boottime_ns,
-        .timestamp_ns = head->boottime_ns,
-        .final = true,
-        .exact_bytes = head->exact_bytes,
-        .exact_calls = head->exact_calls,
-        .peak_live_bytes = head->peak_bytes,
-        .peak_live_count = head->peak_count,
-        .peak_timestamp_ns = head->peak_boottime_ns,
-        .exit_status = -1,
-        .remark = head->remark,
-    };
+    heap->unfinished = head->unfinished;
+    struct trace_heap_dump *status = &heap->status;
+    *status = head->losses;
+    status->pid = head->pid;
+    status->heap_name = heap->name;
+    status->interval_bytes = head->interval_bytes;
+    status->first_interval_bytes = head->interval_bytes;
+    status->start_timestamp_ns = head->start_boottime_ns;
+    status->timestamp_ns = head->boottime_ns;
+    status->final = !head->unfinished;
+    status->exact_bytes = head->exact_bytes;
+    status->exact_calls = head->exact_calls;
+    status->peak_live_bytes = head->peak_bytes;
+    status->peak_live_count = head->peak_count;
+    status->peak_timestamp_ns = head->peak_boottime_ns;
+    status->exit_status = -1;
+    status->remark = head->remark;
     return heap;
 }
 
@@ -133,7 +134,8 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
     struct profile_dump dump = {
         .boottime_ns = head->boottime_ns,
         .start_boottime_ns = head->start_boottime_ns,
-        .final = true,
+        .final = !head->unfinished,
+        .incomplete = head->incomplete,
         .exact_bytes = head->exact_bytes,
         .exact_calls = head->exact_calls,
         .order = builder->dumps++,

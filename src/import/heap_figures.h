@@ -36,8 +36,10 @@ struct heap_figures_head {
     uint64_t exact_bytes, exact_calls;
     double peak_bytes, peak_count;
     uint64_t peak_boottime_ns;
-    const char *remark; /* NULL: none */
-    uint32_t unknown;   /* enum profile_unknown; the peak is where it is 0 */
+    const char *remark;            /* NULL: none */
+    struct trace_heap_dump losses; /* of it, what trace/losses.h and unseen_allocator are about */
+    bool incomplete, unfinished;   /* as of profile_dump, and profile_heap */
+    uint32_t unknown;              /* enum profile_unknown; the peak is where it is 0 */
 };
 /* Makes the process, its heap and the one dump. The samples go over to the profile. 0 or -ENOMEM.
  */

@@ -534,6 +534,25 @@ static int find_columns(struct reading *reading, struct error *error)
         file->type_count == 0 ? "none" : names);
 }
 
+/* What our files say of losses in comments (export/pprof_comments.c): a profile that was partial
+ * stays so. */
+static void take_loss(struct reading *reading, const char *text)
+{
+    static const char other_allocator[] = "missing: what another allocator gave (";
+    struct heap_figures_head *head = &reading->head;
+    size_t length = strlen(text);
+    if (strncmp(text, other_allocator, strlen(other_allocator)) == 0 && text[length - 1] == ')')
+        head->losses.unseen_allocator =
+            builder_text(reading->builder, text + strlen(other_allocator),
+                         length - strlen(other_allocator) - 1);
+    else if (strncmp(text, "unfinished: ", 12) == 0)
+        head->unfinished = true;
+    else if (strncmp(text, "partial: ", 9) == 0)
+        head->incomplete = true;
+    else
+        trace_loss_take_text(&head->losses, text);
+}
+
 /* What our files say in comments. */
 static void take_comment(struct reading *reading, const char *text)
 {
@@ -554,6 +573,8 @@ static void take_comment(struct reading *reading, const char *text)
         if (end != NULL)
             head->heap =
                 builder_text(reading->builder, text + at, (size_t)(end - text) - (size_t)at);
+    } else {
+        take_loss(reading, text);
     }
 }
 

@@ -2,6 +2,10 @@
 /* The table of losses. The amounts are read from the head of a dump. */
 #include "trace/losses.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "trace/heap_dump.h"
 
 #define LOST(id) (offsetof(struct trace_heap_dump, lost) + (id) * sizeof(uint64_t))
@@ -112,6 +116,49 @@ uint64_t trace_loss_amount(const struct trace_heap_dump *status, enum trace_loss
 const char *trace_loss_unit_name(enum trace_loss_unit unit)
 {
     return unit == TRACE_LOSS_BYTES ? " bytes" : unit == TRACE_LOSS_MICROSECONDS ? " us" : "";
+}
+
+static void set_amount(struct trace_heap_dump *status, enum trace_loss_id id, uint64_t amount)
+{
+    void *member = (char *)status + trace_losses[id].offset;
+    switch (trace_losses[id].unit) {
+    case TRACE_LOSS_FLAG:
+        *(bool *)member = amount != 0;
+        break;
+    case TRACE_LOSS_CLIENT_ERROR:
+        *(uint32_t *)member = id == TRACE_LOSS_CLIENT_TIMED_OUT      ? TRACE_CLIENT_TIMED_OUT
+                              : id == TRACE_LOSS_CLIENT_STACK_BOUNDS ? TRACE_CLIENT_STACK_BOUNDS
+                                                                     : TRACE_CLIENT_OTHER;
+        break;
+    default:
+        *(uint64_t *)member = amount;
+    }
+}
+
+/* Return what follows `begin` in the text; NULL: it does not begin so. */
+static const char *after(const char *text, const char *begin)
+{
+    size_t length = strlen(begin);
+    return text != NULL && strncmp(text, begin, length) == 0 ? text + length : NULL;
+}
+
+bool trace_loss_take_text(struct trace_heap_dump *status, const char *text)
+{
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        const struct trace_loss *loss = &trace_losses[id];
+        const char *rest = loss->label != NULL ? after(after(text, loss->label), ": ") : NULL;
+        uint64_t amount = 1;
+        int digits = 0;
+        if (rest != NULL && !trace_loss_is_flag(id)) {
+            bool read = sscanf(rest, "%" SCNu64 "%n", &amount, &digits) == 1;
+            rest = read ? after(after(rest + digits, trace_loss_unit_name(loss->unit)), " ") : NULL;
+        }
+        if (rest == NULL || strcmp(rest, loss->words) != 0)
+            continue;
+        set_amount(status, id, amount);
+        return true;
+    }
+    return false;
 }
 
 enum trace_loss_id trace_loss_find(const struct trace_heap_dump *status, enum trace_loss_id first,

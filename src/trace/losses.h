@@ -53,6 +53,7 @@ enum trace_loss_id {
 /* Values of client_error (ProcessHeapSamples.ClientError). */
 #define TRACE_CLIENT_TIMED_OUT 1u /* it waited too long for room in the ring */
 #define TRACE_CLIENT_STACK_BOUNDS 2u
+#define TRACE_CLIENT_OTHER 3u /* or another one */
 
 enum trace_loss_unit {
     TRACE_LOSS_FLAG,
@@ -92,6 +93,10 @@ static inline bool trace_loss_is_flag(enum trace_loss_id id)
 
 /* Return the suffix of an amount of this unit: "", " bytes" or " us". */
 const char *trace_loss_unit_name(enum trace_loss_unit unit);
+
+/* Take a loss from a line that says it as pprof_comments() does, "label: [amount unit] words".
+ * Return whether the text is one. */
+bool trace_loss_take_text(struct trace_heap_dump *status, const char *text);
 
 /* Return the first loss from `first` on that has these effects and an amount above 0, or
  * TRACE_LOSS_IDS. */

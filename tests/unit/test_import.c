@@ -13,6 +13,7 @@
 
 #include "export/pprof.h"
 #include "import/import.h"
+#include "profile/partial.h"
 #include "profile/rollup.h"
 #include "trace_fixture.h"
 
@@ -242,8 +243,13 @@ static struct profile *make_ours(void)
                                    .start_timestamp_ns = like.start_timestamp_ns,
                                    .exact_bytes = 12345,
                                    .exact_calls = 67,
-                                   .final = true,
+                                   .unsent_bytes_of_ring = 64,
+                                   .hit_guardrail = true,
+                                   .client_error = TRACE_CLIENT_TIMED_OUT,
+                                   .unseen_allocator = "je_malloc (own)",
                                    .exit_status = -1};
+    dump.lost[TRACE_LOST_REENTRANT] = 3;
+    dump.lost[TRACE_LOST_ALLOCATED_BYTES] = 4096;
     struct trace_thread thread = {.tid = 7, .pid = FIXTURE_PID, .name = "worker"};
     dump.interval_bytes = 4096;
     trace_writer_clock_snapshot(writer);
@@ -307,6 +313,14 @@ static void our_pprof_comes_back_as_it_was(void **state)
     assert_string_equal(again->heaps[0].name, profile->heaps[0].name);
     assert_int_equal(again->heaps[0].interval_bytes, 4096);
     assert_int_equal(again->processes[0].pid, FIXTURE_PID);
+    const struct trace_heap_dump *status = &again->heaps[0].status;
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++)
+        assert_int_equal(trace_loss_amount(status, id),
+                         trace_loss_amount(&profile->heaps[0].status, id));
+    assert_string_equal(status->unseen_allocator, "je_malloc (own)");
+    assert_true(profile_dump_is_partial(&again->heaps[0], dump));
+    assert_non_null(profile_totals_why_partial(&again->heaps[0]));
+    assert_true(again->heaps[0].unfinished);
     struct fixture_trace second = write_pprof(again);
     assert_int_equal(first.length, second.length);
     assert_memory_equal(first.bytes, second.bytes, first.length);
