@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile explore: a profile on the terminal, to be walked through. */
+/* heap_profile explore: browses a profile on the terminal. */
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ struct request {
     struct profile_read_options reading;
     struct profile_filter filter;
     int view, demangling; /* VIEW_DEFAULT, DEMANGLING_DEFAULT: not chosen */
-    /* What was named; and the traces among these, each once, which own the profiles. */
+    /* The arguments; and their traces, each once, which own the profiles. */
     struct compare_source columns[SITES_COLUMNS], traces[SITES_COLUMNS];
 };
 
@@ -60,7 +60,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* -1: go on; else the exit code. */
+/* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *request)
 {
     static const struct verb_line line = {"heap_profile explore", help, options, false};
@@ -80,7 +80,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         screen->sort_by_count = !export_view_words[view].counts_bytes;
     }
     screen->full_names = request->demangling != DEMANGLING_DEFAULT;
-    /* The screen itself changes between full and simple names. */
+    /* The screen itself switches between full and simple names. */
     request->reading.demangling = demangling_of(request->demangling, true);
     return -1;
 }
@@ -94,7 +94,7 @@ static bool is_same_file(const char *one, const char *other)
            first.st_ino == second.st_ino;
 }
 
-/* Reads the profile of a column, if none of the traces is the same file. */
+/* Read the profile of a column, unless another trace is the same file. */
 static int read_trace(struct request *request, struct compare_source *column, struct error *error)
 {
     struct screen_request *screen = &request->screen;
@@ -127,7 +127,7 @@ static int open_columns(struct request *request, char *const *arguments, size_t 
     return code;
 }
 
-/* Keys come from the terminal, though the profile may come from standard input. */
+/* Open the terminal for keys: the profile may come from standard input. */
 static int open_terminal(struct request *request, char *const *arguments, int count)
 {
     bool piped = false;
@@ -166,7 +166,7 @@ static int explore(struct request *request, char *const *arguments, int count)
     if (request->screen.in != stdin && request->screen.in != NULL)
         fclose(request->screen.in);
     if (code == -EINTR)
-        raise(ended_by); /* whose action is what it was */
+        raise(ended_by); /* with the action it had before */
     return code < 0 ? 1 : 0;
 }
 

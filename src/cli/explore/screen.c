@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The terminal: taken, read from key by key, and given back however it ends. See screen.h.
+ * Sets up the terminal, reads its keys, and restores it on every exit.
  *
- * Signals that end the program are blocked but for the time that it waits for a key, so that the
- * terminal is given back from one place; so is the one that says that the window was resized.
+ * Signals that end the program are blocked except while it waits for a key, so that one place
+ * restores the terminal. The signal of a resized window is handled the same way.
  */
 #define NCURSES_WIDECHAR 1
 #include "cli/explore/screen.h"
@@ -18,12 +18,12 @@
 
 #include "cli/explore/screen_state.h"
 
-/* Reads that find nothing though there was something: then the terminal is gone. */
+/* Reads without a key although the terminal is readable; after these the terminal is gone. */
 #define EMPTY_READS_MOST 100
-#define ESCAPE_WAIT_MS 100 /* for the rest of a key's sequence, over a slow line */
+#define ESCAPE_WAIT_MS 100 /* for the rest of a key's escape sequence, over a slow line */
 
 static volatile sig_atomic_t ended_by_signal;
-static sigset_t outside; /* what was blocked before */
+static sigset_t outside; /* the mask before ours */
 
 static void note_signal(int number)
 {
@@ -61,7 +61,7 @@ static void return_signals(const struct sigaction old[ENDING_SIGNALS])
 
 static SCREEN *take_terminal(const struct screen_request *request, struct screen *screen)
 {
-    /* LINES and COLUMNS of the environment would outlive a resize. */
+    /* Ignore LINES and COLUMNS of the environment: they would not follow a resize. */
     use_tioctl(TRUE);
     SCREEN *terminal = newterm(NULL, request->out, request->in);
     if (terminal == NULL)
@@ -171,7 +171,7 @@ static void take_function_key(struct screen *screen, int key)
         screen_turn(screen, 1);
         break;
     default:
-        break; /* KEY_RESIZE, too: all is drawn anew */
+        break; /* KEY_RESIZE, too: everything is redrawn */
     }
 }
 
@@ -211,7 +211,7 @@ static void choose_how(struct screen *screen, int key)
     }
 }
 
-/* False: the end. */
+/* Handle a character. Return false to quit. */
 static bool take_character(struct screen *screen, int key)
 {
     ptrdiff_t page = screen->shown_lines > 1 ? screen->shown_lines - 1 : 1;

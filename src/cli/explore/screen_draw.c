@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The main screen: title, tabs, path, rows, and the line of the row under the cursor. */
+/* Draws the main screen: title, tabs, path, rows, and the detail line of the selected row. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #define PATH_FIGURE_WIDTH 10
 
 struct layout {
-    int path_width; /* 0: the path is a line of its own */
+    int path_width; /* 0: the path has its own line */
     int rows_x, rows_width;
-    int head_y, rows_y, rows_end; /* rows_end: the line behind */
+    int head_y, rows_y, rows_end; /* rows_end: the line after the rows */
 };
 
 static struct layout lay_out(void)
@@ -34,7 +34,7 @@ static struct layout lay_out(void)
     return layout;
 }
 
-/* --- above --- */
+/* --- title and tabs --- */
 
 static void draw_title(const struct screen *screen)
 {
@@ -65,7 +65,7 @@ static void draw_title(const struct screen *screen)
     screen_put(screen, 0, COLS - width, width, SCREEN_BAR, right);
 }
 
-/* The mode, and what can be broken down by. */
+/* Draw the mode and the dimensions. */
 static void draw_tabs(const struct screen *screen)
 {
     const char *mode = screen_mode_words[breakdown_mode(screen->breakdown)];
@@ -143,7 +143,7 @@ static void draw_path(const struct screen *screen, const struct layout *layout)
     screen_rule(screen, layout->head_y, layout->path_width, layout->rows_end - layout->head_y);
 }
 
-/* Where there is no room beside the rows: as much of the path's end as fits. */
+/* Draw the path in one line, if there is no room beside the rows. Its beginning is cut. */
 static void draw_path_in_line(const struct screen *screen)
 {
     char line[2 * SCREEN_TEXT_BYTES], name[SCREEN_TEXT_BYTES];
@@ -237,7 +237,7 @@ static void draw_rows(struct screen *screen, const struct layout *layout)
     }
 }
 
-/* --- below --- */
+/* --- detail --- */
 
 static void draw_detail(const struct screen *screen)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What covers the screen for a while: lists to choose from, help, and a line to type. */
+/* Draws what covers the screen temporarily: lists to choose from, the help, and a line to type
+ * in. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 #include <limits.h>
@@ -39,7 +40,7 @@ static void draw_menu(const struct screen *screen, const char *title,
     refresh();
 }
 
-/* Where the cursor goes; the same place if the key is none that moves it. */
+/* Return the new place of the cursor; the same place if the key does not move it. */
 static size_t move_in_list(int key, bool is_function, size_t at, size_t count)
 {
     size_t page = LINES > 4 ? (size_t)LINES - 3 : 1;
@@ -120,7 +121,8 @@ static size_t most_dumps(const struct profile *profile)
     return most;
 }
 
-/* What a dump of all heaps holds, and how long after the heap's start the latest was taken. */
+/* Describe a dump of all heaps: its live bytes, and the time from the start of its heap to the
+ * latest. */
 static void describe_moment(const struct moment *moment, bool name_trace,
                             char text[SCREEN_TEXT_BYTES])
 {
@@ -189,7 +191,7 @@ void screen_choose_dumps(struct screen *screen)
     for (size_t i = 0; moments != NULL && items != NULL && i < request->trace_count; i++) {
         size_t dumps = most_dumps(request->traces[i].profile);
         for (size_t j = 1; j <= dumps; j++, used++) {
-            /* Of heaps that have fewer dumps, the last is their last, too. */
+            /* The last dump is the last of every heap, even of those with fewer dumps. */
             moments[used] =
                 (struct moment){&request->traces[i], j == dumps ? COMPARE_LAST : COMPARE_NUMBER, j};
             describe_moment(&moments[used], request->trace_count > 1, items[used].text);
@@ -198,7 +200,7 @@ void screen_choose_dumps(struct screen *screen)
                 at = used;
         }
     }
-    /* One that is shown alone is no choice yet. */
+    /* A dump that is shown alone was not chosen yet. */
     if (screen->column_count == 1)
         for (size_t i = 0; i < used; i++)
             items[i].marked = false;
@@ -245,7 +247,7 @@ void screen_help(struct screen *screen)
     free(items);
 }
 
-/* --- a line --- */
+/* --- line input --- */
 
 static void remove_character(char *text)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the keys of the screen do to what it shows. See screen_state.h. */
+/* Applies keys to the state of the screen: figures, dumps, rows, the path and the search. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool is_told(const struct screen *screen, enum diff_figure figure)
     return false;
 }
 
-/* The first figure from `figure` on that a file tells; where there is none, `figure`. */
+/* Return the first figure from `figure` on that a file contains; `figure` if there is none. */
 static enum diff_figure first_told(const struct screen *screen, enum diff_figure figure)
 {
     for (int i = 0; i < DIFF_FIGURES; i++) {
@@ -60,7 +60,7 @@ void screen_next_figure(struct screen *screen)
 
 /* --- the dumps --- */
 
-/* Equal things may have other numbers in other dumps. */
+/* A step by its label: keys differ between dumps. */
 struct kept_step {
     enum sites_dimension dimension;
     char label[SCREEN_TEXT_BYTES];
@@ -102,7 +102,7 @@ static enum sites_dimension first_dimension(const struct sites *sites)
                                                 : SITES_FRAME;
 }
 
-/* Return the whole profile's value of the figure that is shown. */
+/* Return the shown figure of the whole profile. */
 static double bytes_of_all(const struct screen *screen)
 {
     struct breakdown_row total = breakdown_total(screen->breakdown, 0);
@@ -112,7 +112,7 @@ static double bytes_of_all(const struct screen *screen)
     return bytes;
 }
 
-/* A program that has given its memory back has nothing to show but its peak. */
+/* Show the peak if everything has been freed. */
 static void show_something(struct screen *screen)
 {
     if (screen->request->figure_chosen || bytes_of_all(screen) >= 0.5 ||
@@ -142,7 +142,7 @@ static bool enter_largest(struct screen *screen, enum sites_dimension dimension)
     return entered;
 }
 
-/* Of one dump, the screen opens on the largest heap of the largest process. */
+/* Open on the largest heap of the largest process, if there is one dump. */
 static void open_largest(struct screen *screen)
 {
     screen->dimension = SITES_FRAME;
@@ -267,7 +267,7 @@ void screen_refresh(struct screen *screen)
     screen_select(screen, key);
 }
 
-/* Rows of another path or dimension. */
+/* Make the rows of another path or dimension. */
 static void show_rows(struct screen *screen)
 {
     screen->selected = screen->top = 0;
@@ -341,7 +341,7 @@ void screen_choose(struct screen *screen, enum sites_dimension dimension, uint32
         if (steps[i].dimension != dimension)
             path[used++] = steps[i];
     int code = breakdown_go(screen->breakdown, path, used);
-    /* Another process need not have the same functions. */
+    /* Another process may lack the path's functions. */
     if (code == 0 && breakdown_rows(screen->breakdown, SITES_TYPE, &screen->rows) == 0 &&
         screen->rows.count == 0)
         code = breakdown_go(screen->breakdown, path, own);
@@ -353,7 +353,7 @@ void screen_choose(struct screen *screen, enum sites_dimension dimension, uint32
     show_rows(screen);
 }
 
-/* --- columns of figures, and what is sorted by --- */
+/* --- columns and sorting --- */
 
 static int figure_width(const struct screen *screen, const struct screen_figure *figure)
 {
@@ -393,7 +393,7 @@ size_t screen_figures(const struct screen *screen, int width,
     for (int i = 0; i < 2; i++) {
         if (columns > 1)
             add_figure(screen, BREAKDOWN_ALL_COLUMNS, kinds[i], &room, figures, &count);
-        /* The last and the first, which the difference is of; then those between. */
+        /* The last and the first, from which the difference is computed; then the others. */
         add_figure(screen, columns - 1, kinds[i], &room, figures, &count);
         for (size_t j = 0; j + 1 < columns; j++)
             add_figure(screen, j, kinds[i], &room, figures, &count);
@@ -404,7 +404,7 @@ size_t screen_figures(const struct screen *screen, int width,
     return count;
 }
 
-/* By each column of figures, then by name, then from the first again. */
+/* Cycle through the columns of figures, and the names. */
 void screen_next_sorting(struct screen *screen)
 {
     struct screen_figure figures[SCREEN_FIGURES];
@@ -451,7 +451,7 @@ static struct pattern pattern_of(const struct screen *screen)
     return pattern;
 }
 
-/* The next row, without the one under the cursor; false: there is none before the end. */
+/* Move to the next matching row after the selected one. Return false if there is none. */
 static bool search_rows(struct screen *screen, int direction)
 {
     struct pattern pattern = pattern_of(screen);
@@ -466,7 +466,7 @@ static bool search_rows(struct screen *screen, int direction)
     return false;
 }
 
-/* To what was found below: its caller's rows, the cursor on it. */
+/* Go to a match below the path: show its caller's rows and select it. */
 static void go_to_find(struct screen *screen, size_t at)
 {
     const struct breakdown_find *find = &screen->finds.finds[at];
@@ -526,7 +526,7 @@ void screen_search(struct screen *screen)
         say(screen, "Nothing here or below has \"%.200s\" in its name.", screen->wanted);
 }
 
-/* First the rows of the path that it was looked for at, then what is below, then those again. */
+/* Search in the rows where the search began, then below them, then in the rows again. */
 void screen_search_on(struct screen *screen, int direction)
 {
     if (*screen->wanted == '\0') {
@@ -535,7 +535,7 @@ void screen_search_on(struct screen *screen, int direction)
     }
     if (screen->find_at == 0 && search_rows(screen, direction))
         return;
-    size_t next = screen->find_at + (size_t)direction; /* from 1 */
+    size_t next = screen->find_at + (size_t)direction; /* from 1 on */
     if (screen->find_path == NULL)
         search_below(screen), next = 1;
     if (next >= 1 && next <= screen->finds.count) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a terminal can do what the screen needs. */
+/* Checks that a terminal has the capabilities that the screen needs. */
 #include <stdlib.h>
 
 #include "cli/explore/screen_state.h"
 
-/* Behind all others: it makes macros of ordinary words. */
+/* Included last: it defines common words as macros. */
 #include <curses.h>
 #include <term.h>
 
@@ -24,7 +24,7 @@ int screen_check_terminal(FILE *out, struct error *error)
             name);
     const char *moves = tigetstr("cup");
     bool has_screen = moves != NULL && moves != (const char *)-1;
-    del_curterm(cur_term); /* the screen takes its own */
+    del_curterm(cur_term); /* the screen sets up its own */
     if (!has_screen)
         return error_set(error, -ENOTTY,
                          "a terminal like '%.100s' (TERM) has no screen to draw on; heap_profile "

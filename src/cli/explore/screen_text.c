@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words on the screen, and how they get there. See screen_state.h. */
+/* Makes the texts on the screen, and writes them into its cells. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "profile/unseen.h"
 #include "util/utf8.h"
 
-/* Of the end of a path, in the title. */
+/* Limit of the end of a path in the title. */
 #define NAME_BYTES 100
 
 const char *const screen_mode_words[BREAKDOWN_MODES] = {
@@ -49,7 +49,7 @@ const char *screen_name(const struct screen *screen, enum sites_dimension dimens
     return buffer;
 }
 
-/* --- what is shown --- */
+/* --- title --- */
 
 static bool is_one_trace(const struct screen *screen)
 {
@@ -85,8 +85,8 @@ const char *screen_column_name(const struct screen *screen, size_t column, char 
     return buffer;
 }
 
-/* The end of a path and its length: what every profile has in its directory, the directory alone
- * tells from others. */
+/* Set *end to the end of a path and return its length. Traces have the same name in every profile's
+ * directory, so their directory is shown instead. */
 static int short_path(const char *path, const char **end)
 {
     const char *slash = strrchr(path, '/');
@@ -101,7 +101,7 @@ static int short_path(const char *path, const char **end)
     return slash - before < NAME_BYTES ? (int)(slash - before) : NAME_BYTES;
 }
 
-/* The sums on the screen are not those of the heaps. */
+/* Add a note that a filter makes the sums smaller than the heaps. */
 static void put_filter(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES], size_t used)
 {
     const char *filter = screen->column_count > 0 ? screen->columns[0].profile->filter : "";
@@ -118,7 +118,7 @@ static void put_filter(const struct screen *screen, char buffer[SCREEN_TEXT_BYTE
                  filter_options_share(part, whole, false).bytes);
 }
 
-/* What the sums on the screen may lack: of the column that may lack most. */
+/* Add a note about how much the sums may miss, for the column that may miss most. */
 static void put_unseen(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES], size_t used)
 {
     double most = 0;
@@ -259,8 +259,8 @@ static attr_t attributes_of(const struct screen *screen, enum screen_style style
     }
 }
 
-/* The character at *text, and past it. What is none, would command the terminal or has no width of
- * its own is a question mark, and what the terminal's locale has not. */
+/* Return the character at *text and advance. Return a question mark for invalid bytes, for what
+ * would control the terminal or has no width, and for what the terminal's locale lacks. */
 static wchar_t take_character(const struct screen *screen, const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;
@@ -276,8 +276,8 @@ static wchar_t take_character(const struct screen *screen, const char **text)
     return wcwidth(character) > 0 ? character : L'?';
 }
 
-/* Turns text into characters that have at most width cells; the cells. What is cut off is marked.
- */
+/* Convert text to characters that fit into `width` cells. Return the cells used. Mark text that was
+ * cut. */
 static int fit(const struct screen *screen, const char *text, int width, wchar_t *characters,
                size_t *count)
 {

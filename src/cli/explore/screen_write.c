@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows as a text file, all of them, with their figures in full. */
+/* Writes all rows, with unabridged figures, to a text file. */
 #include <errno.h>
 
 #include "cli/explore/screen_state.h"

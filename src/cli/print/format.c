@@ -9,8 +9,8 @@
 
 #include "util/terminal_text.h"
 
-#define COUNTED_BYTES_MAX                                                                          \
-    65536u /* limit for measuring the rest of a long name, each time it is printed */
+/* Limit for measuring the rest of a long name, each time it is printed. */
+#define COUNTED_BYTES_MAX 65536u
 
 struct formatted format_bytes(double bytes)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * heap_profile doctor: what will work here and what not, why, and what would help. Looks, and
- * changes nothing.
- */
+/* heap_profile doctor: reports what will work here and what not, why, and the remedy. It only
+ * reads. */
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <stdarg.h>
@@ -33,7 +31,7 @@ static const char help[] =
     "Exit code: 0 if it can be profiled, 1 if not, 2 for wrong usage.\n";
 
 struct request {
-    int32_t pid; /* 0: none */
+    int32_t pid; /* 0: not given */
 };
 
 static const struct option_entry options[] = {
@@ -45,7 +43,7 @@ enum finding { FINE, LACKING, IMPOSSIBLE };
 
 static enum finding worst;
 
-/* One line; the worst finding decides the exit code. */
+/* Print one finding. The worst finding decides the exit code. */
 __attribute__((format(printf, 2, 3))) static void say(enum finding finding, const char *format, ...)
 {
     static const char *const marks[] = {"ok  ", "note", "NO  "};
@@ -90,7 +88,7 @@ static void check_ptrace(const struct access_requester *self)
             scope);
 }
 
-/* Whether the kernel lets us trace our own children. */
+/* Return whether the kernel lets us trace our own children. */
 static bool may_trace_children(void)
 {
     int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
@@ -245,7 +243,7 @@ static void check_process(pid_t pid)
         say(IMPOSSIBLE, "%s", error.message);
     else
         say(FINE, "%s", error.message);
-    /* By way of /proc: the file may be deleted, or in another mount namespace. */
+    /* Open it through /proc: the file may be deleted, or in another mount namespace. */
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     if (info.executable[0] != 0)
         check_program(path, process_info_name(&info), false);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * heap_profile host: runs a command under the profiler. Standard output is the
- * command's alone; what this verb says goes to standard error.
- */
+/* heap_profile host: runs a command under the profiler. Standard output belongs to the command; the
+ * verb's own messages go to standard error. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,7 +64,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* -1: go on; else the exit code. */
+/* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct host_arguments *arguments)
 {
     static const struct verb_line line = {"heap_profile host", help, options, true};

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * heap_profile -n NAME | -p PID: profiles processes that run already, and those of a name that
- * start meanwhile.
- */
+/* heap_profile -n NAME | -p PID: profiles running processes, and those of a name that start
+ * later. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +66,7 @@ static bool take_config_pids(void *member, const char *name, const char *value)
     return parse_pids(value, &config->pids, &config->pid_count);
 }
 
-/* Options of Perfetto's tool that only mean something on Android. */
+/* Accept options of Perfetto's tool that have a meaning only on Android. */
 static bool ignore(void *member, const char *name, const char *value)
 {
     (void)member;
@@ -116,7 +114,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* -1: go on; else the exit code. */
+/* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct profile_arguments *arguments)
 {
     static const struct verb_line line = {"heap_profile -n", help, options, false};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile record: a session as a configuration file describes it. */
+/* heap_profile record: runs the session that a configuration file describes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* All of a file, malloc'd; NULL with a message. */
+/* Read a whole file, malloc'd. Return NULL with *error set on failure. */
 static char *read_file(const char *path, size_t *length, struct error *error)
 {
     wait_notice_announce_input(path);

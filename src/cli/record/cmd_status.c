@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile status: the sessions of the running daemon, and of profilers without one. */
+/* heap_profile status: shows the sessions of the running daemon, and of profilers without a
+ * daemon. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +130,7 @@ static void print_daemon_json(const Heapprofd__ControlStatus *status)
            (unsigned long long)status->cpu_us);
 }
 
-/* Print the JSON members of the daemon; if none runs, they are missing. */
+/* Print the daemon's JSON members; without a daemon they are omitted. */
 static void print_json(const struct session_list *list)
 {
     const struct session_server *daemon = session_list_daemon(list);

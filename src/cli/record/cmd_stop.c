@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile snapshot and heap_profile stop: requests to running sessions. */
+/* heap_profile snapshot and heap_profile stop: send requests to running sessions. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,10 +36,10 @@ static const char stop_help[] =
     "\n"
     "Exit code: 0, 1 if there is no such session.\n";
 
-/* Which sessions are meant. */
+/* The sessions that the user means. */
 struct choice {
     bool has_number;
-    bool is_session; /* the number is a session's */
+    bool is_session; /* the number is a session's, not a pid */
     uint64_t number;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See daemon_client.h. */
+/* Connects to a daemon, checks that it is trusted, and exchanges messages with it. */
 #include "cli/record/daemon_client.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ int daemon_connect_to(const char *path, unsigned patience_s, struct error *error
     return error_set(error, code, "cannot reach the profiler at %s: %s", path, strerror(-code));
 }
 
-/* The daemon gets our configuration and writes our trace. Trust only root's, or our own. */
+/* The daemon gets our configuration and writes our trace: trust only root's daemon, or our own. */
 static int check_daemon(int fd, const char *directory, struct error *error)
 {
     struct ucred peer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See finish.h. */
+/* Adds names to a finished trace, writes its pprof files and prints the short report. */
 #include "cli/record/finish.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ struct finished {
     const struct output *output;
     struct profile *profile;
     struct finish_names names;
-    int files; /* of pprof */
+    int files; /* number of pprof files */
 };
 
 static void print_unnamed(const struct finished *finished, const struct report_options *options)
@@ -50,10 +50,11 @@ static void print_summary(const struct finished *finished)
     fputc('\n', stderr);
     format_printf(stderr, "Profile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
                   finished->names.added ? ", symbolized-trace" : "", files, files == 1 ? "" : "s");
-    /* As it was called: it need not stand in the PATH. */
+    /* Print our name as the user typed it: it need not be in the PATH. */
     format_printf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
                   program_invocation_name, output->directory);
-    /* It adds up what it is given: heaps that contain each other, dumps of one heap. */
+    /* Name one file: pprof adds up all files, even heaps that contain each other and dumps of one
+     * heap. */
     if (files > 0)
         format_printf(stderr, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
                       output->directory, files == 1 ? "*" : "FILE",
@@ -62,7 +63,7 @@ static void print_summary(const struct finished *finished)
                   finished->names.added ? "symbolized-trace" : "raw-trace");
 }
 
-/* Show what goes on, as long as it is slow: thousands of processes take a while. */
+/* Show progress: thousands of processes take a while. */
 static struct progress begin_progress(const char *path, bool quiet)
 {
     struct progress progress = progress_begin(path, false);
@@ -93,7 +94,7 @@ static int write_pprof(const struct finished *finished, bool quiet, struct error
     return files;
 }
 
-/* With the names, if there are any: the trace is read again, which is the one way to read it. */
+/* Read the trace again if names were added, because reading applies them. */
 static void add_names(struct finished *finished, bool quiet)
 {
     char path[PATH_MAX];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See finish_addresses.h. */
+/* Collects the modules for which a symbol file may add names, and drops the others with a
+ * reason. */
 #include "cli/record/finish_addresses.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 /* --- modules --- */
 
-/* Processes map the same file: it is asked once. */
+/* Return the number of a mapping's module. Processes that map the same file share it. */
 static uint32_t find_module(struct finish_addresses *addresses, struct intern_table *ids,
                             const struct profile_mapping *mapping)
 {
@@ -49,7 +50,7 @@ static int take_modules(struct finish_addresses *addresses, const struct profile
     return result;
 }
 
-/* --- which of them --- */
+/* --- choosing modules --- */
 
 struct search {
     struct symbol_finder *finder;
@@ -64,7 +65,7 @@ static int search(void *context)
                               at->module->build_id_length, &at->found);
 }
 
-/* 1 + the reason why nothing more can be known of it; 0: a file may know more. */
+/* Return 1 + the reason why nothing can be added for a module; 0: a file may add names. */
 static uint8_t reason_of(struct symbol_finder *finder, const struct trace_module *module)
 {
     struct search at = {.finder = finder, .module = module};
@@ -81,7 +82,7 @@ static uint8_t reason_of(struct symbol_finder *finder, const struct trace_module
     return reason;
 }
 
-/* Throws out the modules that have a reason; now: their new numbers. */
+/* Drop the modules that have a reason, and renumber the others. */
 static int drop_modules(struct finish_addresses *addresses, struct symbol_finder *finder,
                         uint8_t *reasons)
 {
@@ -114,7 +115,7 @@ static int drop_modules(struct finish_addresses *addresses, struct symbol_finder
 
 /* --- addresses --- */
 
-/* Those that still run have files that were deleted or replaced meanwhile. */
+/* Add the processes: those that still run may hold files that were deleted or replaced. */
 static void take_processes(struct trace_addresses *found, const struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count && found->process_count < TRACE_PROCESSES_MAX; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of a profile's code addresses those that a file of this machine may say more of than the trace
- * does. The profiler has read each module's own symbols; so a module is left out where nothing but
- * these can be found, and looking costs as little as opening its file.
+ * Selects the code addresses of a profile for which a file on this machine may add names. The
+ * profiler has read each module's own symbols, so a module without a better file is left out, at
+ * the cost of opening its file.
  */
 #ifndef HEAPPROFD_CLI_RECORD_FINISH_ADDRESSES_H
 #define HEAPPROFD_CLI_RECORD_FINISH_ADDRESSES_H
@@ -13,17 +13,17 @@
 #include "symbolize/symbolize.h"
 
 struct finish_addresses {
-    struct trace_addresses found; /* modules of which there is more */
-    uint32_t *module_of;          /* by mapping of the profile; PROFILE_NONE: none of these */
+    struct trace_addresses found; /* modules for which files may add names */
+    uint32_t *module_of;          /* by mapping of the profile; PROFILE_NONE: left out */
     size_t mapping_count;
 };
 
-/* reasons: by mapping, 1 + enum symbol_reason for those that are left out. 0 or a negative errno;
- * *addresses lives as long as the process does. */
+/* Collect the addresses. reasons[mapping] becomes 1 + enum symbol_reason for modules left out.
+ * Return 0 or a negative errno. *addresses lives as long as the process. */
 int finish_addresses_collect(struct finish_addresses *addresses, const struct profile *profile,
                              struct symbol_finder *finder, uint8_t *reasons, struct error *error);
 
-/* The same of those that were looked up. */
+/* Set the reasons of the modules that were symbolized, from the report. */
 void finish_addresses_tell(const struct finish_addresses *addresses,
                            const struct symbolize_report *report, uint8_t *reasons);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See finish_names.h. */
+/* Runs the search for names in a child with few rights, and joins its output with the trace. */
 #include "cli/record/finish_names.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "util/output_file.h"
 #include "util/reading_rights.h"
 
-/* What the child does and the parent looks at. */
+/* The work shared by the child, which does it, and the parent. */
 struct work {
     const struct output *output;
     const struct profile *profile;
@@ -36,7 +36,7 @@ static void warn(const char *what, const char *why)
     format_printf(stderr, "heap_profile: warning: %s: %s\n", what, why);
 }
 
-/* --- files that are there when they are whole --- */
+/* --- output files --- */
 
 static int open_file(const struct output *output, const char *name, struct output_file *file)
 {
@@ -58,7 +58,7 @@ static bool close_file(struct output_file *file, bool whole)
     return code == 0;
 }
 
-/* The kernel copies, or shares the blocks where the file system can. */
+/* Append a file. The kernel copies it, or shares its blocks if the file system can. */
 static bool append(int to, int from, off_t length)
 {
     off_t at = 0;
@@ -149,15 +149,15 @@ static int write_names(const struct work *work)
     return result < 0 ? 1 : 0;
 }
 
-/* The status of the child: how it exited, or -signal. */
+/* Run `write_it` in a child. Return its exit status, or -signal. */
 static int run_child(const struct work *work, int (*write_it)(const struct work *))
 {
-    /* Ctrl-C ends the child alone: the profile is taken, and what is left to do is short. */
+    /* Let Ctrl-C end only the child: the profile is complete, and the rest is short. */
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     int status = 0;
     pid_t us = getpid();
     sigaction(SIGINT, NULL, &before);
-    /* Whoever handles it does so for a command that goes on. */
+    /* A handler of ours belongs to a command that goes on: keep it. */
     if (before.sa_handler == SIG_DFL)
         sigaction(SIGINT, &ignore, NULL);
     pid_t child = fork();
@@ -177,7 +177,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Return whether there is something in it. Empty a file that came to no good end. */
+/* Make a file in a child. Return whether it has content. After an error truncate it. */
 static bool make_file(struct work *work, const struct output_file *file,
                       int (*write_it)(const struct work *))
 {
@@ -198,13 +198,13 @@ static bool make_file(struct work *work, const struct output_file *file,
     return false;
 }
 
-/* --- both --- */
+/* --- joining --- */
 
 void finish_names_add(const struct output *output, const struct profile *profile, bool quiet,
                       struct finish_names *names)
 {
     *names = (struct finish_names){.reason_count = profile->mapping_count};
-    /* Nothing may stand behind a trace that is cut off in the middle of a packet. */
+    /* Nothing may be appended to a trace that is cut off inside a packet. */
     if (profile->warning[0] != '\0' || profile->frame_count == 0)
         return;
     void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names that a run's end adds to its trace: functions, files and lines from the files of this
- * machine and of PERFETTO_BINARY_PATH, Java's own names from PERFETTO_PROGUARD_MAP.
+ * Adds names to the trace at the end of a run: functions, files and lines from the files of this
+ * machine and of PERFETTO_BINARY_PATH, and Java names from PERFETTO_PROGUARD_MAP.
  *
- * raw-trace stays as it is. Beside it stand `symbols` and `deobfuscation-packets`, each only if
- * there is something in it, and then symbolized-trace, which is all of them one after the other.
- * No server is asked. The work is done by a child: whatever becomes of that, the profile is there.
+ * raw-trace stays unchanged. Beside it `symbols` and `deobfuscation-packets` are written if they
+ * are not empty, and then symbolized-trace, the concatenation of all of them. No server is
+ * contacted. A child does the work, so that its failure cannot harm the profile.
  */
 #ifndef HEAPPROFD_CLI_RECORD_FINISH_NAMES_H
 #define HEAPPROFD_CLI_RECORD_FINISH_NAMES_H
@@ -17,13 +17,14 @@
 #include "profile/profile.h"
 
 struct finish_names {
-    bool added; /* there is a symbolized-trace */
-    /* By mapping of the profile: 0, or 1 + enum symbol_reason: why it has frames without names. */
+    bool added; /* symbolized-trace was written */
+    /* By mapping of the profile: why it has frames without names, as 1 + enum symbol_reason; 0:
+     * none. */
     uint8_t *reasons; /* NULL: unknown */
     size_t reason_count;
 };
 
-/* profile is that of raw-trace. What fails is said on standard error. */
+/* Add names; `profile` is raw-trace's. Errors are printed to standard error. */
 void finish_names_add(const struct output *output, const struct profile *profile, bool quiet,
                       struct finish_names *names);
 void finish_names_clear(struct finish_names *names);

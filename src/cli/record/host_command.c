@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See host_command.h. */
+/* Runs a command under the profiler, finishes its trace, and exits as the command did. */
 #include "cli/record/host_command.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #include "cli/print/format.h"
 #include "cli/record/finish.h"
 
-/* --- progress: one line, rewritten, only where it disturbs nobody --- */
+/* --- progress --- */
 
 static bool shows_progress(const struct host_command *request)
 {
     struct stat output, errors;
     if (request->quiet || !isatty(STDERR_FILENO))
         return false;
-    /* The command's own words stand on the same terminal: keep out. */
+    /* Do not mix with the command's output on the same terminal. */
     return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &errors) == 0 &&
            output.st_rdev != errors.st_rdev;
 }
@@ -91,14 +91,14 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
 
 /* --- after the run --- */
 
-/* Ends as the command ended, so that whoever waits for us sees no difference. */
+/* End as the command ended, so that our parent sees no difference. */
 static int end_like(int wait_status)
 {
     if (WIFEXITED(wait_status))
         return WEXITSTATUS(wait_status);
     int number = WTERMSIG(wait_status);
     struct rlimit no_core = {0, 0};
-    setrlimit(RLIMIT_CORE, &no_core); /* the command has left its own */
+    setrlimit(RLIMIT_CORE, &no_core); /* the command has dumped its own core */
     signal(number, SIG_DFL);
     sigset_t set;
     sigemptyset(&set);
@@ -115,7 +115,7 @@ int host_command_exit_code(struct host_result *result, const char *command)
                       strerror(result->exec_errno));
         return result->exec_errno == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
     }
-    /* The profile is over and the command is not. */
+    /* The profile has ended before the command. */
     host_wait(result);
     return result->wait_status == -1 ? HOST_PROFILER_FAILED : end_like(result->wait_status);
 }

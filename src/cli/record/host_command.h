@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A command that is run under the profiler, from the output directory that is made for it to the
- * names and pprof files beside the trace: what `heap_profile host` and `check -- COMMAND` share.
- */
+/* Runs a command under the profiler, from creating the output directory to writing names and pprof
+ * files beside the trace. `heap_profile host` and `check -- COMMAND` share it. */
 #ifndef HEAPPROFD_CLI_RECORD_HOST_COMMAND_H
 #define HEAPPROFD_CLI_RECORD_HOST_COMMAND_H
 
 #include "cli/files/output.h"
 #include "daemon/host/host.h"
 
-/* As shells and env(1) have them. */
+/* The exit codes of shells and env(1). */
 #define HOST_PROFILER_FAILED 125
 #define HOST_NOT_EXECUTABLE 126
 #define HOST_NOT_FOUND 127
@@ -22,16 +20,17 @@ struct host_command {
 };
 
 struct host_outcome {
-    struct output output; /* there where the command was started */
+    struct output output; /* valid if the command was started */
     struct host_result result;
 };
 
-/* Runs it and finishes its trace. 0, or a negative errno with a message; the command may have run
- * all the same. */
+/* Run the command and finish its trace. Return 0, or a negative errno with *error set; even then
+ * the command may have run. */
 int host_command_run(const struct host_command *request, struct host_outcome *outcome,
                      struct error *error);
 
-/* Waits for a command that outlives its profile. Its exit code; ends by its signal where it did. */
+/* Wait for a command that outlives its profile. Return its exit code, or, if a signal killed it,
+ * end by that signal. */
 int host_command_exit_code(struct host_result *result, const char *command);
 
 #endif

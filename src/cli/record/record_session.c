@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See record_session.h. */
+/* Runs a session that records running processes: prints its progress, then finishes its trace. */
 #include "cli/record/record_session.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 #include "cli/record/session_run.h"
 #include "util/output_file.h"
 
-/* More are not printed one by one. */
+/* Limit of refused processes that are printed individually. */
 #define REFUSED_LINES_MAX 20
 
 static bool quiet, by_number;
 static unsigned refused;
-static const char *line_start = ""; /* removes the line that shows the progress */
+static const char *line_start = ""; /* erases the progress line */
 
 static void tell_started(bool in_daemon)
 {
@@ -28,7 +28,8 @@ static void tell_started(bool in_daemon)
                       in_daemon ? " through the running heapprofd" : "");
 }
 
-/* A process asked for by its number is an error; a name may match any number of processes. */
+/* Print why a process is not profiled. For one named by pid that is an error; a name may match any
+ * number of processes. */
 static void tell_refused(int32_t pid, const char *name, const char *reason)
 {
     refused++;
@@ -45,7 +46,7 @@ static void tell_refused(int32_t pid, const char *name, const char *reason)
                   name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "", reason);
 }
 
-/* One line, rewritten, on a terminal alone. */
+/* Rewrite the progress line. Only for a terminal. */
 static void show_progress(const struct session_progress *progress)
 {
     fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
@@ -117,7 +118,7 @@ int record_session_run(const struct record_session *session)
         fputs("\r\033[K", stderr);
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);
-    /* All has been said. */
+    /* The reason is printed already. */
     if (code == 0 && result.processes_ended && result.profiled == 0 && by_number) {
         if (session->trace_path == NULL && output.is_own)
             output_discard(&output);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session_list.h. */
+/* Finds the sockets of all sessions, checks their owners, and asks each for its status. */
 #include "cli/record/session_list.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ const Heapprofd__ControlStatus *session_server_status(const struct session_serve
     return server->reply != NULL ? server->reply->status : NULL;
 }
 
-/* Check who listens. In a user's directory it must be that user, because root searches all. A
- * daemon is root's or our own. */
+/* Check the listener's user. In a user's directory it must be that user, because root searches all
+ * directories. A daemon must be root's or our own. */
 static int check_peer(int fd, uid_t owner, pid_t *pid, struct error *error)
 {
     struct ucred peer;
@@ -69,7 +69,7 @@ static bool is_known(const struct session_list *list, pid_t pid)
     return false;
 }
 
-/* Whether nobody listens at a socket, or the listener is just ending. */
+/* Return whether nobody listens at a socket, or the listener is ending. */
 static bool is_absent(int code)
 {
     return code == -ENOENT || code == -ECONNREFUSED || code == -ENOTDIR || code == -EPIPE ||
@@ -83,7 +83,7 @@ static bool append(struct session_list *list, struct session_server *server)
     request.has_status = request.status = true;
     pid_t peer = server->pid;
     server->reply = ask(server, STATUS_PATIENCE_S, &request, &peer, &server->error);
-    /* It does not answer. */
+    /* If it does not answer, its peer's pid is all that is known. */
     if (server->pid == 0)
         server->pid = peer;
     const Heapprofd__ControlStatus *status = session_server_status(server);
@@ -91,7 +91,7 @@ static bool append(struct session_list *list, struct session_server *server)
         return false;
     if (status != NULL) {
         server->is_daemon = !status->own_session_alone;
-        /* Another process with this pid listens there now, or the place is another user's. */
+        /* Another process reuses the pid, or another user owns the place. */
         bool is_other = server->owner != (uid_t)-1 && status->pid != server->pid;
         server->pid = status->pid;
         if (is_other || is_known(list, server->pid)) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The servers of sessions that this user may reach: the running heapprofd, and each heap_profile
- * that has its own session (daemon/sockets/session_directory.h).
- */
+/* Lists the session servers that this user may reach: the running heapprofd, and each heap_profile
+ * with its own session (daemon/sockets/session_directory.h). */
 #ifndef HEAPPROFD_CLI_RECORD_SESSION_LIST_H
 #define HEAPPROFD_CLI_RECORD_SESSION_LIST_H
 
@@ -19,8 +17,8 @@ struct session_list {
         bool is_daemon;                 /* false: a heap_profile with one session */
         pid_t pid;                      /* 0: unknown */
         uid_t owner;                    /* the user that must be at the other end; -1: any */
-        struct error error;             /* why there is no status */
-        Heapprofd__ControlReply *reply; /* with its status; NULL: it does not answer */
+        struct error error;             /* why it gave no status */
+        Heapprofd__ControlReply *reply; /* contains its status; NULL: it does not answer */
     } * servers;
     size_t count, capacity;
 };

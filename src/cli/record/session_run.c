@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See session_run.h. */
+/* Runs a session in the daemon or in this process, until signals, its end or its configuration end
+ * it. */
 #include "cli/record/session_run.h"
 
 #include <errno.h>
@@ -22,19 +23,19 @@
 static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
 #define ENDS (sizeof(ends) / sizeof(ends[0]))
 
-/* timeout(1) sends a signal to us and to our group: within this time two requests are one. */
+/* timeout(1) signals us and our process group: two requests within this time count as one. */
 #define SAME_REQUEST_MS 250
 
 static struct {
-    pid_t process; /* children have our handlers, too, and are not meant */
-    int event;     /* readable after a signal */
+    pid_t process; /* children inherit the handlers, but the requests are for this process */
+    int event;     /* an eventfd, readable after a signal */
     uint64_t first_ms;
     struct sigaction before[ENDS];
 } signals_state;
 static _Atomic bool is_to_end, is_to_dump;
 
-/* Note a request. Whatever takes long, the second request for the end ends us at once, as being
- * killed would: profiled programs go on (attach/return_frame.h). */
+/* Record a request. The second request for the end ends us at once, even during long work, like
+ * SIGKILL would: profiled programs go on (attach/return_frame.h). */
 static void take_signal(int number)
 {
     int error_before = errno;
@@ -53,7 +54,7 @@ static void take_signal(int number)
         }
     }
     if (write(signals_state.event, &one, sizeof(one)) < 0)
-        errno = 0; /* it is readable already */
+        errno = 0; /* the counter is full: it is readable already */
     errno = error_before;
 }
 
@@ -70,7 +71,7 @@ static int take_signals(void)
         return -1;
     for (size_t i = 0; i < ENDS; i++) {
         struct sigaction *before = &signals_state.before[i];
-        /* nohup(1) ignores SIGHUP. */
+        /* Under nohup(1) SIGHUP stays ignored. */
         if (sigaction(ends[i], NULL, before) == 0 &&
             !(ends[i] == SIGHUP && before->sa_handler == SIG_IGN))
             sigaction(ends[i], &action, NULL);
@@ -84,8 +85,8 @@ static void pass_over(int number)
     (void)number;
 }
 
-/* Return to what was before. A late request for the end must not interrupt the report if nobody
- * asked before; a late request for a dump must never. */
+/* Restore the signals' actions. If nobody asked for the end yet, a late request for it must not
+ * interrupt the report; a late request for a dump never may. */
 static void give_signals_back(bool was_asked)
 {
     struct sigaction once = {.sa_handler = pass_over, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
@@ -108,9 +109,9 @@ static bool read_signals(int signals, bool *dump)
     return is_to_end;
 }
 
-/* --- in the daemon --- */
+/* --- sessions in the daemon --- */
 
-/* Takes in one reply; true: it was the last. */
+/* Handle one reply. Return whether it was the last. */
 static bool take_reply(const Heapprofd__ControlReply *reply,
                        const struct session_run_options *options, struct session_run_result *result)
 {
@@ -140,8 +141,8 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
     return true;
 }
 
-/* Wait for a reply while signals may come. Whoever asks for the end before the session began gets
- * it when it has. */
+/* Wait for a reply. A request for the end that comes before the session has started is served after
+ * its start. */
 static void wait_for_reply(int fd, int signals, bool *asked)
 {
     struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
@@ -154,7 +155,7 @@ static void wait_for_reply(int fd, int signals, bool *asked)
     }
 }
 
-/* Return 0 with the session's number (0 if it is over already), or a negative errno. */
+/* Start the session. Return 0 with its number (0 if it has already ended), or a negative errno. */
 static int start_remote(int fd, int signals, const struct session_run_options *options,
                         uint64_t *id, struct session_run_result *result, struct error *error)
 {
@@ -171,7 +172,7 @@ static int start_remote(int fd, int signals, const struct session_run_options *o
     free(start.trace_config.data);
     if (code < 0)
         return code;
-    /* Processes that the session cannot profile come before its number. */
+    /* Replies about processes that cannot be profiled precede the session's number. */
     *id = 0;
     bool asked = false;
     for (bool over = false; *id == 0 && !over;) {
@@ -215,7 +216,7 @@ static int run_remote(int fd, uint64_t id, int signals, const struct session_run
         if (dump && !end)
             code = ask_for_dump(fd, id, error);
         if (end) {
-            /* The daemon sees the end of what it is asked, and answers with the end. */
+            /* Closing our side asks the daemon for the end; its last reply announces it. */
             shutdown(fd, SHUT_WR);
             polled[1].fd = -1;
             if (options->ending != NULL)
@@ -232,7 +233,7 @@ static int run_remote(int fd, uint64_t id, int signals, const struct session_run
     return code;
 }
 
-/* --- in this process --- */
+/* --- sessions in this process --- */
 
 struct local {
     struct session_manager manager;
@@ -291,8 +292,8 @@ static void handle_progress(void *context, struct session *session, uint64_t now
     local->options->progress(&progress);
 }
 
-/* The place of the daemon that does not run: so that preloaded processes find us. Without
- * such a place, only those can be profiled that can be attached to. */
+/* Listen at the daemon's place, so that preloaded processes find us. Without it, only processes
+ * that can be attached to can be profiled. */
 static int open_manager(struct local *local, const struct server_user *user, struct error *error)
 {
     char path[RUN_DIRECTORY_PATH_MAX];
@@ -364,7 +365,7 @@ int session_run(const struct session_run_options *options, struct session_run_re
     if (fd >= 0) {
         uint64_t id = 0;
         code = start_remote(fd, signals, options, &id, result, error);
-        /* What listens there serves only itself: a heap_profile such as we. */
+        /* The listener serves only itself: it is a heap_profile like us. */
         if (code == -EPIPE || code == -ECONNRESET)
             code = -ENOENT;
         else if (code == 0 && id != 0)

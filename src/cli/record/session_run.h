@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Runs a session of the machine until it is over: in the daemon where one runs, else in this
- * process.
- */
+/* Runs a session on running processes until it ends: in the daemon if one runs, else in this
+ * process. */
 #ifndef HEAPPROFD_CLI_RECORD_SESSION_RUN_H
 #define HEAPPROFD_CLI_RECORD_SESSION_RUN_H
 
@@ -14,7 +12,7 @@
 
 struct session_progress {
     uint64_t elapsed_ms;
-    unsigned processes; /* profiled now */
+    unsigned processes; /* being profiled */
     double live_bytes;
     uint64_t samples, lost;
 };
@@ -23,11 +21,12 @@ struct session_run_options {
     const struct heap_config *config;
     bool follow_children;
     int trace_fd;
-    /* Some times a second; NULL: not wanted. */
+    /* Called a few times a second. NULL: not wanted. */
     void (*progress)(const struct session_progress *progress);
-    /* Once, when all is set up; `in_daemon`: a running daemon does it. NULL: not wanted. */
+    /* Called once, when the session is set up; `in_daemon`: in a running daemon. NULL: not
+     * wanted. */
     void (*started)(bool in_daemon);
-    /* Once, before the last dumps are written. NULL: not wanted. */
+    /* Called once, before the last dumps are written. NULL: not wanted. */
     void (*ending)(void);
     /* Called for each wanted process that gets no profile, as soon as that is known. */
     void (*refused)(int32_t pid, const char *name, const char *reason);
@@ -35,9 +34,9 @@ struct session_run_options {
 
 struct session_run_result {
     unsigned profiled; /* processes that have a profile */
-    unsigned absent;   /* that were wanted and have none; the trace says why */
+    unsigned absent;   /* wanted processes without a profile; the trace has the reasons */
     bool hit_guardrail;
-    bool daemon_ended;    /* the daemon was told to end */
+    bool daemon_ended;    /* the daemon was asked to end */
     bool processes_ended; /* only running processes were wanted, and all of them have ended */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile report: reads a trace and prints what is in it. */
+/* heap_profile report: reads a trace and prints a report on it. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "cli/report/report.h"
 #include "cli/report/report_rss.h"
 
-#define HEAPS_NAMED 10 /* where nothing answers to the options */
+#define HEAPS_NAMED 10 /* if none matches the options */
 #define NAME_WIDTH 255
 #define REASON_WIDTH 2000
 
@@ -94,7 +94,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* Why a trace that could be read gave no report, and what there is instead. */
+/* Explain why a readable trace gives no report, and list what it contains. */
 static void explain_nothing(const struct profile *profile, const char *path)
 {
     if (profile->heap_count == 0) {
@@ -123,7 +123,7 @@ static void explain_nothing(const struct profile *profile, const char *path)
         fprintf(stderr, "  and %zu more\n", profile->heap_count - HEAPS_NAMED);
 }
 
-/* The exit code. */
+/* Read the profile and print the report. Return the exit code. */
 static int print_report(const char *argument, const struct request *request)
 {
     const struct report_options *report = &request->report;

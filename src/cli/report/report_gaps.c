@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report_gaps.h. */
+/* Finds the modules whose code stopped the unwinder, and the share of samples that each cost. */
 #include "cli/report/report_gaps.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define LINES_MAX 5u
 #define MODULE_WIDTH 255
 
-/* In place of a mapping. */
+/* Values that stand for "no gap" and "code of no module" instead of a mapping. */
 #define NO_GAP UINT32_MAX
 #define GAP_OF_NO_MODULE (UINT32_MAX - 1)
 
@@ -26,7 +26,8 @@ static bool is_gap(const struct profile *profile, uint32_t callsite)
     return frame->mapping == PROFILE_NONE && strcmp(frame->name, TRACE_NO_UNWINDING_FRAME) == 0;
 }
 
-/* By callsite: the mapping of the code that could not be left, or one of the above. */
+/* Return, by callsite, the mapping of the code that could not be unwound, or one of the values
+ * above. */
 static uint32_t *find_ends(const struct profile *profile)
 {
     uint32_t *ends = calloc(profile->callsite_count + 1, sizeof(*ends));
@@ -58,7 +59,7 @@ static int compare_modules(const void *left, const void *right)
                   ((const struct report_gap *)right)->module);
 }
 
-/* One for each path: a module may have been mapped several times. */
+/* Merge gaps of one path: a module may be mapped several times. */
 static size_t merge(struct report_gap *gaps, size_t count)
 {
     size_t used = 0;
@@ -89,10 +90,10 @@ static int begin(struct report_gap_finder *finder, const struct profile *profile
     return finder->ends != NULL && finder->samples != NULL ? 0 : -ENOMEM;
 }
 
-/* What a dump's samples are counted in. */
+/* Counters of a dump's samples. */
 struct counts {
     uint64_t total, ending_nowhere;
-    size_t found; /* of finder->found */
+    size_t found; /* entries in finder->found */
 };
 
 static int count_sample(struct report_gap_finder *finder, const struct profile_sample *sample,
@@ -153,7 +154,7 @@ void report_gaps_clear(struct report_gaps *gaps)
 
 const char *report_gap_remedy(const struct report_gap *gap)
 {
-    /* Generated code: in no file, or in a file that only names it. */
+    /* Generated code is in no file, or in a file that only names it. */
     bool is_generated = gap->module[0] == '\0' || strncmp(gap->module, "[jit:", 5) == 0 ||
                         strncmp(gap->module, "/[jit:", 6) == 0;
     return !is_generated

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where stacks end because nobody knows how to unwind further: by module, what part of the samples
- * it costs, and what helps.
- */
+/* Reports stacks that end early because no unwind information exists: by module, the share of
+ * samples, and the remedy. */
 #ifndef HEAPPROFD_CLI_REPORT_REPORT_GAPS_H
 #define HEAPPROFD_CLI_REPORT_REPORT_GAPS_H
 
@@ -21,28 +19,27 @@ struct report_gaps {
     size_t count;
 };
 
-/* What the dumps of a profile share. All zeros: nothing is known yet, and all of it is made when it
- * is first needed. */
+/* Cache shared by the dumps of a profile. All zeros is the valid empty state. */
 struct report_gap_finder {
     uint32_t *ends;    /* by callsite: where its stack ends */
-    uint64_t *samples; /* by mapping; all 0 between two dumps */
-    uint32_t *found;   /* mappings that a dump has samples of */
+    uint64_t *samples; /* by mapping; all 0 between dumps */
+    uint32_t *found;   /* mappings with samples in the dump */
     size_t found_capacity;
 };
 void report_gap_finder_clear(struct report_gap_finder *finder);
 
-/* 0 or -ENOMEM; to be cleared in any case. */
+/* Find a dump's gaps. Return 0 or -ENOMEM; clear `gaps` in any case. */
 int report_gaps_find(struct report_gap_finder *finder, const struct profile *profile,
                      const struct profile_dump *dump, struct report_gaps *gaps);
 void report_gaps_clear(struct report_gaps *gaps);
 
-/* What whoever builds the module can do. */
+/* Return what the module's builder can do. */
 const char *report_gap_remedy(const struct report_gap *gap);
 
-/* Lines for the report's head; nothing where there is no gap. */
+/* Print lines for the report's head, none if there is no gap. */
 void report_gaps_print_text(struct report_gap_finder *finder, const struct profile *profile,
                             const struct profile_dump *dump, FILE *out);
-/* ,"unwind_gaps":[...] */
+/* Print ,"unwind_gaps":[...]. */
 void report_gaps_print_json(struct report_gap_finder *finder, const struct profile *profile,
                             const struct profile_dump *dump, FILE *out);
 

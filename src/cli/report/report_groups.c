@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report by type and context: tables of groups, and what is in each. See report.h. */
+/* Prints the report by type and context: tables of groups and of their contents. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ bool report_parse_groups(const char *text, enum grouping_key by[2])
     by[1] = GROUPING_NONE;
     if (text[length] == ',')
         by[1] = parse_key(text + length + 1, strlen(text + length + 1));
-    /* Backtraces alone are the ordinary report. */
+    /* Backtraces alone would be the ordinary report. */
     return by[0] != GROUPING_NONE && by[0] != by[1] &&
            (text[length] == ',' ? by[1] != GROUPING_NONE : by[0] != GROUPING_BACKTRACE);
 }

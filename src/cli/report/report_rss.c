@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report_rss.h. */
+/* Computes and prints how the live bytes of a heap relate to the RSS of its process. */
 #include "cli/report/report_rss.h"
 
 #include <errno.h>
@@ -79,9 +79,9 @@ void rss_table_fill(struct rss_table *table, const struct memory_snapshot *look)
         table->swap_bytes += look->parts[i].swap_bytes;
 }
 
-/* --- which look --- */
+/* --- choosing the snapshot --- */
 
-/* The last one before the dump was written. */
+/* Return the last memory snapshot before the dump. */
 static const struct memory_snapshot *look_of(const struct profile *profile, uint32_t process,
                                              const struct profile_dump *dump)
 {
@@ -99,7 +99,7 @@ static bool is_malloc(const struct profile_heap *heap)
     return strncmp(heap->name, MALLOC_NAME, sizeof(MALLOC_NAME) - 1) == 0;
 }
 
-/* Whose dumps stand for the process's: malloc's, or the first that there is. */
+/* Return the heap whose dumps represent the process: malloc's, or the first one. */
 static const struct profile_heap *heap_of(const struct profile *profile, uint32_t process,
                                           const struct report_options *options)
 {
@@ -114,7 +114,7 @@ static const struct profile_heap *heap_of(const struct profile *profile, uint32_
     return found;
 }
 
-/* What the timeline says the RSS was at the dump; 0: nothing. */
+/* Return the RSS at the dump from the timeline; 0: unknown. */
 static uint64_t timeline_rss(const struct profile_process *process, const struct profile_dump *dump)
 {
     uint64_t rss = 0;
@@ -131,7 +131,7 @@ struct subject {
     const struct profile_heap *heap;
     const struct profile_dump *dump;
     const struct memory_snapshot *snapshot; /* NULL: the trace has none */
-    double mapped_bytes;                /* live in libc.mmap; < 0: not profiled */
+    double mapped_bytes;                    /* live in libc.mmap; < 0: not profiled */
 };
 
 static double age_seconds(const struct subject *subject)
@@ -140,13 +140,13 @@ static double age_seconds(const struct subject *subject)
     return dump > look + AT_THE_DUMP_NS ? (double)(dump - look) / 1e9 : 0;
 }
 
-/* Whether the process is known to have ended before the dump. */
+/* Return whether the process had certainly ended before the dump. */
 static bool has_ended(const struct subject *subject)
 {
     return subject->dump->final && subject->heap->status.disconnected;
 }
 
-/* --- what cannot be known --- */
+/* --- caveats --- */
 
 typedef void tell_fn(void *context, const char *words);
 
@@ -377,9 +377,9 @@ static void print_json(const struct subject *subject, FILE *out)
     fputs("]}", out);
 }
 
-/* --- both --- */
+/* --- text and JSON --- */
 
-/* Live in libc.mmap at the same number of dump; < 0: it was not profiled. */
+/* Return the bytes live in libc.mmap at the dump of the same number; < 0: not profiled. */
 static double mapped_of(const struct profile *profile, uint32_t process,
                         const struct report_options *options)
 {

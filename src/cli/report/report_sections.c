@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choose, order and cut the sections of the report, and print the table of its processes. */
+/* Chooses, orders and cuts the sections of the report, and prints the table of its processes. */
 #include "cli/report/report_sections.h"
 
 #include <errno.h>
@@ -11,15 +11,15 @@
 
 #define BRIEF_LINES 10u    /* of the table */
 #define BRIEF_PROCESSES 3u /* with sections of their own */
-#define BRIEF_HEAPS 8u     /* of a process: the one with its note, and the largest */
+#define BRIEF_HEAPS 8u     /* of a process: the one with its note, and the largest ones */
 #define LONG_PROCESSES 10u /* of a report that is not brief */
 /* A wrapper's heap, before its exec, has a brief section if it is this share of the largest. */
 #define WRAPPER_SHARE_MIN 0.1
 #define TITLE_WIDTH 80u
 
-/* --- which sections, and their order --- */
+/* --- choice and order of sections --- */
 
-/* The larger one first. */
+/* Order by size, the larger one first. */
 static int compare_figures(const struct report_section *left, const struct report_section *right)
 {
     if (left->unseen != right->unseen)
@@ -27,7 +27,7 @@ static int compare_figures(const struct report_section *left, const struct repor
     if (left->rank != right->rank)
         return left->rank > right->rank ? -1 : 1;
     int order = rollup_size_compare(&left->size, &right->size);
-    /* As the profile has them. */
+    /* Equal ones keep the profile's order. */
     return order != 0 ? order : left->heap < right->heap ? -1 : left->heap > right->heap;
 }
 
@@ -165,7 +165,7 @@ static double rank_in(const struct report_section *section, enum report_view vie
     return report_rank(&figure, view);
 }
 
-/* A process, by its largest heap. heaps: that it has in all. */
+/* Print a process's row, by its largest heap. `heaps` is its number of heaps. */
 static void print_row(const struct profile *profile, const struct report_section *section,
                       size_t heaps, enum report_view view, FILE *out)
 {

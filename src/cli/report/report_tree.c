@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The report's tree: callers above callees, joined by branch lines. Only branches indent: a
- * function is in the column of its caller if the caller has no other shown callee. All calls from
- * one function are one line, unless --addresses asks for each call site.
+ * Prints the report's tree: callers above callees, joined by lines. Only branches indent: a
+ * function is in its caller's column if the caller has no other callee shown. All calls of one
+ * function are one line, unless --addresses asks for each call site.
  */
 #include <inttypes.h>
 #include <langinfo.h>
@@ -13,13 +13,13 @@
 #include "cli/report/report_tables.h"
 
 #define SHARE_MIN 0.01   /* subtrees below it are summed up */
-#define BRANCHES_MAX 400 /* on one path: each is a level of recursion */
-#define INDENTED_MAX 40  /* of these, the ones that indent */
+#define BRANCHES_MAX 400 /* limit on one path: each is a level of recursion */
+#define INDENTED_MAX 40  /* limit of those that indent */
 #define MARK_BYTES 8
 
 struct marks {
-    const char *more, *last;          /* before a callee: there are others below it, or none */
-    const char *beside_more, *beside; /* before what that callee calls */
+    const char *more, *last;          /* before a callee that has siblings below it, or none */
+    const char *beside_more, *beside; /* before that callee's callees */
 };
 
 static const struct marks box_drawing = {"├ ", "└ ", "│ ", "  "};

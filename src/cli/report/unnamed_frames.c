@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See unnamed_frames.h. */
+/* Sums up frames without names by module, and prints them with reasons and remedies. */
 #include "cli/report/unnamed_frames.h"
 
 #include <errno.h>
@@ -18,12 +18,12 @@ struct collecting {
     const struct profile *profile;
     struct unnamed_modules *unnamed;
     uint32_t *module_of; /* by frame; PROFILE_NONE: it has a name */
-    uint64_t *last;      /* by module: the last sample that was counted */
+    uint64_t *last;      /* by module: the last sample counted */
 };
 
-/* --- why --- */
+/* --- reasons --- */
 
-/* Files of others leave more out than a trace. */
+/* Imported files contain less than a trace. */
 static bool is_imported(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++)
@@ -58,9 +58,9 @@ static void explain(const struct profile *profile, struct unnamed_module *module
     }
 }
 
-/* --- which --- */
+/* --- modules --- */
 
-/* The module of a frame, added if it is new; PROFILE_NONE: no memory. */
+/* Return the module of a frame, added if it is new; PROFILE_NONE: no memory. */
 static uint32_t module_of(struct collecting *at, struct intern_table *ids,
                           const struct profile_frame *frame, const uint8_t *reasons)
 {
@@ -83,7 +83,7 @@ static uint32_t module_of(struct collecting *at, struct intern_table *ids,
     return (uint32_t)(id - 1);
 }
 
-/* How many frames have no name, or -ENOMEM. */
+/* Find the modules of unnamed frames. Return the number of these frames, or -ENOMEM. */
 static int find_modules(struct collecting *at, const uint8_t *reasons)
 {
     const struct profile *profile = at->profile;
@@ -101,7 +101,7 @@ static int find_modules(struct collecting *at, const uint8_t *reasons)
     return result;
 }
 
-/* Each module once a stack. */
+/* Count each module once a stack. */
 static void add_sample(struct collecting *at, uint32_t callsite, double weight, uint64_t number)
 {
     const struct profile *profile = at->profile;
@@ -138,7 +138,7 @@ static int compare_modules(const void *a, const void *b)
     return strcmp(left->path, right->path);
 }
 
-/* Frames that only other dumps have are none of these. */
+/* Drop modules whose frames are only in other dumps. */
 static void drop_weightless(struct unnamed_modules *unnamed)
 {
     size_t kept = 0;
@@ -157,7 +157,7 @@ int unnamed_collect(struct unnamed_modules *unnamed, const struct profile *profi
         frames += profile->frames[i].name[0] == '\0';
     if (frames == 0)
         return 0;
-    /* There are not more modules than mappings, and the one that is none. */
+    /* There are at most as many modules as mappings, and one for no mapping. */
     size_t most = profile->mapping_count + 1;
     struct collecting at = {
         .profile = profile,
@@ -187,7 +187,7 @@ void unnamed_clear(struct unnamed_modules *unnamed)
     *unnamed = (struct unnamed_modules){0};
 }
 
-/* --- said --- */
+/* --- output --- */
 
 static double share_of(const struct unnamed_modules *unnamed, const struct unnamed_module *module)
 {
