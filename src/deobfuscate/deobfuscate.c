@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See deobfuscate.h: which maps, and how each is gone through. */
+/* Select maps, and write the packets of each. */
 #include "deobfuscate/deobfuscate.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int add_map(struct deobfuscate_maps *maps, const char *package, size_t pa
 int deobfuscate_maps_add(struct deobfuscate_maps *maps, const char *argument, struct error *error)
 {
     const char *equals = strchr(argument, '=');
-    /* No package has a slash in its name: then the whole is a path. */
+    /* Package names contain no slash: then the whole argument is a path. */
     if (equals != NULL && memchr(argument, '/', (size_t)(equals - argument)) != NULL)
         equals = NULL;
     const char *path = equals == NULL ? argument : equals + 1;
@@ -75,8 +75,8 @@ void deobfuscate_maps_clear(struct deobfuscate_maps *maps)
 /* --- one map --- */
 
 struct job {
-    const struct trace_names *trace; /* NULL: none is known */
-    const struct trace_names *names; /* what is wanted; NULL: all */
+    const struct trace_names *trace; /* NULL: unknown */
+    const struct trace_names *names; /* the wanted names; NULL: all */
     struct obfuscated_classes classes;
     const struct deobfuscate_maps *maps;
     struct deobfuscate_result *result;
@@ -120,7 +120,8 @@ static int take_entry(struct job *job, const struct proguard_entry *entry)
     return obfuscated_classes_add(&job->classes, entry);
 }
 
-/* Methods that the map does not have kept their names, but their classes did not. */
+/* Add the methods that the map omits because they kept their names, although their classes did not.
+ */
 static int take_kept(struct job *job)
 {
     const struct trace_names *names = job->trace;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See obfuscated_classes.h. */
+/* Collect classes and members, and write their packets. */
 #include "deobfuscate/obfuscated_classes.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include "util/array.h"
 #include "util/write_all.h"
 
-/* A packet leaves when it is this big, far below the 500 kB that readers expect. The entries of one
- * method stay together: each packet is understood by itself. */
+/* A packet is written when it has this size, far below the 500 kB that readers expect. The entries
+ * of one method stay together, so that each packet can be read by itself. */
 #define PACKET_BYTES 200000u
-/* Of names that are joined. */
+/* Limit of joined names. */
 #define JOINED_BYTES_MAX 65535u
 #define CHOICES_MAX 16u
 #define NONE UINT32_MAX
@@ -54,7 +54,8 @@ int obfuscated_classes_begin(struct obfuscated_classes *classes, const struct pr
     return 0;
 }
 
-/* The id of a class's method or field; 0: no memory, or with added NULL, not known. */
+/* Return the id of a class's method or field. Return 0: no memory or, if `added` is NULL, unknown.
+ */
 static uint64_t member_id(struct obfuscated_classes *classes, uint32_t class_id,
                           enum proguard_kind kind, struct proguard_text name, bool *added)
 {
@@ -153,8 +154,8 @@ struct writer {
     struct proto_buffer packet, class, member, group, scratch, joined;
 };
 
-/* Trace.packet { deobfuscation_mapping { package_name obfuscated_classes... } }, if there are any.
- */
+/* Write Trace.packet { deobfuscation_mapping { package_name obfuscated_classes... } }, if there are
+ * any classes. */
 static int flush(struct writer *writer)
 {
     struct proto_buffer *whole = &writer->scratch, *head = &writer->group;
@@ -183,7 +184,7 @@ static const char *original_class(const struct writer *writer, uint32_t owner)
     return text_at(writer, writer->classes->classes[owner].original);
 }
 
-/* The original name, with its class before it if that is asked for and not there yet. */
+/* Append the original name. `qualified`: precede it by its class, if it has none yet. */
 static void put_name(struct writer *writer, struct proto_buffer *out,
                      const struct obfuscated_member *member, bool qualified)
 {
@@ -196,8 +197,8 @@ static void put_name(struct writer *writer, struct proto_buffer *out,
     proto_put_raw(out, name, member->original_length);
 }
 
-/* Lines that the map leaves as they are are said to be so: else readers would take them for
- * unknown. */
+/* Write the lines. Lines that the map does not change are written, too: readers would take missing
+ * ones for unknown. */
 static void put_lines(struct proto_buffer *out, const struct obfuscated_member *member)
 {
     bool kept = member->has_lines && member->source == PROGUARD_SOURCE_NONE;
@@ -238,8 +239,8 @@ static bool same_lines(const struct obfuscated_member *one, const struct obfusca
            one->last_line == other->last_line;
 }
 
-/* Whether an entry is the caller of the one before it with the same lines: callers stand at one
- * line. Else it is another method that has them, too (an overload). */
+/* Return whether an entry is the caller of the previous entry with the same lines: the source of a
+ * caller is a single line. Otherwise it is another method with these lines (an overload). */
 static bool is_caller(const struct obfuscated_member *member)
 {
     return member->source != PROGUARD_SOURCE_RANGE ||
@@ -251,7 +252,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Each once, in order, with " | " between them. */
+/* Join texts in sorted order, each once, with " | " between them. */
 static void join_texts(struct writer *writer, char **texts, size_t count)
 {
     struct proto_buffer *joined = &writer->joined;
@@ -269,8 +270,8 @@ static void join_texts(struct writer *writer, char **texts, size_t count)
     }
 }
 
-/* One entry in place of several methods that have the same lines: readers take entries of the same
- * lines for calls. Named is the method that ran in each, the outermost. */
+/* Write one entry for several methods that have the same lines, because readers take such entries
+ * for inlined calls. It names the function that ran in each of them, the outermost. */
 static void put_choice(struct writer *writer, const struct obfuscated_member *members, size_t count)
 {
     struct obfuscated_member choice = members[0];
@@ -289,7 +290,7 @@ static void put_choice(struct writer *writer, const struct obfuscated_member *me
         }
         found++;
     }
-    choice.source = PROGUARD_SOURCE_LINE; /* none of them */
+    choice.source = PROGUARD_SOURCE_LINE; /* none of their lines */
     choice.source_first = choice.source_last = 0;
     join_texts(writer, texts, found);
     put_member(writer, &choice, &writer->joined);
@@ -297,7 +298,7 @@ static void put_choice(struct writer *writer, const struct obfuscated_member *me
         free(texts[--found]);
 }
 
-/* The entries of one member. */
+/* Write the entries of one member. */
 static void put_group(struct writer *writer, const struct obfuscated_member *members, size_t count,
                       bool qualified)
 {
@@ -311,7 +312,7 @@ static void put_group(struct writer *writer, const struct obfuscated_member *mem
         }
         for (size_t j = i; j < i + run; j++) {
             const struct obfuscated_member *before = j > 0 ? &members[j - 1] : NULL;
-            /* Overloads differ in their arguments, which are not told. */
+            /* Overloads only differ in their arguments, which are not written. */
             if (before != NULL && !members[j].has_lines && !before->has_lines &&
                 before->owner == members[j].owner &&
                 before->source_first == members[j].source_first &&
@@ -332,7 +333,8 @@ static int end_class(struct writer *writer)
     return writer->packet.length >= PACKET_BYTES ? flush(writer) : 0;
 }
 
-/* The names of classes: by the map's order, which of them the obfuscated one was. */
+/* Begin a class. Its name consists of all original names of the obfuscated one, in the map's order.
+ */
 static void begin_class(struct writer *writer, const uint32_t *next, uint32_t first)
 {
     const struct obfuscated_class *item = &writer->classes->classes[first];
@@ -351,7 +353,7 @@ static void begin_class(struct writer *writer, const uint32_t *next, uint32_t fi
                     writer->joined.length);
 }
 
-/* One obfuscated class with its members, over as many packets as it takes. */
+/* Write an obfuscated class with its members, in as many packets as necessary. */
 static int put_class(struct writer *writer, const uint32_t *next, uint32_t first,
                      const struct obfuscated_member *members, size_t count)
 {
@@ -383,7 +385,8 @@ static int compare_members(const void *a, const void *b)
     return one->order < other->order ? -1 : one->order > other->order;
 }
 
-/* By class: the next with the same obfuscated name. first: by id. 0 or -ENOMEM. */
+/* Link the classes. next: by class, the next one with the same obfuscated name. first: by id.
+ * Return 0 or -ENOMEM. */
 static int link_classes(const struct obfuscated_classes *classes, uint32_t **first, uint32_t **next)
 {
     size_t ids = classes->class_ids.count + 1;

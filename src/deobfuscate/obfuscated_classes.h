@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wanted of one map, and its packets: classes and members are put together by their
- * obfuscated names, in the order in which these were met, since the entries of one method may stand
- * apart, and one obfuscated class may have been several.
+ * The wanted part of one map, and its packets. Classes and members are grouped by their obfuscated
+ * names in the order of appearance, because the entries of one method may be scattered, and several
+ * classes may have the same obfuscated name.
  */
 #ifndef HEAPPROFD_DEOBFUSCATE_OBFUSCATED_CLASSES_H
 #define HEAPPROFD_DEOBFUSCATE_OBFUSCATED_CLASSES_H
@@ -14,12 +14,12 @@ struct obfuscated_classes {
     struct intern_table class_ids, member_ids; /* by obfuscated name */
     struct obfuscated_class {
         uint32_t id;                 /* equal for equal obfuscated names */
-        size_t obfuscated, original; /* in text */
+        size_t obfuscated, original; /* positions in `text` */
         size_t obfuscated_length, original_length;
     } * classes;
     size_t class_count, class_capacity;
     struct obfuscated_member {
-        uint32_t class_id, owner; /* of classes: that it stood in */
+        uint32_t class_id, owner; /* index of the class that contains it */
         uint32_t id;              /* equal for equal names in one class */
         uint32_t order;
         enum proguard_kind kind;
@@ -35,19 +35,19 @@ struct obfuscated_classes {
     size_t written_classes, written_methods, written_fields;
 };
 
-/* Members that follow are this class's. 0 or -ENOMEM. */
+/* Begin a class: the following members belong to it. Return 0 or -ENOMEM. */
 int obfuscated_classes_begin(struct obfuscated_classes *classes,
                              const struct proguard_entry *entry);
 int obfuscated_classes_add(struct obfuscated_classes *classes, const struct proguard_entry *entry);
-/* Whether the class, or its method, was given. */
+/* Return whether the class, or its method, was added. */
 bool obfuscated_classes_have(const struct obfuscated_classes *classes, const char *class_name,
                              size_t length);
 bool obfuscated_classes_have_method(struct obfuscated_classes *classes, const char *class_name,
                                     size_t length, const char *method);
-/* A method that kept its name, of a class that was given. 0 or -ENOMEM. */
+/* Add a method that kept its name to a class that was added. Return 0 or -ENOMEM. */
 int obfuscated_classes_add_kept(struct obfuscated_classes *classes, const char *class_name,
                                 size_t length, const char *method);
-/* Writes all as packets; the members are sorted by it. 0 or a negative errno. */
+/* Write all classes as packets. This sorts the members. Return 0 or a negative errno. */
 int obfuscated_classes_write(struct obfuscated_classes *classes, const char *package, int fd);
 void obfuscated_classes_clear(struct obfuscated_classes *classes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See proguard_map.h. */
+/* Parse map files line by line. */
 #include "deobfuscate/proguard_map.h"
 
 #include <errno.h>
@@ -9,20 +9,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A line must fit, except a comment: R8 writes the positions of outlined code into one. */
+/* Lines must fit, except comments: R8 writes the positions of outlined code into one comment. */
 #define BUFFER_BYTES ((size_t)1 << 20)
 #define SHOWN_BYTES 60
-/* What no map comes near to: input that does not end must not be read for ever. */
+/* No real map comes close to these limits. They end the reading of endless input. */
 #define MAP_BYTES_MAX (UINT64_C(4) << 30)
 #define LINES_WITHOUT_CLASS_MAX 100000u
 
 struct proguard_map {
     char *name;
-    int fd; /* negative: bytes in memory */
+    int fd; /* negative: the bytes are in memory */
     char *buffer;
     const char *at, *end;
-    bool ended;     /* nothing follows what is in the buffer */
-    uint64_t taken; /* bytes of the file */
+    bool ended;     /* nothing follows the buffer's contents */
+    uint64_t taken; /* bytes read from the file */
     size_t line, unknown;
     bool in_class;
 };
@@ -117,7 +117,7 @@ static const char *end_of(struct proguard_text text)
     return text.at + text.length;
 }
 
-/* A name has neither spaces nor control characters in it. */
+/* Return whether a text is a name: without spaces and control characters. */
 static bool is_name(struct proguard_text text)
 {
     if (text.length == 0 || text.length > PROGUARD_NAME_BYTES_MAX)
@@ -129,7 +129,8 @@ static bool is_name(struct proguard_text text)
     return true;
 }
 
-/* The number at the text's begin, which is taken off; false: none, or too big. */
+/* Read a number at the text's beginning and remove it. Return false if there is none or it is too
+ * large. */
 static bool take_number(struct proguard_text *text, uint32_t *number)
 {
     uint64_t value = 0;
@@ -154,7 +155,7 @@ static bool take_byte(struct proguard_text *text, char byte)
     return true;
 }
 
-/* What could be shown of a line: no control characters. */
+/* Set an error that shows the line without control characters. Return its code. */
 static int complain(const struct proguard_map *map, struct proguard_text line, const char *why,
                     struct error *error)
 {
@@ -179,7 +180,7 @@ static int fill(struct proguard_map *map, struct error *error)
             map->line++;
             return complain(map, rest, "a line of more than 1 MB", error);
         }
-        /* As much of a comment as says that it is one. */
+        /* Keep only the mark of a comment. */
         map->buffer[0] = '#';
         map->at = map->buffer;
         kept = 1;
@@ -202,7 +203,7 @@ static int fill(struct proguard_map *map, struct error *error)
     return 0;
 }
 
-/* 1, 0 at the end, or a negative errno. */
+/* Read the next line. Return 1, 0 at the end, or a negative errno. */
 static int next_line(struct proguard_map *map, struct proguard_text *line, struct error *error)
 {
     for (;;) {
@@ -240,7 +241,7 @@ static int take_class(struct proguard_map *map, struct proguard_text line, const
     return 1;
 }
 
-/* "1:3:" before the type. */
+/* Read "1:3:" before the type. */
 static bool take_lines(struct proguard_text *text, struct proguard_entry *entry)
 {
     if (text->length == 0 || *text->at < '0' || *text->at > '9')
@@ -255,7 +256,7 @@ static bool take_lines(struct proguard_text *text, struct proguard_entry *entry)
            entry->last_line >= entry->first_line;
 }
 
-/* ":10:12" behind the arguments. */
+/* Read ":10:12" after the arguments. */
 static bool take_source(struct proguard_text text, struct proguard_entry *entry)
 {
     text = between(text.at, end_of(text));

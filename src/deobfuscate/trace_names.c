@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See trace_names.h. Names are taken from the string tables as they stand, whether or not a frame
- * uses them: frames of other kinds of profiles, in the same trace, have theirs too.
+ * Collect names from the string tables, whether or not a frame uses them: frames of other profiles
+ * in the same trace have names there, too.
  */
 #include "deobfuscate/trace_names.h"
 
@@ -13,7 +13,7 @@
 #include "trace/read/trace_reader.h"
 #include "util/array.h"
 
-#define HEAP_GRAPH_FIELD 56u /* of TracePacket; we take nothing from it */
+#define HEAP_GRAPH_FIELD 56u /* of TracePacket; only its presence matters */
 
 static const char *text_of(struct proto_span span)
 {
@@ -61,8 +61,8 @@ static int add_package(struct trace_names *names, struct java_text package)
     return 0;
 }
 
-/* A path's component "com.example.app-random==" is what java_package_of_path() looks for; one that
- * looks so by chance does no harm. */
+/* Add the package of a path component "com.example.app-random==", as java_package_of_path() does.
+ * An accidental match does no harm. */
 static int add_path(struct trace_names *names, struct proto_span span)
 {
     const char *text = text_of(span);
@@ -100,7 +100,7 @@ static int take_interned(struct trace_names *names, struct proto_span data)
     return result;
 }
 
-/* Android 10's one table of strings. */
+/* Read the string table of Android 10. */
 static int take_profile(struct trace_names *names, struct proto_span packet)
 {
     struct proto_field field;
@@ -116,7 +116,7 @@ static int take_profile(struct trace_names *names, struct proto_span packet)
     return result;
 }
 
-/* What was compiled at run time has its names from here. */
+/* Read the names of code that was compiled at run time. */
 static int take_symbols(struct trace_names *names, struct proto_span module)
 {
     struct proto_field field, line;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Java methods that a trace's frames name, so that of a map only what is needed is written; and
- * the packages that the trace knows. Holds the distinct names, never the packets.
+ * The Java methods that a trace's frames name, so that only the necessary part of a map is written;
+ * and the packages of the trace. It keeps the distinct names, not the packets.
  */
 #ifndef HEAPPROFD_DEOBFUSCATE_TRACE_NAMES_H
 #define HEAPPROFD_DEOBFUSCATE_TRACE_NAMES_H
@@ -25,19 +25,19 @@ struct trace_names {
     char **packages;
     size_t package_count, package_capacity;
     struct intern_table package_ids;
-    /* A Java heap graph has types and fields beside the frames' methods. */
+    /* A Java heap graph has types and fields besides the frames' methods. */
     bool has_heap_graph;
-    char warning[512]; /* why the trace was not read to its end, or "" */
+    char warning[512]; /* why the trace was not read completely, or "" */
 };
 
-/* path as trace_reader_open takes it. 0, or a negative errno where nothing could be read; *names is
- * to be cleared in any case. */
+/* Read a trace; `path` as for trace_reader_open(). Return 0, or a negative errno if nothing could
+ * be read. Clear *names in any case. */
 int trace_names_read(struct trace_names *names, const char *path, struct error *error);
-/* The same, telling after each packet how many bytes have been read. */
+/* The same, with a function that receives the number of bytes read after each packet. */
 int trace_names_read_telling(struct trace_names *names, const char *path,
                              void (*tell)(void *context, uint64_t bytes), void *context,
                              struct error *error);
-/* The same of one TracePacket more. 0 or -ENOMEM. */
+/* Add the names of one TracePacket. Return 0 or -ENOMEM. */
 int trace_names_add(struct trace_names *names, struct proto_span packet);
 void trace_names_clear(struct trace_names *names);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See code_ranges.h. */
+/* Read executable mappings from /proc/PID/maps. */
 #include "jit/code_ranges.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 
 struct line {
     uint64_t start, end, offset, inode;
-    bool executable, closed; /* closed: neither readable, writable nor executable */
-    const char *path;        /* "" if none */
+    bool executable, closed; /* closed: not readable, writable or executable */
+    const char *path;        /* "" if it has none */
 };
 
 static bool parse_line(char *text, struct line *line)
@@ -37,8 +37,8 @@ static bool begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Memory of no file that a name leads to: anonymous, or shared so that it is mapped twice, once to
- * be written and once to be run. */
+/* Return whether memory belongs to no file with a name: it is anonymous, or shared so that it can
+ * be mapped twice, once for writing and once for execution. */
 static bool is_generated(const struct line *line)
 {
     if (line->path[0] != '/')
@@ -54,7 +54,7 @@ static bool is_jitdump(const char *path)
     return name != NULL && fnmatch("/jit-[0-9]*.dump", name, 0) == 0;
 }
 
-/* Its place in texts, or 0: no memory. */
+/* Return the text's position in `texts`, or 0: no memory. */
 static uint32_t keep_text(struct code_ranges *ranges, const char *text)
 {
     size_t length = strlen(text) + 1;
@@ -79,8 +79,8 @@ static int add_range(struct code_ranges *ranges, const struct line *line)
     return 0;
 }
 
-/* Generated code grows into address space that was reserved for it beside: what is closed and
- * adjoins it is taken as part of it. */
+/* Take a line. Generated code grows into address space that was reserved beside it: a closed range
+ * that adjoins generated code counts as part of it. */
 static int take_line(struct code_ranges *ranges, const struct line *line, const struct line *before)
 {
     struct code_range *last = ranges->count > 0 ? &ranges->items[ranges->count - 1] : NULL;
@@ -90,7 +90,7 @@ static int take_line(struct code_ranges *ranges, const struct line *line, const 
         return ranges->jitdump != 0 ? 0 : -ENOMEM;
     }
     if (line->executable && line->path[0] == '[' && !is_generated(line))
-        return 0; /* the kernel's own */
+        return 0; /* the kernel's code */
     bool is_room = line->closed && line->inode == 0 && line->path[0] == 0;
     if (adjoins && (is_room || (line->executable && is_generated(line)))) {
         last->end = line->end;
@@ -111,14 +111,13 @@ static int read_lines(struct code_ranges *ranges, FILE *file)
     size_t size = 0;
     struct line line, before = {.path = ""};
     int result = keep_text(ranges, "") == 0 && ranges->text_length == 0 ? -ENOMEM : 0;
-    /* Lines are read whole: a path may be long enough for any limit, and its rest must not pass for
-     * a line. */
+    /* Read whole lines: a path may exceed any limit, and its rest must not be taken for a line. */
     while (result == 0 && ranges->count < CODE_RANGES_MAX && getline(&text, &size, file) > 0) {
         if (!parse_line(text, &line))
             continue;
         result = take_line(ranges, &line, &before);
         before = line;
-        before.path = line.path[0] == 0 ? "" : "/"; /* the text is overwritten */
+        before.path = line.path[0] == 0 ? "" : "/"; /* getline() overwrites the text */
     }
     free(text);
     return result == 0 && ferror(file) ? -EIO : result;
@@ -132,7 +131,7 @@ int code_ranges_read_file(struct code_ranges *ranges, const char *path)
         return -errno;
     int result = read_lines(&fresh, file);
     fclose(file);
-    /* A process at its end has no memory any more, and says so by saying nothing. */
+    /* A process that is ending has no memory left, and its file is empty. */
     if (result == 0 && fresh.count == 0)
         result = -ESRCH;
     code_ranges_clear(result == 0 ? ranges : &fresh);

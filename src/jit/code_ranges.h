@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a process has executable memory, as /proc/PID/maps tells it: generated code (memory of no
- * file), and mappings of files, which the dynamic loader need not know of.
+ * Executable memory of a process, from /proc/PID/maps: generated code (memory without a file), and
+ * mappings of files, which the dynamic loader may not know.
  */
 #ifndef HEAPPROFD_JIT_CODE_RANGES_H
 #define HEAPPROFD_JIT_CODE_RANGES_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What lies further up is not looked at. */
+/* Further ranges, at higher addresses, are ignored. */
 #define CODE_RANGES_MAX 65536u
 
 struct code_range {
@@ -21,21 +21,22 @@ struct code_range {
 };
 
 struct code_ranges {
-    struct code_range *items; /* by address */
+    struct code_range *items; /* sorted by address */
     size_t count, capacity;
-    char *texts; /* terminated one by one; [0] is a zero */
+    char *texts; /* each terminated; [0] is a zero */
     size_t text_length, text_capacity;
-    uint32_t jitdump; /* the path of a jitdump file that is mapped to be found, in texts; 0: none */
+    uint32_t jitdump; /* path of a jitdump file, which is mapped so that profilers find it: position
+                         in `texts`; 0: none */
 };
 
-/* 0 or a negative errno (the process is gone, or not ours to look at), which leaves the ranges as
- * they were. */
+/* Read the ranges of a process. Return 0, or a negative errno (it has ended, or we may not inspect
+ * it); after an error the ranges are unchanged. */
 int code_ranges_read(struct code_ranges *ranges, pid_t pid);
-/* The same of a file in the form of /proc/PID/maps. */
+/* The same for a file in the format of /proc/PID/maps. */
 int code_ranges_read_file(struct code_ranges *ranges, const char *path);
 void code_ranges_clear(struct code_ranges *ranges);
 
-/* NULL: nothing executable is there. */
+/* Find the range of a pc. Return NULL if no executable memory is there. */
 const struct code_range *code_ranges_find(const struct code_ranges *ranges, uint64_t pc);
 
 #endif

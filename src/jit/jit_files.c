@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See jit_files.h. */
+/* Find and open the files of JIT compilers. */
 #include "jit/jit_files.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static void read_status(struct jit_files *files)
             for (int i = 0; i < 4; i++)
                 files->uids[i] = ids[i];
         }
-        /* The last is the number that the innermost namespace has for it. */
+        /* The last number is the pid in the innermost namespace. */
         int inner;
         const char *last = strrchr(line, '\t');
         if (strncmp(line, "NSpid:", 6) == 0 && last != NULL && sscanf(last, "%d", &inner) == 1)
@@ -51,7 +51,8 @@ void jit_files_close(struct jit_files *files)
     files->map_fd = files->dump_fd = -1;
 }
 
-/* As the process sees it. A negative errno where it cannot be had or is no regular file. */
+/* Open a file as the process sees it. Return a negative errno if it cannot be opened or is not a
+ * regular file. */
 static int open_of_process(const struct jit_files *files, const char *path, struct stat *status)
 {
     int root = regular_file_root_of(files->pid);
@@ -80,7 +81,7 @@ static void refuse(struct jit_files *files, const char *path, const char *why)
     snprintf(files->remark, sizeof(files->remark), "%.160s %s", path, why);
 }
 
-/* In place of *fd, if it is there and is another file. */
+/* Open a file, and replace *fd if it is a different file. */
 static void look_for(struct jit_files *files, const char *path, int *fd)
 {
     struct stat status, known;
@@ -110,7 +111,7 @@ static void look_for(struct jit_files *files, const char *path, int *fd)
 void jit_files_look(struct jit_files *files, const char *jitdump)
 {
     char path[64];
-    /* A user may have changed since. The dead have none. */
+    /* Its user may have changed since. A process that has ended has none. */
     read_status(files);
     if (files->inner_pid > 0) {
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)files->inner_pid);

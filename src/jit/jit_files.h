@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files in which a process's JIT compilers say what they made: its perf map and its jitdump.
- * They are found and opened while it lives, and may be gone soon after; what was opened stays.
+ * The files in which a process's JIT compilers describe their code: its perf map and its jitdump.
+ * They are searched and opened while the process lives, and may be deleted soon after; opened files
+ * stay open.
  *
- * Their names are known to everybody who can write to /tmp. So none is followed or waited for,
- * none is taken that is no ordinary file, or not the process's user's; one of root's only where all
- * may read it.
+ * Their names are known to everybody who can write to /tmp. So links are not followed, and opening
+ * never blocks. Only regular files of the process's user are used, and files of root if everybody
+ * may read them.
  */
 #ifndef HEAPPROFD_JIT_JIT_FILES_H
 #define HEAPPROFD_JIT_JIT_FILES_H
@@ -16,19 +17,20 @@
 #define JIT_FILES_REMARK_BYTES 256
 
 struct jit_files {
-    pid_t pid;           /* as we see it */
-    pid_t inner_pid;     /* as it sees itself; 0: not known */
-    uid_t uids[4];       /* of its user: real, effective, saved, of files */
-    bool shares_root;    /* its files are ours: what it names we can open after its death */
-    int map_fd, dump_fd; /* -1: none */
-    char remark[JIT_FILES_REMARK_BYTES]; /* what was not taken, and why; "": nothing */
+    pid_t pid;        /* in our namespace */
+    pid_t inner_pid;  /* in its own namespace; 0: unknown */
+    uid_t uids[4];    /* of its user: real, effective, saved, file system */
+    bool shares_root; /* it sees our file system: its files can be opened by path after it has ended
+                       */
+    int map_fd, dump_fd;                 /* -1: none */
+    char remark[JIT_FILES_REMARK_BYTES]; /* which file was refused, and why; "": none */
 };
 
-/* Notes whose files they are, while it lives. */
+/* Record the user and root directory of a process while it lives. */
 void jit_files_open(struct jit_files *files, pid_t pid);
 void jit_files_close(struct jit_files *files);
 
-/* Opens what is there by now. `jitdump`: its path, as the process has it; NULL: none is known. */
+/* Open the files that exist now. `jitdump`: its path in the process's view, or NULL: unknown. */
 void jit_files_look(struct jit_files *files, const char *jitdump);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See jit_names.h. Texts are shared by the addresses that have them, and counted. */
+/* Assign names to addresses. Addresses with the same name share a text, which is reference-counted.
+ */
 #include "jit/jit_names.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Some seconds at the most. */
+/* At most a few seconds. */
 #define WORK_MAX (UINT64_C(1) << 27)
 
 int jit_names_open(struct jit_names *names, const uint64_t *addresses, size_t count)
@@ -61,7 +62,7 @@ void jit_names_close(struct jit_names *names)
 
 /* --- addresses --- */
 
-/* The first that is not below. */
+/* Return the index of the first address that is not below `pc`. */
 static size_t position_of(const struct jit_names *names, uint64_t pc)
 {
     size_t low = 0, high = names->count;
@@ -101,11 +102,11 @@ const struct jit_address *jit_names_find(const struct jit_names *names, uint64_t
     return found ? &names->items[at] : NULL;
 }
 
-/* --- what a name says --- */
+/* --- the parts of a name --- */
 
 struct parts {
-    size_t name_length; /* of the whole */
-    const char *file;   /* NULL: not told */
+    size_t name_length; /* of the whole name */
+    const char *file;   /* NULL: absent */
     size_t file_length;
     uint32_t line;
     bool by_v8, interpreted;
@@ -117,7 +118,8 @@ static bool begins_with(const char *text, size_t length, const char *with)
     return length >= wanted && memcmp(text, with, wanted) == 0;
 }
 
-/* Where a number and the colon before it begin at the end of text; `length`: there is none. */
+/* Cut off a number and the colon before it at the end of text. Return the length without them, or
+ * `length` if there is none. */
 static size_t cut_number(const char *text, size_t length, uint32_t *number)
 {
     size_t at = length;
@@ -138,7 +140,8 @@ static bool begins_a_path(const char *text, size_t length)
            begins_with(text, length, "file://");
 }
 
-/* The space between function and file; names and paths may have some of their own. 0: not sure. */
+/* Return the position of the space between function and file, which may contain spaces, too. 0:
+ * ambiguous. */
 static size_t v8_space(const char *text, size_t from, size_t length)
 {
     size_t spaces = 0, likely = 0, last = 0, last_likely = 0;
@@ -157,7 +160,7 @@ static size_t v8_space(const char *text, size_t from, size_t length)
     return spaces == 1 && likely == 0 ? last : 0;
 }
 
-/* "JS:*name file:line:column": what it is, how it was compiled, where it begins. */
+/* Split V8's "JS:*name file:line:column": kind, how it was compiled, where it begins. */
 static void read_v8(const char *text, size_t length, struct parts *parts)
 {
     static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Eval:", "Script:"};
@@ -167,8 +170,8 @@ static void read_v8(const char *text, size_t length, struct parts *parts)
     if (from == 0)
         return;
     parts->by_v8 = true;
-    /* ~ is bytecode; its entry is code only where frames are the interpreter's copies
-     * (--interpreted-frames-native-stack), else no address is ever found there. */
+    /* ~ is bytecode. Its entry contains code only if frames use copies of the interpreter
+     * (--interpreted-frames-native-stack); else no address is in it. */
     parts->interpreted = from < length && text[from] == '~';
     if (from < length && strchr("~^+*", text[from]) != NULL)
         from++;
@@ -183,12 +186,12 @@ static void read_v8(const char *text, size_t length, struct parts *parts)
     parts->file = text + space + 1;
     parts->file_length = before_line - space - 1;
     parts->line = line;
-    /* A function without a name keeps the place as one. */
+    /* A function without a name keeps the place as its name. */
     if (space > from)
         parts->name_length = space;
 }
 
-/* "py::name:file": CPython's trampoline to the interpreter for one function. */
+/* Split "py::name:file": CPython's trampoline to the interpreter for one function. */
 static void read_cpython(const char *text, size_t length, struct parts *parts)
 {
     static const char prefix[] = "py::";
@@ -209,7 +212,7 @@ static struct parts read_parts(const char *text, size_t length)
     read_v8(text, length, &parts);
     if (!parts.by_v8)
         read_cpython(text, length, &parts);
-    /* HotSpot's, which makes one piece of code of all its bytecodes. */
+    /* HotSpot's interpreter: one piece of code for all bytecodes. */
     if (length == strlen("Interpreter") && memcmp(text, "Interpreter", length) == 0)
         parts.interpreted = true;
     return parts;

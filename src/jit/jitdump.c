@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See jitdump.h. Records are looked at through a window over the file: their heads, and what of
- * them names an address that is wanted. Code that was moved is looked up by its number, so the
- * places of all loads are noted, 16 bytes each.
+ * Read jitdump files. Records are read through a window over the file: their heads, and the parts
+ * that name a wanted address. Moved code is looked up by its number, so the offsets of all loads
+ * are stored, 16 bytes each.
  */
 #include "jit/jitdump.h"
 
@@ -16,13 +16,13 @@
 #define MAGIC 0x4A695444u
 #define FILE_HEADER_BYTES 40u
 #define RECORD_HEADER_BYTES 16u
-#define LOAD_BYTES 40u  /* behind the header, before the name */
-#define MOVE_BYTES 48u  /* behind the header */
-#define DEBUG_BYTES 16u /* behind the header, before the entries */
+#define LOAD_BYTES 40u  /* after the header, before the name */
+#define MOVE_BYTES 48u  /* after the header */
+#define DEBUG_BYTES 16u /* after the header, before the entries */
 #define ENTRY_BYTES 16u /* before its file's name */
 #define PADDING_BYTES_MAX 16u
 
-/* V8 tells the lines of its code as of an ELF file with a header before it. */
+/* V8 writes addresses of lines as if the code were an ELF file with a header before it. */
 #define V8_LINE_SHIFT 64u
 
 #define WINDOW_BYTES 65536u
@@ -41,7 +41,7 @@ struct load {
 };
 
 struct span {
-    uint64_t offset, end; /* in the file */
+    uint64_t offset, end; /* offsets in the file */
 };
 
 struct dump {
@@ -54,14 +54,15 @@ struct dump {
     struct load *loads;
     size_t load_count, load_capacity;
     struct span lines; /* entries of the last debug information; empty: none */
-    uint64_t lines_of; /* the code that they are of */
+    uint64_t lines_of; /* address of the code that they describe */
     uint64_t line_count;
     uint8_t window[WINDOW_BYTES];
 };
 
 /* --- bytes --- */
 
-/* `length` bytes at offset, WINDOW_BYTES at most; NULL: the file ends before, or cannot be read. */
+/* Return `length` bytes at `offset`, at most WINDOW_BYTES. Return NULL if the file ends before, or
+ * cannot be read. */
 static const uint8_t *look(struct dump *dump, uint64_t offset, size_t length)
 {
     if (offset >= dump->window_at && length <= dump->window_length &&
@@ -98,8 +99,8 @@ static uint64_t number64(const struct dump *dump, const uint8_t *at)
     return dump->swapped ? __builtin_bswap64(value) : value;
 }
 
-/* The text at offset, which ends in a zero before `end`; its length without it. NULL: there is
- * none, or it is too long. */
+/* Return the text at `offset`, which ends with a zero before `end`, and its length. Return NULL if
+ * there is none, or it is too long. */
 static const char *look_text(struct dump *dump, uint64_t offset, uint64_t end, size_t *length)
 {
     if (offset >= end)
@@ -119,11 +120,11 @@ static const char *look_text(struct dump *dump, uint64_t offset, uint64_t end, s
 struct entry {
     uint64_t address;
     uint32_t line;
-    const char *file; /* NULL: that of the entry before */
+    const char *file; /* NULL: that of the previous entry */
     size_t length;
 };
 
-/* Goes on by one entry. False: what stands there is none. */
+/* Read the next entry. Return false if it is invalid. */
 static bool next_entry(struct dump *dump, uint64_t *offset, struct entry *entry)
 {
     uint64_t stop = dump->lines.end;
@@ -141,8 +142,8 @@ static bool next_entry(struct dump *dump, uint64_t *offset, struct entry *entry)
     return true;
 }
 
-/* V8 11 was seen to write bytes of its memory where names of files belong, cut at the first zero:
- * nothing in such a record is certain. */
+/* Return whether a file's name is text. V8 11 was seen to write bytes of its memory where names of
+ * files belong, truncated at the first zero: nothing in such a record is reliable. */
 static bool is_text(const struct entry *entry)
 {
     for (size_t i = 0; entry->file != NULL && i < entry->length; i++) {
@@ -165,15 +166,16 @@ static bool lines_are_good(struct dump *dump)
     return dump->lines.end - offset < PADDING_BYTES_MAX;
 }
 
-/* Where the function begins, as its name tells it; NULL: it does not. */
+/* Return the address with the place where the function begins, if its name contains one, or NULL.
+ */
 static const struct jit_address *own_place(const struct dump *dump, uint64_t start, uint64_t size)
 {
     const struct jit_address *first = jit_names_first(dump->names, start, size);
     return dump->names->by_v8 && first != NULL && first->file != NULL ? first : NULL;
 }
 
-/* Each entry counts up to the next, the last to the end of the code. What V8 has put into the
- * function from another file is no place in this one. */
+/* Apply the lines. Each entry applies up to the next one, the last to the end of the code. Lines of
+ * functions that V8 inlined from another file are not in this function's file. */
 static int apply_lines(struct dump *dump, uint64_t start, uint64_t size)
 {
     uint64_t shift = dump->names->by_v8 ? V8_LINE_SHIFT : 0, offset = dump->lines.offset, end;
@@ -245,7 +247,7 @@ static int take_load(struct dump *dump, uint64_t body, uint64_t end)
     return result;
 }
 
-/* Where the record of this code's load is, the newest; NULL: it was never loaded. */
+/* Return the newest load of this code, or NULL. */
 static const struct load *find_load(const struct dump *dump, uint64_t index)
 {
     for (size_t i = dump->load_count; i-- > 0;) {
@@ -294,7 +296,7 @@ static void take_lines(struct dump *dump, uint64_t body, uint64_t end)
     dump->lines = (struct span){body + DEBUG_BYTES, end};
 }
 
-/* How many bytes the head of the file takes; 0: it is no such file. */
+/* Return the size of the file's head, or 0: it is another kind of file. */
 static uint32_t read_head(struct dump *dump)
 {
     const uint8_t *head = look(dump, 0, FILE_HEADER_BYTES);
@@ -317,7 +319,7 @@ static int read_records(struct dump *dump, uint64_t offset)
         uint32_t id = number32(dump, head), size = number32(dump, head + 4);
         uint64_t body = offset + RECORD_HEADER_BYTES, end = offset + size;
         if (size < RECORD_HEADER_BYTES) {
-            /* Zeros: room that was made for what is not written yet. */
+            /* Zeros: space that is reserved but not written yet. */
             dump->report->error = id == 0 && size == 0 ? 0 : -EBADMSG;
             return 0;
         }

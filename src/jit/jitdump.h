@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jitdump files, "jit-PID.dump", as perf defines them: records of code that was generated, with
- * the lines that it was generated from. Of either byte order.
+ * jitdump files, "jit-PID.dump", in perf's format: records of generated code and its source lines,
+ * in either byte order.
  */
 #ifndef HEAPPROFD_JIT_JITDUMP_H
 #define HEAPPROFD_JIT_JITDUMP_H
 
 #include "jit/jit_names.h"
 
-/* They hold the code itself, which is passed over. Longer ones are read up to here. */
+/* They contain the code itself, which is skipped. Longer files are read up to these limits. */
 #define JITDUMP_BYTES_MAX (UINT64_C(1) << 36)
 #define JITDUMP_RECORDS_MAX (UINT64_C(1) << 23)
 
 /*
- * Names what it can. Records that are not known are passed over by their size; one that is not
- * written to its end yet ends the reading. 0 or -ENOMEM; what else went wrong stands in the report.
+ * Name the addresses that the file describes. Unknown records are skipped by their size. A record
+ * that is not written completely yet ends the reading. Return 0 or -ENOMEM; other errors are in the
+ * report.
  */
 int jitdump_read(int fd, struct jit_names *names, struct jit_file_report *report);
 

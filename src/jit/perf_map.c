@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See perf_map.h. Read as a stream: a line at a time, nothing of it kept. */
+/* Read a perf map as a stream: one line at a time, of which nothing is kept. */
 #include "jit/perf_map.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-/* A line is cut beyond this: two numbers and a name. */
+/* Lines are truncated to two numbers and a name. */
 #define LINE_BYTES_MAX (JIT_NAME_BYTES_MAX + 64u)
 #define CHUNK_BYTES 65536u
 
@@ -15,7 +15,7 @@ struct line {
     size_t length;
 };
 
-/* A hexadecimal number and the space behind it. */
+/* Read a hexadecimal number and the space after it. */
 static bool take_number(const char **at, const char *end, uint64_t *number)
 {
     uint64_t value = 0;

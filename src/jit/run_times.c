@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See run_times.h. */
+/* Match mapped files against the known run times. */
 #include "jit/run_times.h"
 
 #include <fnmatch.h>
@@ -7,8 +7,7 @@
 
 #define V8_REMEDY "--perf-basic-prof --interpreted-frames-native-stack"
 
-/* By name of the file, the most telling first: a program may embed one run time and load another.
- */
+/* By name of the file, most specific first: a program may embed one run time and load another. */
 static const struct {
     const char *file; /* a pattern */
     struct run_time run_time;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognizes a process's language run time by the files whose code it has mapped, and says how to
- * make that run time name the code that it generates. */
+/* Recognizes a process's language run time by its mapped code files, and explains how to make that
+ * run time name the code that it generates. */
 #ifndef HEAPPROFD_JIT_RUN_TIMES_H
 #define HEAPPROFD_JIT_RUN_TIMES_H
 
 #include "jit/code_ranges.h"
 
 struct run_time {
-    const char *name;   /* what people call it: "node" */
+    const char *name;   /* common name: "node" */
     const char *remedy; /* "start it with --perf-basic-prof" */
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The block of data that the attacher shares with the client that it maps into a process. It is in
- * the client's data; the attacher finds it by its name in the blob's symbol table.
+ * Shared data of the attacher and of the client that it brings into a process: one block in the
+ * client's data, found by its name in the blob's symbol table.
  *
- * The attacher fills it in before the client can run. The client lists its mappings and counts the
- * calls that are inside its code, so that the attacher can unmap everything at the end, when no
- * thread is inside. If the attacher dies, a later one finds the block in the process and undoes
- * the attachment: the block lists the patched sites.
+ * The attacher fills it in before the client can run. The client writes `mapped` and `inside`, from
+ * which the attacher learns at the end what to unmap and whether a thread is still inside. If an
+ * attacher dies, a later one can find the block and undo the attach with it: it contains the
+ * patched sites.
  */
 #ifndef HEAPPROFD_WIRE_ATTACHED_PARAMS_H
 #define HEAPPROFD_WIRE_ATTACHED_PARAMS_H
@@ -18,12 +18,12 @@
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
 #define ATTACHED_VERSION 1
 
-/* The mapping's name, as /proc/PID/maps shows it. */
+/* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
-/* The name of the ring's mapping in an attached process. It has the same prefix as every ring's. */
+/* Name of a ring that is mapped from outside. It has the common prefix of all rings. */
 #define ATTACHED_RING_NAME "heapprofd-ring-attached"
 
-/* The functions that can be hooked. If several have the same address, the first one is hooked. */
+/* Functions that can be hooked. Of several names of one address, the first counts. */
 enum attached_function {
     ATTACHED_MALLOC,
     ATTACHED_FREE,
@@ -47,32 +47,31 @@ enum attached_function {
 #define ATTACHED_SITE_BYTES 24
 #define ATTACHED_MAPPED_MAX 64
 
-/* A patched entry. */
+/* A patched entry of a function. */
 struct attached_site {
-    uint64_t address; /* of the first byte that differs */
+    uint64_t address; /* of the first changed byte */
     uint32_t length;
     uint32_t function; /* enum attached_function */
     uint8_t original[ATTACHED_SITE_BYTES];
     uint8_t patched[ATTACHED_SITE_BYTES];
-    uint64_t trampoline; /* does what `original` did, then continues after it */
+    uint64_t trampoline; /* does what `original` did and continues after it */
 };
 
 struct attached_mapping {
-    uint64_t address; /* 0: free */
+    uint64_t address; /* 0: unused */
     uint64_t bytes;
 };
 
 /*
- * A thread of the process, found by its thread pointer, because the client has no thread-local
- * storage. `cell` points to the thread's slot. While the thread is inside a real function that
- * calls hooked functions itself, `cell` points to `pass` instead, where no sample is ever due: the
- * inner calls are part of the outer one.
+ * A thread of the process, found by its thread pointer, because there is no thread-local storage.
+ * Its cell points to its slot. While the thread is inside a real function whose own calls of hooked
+ * functions must not count, the cell points to `pass`, in which no sample is ever due.
  */
 struct attached_thread {
     uint64_t key;             /* thread pointer; 0: free */
-    struct ring_thread *cell; /* what the hot path counts in; NULL: none */
+    struct ring_thread *cell; /* counters of the hot path; NULL: none */
     struct ring_thread *slot; /* in the ring; NULL: none */
-    uint64_t passing;         /* stack pointer of whoever set the cell to `pass`; 0: nobody did */
+    uint64_t passing; /* stack pointer of the function that set the cell to `pass`; 0: none did */
     uint8_t pad[32];
     struct ring_thread pass;
 };
@@ -84,15 +83,15 @@ struct attached_params {
     uint32_t version;
     uint32_t bytes; /* of this struct */
 
-    /* Set by the linker: the client's hooks. */
+    /* Set by the linker. */
     uint64_t hooks[ATTACHED_FUNCTIONS];
 
-    /* Set by the attacher. An unknown address is 0. */
+    /* Set by the attacher. Unknown addresses are 0. */
     uint64_t real[ATTACHED_FUNCTIONS]; /* trampolines */
     uint64_t ring;                     /* mapped as described at struct ring_control */
     uint64_t data_bytes;
     uint64_t interval_bytes;
-    uint64_t certain_bytes; /* sampling_certain_bytes() of it */
+    uint64_t certain_bytes; /* sampling_certain_bytes() of interval_bytes */
     uint64_t block_client_timeout_us;
     uint64_t start_ms;
     uint64_t seed;
@@ -101,22 +100,21 @@ struct attached_params {
     uint64_t clock_gettime;  /* of the vdso */
     uint64_t stack_end;      /* of the initial thread */
     uint64_t dl_find_object; /* of the loader */
-    uint32_t cxx_allocates;  /* operator new does not end in malloc */
+    uint32_t cxx_allocates;  /* operator new does not call malloc */
     uint32_t cxx_pad;
     uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring */
     uint64_t ring_bytes;         /* of address space */
-    /* Address of a word that is 1 in this process and 0 in a forked child. A child that allocates
-     * before the client was set up must not use its parent's ring. */
+    /* a word that is 1 here and 0 in a forked child: a child whose first allocation comes before
+     * the client is set up must not use the parent's ring */
     uint64_t marker;
     uint64_t site_count;
     struct attached_site sites[ATTACHED_SITES_MAX];
 
     /* Set by the client. */
     struct attached_mapping mapped[ATTACHED_MAPPED_MAX];
-    uint32_t unnoted; /* mappings that did not fit into `mapped` */
+    uint32_t unnoted; /* number of mappings for which `mapped` has no room */
     uint32_t inside;  /* calls that will return into our code */
-    uint64_t
-        threads; /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: not allocated yet */
+    uint64_t threads; /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: not made yet */
 };
 
 #endif

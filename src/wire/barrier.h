@@ -2,9 +2,8 @@
 /*
  * Named access to words that two threads or two processes share.
  *
- * Every shared word in this project is read and written through these
- * wrappers, so that a reader can see at each access which ordering it asks
- * for. Plain accesses are for memory that one thread owns.
+ * Every shared word in this project is read and written through these wrappers, so that each access
+ * shows its ordering. Plain accesses are for memory that one thread owns.
  */
 #ifndef HEAPPROFD_WIRE_BARRIER_H
 #define HEAPPROFD_WIRE_BARRIER_H
@@ -15,18 +14,18 @@
 #define add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
 
-/* What the writer did before its store_release is seen after load_acquire. */
+/* What the writer did before store_release is visible after load_acquire. */
 #define load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
-/* One total order over all of these: for "I set mine, then looked at yours". */
+/* One total order over all of these: for "I set mine, then read yours". */
 #define load_ordered(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define store_ordered(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 #define add_ordered(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 
 #define exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 
-/* Compare and swap; on failure *(expected) holds what was there. */
+/* Compare and swap. On failure *(expected) is set to the current value. */
 #define cas_relaxed(p, expected, v)                                                                \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define cas_acquire(p, expected, v)                                                                \
@@ -37,7 +36,7 @@
 #define cas_ordered(p, expected, v)                                                                \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
-/* Orders for the compiler alone: against a signal handler of the same thread. */
+/* Orders only the compiler: for a signal handler of the same thread. */
 #define barrier_signal() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 #define likely(x) __builtin_expect(!!(x), 1)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page by which processes that have the library preloaded learn of sessions: the file
- * `control` in the daemon's run directory, beside its socket. Written by the daemon alone,
- * mapped read-only by a process when it starts, and never again (the process may have forbidden
- * itself system calls by then). The file outlives the daemon and is never replaced or made
- * shorter, so that those who map it see the next one's sessions, too.
+ * The page by which processes with the preload library learn of sessions: the file `control` in the
+ * daemon's run directory, beside its socket. Only the daemon writes it. A process maps it read-only
+ * at its start and never again (it may have forbidden itself system calls since). The file outlives
+ * the daemon and is never replaced or shortened, so that a process that has mapped it also sees the
+ * sessions of the next daemon.
  *
- * The run directory is $HEAPPROFD_RUN_DIR, else /run/heapprofd, else
- * $XDG_RUNTIME_DIR/heapprofd; the latter two are both looked at.
+ * The run directory is $HEAPPROFD_RUN_DIR, else /run/heapprofd, else $XDG_RUNTIME_DIR/heapprofd.
+ * Processes check both of the latter two.
  *
- * A process that starts says hello while `asks_newcomers` is set. One that runs does so when it is
- * invited: the daemon has looked at it before, and knows that it may.
+ * A starting process sends a hello while `asks_newcomers` is set. A running process does so when it
+ * is invited: the daemon has checked before that it may profile this process.
  *
- * Every user can read the page, and learns from it neither who is invited nor how many are. Each
- * place holds a token or random bits. A token is a keyed hash that only the invited process and
- * those who may read its memory can compute, since the key is where the kernel put the parts of its
- * address space. (Processes that were forked without exec share these addresses.) With each
- * generation all places change.
+ * Every user can read the page, but learns neither who is invited nor how many are. Each place
+ * contains a token or random bits. A token is a keyed hash that only the invited process and those
+ * who may read its memory can compute: the key consists of the addresses where the kernel put the
+ * parts of its address space. (Processes that were forked without exec share these addresses.) With
+ * each generation all places change.
  */
 #ifndef HEAPPROFD_WIRE_CONTROL_PAGE_H
 #define HEAPPROFD_WIRE_CONTROL_PAGE_H
@@ -37,17 +37,17 @@
 #define CONTROL_PAGE_INVITED_MAX 500u
 
 struct control_page {
-    uint32_t magic;            /* CONTROL_PAGE_MAGIC, once the rest is set */
-    uint32_t version;          /* CONTROL_PAGE_VERSION */
-    uint32_t generation;       /* goes up after somebody was invited */
-    uint32_t asks_newcomers;   /* 1: a session wants processes from their start */
+    uint32_t magic;                            /* CONTROL_PAGE_MAGIC, written last */
+    uint32_t version;                          /* CONTROL_PAGE_VERSION */
+    uint32_t generation;                       /* incremented after processes were invited */
+    uint32_t asks_newcomers;                   /* 1: a session wants processes from their start */
     uint64_t tokens[CONTROL_PAGE_INVITED_MAX]; /* of this generation, in random order */
 };
 
 _Static_assert(sizeof(struct control_page) <= CONTROL_PAGE_BYTES, "fits its page");
 
-/* Values of the process's auxiliary vector: some 90 random bits, unless the process was started
- * without random addresses. */
+/* Values of the process's auxiliary vector: about 90 random bits, unless the process was started
+ * without address space randomization. */
 struct control_page_secret {
     uint64_t loader;  /* AT_BASE */
     uint64_t random;  /* AT_RANDOM: the address, not the bytes there */
@@ -75,8 +75,8 @@ static inline void control_page_mix(uint64_t v[4])
     v[2] = control_page_rotate(v[2], 32);
 }
 
-/* Return the token that invites a process in that generation: SipHash-2-4 of the last four words
- * with the first two as its key. `pid` is the process's number in its own namespace. */
+/* Return the token that invites a process in a generation: SipHash-2-4 of the last four words, with
+ * the first two as its key. `pid` is the process's number in its own namespace. */
 static inline uint64_t control_page_token(const struct control_page_secret *secret, int32_t pid,
                                           uint32_t generation)
 {

@@ -2,12 +2,10 @@
 /*
  * How a process joins a session.
  *
- * The client connects to a SOCK_SEQPACKET unix socket (path in the environment,
- * HEAPPROFD_SOCKET), sends one struct handshake_hello, and receives one struct
- * handshake_reply, with the ring's memfd as SCM_RIGHTS when it was accepted.
- * Both sides then close the socket; the memory mapping is all that remains.
- * Who the peer is, the daemon learns from the kernel (SO_PEERCRED), not from
- * the hello.
+ * The client connects to a SOCK_SEQPACKET unix socket (path in the environment, HEAPPROFD_SOCKET),
+ * sends one struct handshake_hello, and receives one struct handshake_reply, with the ring's memfd
+ * as SCM_RIGHTS if it was accepted. Both sides then close the socket; only the memory mapping
+ * remains. The daemon learns the peer's identity from the kernel (SO_PEERCRED), not from the hello.
  */
 #ifndef HEAPPROFD_WIRE_HANDSHAKE_H
 #define HEAPPROFD_WIRE_HANDSHAKE_H
@@ -19,7 +17,7 @@
 #define HANDSHAKE_VERSION 1
 #define HANDSHAKE_SOCKET_ENV "HEAPPROFD_SOCKET"
 
-/* A client gives up on the daemon after this long and runs unprofiled. */
+/* After this time a client gives up on the daemon and runs unprofiled. */
 #define HANDSHAKE_TIMEOUT_MS 2000
 
 enum handshake_origin {
@@ -35,8 +33,8 @@ struct handshake_hello {
     uint32_t tid;        /* of the caller, in its own namespace */
     uint32_t pid;        /* in its own namespace */
     uint32_t parent_pid; /* for HANDSHAKE_FORK: the process that forked */
-    char allocator[64];  /* file name of the object whose malloc is the real one, terminated; empty:
-                            malloc is not hooked */
+    char allocator[64];  /* file name of the object with the real malloc, terminated; empty: malloc
+                            is not hooked */
 };
 
 enum handshake_verdict {
@@ -46,7 +44,7 @@ enum handshake_verdict {
 
 enum handshake_flag {
     HANDSHAKE_BLOCK_CLIENT = 1,    /* wait when the ring is full */
-    HANDSHAKE_HELLO_AFTER_FORK = 2 /* forked children say hello too */
+    HANDSHAKE_HELLO_AFTER_FORK = 2 /* forked children send a hello, too */
 };
 
 static inline bool handshake_hello_is_sound(const struct handshake_hello *hello)
@@ -60,13 +58,13 @@ struct handshake_reply {
     uint32_t version;
     uint32_t verdict;                 /* enum handshake_verdict */
     uint32_t flags;                   /* enum handshake_flag */
-    uint64_t interval_bytes;          /* 0: malloc is not wanted */
+    uint64_t interval_bytes;          /* 0: malloc is not profiled */
     uint64_t block_client_timeout_us; /* 0: as long as the daemon lives */
     uint64_t data_bytes;              /* of the ring */
-    /* Free bytes of the ring below which the interval is doubled; 0: never. */
+    /* If the ring has fewer free bytes than this, the interval is doubled; 0: never. */
     uint64_t adaptive_threshold_bytes;
-    uint64_t adaptive_max_interval_bytes; /* 0: no bound */
-    uint64_t start_ms;                    /* CLOCK_MONOTONIC_COARSE that time_ms counts from */
+    uint64_t adaptive_max_interval_bytes; /* 0: no limit */
+    uint64_t start_ms;                    /* start of time_ms, CLOCK_MONOTONIC_COARSE */
 };
 
 #endif

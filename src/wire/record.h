@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of the ring. All integers are native-endian; every record begins
- * with a header and is a multiple of 8 bytes long.
+ * The records of the ring. All integers are native-endian. Every record begins with a header, and
+ * its length is a multiple of 8 bytes.
  *
- * Order: a MODULE comes before the first STACK with a frame in it, a STACK
- * before the first ALLOC that names it, a THREAD before the first ALLOC or FREE
- * of its slot, a HEAP before the first record with its index, an INTERVAL before the first ALLOC
- * with its index, a NAME and a CONTEXT before the first TAGGED_ALLOC that names them, a WALK before
- * the one ALLOC that names it. After
- * MODULES_RESET all modules and stacks are forgotten and sent anew (a library was unloaded, its
- * addresses may come to mean another). It says which generation of modules begins, and comes before
- * the first STACK and MODULE of that generation. Several threads may announce the same generation,
- * or an older one late: the daemon ignores all but the first of the newest.
+ * Order: a MODULE precedes the first STACK with a frame in it, a STACK the first ALLOC that names
+ * it, a THREAD the first ALLOC or FREE of its slot, a HEAP the first record with its index, an
+ * INTERVAL the first ALLOC with its index, a NAME and a CONTEXT the first TAGGED_ALLOC that names
+ * them, and a WALK the one ALLOC that names it.
+ *
+ * After MODULES_RESET all modules and stacks are dropped and sent again: a library was unloaded,
+ * and its addresses may belong to another module. It contains the new generation of modules, and
+ * precedes the first STACK and MODULE of that generation. Several threads may announce the same
+ * generation, or an older one late: the daemon ignores all but the first of the newest.
  */
 #ifndef HEAPPROFD_WIRE_RECORD_H
 #define HEAPPROFD_WIRE_RECORD_H
@@ -30,7 +30,7 @@ enum record_type {
     RECORD_THREAD = 8,
     RECORD_HEAP = 9,
     RECORD_INTERVAL = 10,
-    RECORD_ABANDONED = 11, /* its writer was left by a jump: nothing in it counts */
+    RECORD_ABANDONED = 11, /* its writer left it by longjmp: its contents do not count */
     RECORD_TAGGED_ALLOC = 12,
     RECORD_NAME = 13,
     RECORD_CONTEXT = 14,
@@ -41,7 +41,7 @@ enum record_type {
 /* Read and written as one 64-bit word. */
 union record_header {
     struct {
-        uint32_t length; /* bytes, header included; a multiple of 8 */
+        uint32_t length; /* bytes including the header; a multiple of 8 */
         uint8_t type;    /* enum record_type */
         uint8_t heap;    /* index of the heap; 0 is libc.malloc */
         uint16_t thread; /* slot in ring_thread[] */
@@ -49,55 +49,54 @@ union record_header {
     uint64_t word;
 };
 
-/* Set in record_alloc.flags. */
+/* Flags of record_alloc. */
 enum record_alloc_flag {
-    RECORD_ALLOC_LOST_FREE = 1, /* not in the live set: no FREE will come */
-    RECORD_ALLOC_WEIGHED = 2,   /* the program sampled it itself: size is all that it stands for,
-                                   one allocation, certain */
-    RECORD_ALLOC_RANGE = 4,     /* the memory [address, address + size): what stood there is gone,
-                                   and UNMAPs will say what becomes of it. At interval 1 */
-    RECORD_ALLOC_WALK = 8,      /* stack: the token of a WALK that the same thread has sent */
+    RECORD_ALLOC_LOST_FREE = 1, /* not in the live set: no FREE will follow */
+    RECORD_ALLOC_WEIGHED = 2,   /* the program sampled it itself: the record stands for `size` bytes
+                                   and one allocation, without variance */
+    RECORD_ALLOC_RANGE = 4,     /* the memory [address, address + size): ranges that were there are
+                                   gone, and UNMAPs will report its end. Sampled at interval 1 */
+    RECORD_ALLOC_WALK = 8,      /* `stack` is the token of a WALK that the same thread has sent */
 };
 
 struct record_modules_reset {
     union record_header header;
-    uint32_t generation; /* counts from 1 up, and may wrap; a session begins in 0 */
+    uint32_t generation; /* counts up from 1 and may wrap; a session begins with 0 */
     uint32_t pad;
 };
 
-/* A sampled allocation, sent after the allocator returned it. An address that
- * is still live for the daemon counts as freed first. */
+/* A sampled allocation, sent after the allocator returned. An address that is still live in the
+ * daemon's books counts as freed first. */
 struct record_alloc {
     union record_header header;
-    uint64_t
-        address;    /* of other heaps than malloc's: whatever number the program gave, 0 included */
-    uint64_t size;  /* bytes as requested */
-    uint64_t stack; /* hash of a STACK sent before; 0: no stack could be had */
+    uint64_t address;  /* in heaps other than malloc's: any number from the program, including 0 */
+    uint64_t size;     /* requested bytes */
+    uint64_t stack;    /* hash of a STACK that was sent before; 0: no stack is available */
     uint32_t time_ms;  /* since the session's start, CLOCK_MONOTONIC_COARSE */
-    uint32_t ordinal;  /* the thread's count of allocation calls, this one included, mod 2^32 */
-    uint32_t interval; /* index of the INTERVAL in force; 0 is the session's first */
+    uint32_t ordinal;  /* the thread's number of allocation calls including this one, mod 2^32 */
+    uint32_t interval; /* index of the current INTERVAL; 0 is the session's first */
     uint32_t flags;    /* enum record_alloc_flag */
 };
 
-/* A sampled allocation that was made in a context, or is of a named type. */
+/* A sampled allocation that has a context or a named type. */
 struct record_tagged_alloc {
     struct record_alloc alloc;
-    uint64_t type;    /* hash of a NAME sent before; 0: none */
-    uint64_t context; /* hash of a CONTEXT sent before; 0: none */
+    uint64_t type;    /* hash of a NAME that was sent before; 0: none */
+    uint64_t context; /* hash of a CONTEXT that was sent before; 0: none */
 };
 
-/* What a type or a context is called. Never forgotten while the session lasts; may come again. */
+/* The name of a type or scope. It is valid until the session ends, and may be sent again. */
 struct record_name {
     union record_header header;
     uint64_t hash; /* of the bytes; never 0 */
     uint32_t length;
     uint32_t pad;
-    uint8_t bytes[]; /* UTF-8 as a rule, not terminated */
+    uint8_t bytes[]; /* usually UTF-8; not terminated */
 };
 
 #define RECORD_NAME_BYTES_MAX 1024
 
-/* The scopes that a thread is in, innermost first, by the hashes of their NAMEs. */
+/* The scopes of a thread, innermost first, by the hashes of their NAMEs. */
 struct record_context {
     union record_header header;
     uint64_t hash; /* of names; never 0 */
@@ -108,64 +107,63 @@ struct record_context {
 
 #define RECORD_CONTEXT_NAMES_MAX 256
 
-/* A sampled allocation is freed: sent before the allocator gets it back. */
+/* A sampled allocation is freed. Sent before the allocator gets it back. */
 struct record_free {
     union record_header header;
     uint64_t address;
     uint32_t time_ms;
-    uint32_t ordinal; /* of the freeing thread; equal to the ALLOC's and of the same thread:
+    uint32_t ordinal; /* of the freeing thread; if it equals the ALLOC's and the thread is the same,
                          nothing was allocated in between */
 };
 
-/* What of a heap's ranges lies in [address, address + length) is gone: in part, whole, or many of
- * them. Sent afterwards, once it is known that it is so: what was mapped there meanwhile is known
- * by its ALLOC, which stands at or behind `before`. */
+/* The parts of a heap's ranges in [address, address + length) are gone: a part of one, a whole one,
+ * or many. Sent afterwards, when the call has succeeded. Memory that was mapped there meanwhile can
+ * be recognized: its ALLOC is at or after `before`. */
 struct record_unmap {
     union record_header header;
     uint64_t address;
     uint64_t length;
-    uint64_t before; /* ring_control.reserved as it was before the call */
+    uint64_t before; /* ring_control.reserved before the call */
     uint32_t time_ms;
     uint32_t ordinal; /* as in a FREE */
 };
 
-/* A realloc that failed: the FREE of this address that the same thread sent
- * last did not happen. */
+/* A realloc failed: the last FREE of this address by the same thread did not happen. */
 struct record_unfree {
     union record_header header;
     uint64_t address;
 };
 
-/* frames[i] lies inside the instruction that was executing: the call for
- * callers (return address - 1 on x86-64, - 4 on aarch64), the exact pc for a
- * frame that a signal interrupted. Innermost first. */
+/* frames[i] is inside the instruction that was executing: the call for callers (return address - 1
+ * on x86-64, - 4 on aarch64), the exact pc for a frame that a signal interrupted. Innermost first.
+ */
 struct record_stack {
     union record_header header;
     uint64_t hash; /* never 0 */
     uint32_t count;
     uint16_t flags; /* enum record_stack_flag */
-    uint16_t error; /* enum unwind_stop: why the walk ended, 0 at the outermost frame */
+    uint16_t error; /* enum unwind_stop: why the walk ended; 0: at the outermost frame */
     uint64_t frames[];
 };
 
 enum record_stack_flag {
-    RECORD_STACK_TRUNCATED = 1, /* deeper than count: the outer frames are missing */
+    RECORD_STACK_TRUNCATED = 1, /* deeper than `count`: the outer frames are missing */
 };
 
 /*
- * A walk that came to code of a module for which the client has no CFI, and what it takes to go on
- * elsewhere, where the module's file can be read: the frames so far, the registers in the frame
- * that is to be left next, and the stack from there outwards. words: register_count registers by
- * their DWARF numbers, then the frames, then stack_bytes / 8 words of the stack.
+ * A walk that reached code of a module for which the client has no CFI, with all data to continue
+ * it where the module's file can be read: the frames so far, the registers in the frame to be
+ * unwound next, and the stack from there outwards. words: register_count registers by their DWARF
+ * numbers, then the frames, then stack_bytes / 8 words of the stack.
  */
 struct record_walk {
     union record_header header;
     uint64_t token;         /* for the ALLOC; never 0 */
-    uint64_t pc;            /* in the frame to be left, as frames are */
+    uint64_t pc;            /* in the frame to be unwound, in the form of frames[] */
     uint64_t known;         /* bit n: the register with number n is known */
-    uint64_t stack_address; /* where the copy begins */
+    uint64_t stack_address; /* start of the copy */
     uint32_t stack_bytes;   /* a multiple of 8 */
-    uint32_t module;        /* the client's number of the module with pc */
+    uint32_t module;        /* the client's number of the module that contains pc */
     uint16_t register_count;
     uint16_t frame_count;
     uint16_t flags; /* enum record_walk_flag */
@@ -174,16 +172,16 @@ struct record_walk {
 };
 
 enum record_walk_flag {
-    RECORD_WALK_INTERRUPTED = 1, /* a signal interrupted at pc: it is exact */
-    RECORD_WALK_CUT = 2,         /* the stack goes on behind the copy */
+    RECORD_WALK_INTERRUPTED = 1, /* a signal interrupted the code at pc, which is exact */
+    RECORD_WALK_CUT = 2,         /* the stack continues after the copy */
 };
 
 #define RECORD_WALK_REGISTERS_MAX 64
 #define RECORD_WALK_STACK_BYTES_MAX 49152u
 #define RECORD_WALK_BYTES_MAX 65536u
 
-/* Loaded object. Addresses [start, end); rel_pc = pc - start + exact_offset + load_bias
- * as the trace's Mapping has it. */
+/* A loaded object. Addresses [start, end); rel_pc = pc - start + exact_offset + load_bias, as in
+ * the trace's Mapping. */
 struct record_module {
     union record_header header;
     uint64_t start, end;
@@ -208,7 +206,7 @@ struct record_thread {
 struct record_interval {
     union record_header header;
     uint64_t interval_bytes;
-    uint32_t index; /* that ALLOCs will carry */
+    uint32_t index; /* for use in ALLOCs */
     uint32_t pad;
 };
 
@@ -216,7 +214,7 @@ struct record_heap {
     union record_header header; /* header.heap: its index */
     uint64_t interval_bytes;
     char name[64];     /* terminated */
-    uint32_t interval; /* index of the INTERVAL that is the heap's own, sent before */
+    uint32_t interval; /* index of the heap's own INTERVAL, which was sent before */
     uint32_t pad;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The outer form of what heap_profile asks of the daemon, and of what it gets back: one
- * SOCK_SEQPACKET message each, this header and then a serialized ControlRequest or
- * ControlReply (proto/control.proto). Its magic tells it from a hello.
+ * The framing of heap_profile's requests to the daemon and of their replies: one SOCK_SEQPACKET
+ * message each, this header followed by a serialized ControlRequest or ControlReply
+ * (proto/control.proto). The magic distinguishes a request from a hello.
  */
 #ifndef HEAPPROFD_WIRE_REQUEST_H
 #define HEAPPROFD_WIRE_REQUEST_H
@@ -15,7 +15,7 @@
 #define REQUEST_MAGIC UINT32_C(0x48504354) /* "HPCT" */
 #define REQUEST_VERSION 1
 
-/* Fits the buffers that Linux gives a unix socket by default (208 KiB). */
+/* Fits in the default buffers of a unix socket on Linux (208 KiB). */
 #define REQUEST_BYTES_MAX (128u << 10)
 
 struct request_header {

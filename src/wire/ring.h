@@ -2,11 +2,11 @@
 /*
  * The memory that a profiled process and the daemon share: layout and rules.
  *
- * One memfd per process, made and sealed by the daemon, mapped by both:
+ * Each process has one memfd, which the daemon makes and seals and both map:
  *
  *   offset 0               struct ring_control       one page
- *   RING_HEAPS_OFFSET      struct ring_heaps         which heaps are wanted
- *   RING_THREADS_OFFSET    struct ring_thread[]      one cache line a thread
+ *   RING_HEAPS_OFFSET      struct ring_heaps         which heaps are profiled
+ *   RING_THREADS_OFFSET    struct ring_thread[]      one cache line per thread
  *   RING_HEAP_LINES_OFFSET struct ring_thread[]      one cache line for each thread and
  *                                                    heap other than malloc's
  *   RING_PENDING_OFFSET    struct ring_pending[]     one cache line for each of these lines
@@ -14,18 +14,18 @@
  *                                                    that a record never wraps
  *
  * Producing is reserve, fill, commit, as in the kernel's BPF ring buffer:
- *   1. `reserved` is advanced by compare-and-swap; the order of reservations
+ *   1. `reserved` is advanced by compare-and-swap. The order of reservations
  *      is the total order of events.
  *   2. At once the record's header is stored with type RECORD_BUSY, its thread and
  *      the true length, so that a reader can step over a record whose writer died.
- *   3. The body is filled, and the header stored again with its true type
+ *   3. The body is filled, and the header is stored again with its true type
  *      (release).
- * The reader zeroes what it has consumed before it advances `consumed`
- * (release): a header that reads 0 was reserved, but its writer has not yet
- * come to step 2 and nothing behind it can be read.
+ * The reader zeroes the records that it has consumed before it advances `consumed` (release). If a
+ * header is 0, the record was reserved but its writer has not reached step 2, and nothing after it
+ * can be read.
  *
- * The daemon trusts nothing here. It keeps its own copy of `consumed`, and
- * checks each length against what is reserved. The client trusts the daemon.
+ * The daemon trusts nothing here. It keeps its own copy of `consumed`, and checks each length
+ * against the reserved bytes. The client trusts the daemon.
  */
 #ifndef HEAPPROFD_WIRE_RING_H
 #define HEAPPROFD_WIRE_RING_H
@@ -40,73 +40,75 @@
 #define RING_DATA_BYTES_MAX (512u << 20)
 #define RING_DATA_BYTES_DEFAULT (8u << 20)
 
-/* Slots are reused once their thread is gone; one more thread at once than
- * this is counted in RING_LOST_NO_THREAD_SLOT and not profiled. */
+/* Slots are reused when their thread has ended. Threads beyond this number of simultaneous ones are
+ * counted in RING_LOST_NO_THREAD_SLOT and not profiled. */
 #define RING_THREADS_MAX 16384u
 #define RING_HEAPS_OFFSET 4096u
 #define RING_HEAPS_BYTES 20480u
 #define RING_THREADS_OFFSET (RING_HEAPS_OFFSET + RING_HEAPS_BYTES)
 
-/* Lines are given out as threads come to a heap, and stay with the thread's slot and the heap. */
+/* A line is assigned when a thread first uses a heap, and belongs to the thread's slot and the heap
+ * from then on. */
 #define RING_HEAP_LINES_MAX 16384u
 #define RING_HEAP_LINES_OFFSET (RING_THREADS_OFFSET + RING_THREADS_MAX * 64u)
 
-/* Of the threads' lines, then of the heaps' lines. */
+/* First for the threads' lines, then for the heaps' lines. */
 #define RING_PENDING_OFFSET (RING_HEAP_LINES_OFFSET + RING_HEAP_LINES_MAX * 64u)
 #define RING_DATA_OFFSET (RING_PENDING_OFFSET + (RING_THREADS_MAX + RING_HEAP_LINES_MAX) * 64u)
 
-/* Heap 0 is libc.malloc; those that programs register count from 1. */
+/* Heap 0 is libc.malloc. Registered heaps count from 1. */
 #define RING_HEAPS_MAX 256u
-#define RING_HEAP_NAME_BYTES 64u /* with its end */
+#define RING_HEAP_NAME_BYTES 64u /* including the terminating zero */
 
 /* No thread has this id (the kernel's limit is 2^22). */
 #define RING_THREAD_CLAIMED UINT32_C(0xffffffff)
 
-/* What a thread does with the ring. One that left it by a jump has the word until it comes back. */
+/* What a thread does with the ring. A thread that left it by longjmp keeps its state until it comes
+ * back. */
 enum ring_writing {
     RING_AWAY = 0,
-    RING_WRITES = 1, /* a record of its is open: a nested signal handler must not wait */
+    RING_WRITES = 1, /* it has an open record: a nested signal handler must not wait */
     RING_WAITS = 2,  /* for space, with no record open */
 };
 
-/* How the client's side of the session stands. */
+/* State of the client's side of the session. */
 enum ring_client_state {
-    RING_CLIENT_AWAITED = 0, /* has not taken up the ring; perhaps the answer came too late */
+    RING_CLIENT_AWAITED = 0, /* has not taken the ring; perhaps the reply came too late */
     RING_CLIENT_RUNNING = 1,
-    RING_CLIENT_OVERRAN = 2,     /* ring full and not allowed to wait */
+    RING_CLIENT_OVERRAN = 2,     /* the ring was full and the client must not wait */
     RING_CLIENT_TIMED_OUT = 3,   /* waited block_client_timeout_us in vain */
-    RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat stood still */
+    RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat stopped */
     RING_CLIENT_EXITED = 5,      /* ran its destructor: a normal exit */
 };
 
-/* What the daemon knows of unwinding through a module's code for which the client has no CFI. */
+/* Whether the daemon can unwind through a module's code for which the client has no CFI. */
 enum ring_unwinding {
-    RING_UNWINDING_UNKNOWN = 0, /* it has not looked yet */
-    RING_UNWINDING_FOUND = 1,   /* it has data: a WALK is worth its copy */
-    RING_UNWINDING_NONE = 2,    /* nobody has: frame pointers must do */
+    RING_UNWINDING_UNKNOWN = 0, /* it has not checked yet */
+    RING_UNWINDING_FOUND = 1,   /* it has data: a WALK is worth the cost of its copy */
+    RING_UNWINDING_NONE = 2,    /* nobody has data: only frame pointers are left */
 };
 
-/* Modules with a higher number stay unknown. */
+/* Modules with a higher number stay RING_UNWINDING_UNKNOWN. */
 #define RING_MODULES_MAX 4096u
 #define RING_UNWINDING_PER_WORD 16u /* two bits each */
 
-/* Why a sample, or part of one, is missing. Indexes ring_control.lost. */
+/* Why a sample, or a part of one, is missing: indexes of ring_control.lost. */
 enum ring_loss {
     RING_LOST_OVERRUN,        /* samples after the ring overran */
     RING_LOST_REENTRANT,      /* ring full while the same thread was inside it */
     RING_LOST_NO_SCRATCH,     /* all stack buffers in use */
     RING_LOST_NO_THREAD_SLOT, /* calls of threads beyond RING_THREADS_MAX */
-    RING_LOST_LIVE_SET,       /* live set could not grow: the sample's free will not be seen */
+    RING_LOST_LIVE_SET,       /* the live set could not grow: the sample's free will be missing */
     RING_LOST_UNWIND,    /* stacks that ended in an error, or found no room (the sample is kept) */
-    RING_LOST_ABANDONED, /* records whose writer was left by a jump, or came too late */
-    RING_LOST_FREE,      /* frees while the ring was full and the same thread was inside it:
-                            told of when the address is next freed or sampled */
-    /* Allocations, and their bytes, that are in the exact totals and whose sample was drawn and did
-     * not come to the ring, whatever the reason: those above, or a jump that left the writer. */
+    RING_LOST_ABANDONED, /* records that their writer left by longjmp, or that came too late */
+    RING_LOST_FREE, /* frees while the ring was full and the same thread was inside it: reported
+                       when the address is next freed or sampled */
+    /* Allocations, and their bytes, that are in the exact totals and were sampled, but whose sample
+     * did not reach the ring for any reason: those above, or a longjmp out of the writer. */
     RING_LOST_CALLS,
     RING_LOST_BYTES,
     RING_LOSSES_USED,
-    RING_LOSS_COUNT = 16, /* places */
+    RING_LOSS_COUNT = 16, /* entries of `lost` */
 };
 
 /* Every word is naturally aligned and accessed with the wrappers of barrier.h. */
@@ -117,76 +119,76 @@ struct ring_control {
     uint8_t pad0[48];
 
     /* Written by producers. */
-    uint64_t reserved; /* bytes ever reserved; offset in data is & (data_bytes - 1) */
+    uint64_t reserved; /* bytes ever reserved; the offset in the data is & (data_bytes - 1) */
     uint8_t pad1[56];
 
     /* Written by the daemon, read by producers. */
     uint64_t consumed;     /* bytes ever consumed */
-    uint32_t space_futex;  /* bumped after `consumed`; producers that wait sleep on it */
-    uint32_t stopping;     /* 1: session is over, produce no more */
-    uint64_t heartbeat_ms; /* CLOCK_MONOTONIC at the daemon's last look at this ring */
+    uint32_t space_futex;  /* incremented after `consumed`; waiting producers sleep on it */
+    uint32_t stopping;     /* 1: the session is over, produce no more */
+    uint64_t heartbeat_ms; /* CLOCK_MONOTONIC when the daemon last read this ring */
     uint8_t pad2[40];
 
-    /* Written by producers, seldom. */
-    uint32_t waiters;               /* threads asleep on space_futex, or more */
+    /* Written by producers, rarely. */
+    uint32_t waiters;               /* number of threads that sleep on space_futex, or more */
     uint32_t client_state;          /* enum ring_client_state */
     uint32_t threads_used;          /* slots [0, threads_used) may hold a thread */
-    uint32_t wake_futex;            /* bumped when the ring passes half full */
+    uint32_t wake_futex;            /* incremented when the ring becomes more than half full */
     uint64_t blocked_us;            /* time that threads spent waiting for space */
     uint64_t lost[RING_LOSS_COUNT]; /* indexed by enum ring_loss */
     uint32_t heap_lines_used;       /* lines [0, heap_lines_used) may be in use */
     uint32_t
         restricted; /* 1: the process has a filter of system calls, and the client makes none */
 
-    /* Written by the daemon: enum ring_unwinding by the client's numbers of modules. */
+    /* Written by the daemon: enum ring_unwinding, by the client's numbers of modules. */
     uint32_t unwinding[RING_MODULES_MAX / RING_UNWINDING_PER_WORD];
 
-    /* Written by forked children of an attached process, each once, at its first allocation: they
-     * are not profiled, and cannot say hello. Their number, and the pid of the last, in its own
-     * namespace. */
+    /* Written by forked children of an attached process, once each, at their first allocation: they
+     * are not profiled and cannot send a hello. Their number, and the pid of the last one in its
+     * own namespace. */
     uint32_t silent_children, silent_child_pid;
 
-    /* Written by a preloaded client. 1: the process opened a library with RTLD_DEEPBIND, whose
-     * calls of malloc go to libc's without coming to the client. */
+    /* Written by a preloaded client. 1: the process loaded a library with RTLD_DEEPBIND, whose
+     * calls of malloc go to libc and bypass the client. */
     uint32_t bound_apart;
 };
 
 /*
- * One thread's sampler, written by that thread alone, read by the daemon at
- * any time: so the exact totals of a process survive its death by any means.
+ * A thread's sampler. Only that thread writes it, and the daemon may read it at any time: so the
+ * exact totals of a process survive any kind of death.
  *
- *   bytes requested so far = bytes_before + (bytes_loaded - bytes_left)
+ * bytes requested so far = bytes_before + (bytes_loaded - bytes_left)
  *
- * bytes and calls count requests (malloc, calloc, each realloc, ...). They are those of all threads
- * that had the slot: a thread adds to what it finds. So no sum changes when a slot changes hands,
- * and an ordinal stands for one call.
+ * Bytes and calls count requests (malloc, calloc, each realloc, ...). They include all threads that
+ * had the slot: a thread adds to the values that it finds. So no sum changes when a slot gets a new
+ * thread, and an ordinal identifies one call.
  */
 struct ring_thread {
-    uint64_t bytes_left;   /* until the next slow tick; an allocation larger than this takes it */
-    uint64_t bytes_loaded; /* all that bytes_left was ever loaded with, mod 2^64 */
-    uint64_t bytes_before; /* bytes that were not taken from bytes_left */
+    uint64_t bytes_left;   /* until the next slow tick; a larger allocation causes it */
+    uint64_t bytes_loaded; /* sum of all values that bytes_left was set to, mod 2^64 */
+    uint64_t bytes_before; /* bytes that were not subtracted from bytes_left */
     uint64_t calls;
-    uint64_t gap_rest; /* of the drawn gap, what did not fit bytes_left */
+    uint64_t gap_rest; /* the part of the drawn gap that did not fit in bytes_left */
     uint64_t random;   /* state of the thread's generator */
     uint32_t tid;      /* 0: slot free; RING_THREAD_CLAIMED: between two threads */
     uint32_t samples;
-    uint16_t rule;    /* number of the interval by which the gap was drawn */
+    uint16_t rule;    /* number of the interval for which the gap was drawn */
     uint16_t in_ring; /* enum ring_writing */
-    uint32_t inside;  /* 1 while the thread accounts a sample: nothing may change under it */
+    uint32_t inside;  /* 1 while the thread records a sample: its state must not change meanwhile */
 };
 
 /*
- * Samples of one line that are counted there and not yet in the ring, written by its thread alone.
- * They grow before the line does, and shrink after the record's commit: what the line has less this
- * is what the samples in the ring are of, even where the process dies in the middle of one.
+ * Samples of one line that are counted in it but not in the ring yet. Only its thread writes them.
+ * They grow before the line does, and shrink after the record's commit. So the line minus these is
+ * exactly what the samples in the ring represent, even if the process dies in the middle of one.
  *
  * A line's words change one after the other. Meanwhile `counting` is the line's next `calls`, and
- * settled_bytes and settled_calls are the line's totals before, less the pending ones: readers take
- * them in place of the words. A jump may leave `counting` set, so it holds as long as `calls` has
- * not gone beyond it (ring_is_counting()).
+ * settled_bytes and settled_calls are the line's previous totals minus the pending ones: readers
+ * use them instead of the words. A longjmp may leave `counting` set, so it is valid only until
+ * `calls` has gone beyond it (ring_is_counting()).
  */
 struct ring_pending {
-    uint64_t samples; /* ring_pending_word(): both figures change in one instruction */
+    uint64_t samples; /* from ring_pending_word(): one instruction changes both figures */
     uint64_t settled_bytes, settled_calls;
     uint64_t counting;
     uint64_t pad[4];
@@ -195,7 +197,7 @@ struct ring_pending {
 #define RING_PENDING_BYTES_BITS 48u
 #define RING_PENDING_BYTES_MAX (UINT64_C(1) << 47) /* no object of a process is larger */
 
-/* What one sample adds to `samples`. */
+/* Return what one sample adds to `samples`. */
 static inline uint64_t ring_pending_word(uint64_t bytes)
 {
     return (UINT64_C(1) << RING_PENDING_BYTES_BITS) +
@@ -218,10 +220,10 @@ static inline bool ring_is_counting(uint64_t counting, uint64_t calls)
 }
 
 /*
- * Which heaps the session wants, written by the daemon before the fd is sent. A heap that is named
- * here has that interval; any other one has other_interval_bytes. 0: it is not profiled. The line
- * of a heap is a struct ring_thread whose `tid` is the heap's index, and whose `samples` is the
- * slot.
+ * The heaps that the session profiles, written by the daemon before the fd is sent. A heap that is
+ * listed here has that interval; every other heap has other_interval_bytes. 0: it is not profiled.
+ * The line of a heap is a struct ring_thread whose `tid` is the heap's index, and whose `samples`
+ * is the slot.
  */
 struct ring_heaps {
     uint64_t other_interval_bytes;
