@@ -174,7 +174,7 @@ static void gather(struct dump *dump)
     }
 }
 
-/* --- asking --- */
+/* --- requests to the file reader --- */
 
 static int compare_addresses(const void *left_pointer, const void *right_pointer)
 {
@@ -265,7 +265,7 @@ static void end_wanting(struct dump_file *file)
     file->wanted_count = 0;
 }
 
-/* --- what could not be read --- */
+/* --- unreadable files --- */
 
 /* Note the names of a few of this dump's files that the reader could not read. */
 static void complain(struct dump *dump)

@@ -19,7 +19,7 @@
 #define PAGES_READ_MAX (1u << 21)
 #define READS_MAX (1u << 14)
 #define PAGES_AT_ONCE 512u
-#define LOOKS_SHARE 100u /* at most one part in 100 of the time */
+#define PAUSE_TIMES 100u /* at most one part in 100 of the time */
 
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
@@ -28,8 +28,8 @@
 #define STACK_BYTES (8u << 20)
 #define GUARDS_BYTES (64u << 10)
 
-struct looking {
-    struct memory_snapshot *look;
+struct survey {
+    struct memory_snapshot *snapshot;
     struct memory_maps maps;
     const struct usable_size_rule *rule;
     int pagemap;
@@ -38,18 +38,18 @@ struct looking {
 
 /* Count the pages of [first, first + count) that are not in memory, and those that are swapped.
  * Return false if they cannot be read or are too many. */
-static bool count_pages(struct looking *looking, uint64_t first, uint64_t count,
-                        uint64_t *untouched, uint64_t *swapped)
+static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, uint64_t *untouched,
+                        uint64_t *swapped)
 {
     uint64_t states[PAGES_AT_ONCE];
     *untouched = *swapped = 0;
     while (count > 0) {
         uint64_t some = count < PAGES_AT_ONCE ? count : PAGES_AT_ONCE;
-        if (looking->pages_left < some || looking->reads_left == 0)
+        if (survey->pages_left < some || survey->reads_left == 0)
             return false;
-        looking->pages_left -= some;
-        looking->reads_left--;
-        if (pread(looking->pagemap, states, some * sizeof(*states),
+        survey->pages_left -= some;
+        survey->reads_left--;
+        if (pread(survey->pagemap, states, some * sizeof(*states),
                   (off_t)(first * sizeof(*states))) != (ssize_t)(some * sizeof(*states)))
             return false;
         for (uint64_t i = 0; i < some; i++) {
@@ -64,21 +64,21 @@ static bool count_pages(struct looking *looking, uint64_t first, uint64_t count,
 
 /* Add the parts of [begins, ends) that are not in memory. Only whole pages count: a page that is
  * shared with other allocations is touched. Return false if it cannot be found out. */
-static bool look_at_pages(struct looking *looking, double count, uint64_t begins, uint64_t ends,
-                          struct memory_map *carved)
+static bool survey_pages(struct survey *survey, double count, uint64_t begins, uint64_t ends,
+                         struct memory_map *carved)
 {
-    uint64_t page = looking->page_bytes, untouched, swapped;
+    uint64_t page = survey->page_bytes, untouched, swapped;
     uint64_t first = (begins + page - 1) / page, end = ends / page;
-    if (looking->look->pages_unknown)
+    if (survey->snapshot->pages_unknown)
         return false;
     if (end <= first)
         return true;
-    if (!count_pages(looking, first, end - first, &untouched, &swapped)) {
-        looking->look->pages_unknown = true;
+    if (!count_pages(survey, first, end - first, &untouched, &swapped)) {
+        survey->snapshot->pages_unknown = true;
         return false;
     }
-    looking->look->untouched_bytes += count * (double)(untouched * page);
-    looking->look->swapped_bytes += count * (double)(swapped * page);
+    survey->snapshot->untouched_bytes += count * (double)(untouched * page);
+    survey->snapshot->swapped_bytes += count * (double)(swapped * page);
     if (carved != NULL) {
         carved->allocator_rss += count * (double)((end - first - untouched - swapped) * page);
         carved->allocator_swap += count * (double)(swapped * page);
@@ -89,51 +89,51 @@ static bool look_at_pages(struct looking *looking, double count, uint64_t begins
 /* Note what the allocation says about its mapping. A mapping that contains malloc's allocations is
  * the allocator's, whatever else is in it. If the allocation has a mapping of its own, only its
  * part of the (merged) mapping is the allocator's. */
-static void look_at_place(struct looking *looking, const struct ledger_live_sample *sample,
-                          uint64_t taken)
+static void survey_mapping(struct survey *survey, const struct ledger_live_sample *sample,
+                           uint64_t taken)
 {
-    struct memory_map *map = memory_maps_find(&looking->maps, sample->address);
+    struct memory_map *map = memory_maps_find(&survey->maps, sample->address);
     uint64_t begins = sample->address;
     if (sample->address > UINT64_MAX / 2 || sample->size > UINT64_MAX / 4)
         return;
     bool is_others = map != NULL && map->unnamed && !map->ours && map->kind != MEMORY_ALLOCATOR;
     bool is_alone =
-        looking->rule != NULL && looking->rule->is_alone(sample->size, sample->address, &begins);
+        survey->rule != NULL && survey->rule->is_alone(sample->size, sample->address, &begins);
     uint64_t ends = is_alone ? begins + taken : sample->address + sample->size;
     bool known =
-        look_at_pages(looking, sample->count, begins, ends, is_others && is_alone ? map : NULL);
+        survey_pages(survey, sample->count, begins, ends, is_others && is_alone ? map : NULL);
     if (is_others && !(is_alone && known))
         map->kind = MEMORY_ALLOCATOR;
 }
 
-static void look_at_sample(void *context, const struct ledger_live_sample *sample)
+static void survey_sample(void *context, const struct ledger_live_sample *sample)
 {
-    struct looking *looking = context;
-    struct memory_snapshot *look = looking->look;
+    struct survey *survey = context;
+    struct memory_snapshot *snapshot = survey->snapshot;
     double size = (double)sample->size;
-    look->live_bytes_variance += sample->count_variance * size * size;
+    snapshot->live_bytes_variance += sample->count_variance * size * size;
     uint64_t taken = sample->size;
-    if (looking->rule != NULL)
-        taken = looking->rule->taken(sample->size, sample->address);
-    look->rounding_bytes += sample->count * ((double)taken - size);
-    look_at_place(looking, sample, taken);
+    if (survey->rule != NULL)
+        taken = survey->rule->taken(sample->size, sample->address);
+    snapshot->rounding_bytes += sample->count * ((double)taken - size);
+    survey_mapping(survey, sample, taken);
 }
 
 /* Extrapolate from a part of the samples to all. Live bytes are known for all. */
-static void scale(struct looking *looking, const struct ledger *ledger, double part)
+static void scale(struct survey *survey, const struct ledger *ledger, double part)
 {
     size_t count;
     const struct ledger_heap *malloc_heap = ledger_heaps(ledger, &count);
-    struct memory_snapshot *look = looking->look;
-    look->live_bytes = count > 0 ? fmax(malloc_heap->live_bytes, 0) : 0;
-    look->live_count = count > 0 ? fmax(malloc_heap->live_count, 0) : 0;
-    look->live_bytes_variance /= part;
-    look->rounding_bytes /= part;
-    look->untouched_bytes /= part;
-    look->swapped_bytes /= part;
-    for (size_t i = 0; i < looking->maps.count; i++) {
-        looking->maps.items[i].allocator_rss /= part;
-        looking->maps.items[i].allocator_swap /= part;
+    struct memory_snapshot *snapshot = survey->snapshot;
+    snapshot->live_bytes = count > 0 ? fmax(malloc_heap->live_bytes, 0) : 0;
+    snapshot->live_count = count > 0 ? fmax(malloc_heap->live_count, 0) : 0;
+    snapshot->live_bytes_variance /= part;
+    snapshot->rounding_bytes /= part;
+    snapshot->untouched_bytes /= part;
+    snapshot->swapped_bytes /= part;
+    for (size_t i = 0; i < survey->maps.count; i++) {
+        survey->maps.items[i].allocator_rss /= part;
+        survey->maps.items[i].allocator_swap /= part;
     }
 }
 
@@ -165,39 +165,39 @@ void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *led
 {
     char path[64];
     uint64_t began_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
-    struct memory_snapshot look = {.pid = pid, .boottime_ns = clock_read_ns(CLOCK_BOOTTIME)};
-    look.allocator = allocator[0] != '\0' ? allocator : NULL;
-    struct looking looking = {
-        .look = &look,
-        .rule = usable_size_rule_of(look.allocator),
+    struct memory_snapshot snapshot = {.pid = pid, .boottime_ns = clock_read_ns(CLOCK_BOOTTIME)};
+    snapshot.allocator = allocator[0] != '\0' ? allocator : NULL;
+    struct survey survey = {
+        .snapshot = &snapshot,
+        .rule = usable_size_rule_of(snapshot.allocator),
         .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
         .pages_left = PAGES_READ_MAX,
         .reads_left = READS_MAX,
     };
     snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
-    if (memory_maps_read(&looking.maps, path) < 0)
+    if (memory_maps_read(&survey.maps, path) < 0)
         return;
     snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-    looking.pagemap = open(path, O_RDONLY | O_CLOEXEC);
-    look.pages_unknown = looking.pagemap < 0;
-    look.rounding_rule = looking.rule != NULL ? looking.rule->name : NULL;
-    memory_maps_sort_out(&looking.maps, stack_limit_of(pid));
-    scale(&looking, ledger, ledger_live_visit(ledger, SAMPLES_MAX, look_at_sample, &looking));
-    if (look.pages_unknown)
-        look.untouched_bytes = look.swapped_bytes = 0;
-    memory_maps_sum(&looking.maps, look.parts);
-    memory_maps_clear(&looking.maps);
-    if (looking.pagemap >= 0)
-        close(looking.pagemap);
+    survey.pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    snapshot.pages_unknown = survey.pagemap < 0;
+    snapshot.rounding_rule = survey.rule != NULL ? survey.rule->name : NULL;
+    memory_maps_sort_out(&survey.maps, stack_limit_of(pid));
+    scale(&survey, ledger, ledger_live_visit(ledger, SAMPLES_MAX, survey_sample, &survey));
+    if (snapshot.pages_unknown)
+        snapshot.untouched_bytes = snapshot.swapped_bytes = 0;
+    memory_maps_sum(&survey.maps, snapshot.parts);
+    memory_maps_clear(&survey.maps);
+    if (survey.pagemap >= 0)
+        close(survey.pagemap);
     uint64_t ended_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
-    look.duration_us = ended_us - began_us;
+    snapshot.duration_us = ended_us - began_us;
     /* If the ring is not mapped, an exec made the process another program without a client: this
      * memory is not that of the program whose live samples the ledger has. */
-    if (look.parts[MEMORY_PROFILER].mappings > 0 && has_memory(pid)) {
-        watch->last = look;
+    if (snapshot.parts[MEMORY_PROFILER].mappings > 0 && has_memory(pid)) {
+        watch->last = snapshot;
         watch->has_last = true;
     }
-    watch->next_us = ended_us + look.duration_us * LOOKS_SHARE;
+    watch->next_us = ended_us + snapshot.duration_us * PAUSE_TIMES;
 }
 
 void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,

@@ -54,7 +54,7 @@ static struct {
     sigset_t handled;
     sigset_t missed; /* as in the header, until each signal has been passed on */
     bool handles;
-    bool is_to_stop; /* we received SIGTSTP, and the command has not stopped yet */
+    bool must_stop; /* we received SIGTSTP, and the command has not stopped yet */
 } state = {.event = -1, .watched = -1};
 
 static _Atomic pid_t command; /* 0: none */
@@ -197,7 +197,7 @@ static void stop_with(pid_t pid, bool at_any_signal)
     bool stops = at_any_signal ? number != 0 : number == SIGTSTP && is_in_foreground();
     if (!stops)
         return;
-    state.is_to_stop = false;
+    state.must_stop = false;
     raise(SIGSTOP);
 }
 
@@ -213,7 +213,7 @@ static void pass_on(pid_t pid, const siginfo_t *info)
     else if (!has_it)
         kill(pid, number);
     if (number == SIGTSTP) {
-        state.is_to_stop = true;
+        state.must_stop = true;
         stop_with(pid, true);
     }
 }
@@ -240,9 +240,9 @@ static void handle(int number, siginfo_t *info, void *context)
         if (ends && !is_ignored(number))
             ask_for_end(number);
     } else if (number == SIGCHLD) {
-        stop_with(pid, state.is_to_stop);
+        stop_with(pid, state.must_stop);
     } else if (number == SIGCONT) {
-        state.is_to_stop = false;
+        state.must_stop = false;
         if (stopped_by(pid) != 0)
             kill(pid, SIGCONT);
     } else {
@@ -251,7 +251,7 @@ static void handle(int number, siginfo_t *info, void *context)
     errno = error_before;
 }
 
-/* --- from outside --- */
+/* --- interface --- */
 
 static void add_real_time(sigset_t *set)
 {
@@ -271,7 +271,7 @@ int command_signals_open(struct command_signals_before *before)
     if (state.event < 0)
         return -errno;
     state.process = getpid();
-    state.is_to_stop = false;
+    state.must_stop = false;
     memset(state.watched_ms, 0, sizeof(state.watched_ms));
     atomic_store(&command, 0);
     atomic_store(&asked, 0);

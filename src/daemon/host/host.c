@@ -29,7 +29,7 @@
 /* Time that a child has to say hello after the last profiled process has ended. A child says hello
  * at its first allocation. */
 #define NEWCOMER_PATIENCE_MS 500
-#define NEWCOMER_LOOK_MS 50
+#define NEWCOMER_CHECK_MS 50
 
 struct host {
     const struct host_options *options;
@@ -43,7 +43,7 @@ struct host {
 
     bool command_ended; /* it is a zombie; we have not waited for it yet */
     bool command_gone;  /* we have waited for it */
-    bool asked_to_end, told_outlived;
+    bool asked_to_end, reported_outlived;
     int command_status; /* from waitpid; -1: unknown */
     uint64_t alone_ms,
         newcomers_ms; /* since when no process is profiled; time of the next check for new ones */
@@ -87,7 +87,7 @@ static int start_command(struct host *host, struct error *error)
     return 0;
 }
 
-/* --- what happens --- */
+/* --- events --- */
 
 static void handle_signals(struct host *host)
 {
@@ -114,7 +114,7 @@ static void call_progress(struct host *host, uint64_t now_ms, size_t ending)
     host->options->progress(host->options->progress_context, &progress);
 }
 
-static void tell_progress(void *context, struct session *session, uint64_t now_ms)
+static void report_progress(void *context, struct session *session, uint64_t now_ms)
 {
     struct host *host = context;
     (void)session;
@@ -122,7 +122,7 @@ static void tell_progress(void *context, struct session *session, uint64_t now_m
     call_progress(host, now_ms, 0);
 }
 
-static void tell_ending(void *context, size_t left)
+static void report_ending(void *context, size_t left)
 {
     call_progress(context, clock_read_ms(CLOCK_MONOTONIC), left);
 }
@@ -169,7 +169,7 @@ static void wait_for_command(struct host_result *result)
         result->wait_status = -1;
 }
 
-/* --- what goes on after it --- */
+/* --- after the command's end --- */
 
 static bool is_listed(const struct unprofiled_list *list, pid_t pid)
 {
@@ -209,9 +209,9 @@ static bool is_followed(struct host *host)
     if (host->session.target_count > 0) {
         host->alone_ms = host->newcomers_ms = 0;
         host->server.wake_ms = UINT64_MAX;
-        if (host->options->outlived != NULL && !host->told_outlived)
+        if (host->options->outlived != NULL && !host->reported_outlived)
             host->options->outlived((unsigned)host->session.target_count);
-        host->told_outlived = true;
+        host->reported_outlived = true;
         return true;
     }
     if (host->alone_ms == 0)
@@ -219,7 +219,7 @@ static bool is_followed(struct host *host)
     if (now_ms >= host->newcomers_ms) {
         if (now_ms >= host->alone_ms + NEWCOMER_PATIENCE_MS || !has_newcomer(host))
             return false;
-        host->newcomers_ms = now_ms + NEWCOMER_LOOK_MS;
+        host->newcomers_ms = now_ms + NEWCOMER_CHECK_MS;
         host->server.wake_ms = host->newcomers_ms;
     }
     return true;
@@ -264,7 +264,7 @@ static void end_session(struct host *host)
     /* A request for the end may have come while we were busy. Closing the socket shows waiting
      * processes that no reply will come. */
     result->interrupted = host->asked_to_end;
-    session->ending = tell_ending;
+    session->ending = report_ending;
     session->ending_context = host;
     session_end_targets(session, result->interrupted);
     descendants_finish(&host->descendants);
@@ -272,7 +272,7 @@ static void end_session(struct host *host)
                             host->command_status, !host->command_gone);
     result->profiled = session->profiled;
     result->unprofiled = (unsigned)unprofiled_count(&session->unprofiled);
-    tell_progress(host, session, clock_read_ms(CLOCK_MONOTONIC));
+    report_progress(host, session, clock_read_ms(CLOCK_MONOTONIC));
 }
 
 static int check_options(const struct host_options *options, struct error *error)
@@ -298,7 +298,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
                         .command_pidfd = -1,
                         .command_status = -1};
     const struct server_user user = {.readable = handle_readable,
-                                     .progress = tell_progress,
+                                     .progress = report_progress,
                                      .request = handle_request,
                                      .context = &host};
     code =

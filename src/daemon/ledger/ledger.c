@@ -245,8 +245,8 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
     } else {
         heap_grew(heap, -bytes, -count, time_ms);
     }
-    ledger_tell(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, sample->key, size,
-                weight->count, time_ms);
+    ledger_notify(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, sample->key,
+                  size, weight->count, time_ms);
 }
 
 /* --- events --- */
@@ -307,8 +307,8 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
     if (unlikely(figures->tag != TAG_NONE))
         count_others(ledger, figures->tag);
     heap_grew(heap, bytes, weight->count, event->time_ms);
-    ledger_tell(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
-                event->time_ms);
+    ledger_notify(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
+                  event->time_ms);
 }
 
 /* Return `found`, or else the figures of an ALLOC. FIGURES_NONE: no memory. */
@@ -439,8 +439,8 @@ static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
  * that the batch will touch. Otherwise each event would wait for three or four cache lines in turn.
  * Here the waits of a batch overlap: each step runs for all events before the next step.
  */
-static void look_ahead(struct ledger *ledger, const struct heap_event *events, size_t count,
-                       uint32_t found[RING_EVENTS_BATCH])
+static void prefetch_batch(struct ledger *ledger, const struct heap_event *events, size_t count,
+                           uint32_t found[RING_EVENTS_BATCH])
 {
     struct figures_key keys[RING_EVENTS_BATCH];
     uint8_t missed[RING_EVENTS_BATCH];
@@ -493,7 +493,7 @@ static void look_ahead(struct ledger *ledger, const struct heap_event *events, s
 static int apply_batch(struct ledger *ledger, const struct heap_event *events, size_t count)
 {
     uint32_t figures[RING_EVENTS_BATCH];
-    look_ahead(ledger, events, count, figures);
+    prefetch_batch(ledger, events, count, figures);
     for (size_t i = 0; i < count; i++) {
         int code = events[i].type == RECORD_ALLOC  ? apply_alloc(ledger, &events[i], figures[i])
                    : events[i].type == RECORD_FREE ? apply_free(ledger, &events[i])

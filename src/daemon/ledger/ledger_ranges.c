@@ -39,8 +39,8 @@ static void take_piece(void *context, const struct range_allocation *allocation,
         sums->temporary_bytes += (double)bytes;
         sums->temporary_count++;
     }
-    ledger_tell(ledger, LEDGER_FREED, figures->heap, allocation->address, allocation->size, 1,
-                by->time_ms);
+    ledger_notify(ledger, LEDGER_FREED, figures->heap, allocation->address, allocation->size, 1,
+                  by->time_ms);
 }
 
 static uint32_t thread_of(const struct ledger *ledger, uint16_t slot)

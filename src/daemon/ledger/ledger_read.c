@@ -83,7 +83,7 @@ struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index)
     return settle(*figures, ledger->heaps[figures->heap].epoch);
 }
 
-/* --- a moment --- */
+/* --- snapshots --- */
 
 struct ledger_snapshot *ledger_snapshot_take(struct ledger *ledger)
 {

@@ -100,8 +100,8 @@ static inline struct ledger_figures *ledger_figures_change(struct ledger *ledger
     return figures;
 }
 
-static inline void ledger_tell(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,
-                               uint64_t address, uint64_t size, double count, uint32_t time_ms)
+static inline void ledger_notify(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,
+                                 uint64_t address, uint64_t size, double count, uint32_t time_ms)
 {
     if (likely(ledger->observer == NULL))
         return;

@@ -28,7 +28,7 @@ static void say(char *text, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
-static bool is_said(const char *words)
+static bool is_set(const char *words)
 {
     return words != NULL && words[0] != 0;
 }
@@ -106,19 +106,19 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
 /* Return whether the file could be read. A file that is gone now was readable then. */
 static bool is_readable(const char *path)
 {
-    return is_said(path) && (access(path, R_OK) == 0 || errno != EACCES);
+    return is_set(path) && (access(path, R_OK) == 0 || errno != EACCES);
 }
 
 /* Explain a profile without calls. Nothing may be concluded about its contents. */
 static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (is_said(facts->unseen_reason) && !facts->attached)
+    if (is_set(facts->unseen_reason) && !facts->attached)
         say(text, size, "%s", facts->unseen_reason);
     else if (facts->attached)
         say(text, size,
             "No call of the allocator in %s was seen while the profiler was attached: the process "
             "allocated nothing, or by other functions.",
-            is_said(facts->allocator) ? facts->allocator : "it");
+            is_set(facts->allocator) ? facts->allocator : "it");
     else
         say(text, size,
             "No call of malloc or its kin was seen: the process allocated nothing, or has an "
@@ -131,11 +131,11 @@ static void explain_no_calls(const struct diagnosis_facts *facts, char *text, si
 
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (is_said(facts->unseen_reason) && facts->attached)
+    if (is_set(facts->unseen_reason) && facts->attached)
         say(text, size, "%s", facts->unseen_reason);
-    else if (is_said(facts->unseen_reason) && facts->totals.calls > 0)
+    else if (is_set(facts->unseen_reason) && facts->totals.calls > 0)
         say(text, size, "Only what its libraries took from %s is in this profile. %s",
-            is_said(facts->allocator) ? facts->allocator : "the shared malloc",
+            is_set(facts->allocator) ? facts->allocator : "the shared malloc",
             facts->unseen_reason);
     if (facts->samples > 0 || facts->corrupted)
         return;

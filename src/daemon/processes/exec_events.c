@@ -48,7 +48,7 @@ struct event_body {
     int32_t pids[4]; /* thread and process; in a fork the parent's, then the child's */
 };
 
-/* --- what they say --- */
+/* --- parsing --- */
 
 static bool describe(uint32_t what, const struct event_body *body, struct exec_event *event)
 {

@@ -91,7 +91,7 @@ const char *program_why_not_found(const char *command)
     return "it is a script whose interpreter, named in its first line, is not there";
 }
 
-/* --- reading it --- */
+/* --- reading the program --- */
 
 static const char *const sanitizers[PROGRAM_SANITIZERS] = {
     [PROGRAM_SANITIZER_ADDRESS] = "AddressSanitizer",
@@ -138,7 +138,7 @@ int program_read(struct program *program, const char *path)
     return code;
 }
 
-/* --- which way sees it --- */
+/* --- ways of profiling --- */
 
 /* Explain a program that loads the library and has an allocator of its own. */
 static void explain_own_allocator(const struct program *program, const char *name, char *reason,

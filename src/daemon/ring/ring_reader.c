@@ -415,8 +415,8 @@ static bool is_gone(const struct ring_reader *reader, uint32_t slot)
 #define TICKS_OF_A_RECORD 3
 
 /* Read a thread's state and CPU time from /proc. Return false if they are unknown. */
-static bool look_at_thread(const struct ring_reader *reader, uint32_t slot, char *state,
-                           uint64_t *ticks)
+static bool read_thread_stat(const struct ring_reader *reader, uint32_t slot, char *state,
+                             uint64_t *ticks)
 {
     char path[64], text[512];
     unsigned long long user = 0, system = 0;
@@ -444,7 +444,7 @@ static bool was_not_run(const struct ring_reader *reader, uint32_t slot)
 {
     uint64_t ticks;
     char state;
-    return look_at_thread(reader, slot, &state, &ticks) && state != 'S' &&
+    return read_thread_stat(reader, slot, &state, &ticks) && state != 'S' &&
            ticks - reader->stuck_ticks < TICKS_OF_A_RECORD;
 }
 
@@ -484,7 +484,7 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
     if (is_new) {
         char state;
         if (is_known)
-            look_at_thread(reader, header.thread, &state, &reader->stuck_ticks);
+            read_thread_stat(reader, header.thread, &state, &reader->stuck_ticks);
         return false;
     }
     bool left = is_known && is_gone(reader, header.thread);

@@ -20,7 +20,7 @@ static const char lack_of_events[] =
     "does not tell of the programs that begin (heap_profile doctor says why)";
 static const char lack_of_some[] = "programs began faster than the profiler could look at them";
 
-/* --- who they are --- */
+/* --- the set of descendants --- */
 
 /* Return the index of a pid among the known ones, or the index where it would be inserted. */
 static size_t place_of(const struct descendants *descendants, pid_t pid)
@@ -71,7 +71,7 @@ static void forget(struct descendants *descendants, struct descendant *old)
     memmove(old, old + 1, (descendants->count - place) * sizeof(*old));
 }
 
-/* --- what keeps one from being profiled --- */
+/* --- reasons --- */
 
 static enum unprofiled_reason reason_of(struct descendants *descendants,
                                         const struct process_info *info)
@@ -97,7 +97,7 @@ static bool is_profiled(const struct session *session, pid_t pid)
 
 /* Check a process that has run its program since began_us (CLOCK_MONOTONIC). If it reported since
  * then, it is known already. */
-static void look_at(struct descendants *descendants, pid_t pid, uint64_t began_us)
+static void check_process(struct descendants *descendants, pid_t pid, uint64_t began_us)
 {
     struct session *session = descendants->session;
     const struct unprofiled_record *record = unprofiled_find(&session->unprofiled, pid);
@@ -131,7 +131,7 @@ static void copy_reason(struct session *session, pid_t parent, pid_t child, uint
     unprofiled_add_copy(&session->unprofiled, child, of_parent, forked_us);
 }
 
-/* --- what the kernel tells --- */
+/* --- events of the kernel --- */
 
 static void handle_event(void *context, const struct exec_event *event)
 {
@@ -149,7 +149,7 @@ static void handle_event(void *context, const struct exec_event *event)
         break;
     case EXEC_EVENT_BEGAN:
         if (known != NULL)
-            look_at(descendants, event->pid, event->time_us);
+            check_process(descendants, event->pid, event->time_us);
         break;
     case EXEC_EVENT_RENAMED:
         break;
@@ -170,7 +170,7 @@ bool descendants_tell(void *context, pid_t pid)
     return find(descendants, pid) != NULL;
 }
 
-/* --- a look through /proc --- */
+/* --- scans of /proc --- */
 
 static int compare_pids(const void *left, const void *right)
 {
@@ -188,7 +188,7 @@ static bool descends(const struct descendants *descendants, pid_t pid)
 
 /* Check a process of this scan, old or new. It may have begun another program since the last
  * scan. */
-static void look_at_again(struct descendants *descendants, struct descendant *descendant)
+static void check_again(struct descendants *descendants, struct descendant *descendant)
 {
     char comm[16];
     struct session *session = descendants->session;
@@ -199,7 +199,7 @@ static void look_at_again(struct descendants *descendants, struct descendant *de
     /* The process has reported since then. */
     if (record != NULL && strncmp(record->name, comm, sizeof(comm) - 1) == 0)
         return;
-    look_at(descendants, descendant->pid, UINT64_MAX);
+    check_process(descendants, descendant->pid, UINT64_MAX);
 }
 
 void descendants_look(struct descendants *descendants)
@@ -223,7 +223,7 @@ void descendants_look(struct descendants *descendants)
         if (known == NULL && !is_stranger && descends(descendants, pid))
             known = add(descendants, pid);
         if (known != NULL)
-            look_at_again(descendants, known);
+            check_again(descendants, known);
         else if (array_reserve(&strangers, &capacity, count, 1, sizeof(*strangers)) == 0)
             strangers[count++] = pid;
     }
@@ -239,7 +239,7 @@ void descendants_open(struct descendants *descendants, struct session *session, 
                       const char *socket)
 {
     *descendants = (struct descendants){.session = session, .library = library, .socket = socket};
-    descendants->events = exec_events_open(&descendants->why_not_told);
+    descendants->events = exec_events_open(&descendants->why_no_events);
 }
 
 void descendants_close(struct descendants *descendants)

@@ -23,7 +23,7 @@ struct descendants {
     struct session *session;
     const char *library, *socket; /* as in the command's environment */
     int events;                   /* readable when there are events; -1: the kernel sends none */
-    struct error why_not_told;
+    struct error why_no_events;
     bool lost; /* events were lost, because there were too many at once */
     bool any;  /* the command has started a process */
 

@@ -17,8 +17,8 @@
 /* Rings are drained so often that each drain finds about a sixteenth of a ring, and at least this
  * often. At small intervals the longest delay is shorter: an idle program may suddenly write
  * hundreds of megabytes a second, and must not fill its ring before the next drain. */
-#define LOOK_DELAY_MAX_MS 50
-#define LOOK_DELAY_MAX_DENSE_MS 5
+#define DRAIN_DELAY_MAX_MS 50
+#define DRAIN_DELAY_MAX_DENSE_MS 5
 #define DENSE_INTERVAL_BYTES 256
 
 #define EVENTS_AT_ONCE 64
@@ -38,7 +38,7 @@ int server_open_without_socket(struct server *server, const struct server_user *
     memset(server, 0, sizeof(*server));
     server->user = user;
     server->socket_path = socket_path;
-    server->look_ms = server->wake_ms = UINT64_MAX;
+    server->drain_ms = server->wake_ms = UINT64_MAX;
     server->rendezvous.listener = server->rendezvous.spare = server->exec_events = -1;
     server->rendezvous.epoll = -1;
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -99,8 +99,8 @@ int server_add_session(struct server *server, struct session *session)
     session->refused = server->user->refused;
     session->refused_context = server->user->context;
     server->sessions[server->session_count++] = session;
-    server->look_ms = now_ms;
-    server->look_delay_ms = 1;
+    server->drain_ms = now_ms;
+    server->drain_delay_ms = 1;
     return 0;
 }
 
@@ -117,12 +117,12 @@ void server_remove_session(struct server *server, struct session *session)
     }
 }
 
-/* --- who comes --- */
+/* --- hellos --- */
 
 void server_look_soon(struct server *server)
 {
-    server->look_delay_ms = 1;
-    server->look_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
+    server->drain_delay_ms = 1;
+    server->drain_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
 }
 
 static void refuse(struct handshake_reply *reply)
@@ -199,17 +199,17 @@ static bool handle_ended_process(struct server *server, int pidfd)
     return false;
 }
 
-/* --- what is due --- */
+/* --- due work --- */
 
 static void look(struct server *server, uint64_t now_ms)
 {
-    uint64_t longest = LOOK_DELAY_MAX_MS, delay = server->look_delay_ms;
+    uint64_t longest = DRAIN_DELAY_MAX_MS, delay = server->drain_delay_ms;
     uint64_t fullest = 0, wanted = UINT64_MAX;
     for (size_t i = 0; i < server->session_count; i++) {
         struct session *session = server->sessions[i];
         uint64_t bytes = session_look(session);
         if (session->config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES)
-            longest = LOOK_DELAY_MAX_DENSE_MS;
+            longest = DRAIN_DELAY_MAX_DENSE_MS;
         if (bytes > fullest)
             fullest = bytes;
         if (session->ring_bytes / 16 < wanted)
@@ -223,8 +223,8 @@ static void look(struct server *server, uint64_t now_ms)
         delay = delay * wanted / fullest;
     else if (fullest < wanted / 2)
         delay *= 2;
-    server->look_delay_ms = delay < longest ? delay : longest;
-    server->look_ms = server->session_count > 0 ? now_ms + server->look_delay_ms : UINT64_MAX;
+    server->drain_delay_ms = delay < longest ? delay : longest;
+    server->drain_ms = server->session_count > 0 ? now_ms + server->drain_delay_ms : UINT64_MAX;
 }
 
 /* Do what is due in a session. Return when something will be due again. */
@@ -271,7 +271,7 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
 static int do_due(struct server *server)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    if (now_ms >= server->look_ms)
+    if (now_ms >= server->drain_ms)
         look(server, now_ms);
     uint64_t next = rendezvous_expire(&server->rendezvous, now_ms);
     for (size_t i = 0; i < server->session_count;) {
@@ -286,8 +286,8 @@ static int do_due(struct server *server)
             next = due;
         i++;
     }
-    if (server->look_ms < next)
-        next = server->look_ms;
+    if (server->drain_ms < next)
+        next = server->drain_ms;
     if (server->wake_ms < next)
         next = server->wake_ms;
     if (attach_tidy() > 0 && next > now_ms + TIDY_PERIOD_MS)

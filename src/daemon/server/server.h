@@ -48,8 +48,8 @@ struct server {
     int exec_events;  /* descriptor of exec_events.h; -1: none */
     struct session *sessions[SERVER_SESSIONS_MAX]; /* in the order of their start; not owned */
     size_t session_count;
-    uint64_t look_ms, look_delay_ms; /* CLOCK_MONOTONIC */
-    uint64_t wake_ms;                /* of the user; UINT64_MAX: none */
+    uint64_t drain_ms, drain_delay_ms; /* CLOCK_MONOTONIC */
+    uint64_t wake_ms;                  /* of the user; UINT64_MAX: none */
 };
 
 /* Open a server. `directory`: where its socket goes, NULL: in a new directory. `listener`: a socket

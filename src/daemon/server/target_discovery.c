@@ -28,10 +28,10 @@
 /* Periods of scans of /proc: for new processes, and, if the kernel reports those, for events that
  * were lost. */
 #define SCAN_PERIOD_MS 100
-#define SCAN_PERIOD_TOLD_MS 1000
+#define SCAN_PERIOD_WITH_EVENTS_MS 1000
 #define SCAN_SLACK_MS 25
 /* How often the server looks for execs that no event reported, with some slack. */
-#define EXEC_LOOK_PERIOD_MS 125
+#define EXEC_CHECK_PERIOD_MS 125
 
 /* Wait after a fork: most new processes soon begin another program. */
 #define FORKED_DELAY_MS 50
@@ -337,7 +337,7 @@ static uint64_t delay_of(const struct discovery_entry *entry)
 }
 
 /* Examine a process, do what can be done now, and set when to continue. */
-static void look_at(struct server *server, struct session *session, struct discovery_entry *entry)
+static void examine(struct server *server, struct session *session, struct discovery_entry *entry)
 {
     struct process_info info;
     enum discovery_state before = entry->state;
@@ -360,7 +360,7 @@ static void look_at(struct server *server, struct session *session, struct disco
     process_info_clear(&info);
 }
 
-/* --- all of them --- */
+/* --- scans of /proc --- */
 
 /* Return the pids of all processes, in ascending order, in which /proc lists them. */
 static pid_t *list_processes(size_t *count)
@@ -440,7 +440,7 @@ static void scan(struct server *server, struct session *session, bool running)
         } else {
             entry.began_us = running || was_there ? 0 : began_after_us(session, entry.pid);
             if (session->reach.busy_ms < SCAN_BUSY_MS)
-                look_at(server, session, &entry);
+                examine(server, session, &entry);
             else
                 entry.state = DISCOVERY_FORKED;
         }
@@ -454,7 +454,7 @@ static void scan(struct server *server, struct session *session, bool running)
     session->reach = fresh;
 }
 
-/* --- what the kernel tells --- */
+/* --- events of the kernel --- */
 
 /* Return a new entry for a process, at its place in the list. NULL: there is no room. */
 static struct discovery_entry *renew_entry(struct discovery_list *list, size_t place, pid_t pid)
@@ -490,7 +490,7 @@ static void take_event(struct server *server, struct session *session,
     } else {
         entry->told = event->kind == EXEC_EVENT_BEGAN;
         entry->began_us = entry->told ? event->time_us : 0;
-        look_at(server, session, entry);
+        examine(server, session, entry);
     }
     list->pending += is_pending(entry->state);
 }
@@ -525,8 +525,8 @@ static void take_exec(void *context, pid_t pid)
     struct discovery_entry *entry = renew_entry(list, place_of(list, pid), pid);
     if (entry == NULL)
         return;
-    entry->began_us = (entry->seen_ms - EXEC_LOOK_PERIOD_MS) * 1000;
-    look_at(found->server, found->session, entry);
+    entry->began_us = (entry->seen_ms - EXEC_CHECK_PERIOD_MS) * 1000;
+    examine(found->server, found->session, entry);
     list->pending += is_pending(entry->state);
 }
 
@@ -568,7 +568,7 @@ bool discovery_is_told(const struct server *server, struct error *why_not)
     return server->exec_events >= 0 || exec_events_are_there(why_not);
 }
 
-/* --- for the server --- */
+/* --- interface of the server --- */
 
 static void explain_missing_pids(struct session *session)
 {
@@ -613,7 +613,7 @@ bool discovery_wants_new(const struct session *session)
 
 void discovery_new(struct server *server, struct session *session)
 {
-    uint64_t period_ms = server->exec_events >= 0 ? SCAN_PERIOD_TOLD_MS : SCAN_PERIOD_MS;
+    uint64_t period_ms = server->exec_events >= 0 ? SCAN_PERIOD_WITH_EVENTS_MS : SCAN_PERIOD_MS;
     /* The caller's clock is sometimes a little early. */
     uint64_t due_ms = session->reach.scan_ms + period_ms - SCAN_SLACK_MS;
     bool is_due = session->reach.must_scan || clock_read_ms(CLOCK_MONOTONIC) >= due_ms;
@@ -634,7 +634,7 @@ uint64_t discovery_retry(struct server *server, struct session *session, uint64_
         bool rests = list->busy_ms >= SCAN_BUSY_MS ||
                      (entry->state == DISCOVERY_BUSY && list->rest_ms > now_ms);
         if (is_pending(entry->state) && entry->due_ms <= now_ms && !rests)
-            look_at(server, session, entry);
+            examine(server, session, entry);
         if (!is_pending(entry->state))
             continue;
         uint64_t due_ms = entry->due_ms;

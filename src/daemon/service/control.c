@@ -37,8 +37,8 @@ static void write_line(struct control *control, uid_t uid, const char *line)
     control->log(line);
 }
 
-__attribute__((format(printf, 3, 4))) static void tell(struct control *control, uid_t uid,
-                                                       const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void log_event(struct control *control, uid_t uid,
+                                                            const char *format, ...)
 {
     char line[640];
     va_list arguments;
@@ -163,8 +163,8 @@ static void ask_sessions(struct control *control, struct control_connection *con
     set_events(control, connection->fd, 0);
     rendezvous_hold(&control->rendezvous, connection->fd);
     if (!stops)
-        tell(control, connection->requester.uid, "snapshot of %u sessions for uid %u",
-             connection->reached, (unsigned)connection->requester.uid);
+        log_event(control, connection->requester.uid, "snapshot of %u sessions for uid %u",
+                  connection->reached, (unsigned)connection->requester.uid);
     if (connection->awaited_count == 0)
         answer(control, connection);
 }
@@ -218,8 +218,8 @@ static bool start_session(struct control *control, struct control_connection *co
         return true;
     }
     control_send_error(connection->fd, error.code, error.message);
-    tell(control, connection->requester.uid, "session refused to uid %u, process %d: %s",
-         (unsigned)connection->requester.uid, (int)connection->pid, error.message);
+    log_event(control, connection->requester.uid, "session refused to uid %u, process %d: %s",
+              (unsigned)connection->requester.uid, (int)connection->pid, error.message);
     return false;
 }
 
@@ -250,7 +250,7 @@ static bool serve_request(struct control *control, struct control_connection *co
         ask_sessions(control, connection, request->stop, true);
     else if (request->status)
         supervisor_send_status(&control->supervisor, connection->fd, &connection->requester,
-                               control->socket_path, control->start_ms, &control->not_told);
+                               control->socket_path, control->start_ms, &control->no_exec_events);
     else
         control_send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
     return true;
@@ -321,7 +321,7 @@ static int handle_hello(void *context, int fd, pid_t pid, uid_t uid,
                                                                             : 0;
 }
 
-/* --- its life --- */
+/* --- life of the daemon --- */
 
 static void find_socket_path(struct control *control)
 {
@@ -367,9 +367,9 @@ int control_open(struct control *control, const char *path, int listener, struct
     control->hellos.supervisor = &control->supervisor;
     control->hellos.rendezvous = &control->rendezvous;
     find_socket_path(control);
-    int events = exec_events_open(&control->not_told);
+    int events = exec_events_open(&control->no_exec_events);
     if (events >= 0)
-        control->not_told.code = 0;
+        control->no_exec_events.code = 0;
     exec_events_close(events);
     if (code < 0)
         control_close(control);
@@ -428,5 +428,6 @@ void control_snapshot_all(struct control *control)
 {
     for (size_t i = 0; i < control->supervisor.count; i++)
         supervisor_snapshot(control->supervisor.sessions[i], 0);
-    tell(control, geteuid(), "snapshot of %zu sessions on a signal", control->supervisor.count);
+    log_event(control, geteuid(), "snapshot of %zu sessions on a signal",
+              control->supervisor.count);
 }

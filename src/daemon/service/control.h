@@ -55,7 +55,8 @@ struct control {
     struct supervisor_user supervisor_user;
     struct hello_routing hellos;
     char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
-    struct error not_told; /* why the kernel does not report programs that begin; code 0: it does */
+    struct error
+        no_exec_events; /* why the kernel does not report programs that begin; code 0: it does */
     uint64_t start_ms;
     uint64_t wake_ms; /* of the owner; UINT64_MAX: never */
     uint32_t last_ticket;

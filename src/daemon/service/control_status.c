@@ -160,8 +160,8 @@ void control_status_send(int fd, const struct control_status_profiler *profiler,
     status.own_session_alone = profiler->own_session_alone;
     status.command = command;
     status.has_told_of_newcomers = true;
-    status.told_of_newcomers = profiler->is_told;
-    status.not_told_because = profiler->is_told ? NULL : (char *)profiler->why_not;
+    status.told_of_newcomers = profiler->has_exec_events;
+    status.not_told_because = profiler->has_exec_events ? NULL : (char *)profiler->why_not;
     status.sessions = (Heapprofd__ControlSession **)sessions;
     status.n_sessions = count;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
@@ -180,7 +180,7 @@ void control_status_send_own(int fd, const struct server *server, uint64_t start
         .socket_path = server->socket_path,
         .start_ms = start_ms,
         .own_session_alone = true,
-        .is_told = discovery_is_told(server, &why_not),
+        .has_exec_events = discovery_is_told(server, &why_not),
         .why_not = why_not.message,
     };
     size_t bytes_max = (REQUEST_BYTES_MAX - REPLY_HEAD_BYTES) / (server->session_count + 1);

@@ -25,7 +25,8 @@ struct control_status_profiler {
     const char *socket_path;
     uint64_t start_ms;
     bool own_session_alone; /* serves only its own session, and begins none for others */
-    bool is_told; /* whether the kernel reports programs that begin; else why_not is the reason */
+    bool has_exec_events;   /* whether the kernel reports programs that begin; else why_not is the
+                               reason */
     const char *why_not;
 };
 

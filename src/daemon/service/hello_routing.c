@@ -115,7 +115,7 @@ bool hello_routing_take(struct hello_routing *routing, int fd, pid_t pid, uid_t 
 }
 
 /* Report to later sessions which session has the process. */
-static void tell_claimed(const struct hello_routing *routing, const struct routed_hello *routed,
+static void send_claimed(const struct hello_routing *routing, const struct routed_hello *routed,
                          const struct supervised *owner)
 {
     const struct supervised *session;
@@ -140,7 +140,7 @@ void hello_routing_answer(struct hello_routing *routing, const struct supervised
         if (routed->ticket != ticket || routed->asked != session->order)
             continue;
         if (verdict == 1) {
-            tell_claimed(routing, routed, session);
+            send_claimed(routing, routed, session);
             drop(routing, routed);
         } else {
             routed->heard |= verdict == 0;

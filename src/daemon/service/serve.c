@@ -68,7 +68,7 @@ static int passed_listener(void)
 }
 
 /* Report our state to the service manager that started us (sd_notify(3)). */
-static void tell_supervisor(const char *state)
+static void notify_service_manager(const char *state)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -144,10 +144,10 @@ int serve(void)
     }
     snprintf(line, sizeof(line), "ready in %s, version %s", path, HEAPPROFD_VERSION);
     log_line(line);
-    tell_supervisor("READY=1");
+    notify_service_manager("READY=1");
     while (!service.over)
         control_step(&service.control);
-    tell_supervisor("STOPPING=1");
+    notify_service_manager("STOPPING=1");
     control_close(&service.control);
     close(service.signals);
     log_line("ended");

@@ -345,7 +345,7 @@ static void handle_readable(void *context, int fd)
         read_supervisor();
 }
 
-/* --- its life --- */
+/* --- life of the process --- */
 
 /* Ignore signals: a terminal sends them to the supervisor, too, which handles them. */
 static void reset_signals(void)

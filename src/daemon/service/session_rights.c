@@ -67,7 +67,7 @@ void session_rights_clear(struct session_rights *rights)
     *rights = (struct session_rights){0};
 }
 
-/* --- to take them --- */
+/* --- taking rights --- */
 
 struct capabilities {
     struct __user_cap_header_struct header;

@@ -44,8 +44,9 @@
 #define REMIND_PERIOD_MS 1000
 
 /* Log an event of a user's session. */
-__attribute__((format(printf, 3, 4))) static void
-tell(const struct supervisor *supervisor, const struct supervised *session, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void log_event(const struct supervisor *supervisor,
+                                                            const struct supervised *session,
+                                                            const char *format, ...)
 {
     char line[640];
     va_list arguments;
@@ -63,7 +64,7 @@ static void announce(const struct supervisor *supervisor)
     run_directory_announce(supervisor->directory, asks_newcomers);
 }
 
-/* --- starting one --- */
+/* --- start --- */
 
 static bool is_known_id(const struct supervisor *supervisor, uint64_t id)
 {
@@ -233,7 +234,7 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     return session;
 }
 
-/* --- whether it works --- */
+/* --- whether an ending session works --- */
 
 /* Return the CPU time that the session's process has used, or 0 if it is gone. */
 static uint64_t processor_time_ns(const struct supervised *session)
@@ -269,7 +270,7 @@ static bool has_worked(struct supervised *session, uint64_t now_ms)
     return true;
 }
 
-/* --- their messages --- */
+/* --- messages --- */
 
 static void invite(struct supervisor *supervisor);
 
@@ -284,9 +285,9 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
     if (state == NULL)
         return;
     if (!session->began && !session->leaving)
-        tell(supervisor, session, "session %llu began: uid %u, process %d, interval %llu",
-             (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->requester,
-             (unsigned long long)state->interval_bytes);
+        log_event(supervisor, session, "session %llu began: uid %u, process %d, interval %llu",
+                  (unsigned long long)session->id, (unsigned)session->owner.uid,
+                  (int)session->requester, (unsigned long long)state->interval_bytes);
     bool is_first = !session->began;
     session->began = true;
     wipe_state(session);
@@ -339,13 +340,14 @@ static void take_end(struct supervisor *supervisor, struct supervised *session,
     ended.message[sizeof(ended.message) - 1] = 0;
     terminal_text_escape(ended.message, false, message, sizeof(message));
     if (ended.began == 0)
-        tell(supervisor, session, "session refused to uid %u, process %d: %s",
-             (unsigned)session->owner.uid, (int)session->requester, message);
+        log_event(supervisor, session, "session refused to uid %u, process %d: %s",
+                  (unsigned)session->owner.uid, (int)session->requester, message);
     else
-        tell(supervisor, session, "session %llu ended: %u processes, %llu samples, %llu lost%s%s%s",
-             (unsigned long long)session->id, ended.profiled, (unsigned long long)ended.samples,
-             (unsigned long long)ended.lost, ended.code < 0 ? ", trace not whole" : "",
-             message[0] != 0 ? ": " : "", message);
+        log_event(supervisor, session,
+                  "session %llu ended: %u processes, %llu samples, %llu lost%s%s%s",
+                  (unsigned long long)session->id, ended.profiled,
+                  (unsigned long long)ended.samples, (unsigned long long)ended.lost,
+                  ended.code < 0 ? ", trace not whole" : "", message[0] != 0 ? ": " : "", message);
 }
 
 static void take_message(struct supervisor *supervisor, struct supervised *session,
@@ -409,7 +411,7 @@ static void read_messages(struct supervisor *supervisor, struct supervised *sess
     }
 }
 
-/* --- their ends --- */
+/* --- ends --- */
 
 static void explain_death(struct supervisor *supervisor, struct supervised *session, int status)
 {
@@ -426,8 +428,9 @@ static void explain_death(struct supervisor *supervisor, struct supervised *sess
     snprintf(message, sizeof(message), "the process of this session %s: the trace is not whole",
              how);
     control_send_error(session->client, -EIO, message);
-    tell(supervisor, session, "session %llu of uid %u: its process %d %s",
-         (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid, how);
+    log_event(supervisor, session, "session %llu of uid %u: its process %d %s",
+              (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid,
+              how);
 }
 
 static void forget(struct supervisor *supervisor, struct supervised *session)
@@ -481,7 +484,7 @@ bool supervisor_serve(struct supervisor *supervisor, int fd)
     return false;
 }
 
-/* --- what is due --- */
+/* --- due work --- */
 
 /* Invite processes. All sessions share the page, so take the first process of each session, then
  * the second of each, and so on. A session that lists processes of other users does not have their
@@ -559,10 +562,11 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
             /* The kernel holds it, for example in a write to a file that does not answer. It still
              * counts as one of its owner's sessions. */
             session->end_ms = UINT64_MAX;
-            tell(supervisor, session,
-                 "session %llu of uid %u: its process %d was killed, and waits in the "
-                 "kernel",
-                 (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid);
+            log_event(supervisor, session,
+                      "session %llu of uid %u: its process %d was killed, and waits in the "
+                      "kernel",
+                      (unsigned long long)session->id, (unsigned)session->owner.uid,
+                      (int)session->pid);
             supervisor->user->ended(supervisor->user->context, session);
         } else if (patience_ms < next_ms) {
             next_ms = patience_ms;

@@ -123,7 +123,7 @@ bool supervisor_reaches(const struct access_requester *requester, const struct s
 /* Send the status of the sessions that the requester may see. */
 void supervisor_send_status(const struct supervisor *supervisor, int fd,
                             const struct access_requester *requester, const char *socket_path,
-                            uint64_t start_ms, const struct error *not_told);
+                            uint64_t start_ms, const struct error *no_exec_events);
 
 /* End all sessions. Kill those that do not end by themselves. */
 void supervisor_close(struct supervisor *supervisor);

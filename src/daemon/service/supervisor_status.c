@@ -33,15 +33,15 @@ static Heapprofd__ControlSession describe(const struct supervised *session,
 
 void supervisor_send_status(const struct supervisor *supervisor, int fd,
                             const struct access_requester *requester, const char *socket_path,
-                            uint64_t start_ms, const struct error *not_told)
+                            uint64_t start_ms, const struct error *no_exec_events)
 {
     Heapprofd__ControlSession sessions[SUPERVISOR_SESSIONS_MAX];
     Heapprofd__ControlSession *pointers[SUPERVISOR_SESSIONS_MAX];
     const struct control_status_profiler self = {
         .socket_path = socket_path,
         .start_ms = start_ms,
-        .is_told = not_told->code == 0,
-        .why_not = not_told->message,
+        .has_exec_events = no_exec_events->code == 0,
+        .why_not = no_exec_events->message,
     };
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     size_t share = STATUS_BYTES_MAX / (supervisor->count + 1), count = 0, processes = 0;

@@ -130,7 +130,7 @@ void session_remove_target(struct session *session, struct target *target)
     }
 }
 
-/* --- who is a target --- */
+/* --- choice of targets --- */
 
 static bool has_names(const struct session *session)
 {
@@ -245,7 +245,7 @@ void session_reject(struct session *session, pid_t pid, enum handshake_origin or
     process_info_clear(&info);
 }
 
-/* --- while it runs --- */
+/* --- running targets --- */
 
 /* Detect an exec that was never reported: the process ran no exit handlers, and its comm is no
  * longer that of the profiled program. */
@@ -408,7 +408,7 @@ void session_print_name(const struct session *session, char name[SESSION_NAME_BY
              (int)getpid());
 }
 
-/* --- at its end --- */
+/* --- end of the session --- */
 
 static void join_names(const struct session *session, char *text, size_t size)
 {

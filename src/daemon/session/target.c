@@ -114,7 +114,7 @@ static void read_totals(struct target *target)
     ring_reader_heap_totals(&target->reader, target->heap_totals);
 }
 
-static void look_at_code(struct target *target, uint64_t now_ms, bool dead)
+static void check_code(struct target *target, uint64_t now_ms, bool dead)
 {
     if (target->unlisted != NULL)
         non_module_code_look(target->unlisted, ledger_callsites(target->ledger), now_ms, dead);
@@ -131,7 +131,7 @@ void target_name_code(struct target *target, bool dead, void (*pause)(void *cont
 }
 
 /* Update the title: a server's child begins with its parent's title and sets its own later. */
-static void look_at_title(struct target *target)
+static void update_title(struct target *target)
 {
     if (!target->image_gone && !target->superseded &&
         process_info_refresh(&target->info, target->image_fd))
@@ -140,11 +140,11 @@ static void look_at_title(struct target *target)
 
 /* A process that ends before its first memory point sets its title, if at all, soon after its
  * fork. */
-static void look_at_early_title(struct target *target, uint64_t now_ms)
+static void update_early_title(struct target *target, uint64_t now_ms)
 {
     if (target->origin == HANDSHAKE_FORK && !target->title_changed &&
         now_ms < target->start_ms + EARLY_TITLE_MS)
-        look_at_title(target);
+        update_title(target);
 }
 
 uint64_t target_look(struct target *target, bool dead)
@@ -153,13 +153,13 @@ uint64_t target_look(struct target *target, bool dead)
         return 0;
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     if (!dead)
-        look_at_early_title(target, now_ms);
+        update_early_title(target, now_ms);
     ring_reader_beat(&target->reader, now_ms);
     ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
         bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes >= 0) {
-        look_at_code(target, now_ms, dead);
+        check_code(target, now_ms, dead);
         return (uint64_t)bytes;
     }
     target->corrupted = bytes == -EBADMSG;
@@ -181,7 +181,7 @@ static void cut(struct target *target)
         ring_reader_cut(&target->reader);
 }
 
-static void look_at_memory(struct target *target)
+static void take_memory_snapshot(struct target *target)
 {
     if (!target->image_gone && !target->superseded)
         memory_watch_look(&target->memory, target->info.pid, target->ledger, target->allocator);
@@ -203,7 +203,7 @@ static void finish_open_records(struct target *target)
 
 /* Take samples and totals of one moment, while the process goes on. An unfinished record blocks the
  * records after it; its thread may be waiting for a processor. */
-static void look_at_moment(struct target *target, const struct dump_files *files)
+static void take_moment(struct target *target, const struct dump_files *files)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     cut(target);
@@ -228,7 +228,7 @@ void target_finish(struct target *target, bool dead)
     if (!dead) {
         /* Do this while the client is still in place. */
         target_look(target, false);
-        look_at_memory(target);
+        take_memory_snapshot(target);
         target->left_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
         cut(target);
         if (!target->has_ring)
@@ -407,7 +407,7 @@ static int announce(struct target *target, struct trace_writer *writer)
 
 /* Report to the client that the process restricted its system calls while it is profiled: a
  * forbidden call may kill it. */
-static void look_at_restrictions(struct target *target)
+static void report_restrictions(struct target *target)
 {
     if (target->attach != NULL && target->has_ring &&
         process_info_restrictions(target->info.pid) > target->restrictions)
@@ -418,11 +418,11 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
                               uint64_t *rss_bytes)
 {
     struct process_memory memory;
-    look_at_restrictions(target);
+    report_restrictions(target);
     if (target->image_gone || target->statm_fd < 0 ||
         !process_memory_read(target->statm_fd, &memory))
         return 0;
-    look_at_title(target);
+    update_title(target);
     memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator);
     *rss_bytes = memory.rss_bytes;
     struct trace_memory_point point = {
@@ -465,7 +465,7 @@ static unsigned other_heaps_known(const struct ledger *ledger)
     return known;
 }
 
-static bool heap_was_heard(const struct ledger *ledger, const char *name)
+static bool heap_was_reported(const struct ledger *ledger, const char *name)
 {
     size_t count;
     const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
@@ -477,13 +477,13 @@ static bool heap_was_heard(const struct ledger *ledger, const char *name)
 }
 
 /* List the heaps that the session named and the process never announced, other than libc.mmap. */
-static void list_unheard(const struct target *target, char *list, size_t size)
+static void list_unreported(const struct target *target, char *list, size_t size)
 {
     char **name = target->config->heaps;
     size_t used = 0;
     list[0] = 0;
     for (; name != NULL && *name != NULL; name++) {
-        if (heap_was_heard(target->ledger, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
+        if (heap_was_reported(target->ledger, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
             !heap_config_wants_heap(target->config, *name))
             continue;
         if (size - used < RING_HEAP_NAME_BYTES + sizeof(", and others")) {
@@ -501,7 +501,7 @@ static void diagnose(const struct target *target, const struct target_end *end, 
     if (target->unlisted != NULL)
         non_module_code_remark(target->unlisted, code_remark);
     char unheard[DIAGNOSIS_BYTES_MAX / 4];
-    list_unheard(target, unheard, sizeof(unheard));
+    list_unreported(target, unheard, sizeof(unheard));
     struct diagnosis_facts facts = {
         .name = process_info_name(&target->info),
         .executable = target->info.executable,
@@ -513,7 +513,7 @@ static void diagnose(const struct target *target, const struct target_end *end, 
         .unheard = unheard,
         .unheard_mmap = target->config->heaps != NULL &&
                         heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
-                        !heap_was_heard(target->ledger, HEAP_CONFIG_MMAP),
+                        !heap_was_reported(target->ledger, HEAP_CONFIG_MMAP),
         .samples = counts.allocs,
         .totals = target->totals,
         .corrupted = target->corrupted,
@@ -569,9 +569,9 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     uint64_t timestamp_ns =
         target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
     if (target->has_ring)
-        look_at_moment(target, files);
+        take_moment(target, files);
     if (!end->checkpoint)
-        look_at_title(target);
+        update_title(target);
     char remark[DIAGNOSIS_BYTES_MAX] = "";
     if (end->final)
         diagnose(target, end, remark);
@@ -640,7 +640,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         return code < 0 ? code : dump_write(writer, files, target->ledger, &request);
     }
     if (end->running && target->has_ring)
-        look_at_memory(target);
+        take_memory_snapshot(target);
 
     if (target->title_changed)
         target->title_changed = target->announced = false;

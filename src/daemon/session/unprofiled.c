@@ -81,7 +81,7 @@ size_t unprofiled_count(const struct unprofiled_list *list)
     return count;
 }
 
-/* --- in the trace --- */
+/* --- output --- */
 
 static const struct {
     const char *name, *words;

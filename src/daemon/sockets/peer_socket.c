@@ -86,7 +86,7 @@ int peer_socket_take_descriptor(int fd)
     return -E2BIG;
 }
 
-/* --- connections that end --- */
+/* --- ending connections --- */
 
 /* Take all messages that have no descriptors. Return true if none is left. */
 static bool is_emptied(int fd)

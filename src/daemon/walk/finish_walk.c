@@ -122,13 +122,14 @@ static const struct frame_rule *rule_at(struct walk *walk, uint64_t pc)
         return NULL;
     const struct callsite_module *module = &walk->tree->modules[index];
     const struct frame_machine *machine = &walk->machine;
-    const struct unwind_look look = {.pid = walk->finisher->pid,
-                                     .shares_root = walk->finisher->shares_root,
-                                     .module = module,
-                                     .words = machine->stack,
-                                     .word_count = (machine->stack_high - machine->stack_low) / 8};
+    const struct unwind_lookup lookup = {.pid = walk->finisher->pid,
+                                         .shares_root = walk->finisher->shares_root,
+                                         .module = module,
+                                         .words = machine->stack,
+                                         .word_count =
+                                             (machine->stack_high - machine->stack_low) / 8};
     return unwind_file_rule(file, pc - module->start + module->file_offset + module->load_bias,
-                            &look);
+                            &lookup);
 }
 
 static enum stop stop_of(const struct walk *walk, enum frame_result result)
@@ -216,7 +217,7 @@ static enum ring_unwinding answer_of(struct walk *walk)
 {
     uint32_t module = callsite_tree_module_at(walk->tree, walk->pc);
     const struct unwind_file *file = file_of(walk->finisher, walk->tree, module);
-    return file != NULL && unwind_file_says_more(file) ? RING_UNWINDING_FOUND : RING_UNWINDING_NONE;
+    return file != NULL && unwind_file_has_more(file) ? RING_UNWINDING_FOUND : RING_UNWINDING_NONE;
 }
 
 const struct record_stack *walk_finish(struct walk_finisher *finisher,

@@ -213,7 +213,7 @@ static void classify(struct non_module_code *code)
     }
 }
 
-static void look_at_maps(struct non_module_code *code)
+static void read_maps(struct non_module_code *code)
 {
     if (code_ranges_read(&code->ranges, code->jit.pid) == 0)
         classify(code);
@@ -234,7 +234,7 @@ void non_module_code_look(struct non_module_code *code, const struct callsite_tr
     take_nodes(code, tree);
     classify(code);
     if (code->unknown > 0 && !dead) {
-        look_at_maps(code);
+        read_maps(code);
         look_at_files(code);
         code->look_ms = code->look_ms * 2 < LOOK_MS_MAX ? code->look_ms * 2 : LOOK_MS_MAX;
     }
@@ -249,7 +249,7 @@ void non_module_code_settle(struct non_module_code *code, const struct callsite_
     take_nodes(code, tree);
     classify(code);
     if (code->unknown > 0 && !dead) {
-        look_at_maps(code);
+        read_maps(code);
         look_at_files(code);
     }
     for (size_t i = 0; i < code->place_count; i++)
@@ -307,7 +307,7 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
     if (end == UNLISTED_DEAD)
         code->jit.pid = 0;
     if (end == UNLISTED_RUNS)
-        look_at_maps(code);
+        read_maps(code);
     look_at_files(code);
     if (open_names(code) < 0)
         return;
@@ -361,7 +361,7 @@ int non_module_code_write(const struct non_module_code *code, struct trace_write
     return result;
 }
 
-/* --- words --- */
+/* --- remarks --- */
 
 static void say(char text[UNLISTED_REMARK_BYTES], const char *format, ...)
     __attribute__((format(printf, 2, 3)));

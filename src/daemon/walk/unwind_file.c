@@ -32,7 +32,7 @@ struct unwind_file {
     uint8_t build_id[RECORD_BUILD_ID_MAX];
 
     uint32_t number; /* its number in the reader */
-    bool says_more;
+    bool has_more;
     uint64_t opened_ns, spent_ns;
     struct rule_cache rules;
 };
@@ -84,7 +84,7 @@ static struct unwind_file *file_open(int fd, const struct stat *status,
     file->opened_ns = clock_read_ns(CLOCK_MONOTONIC);
     file->number = file_reader_number();
     int code = open_at_reader(fd, module, file->number);
-    file->says_more = code == 1;
+    file->has_more = code == 1;
     if (code >= 0)
         return file;
     file_close(file);
@@ -159,18 +159,18 @@ void unwind_file_give(struct unwind_file *file)
     file_close(file);
 }
 
-bool unwind_file_says_more(const struct unwind_file *file)
+bool unwind_file_has_more(const struct unwind_file *file)
 {
-    return file->says_more;
+    return file->has_more;
 }
 
 /* --- rules --- */
 
 /* Pass the file to a new reader process, which does not have it. */
-static bool open_again(const struct unwind_file *file, const struct unwind_look *look)
+static bool open_again(const struct unwind_file *file, const struct unwind_lookup *lookup)
 {
-    const struct callsite_module *module = look->module;
-    const struct target_mapping mapping = mapping_of(look->pid, look->shares_root, module);
+    const struct callsite_module *module = lookup->module;
+    const struct target_mapping mapping = mapping_of(lookup->pid, lookup->shares_root, module);
     for (int way = 0; way < TARGET_FILE_WAYS; way++) {
         struct stat status;
         int fd = target_file_open(&mapping, (enum target_file_way)way, &status);
@@ -184,12 +184,12 @@ static bool open_again(const struct unwind_file *file, const struct unwind_look 
     return false;
 }
 
-static int ask_reader(struct unwind_file *file, const struct unwind_look *look,
+static int ask_reader(struct unwind_file *file, const struct unwind_lookup *lookup,
                       const uint64_t *addresses, size_t count, struct reader_rules *rules)
 {
-    const struct reader_file asked = reader_file_of(look->module, file->number);
+    const struct reader_file asked = reader_file_of(lookup->module, file->number);
     int code = file_reader_rules(&asked, addresses, count, rules);
-    if (code == -EBADF && open_again(file, look))
+    if (code == -EBADF && open_again(file, lookup))
         code = file_reader_rules(&asked, addresses, count, rules);
     return code;
 }
@@ -197,14 +197,14 @@ static int ask_reader(struct unwind_file *file, const struct unwind_look *look,
 /* Gather the file's addresses on the stack that have no known rule, and last the needed address.
  * Most callers' return addresses are among them, and a separate request for each would cost a
  * process switch. */
-static size_t gather(const struct unwind_file *file, const struct unwind_look *look,
+static size_t gather(const struct unwind_file *file, const struct unwind_lookup *lookup,
                      uint64_t address, uint64_t addresses[READER_RULES_MAX])
 {
-    const struct callsite_module *module = look->module;
+    const struct callsite_module *module = lookup->module;
     const struct frame_rule *rule;
     size_t count = 0;
-    for (size_t i = 0; i < look->word_count && count < READER_RULES_MAX - 1; i++) {
-        uint64_t pc = frame_strip(look->words[i]) - FRAME_CALL_BYTES;
+    for (size_t i = 0; i < lookup->word_count && count < READER_RULES_MAX - 1; i++) {
+        uint64_t pc = frame_strip(lookup->words[i]) - FRAME_CALL_BYTES;
         if (pc < module->start || pc >= module->end)
             continue;
         pc += module->file_offset + module->load_bias - module->start;
@@ -215,14 +215,14 @@ static size_t gather(const struct unwind_file *file, const struct unwind_look *l
     return count;
 }
 
-static const struct frame_rule *ask(struct unwind_file *file, const struct unwind_look *look,
+static const struct frame_rule *ask(struct unwind_file *file, const struct unwind_lookup *lookup,
                                     uint64_t address)
 {
     uint64_t addresses[READER_RULES_MAX];
     struct reader_rules rules;
     const struct frame_rule *kept = NULL;
-    size_t count = gather(file, look, address, addresses);
-    if (ask_reader(file, look, addresses, count, &rules) < 0)
+    size_t count = gather(file, lookup, address, addresses);
+    if (ask_reader(file, lookup, addresses, count, &rules) < 0)
         return rule_cache_add(&file->rules, address, NULL, 0);
     for (size_t i = 0; i < count; i++) {
         size_t bytes;
@@ -234,7 +234,7 @@ static const struct frame_rule *ask(struct unwind_file *file, const struct unwin
 }
 
 const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t address,
-                                          const struct unwind_look *look)
+                                          const struct unwind_lookup *lookup)
 {
     const struct frame_rule *rule;
     if (rule_cache_find(&file->rules, address, &rule))
@@ -242,7 +242,7 @@ const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t add
     uint64_t began_ns = clock_read_ns(CLOCK_MONOTONIC), began_us = file_reader_cpu_us();
     if (file->spent_ns > LOOKUP_NS_AT_FIRST + (began_ns - file->opened_ns) / LOOKUP_TIME_PART)
         return NULL;
-    rule = ask(file, look, address);
+    rule = ask(file, lookup, address);
     /* Time that the reader waited for a processor does not count against the file, up to a
      * limit. */
     uint64_t took_ns = clock_read_ns(CLOCK_MONOTONIC) - began_ns;

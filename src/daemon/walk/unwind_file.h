@@ -26,10 +26,10 @@ struct unwind_file *unwind_file_take(pid_t pid, bool shares_root,
 void unwind_file_give(struct unwind_file *file);
 
 /* Return whether the file has more information than its part that is loaded into a process. */
-bool unwind_file_says_more(const struct unwind_file *file);
+bool unwind_file_has_more(const struct unwind_file *file);
 
 /* The context of a look-up. */
-struct unwind_look {
+struct unwind_lookup {
     pid_t pid;
     bool shares_root;                     /* as in struct target_mapping */
     const struct callsite_module *module; /* the one with which the file was taken */
@@ -40,6 +40,6 @@ struct unwind_look {
 /* Return the rule for leaving the frame of the code at an ELF virtual address. NULL: the file has
  * none. The rule belongs to the file, and is valid until the next call. */
 const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t address,
-                                          const struct unwind_look *look);
+                                          const struct unwind_lookup *look);
 
 #endif
