@@ -148,7 +148,7 @@ static int run(struct arguments *arguments)
 {
     char library[PATH_MAX];
     if (find_library(library, sizeof(library)) < 0) {
-        fprintf(stderr, "heapprofd: " LIBRARY_NAME " is not beside the program: reinstall\n");
+        fprintf(stderr, "heapprofd: " LIBRARY_NAME " is not next to the program: reinstall\n");
         return 1;
     }
     struct output_file file;

@@ -97,7 +97,7 @@ def descriptors_are_refused():
     """The reason is said."""
     with scene() as (daemon, _):
         check(b"a request that takes none" in answer_to(daemon, STATUS, 1), "a status with a file")
-        check(b"one file is taken" in answer_to(daemon, START, 2), "a start with two files")
+        check(b"a request takes one file" in answer_to(daemon, START, 2), "a start with two files")
         check(b"regular file" in answer_to(daemon, START, 0), "a start without a file")
 
 

@@ -81,7 +81,7 @@ static int start_command(struct host *host, struct error *error)
     host->command_pidfd = pidfd_open(pid, 0);
     if (host->command_pidfd < 0 || (code = server_watch(&host->server, host->command_pidfd)) < 0) {
         code = code < 0 ? code : -errno;
-        return error_set(error, code, "cannot watch over %s: %s (Linux 5.3 or later is needed)",
+        return error_set(error, code, "cannot watch %s: %s (Linux 5.3 or later is needed)",
                          host->options->command[0], strerror(-code));
     }
     return 0;
@@ -279,7 +279,7 @@ static int check_options(const struct host_options *options, struct error *error
 {
     if (options->config->sampling_interval_bytes == 0)
         return error_set(error, -EINVAL,
-                         "a sampling interval of 0 bytes means nothing: 1 takes every allocation");
+                         "the sampling interval cannot be 0 bytes: 1 samples every allocation");
     if (options->command == NULL || options->command[0] == NULL)
         return error_set(error, -EINVAL, "there is no command to run");
     return 0;

@@ -61,8 +61,8 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
             "there.");
     if (facts->out_of_memory)
         say(text, size,
-            "The profiler ran out of memory for this process's books; the profile ends "
-            "there. A larger interval (-i) needs less.");
+            "The profiler ran out of memory for this process; the profile ends there. A larger "
+            "interval (-i) needs less.");
     if (facts->hit_guardrail)
         say(text, size,
             "The profiler used more memory or CPU time than max_heapprofd_memory_kb or "
@@ -71,8 +71,8 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
     switch (facts->totals.client_state) {
     case RING_CLIENT_OVERRAN:
         say(text, size,
-            "The process allocated faster than the profiler could read, and was not to wait for "
-            "it: the profile ends there. Use --block-client, a larger --shmem-size, or a larger "
+            "The process allocated faster than the profiler could read, and did not wait for it: "
+            "the profile ends there. Use --block-client, a larger --shmem-size, or a larger "
             "interval (-i).");
         break;
     case RING_CLIENT_TIMED_OUT:
@@ -141,16 +141,16 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
         return;
     if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
         say(text, size,
-            "Nothing of it is in this profile: it did not wait for the profiler's answer longer "
-            "than %d s (the machine was overloaded, or the profiler stopped), or ended before, or "
-            "is "
-            "linked to the client library of another version of heapprofd: link it anew then.",
+            "None of its allocations is in this profile: it did not wait for the profiler's answer "
+            "longer than %d s (the machine was overloaded, or the profiler stopped), or ended "
+            "before, or is linked to the client library of another version of heapprofd: link it "
+            "again then.",
             HANDSHAKE_TIMEOUT_MS / 1000);
     else if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
         say(text, size,
-            "No other heap was heard of, and malloc's own, libc.malloc, was not asked for.");
+            "No other heap reported anything, and malloc's heap, libc.malloc, was not asked for.");
     else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)
-        say(text, size, "Nothing was sampled of the heaps that were asked for.");
+        say(text, size, "No allocation in the requested heaps was sampled.");
     else if (facts->totals.calls == 0)
         explain_no_calls(facts, text, size);
     else if (facts->interval_bytes > 1)
@@ -174,9 +174,9 @@ static void explain_unheard(const struct diagnosis_facts *facts, char *text, siz
 }
 
 const char diagnosis_of_attached[] =
-    "Of a program that is attached to, malloc alone is seen: libc.mmap needs heap_profile host or "
-    "shell to start it, and so do heaps of its own, unless it is linked to the client library and "
-    "began after there was a run directory (heapprofd prepare makes it).";
+    "In a program that the profiler attached to, malloc alone is seen: libc.mmap needs "
+    "heap_profile host or shell to start it, and so do heaps of its own, unless it is linked to "
+    "the client library and began after there was a run directory (heapprofd prepare makes it).";
 
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
@@ -191,13 +191,13 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
             (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
     else
         say(text, size,
-            "Its start was missed: the profiler found it by a look through /proc and attached up "
-            "to %.0f ms after it began, of up to %.0f ms that it ran (heap_profile doctor says why "
-            "it is not told of programs that begin):",
+            "Its start was missed: the profiler found it by a scan of /proc and attached up to "
+            "%.0f ms after it began, of up to %.0f ms that it ran (heap_profile doctor explains "
+            "why the kernel does not report new programs):",
             (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
     say(text, size,
-        "what it held before is not part of this profile. Its threads stood for %.1f ms then, and "
-        "for %.1f ms at the end.",
+        "what it held before is not part of this profile. Its threads were stopped for %.1f ms "
+        "then, and for %.1f ms at the end.",
         (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
     if (facts->others_wanted)
         say(text, size, "%s", diagnosis_of_attached);
@@ -225,15 +225,15 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             "profile.");
     if (facts->replaced != NULL && facts->replaced_kept)
         say(text, size,
-            "Before its exec this process was %s; what that allocated stands in a heap of its own.",
+            "Before its exec this process was %s; its allocations are in a heap of their own.",
             facts->replaced);
     else if (facts->replaced != NULL && facts->replaced_samples == 0)
         say(text, size, "Before its exec this process was %s; none of its allocations was sampled.",
             facts->replaced);
     else if (facts->replaced != NULL)
         say(text, size,
-            "Before its exec this process was %s; what that allocated (samples: %" PRIu64
-            ") is not part of this profile.",
+            "Before its exec this process was %s; its allocations (samples: %" PRIu64
+            ") are not part of this profile.",
             facts->replaced, facts->replaced_samples);
     explain_end(facts, text, size);
     if (facts->totals.silent_children > 0)

@@ -228,7 +228,7 @@ int exec_events_open(struct error *error)
         return fd;
     close(fd);
     if (code == -EPERM || code == -EACCES)
-        return error_set(error, code, "the kernel tells only root of them (CAP_NET_ADMIN)");
+        return error_set(error, code, "the kernel reports them only to root (CAP_NET_ADMIN)");
     if (code == -ETIMEDOUT || code == -ECONNREFUSED)
         return error_set(error, code,
                          "this is a container, or the kernel has no CONFIG_PROC_EVENTS");

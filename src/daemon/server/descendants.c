@@ -17,8 +17,8 @@
 
 static const char lack_of_events[] =
     "programs that ended within 0.1 s and did not load the library are not seen here: the kernel "
-    "does not tell of the programs that begin (heap_profile doctor says why)";
-static const char lack_of_some[] = "programs began faster than the profiler could look at them";
+    "does not report new programs (heap_profile doctor explains why)";
+static const char lack_of_some[] = "programs began faster than the profiler could examine them";
 
 /* --- the set of descendants --- */
 

@@ -201,7 +201,7 @@ static void explain_ended(struct session *session, const struct discovery_entry 
     memcpy(info.comm, entry->comm, sizeof(info.comm));
     snprintf(remark, sizeof(remark),
              "It ended within %llu ms, before the profiler could attach to it. With the library "
-             "preloaded (heap_profile host or shell) so short a life is profiled whole.",
+             "preloaded (heap_profile host or shell) even such a short run is profiled completely.",
              (unsigned long long)(now_ms - entry->seen_ms) + 1);
     session_note_absent(session, &info, remark);
 }
@@ -232,7 +232,7 @@ static enum discovery_state attach_or_wait(struct server *server, struct session
             return DISCOVERY_AWAITED;
         session_note_absent(session, info,
                             "It is linked to the client library and has restricted its own system "
-                            "calls (seccomp): it would be killed for one of the client's. With the "
+                            "calls (seccomp): one of the client's calls would kill it. With the "
                             "library preloaded (heap_profile host or shell) it can be profiled.");
         return DISCOVERY_DONE;
     }
@@ -675,7 +675,7 @@ static const char *explain_entry(const struct discovery_entry *entry)
                "attach to.";
     case DISCOVERY_BUSY:
         return "The profiler tried to attach until the session ended: a thread could not be "
-               "stopped, or stood where nothing can be changed.";
+               "stopped, or was in code that the profiler has to change.";
     default:
         return NULL;
     }

@@ -69,7 +69,7 @@ static void answer(struct control *control, struct control_connection *connectio
         snprintf(message, sizeof(message),
                  connection->stops
                      ? "%u of %u sessions did not end in time and were killed: their traces are "
-                       "not whole"
+                       "incomplete"
                      : "%u of %u sessions did not take a dump in time: they do not answer",
                  connection->failed, connection->reached);
         control_send_error(connection->fd, -ETIMEDOUT, message);
@@ -252,7 +252,7 @@ static bool serve_request(struct control *control, struct control_connection *co
         supervisor_send_status(&control->supervisor, connection->fd, &connection->requester,
                                control->socket_path, control->start_ms, &control->no_exec_events);
     else
-        control_send_error(connection->fd, -EINVAL, "the daemon was asked for nothing");
+        control_send_error(connection->fd, -EINVAL, "the request asks for nothing");
     return true;
 }
 
@@ -272,7 +272,7 @@ static void handle_request(void *context, int fd, const struct peer_message *mes
     if (control->connection_count == CONTROL_CONNECTIONS_MAX ||
         access_peer(fd, &connection.requester, &connection.pid) < 0 ||
         control_watch(control, fd) < 0) {
-        control_send_error(fd, -EMFILE, "too many ask something of the daemon at once");
+        control_send_error(fd, -EMFILE, "the daemon has too many connections: try again");
         rendezvous_end_connection(&control->rendezvous, fd);
         return;
     }

@@ -231,9 +231,9 @@ static void serve_client(const void *bytes, size_t length)
                            "the daemon does not understand this request: is it of "
                            "another version?");
     else if (wanted == NULL)
-        control_send_error(fd, -EBUSY,
-                           "this connection has a session already: ask for something "
-                           "else over another one");
+        control_send_error(
+            fd, -EBUSY,
+            "this connection has a session already: use another connection for other requests");
     else if (is_meant && request->snapshot != NULL)
         session_dump(process.session);
     else if (is_meant)
@@ -410,8 +410,7 @@ static int check_trace(int fd, struct error *error)
 {
     struct stat status;
     if (fd == -E2BIG)
-        return error_set(error, -EINVAL,
-                         "one file is taken with a request, the trace, not several");
+        return error_set(error, -EINVAL, "a request takes one file, the trace, not several");
     if (fd == -EMFILE)
         return error_set(error, fd, "the daemon has no file descriptor left for the trace");
     int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);

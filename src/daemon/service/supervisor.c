@@ -347,7 +347,7 @@ static void take_end(struct supervisor *supervisor, struct supervised *session,
                   "session %llu ended: %u processes, %llu samples, %llu lost%s%s%s",
                   (unsigned long long)session->id, ended.profiled,
                   (unsigned long long)ended.samples, (unsigned long long)ended.lost,
-                  ended.code < 0 ? ", trace not whole" : "", message[0] != 0 ? ": " : "", message);
+                  ended.code < 0 ? ", trace incomplete" : "", message[0] != 0 ? ": " : "", message);
 }
 
 static void take_message(struct supervisor *supervisor, struct supervised *session,
@@ -425,7 +425,7 @@ static void explain_death(struct supervisor *supervisor, struct supervised *sess
                  strsignal(WTERMSIG(status)));
     else
         snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
-    snprintf(message, sizeof(message), "the process of this session %s: the trace is not whole",
+    snprintf(message, sizeof(message), "the process of this session %s: the trace is incomplete",
              how);
     control_send_error(session->client, -EIO, message);
     log_event(supervisor, session, "session %llu of uid %u: its process %d %s",
@@ -563,8 +563,7 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
              * counts as one of its owner's sessions. */
             session->end_ms = UINT64_MAX;
             log_event(supervisor, session,
-                      "session %llu of uid %u: its process %d was killed, and waits in the "
-                      "kernel",
+                      "session %llu of uid %u: its process %d was killed, and waits in the kernel",
                       (unsigned long long)session->id, (unsigned)session->owner.uid,
                       (int)session->pid);
             supervisor->user->ended(supervisor->user->context, session);

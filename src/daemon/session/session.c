@@ -185,7 +185,7 @@ int session_may_profile(const struct session *session, const struct process_info
 {
     int code = access_check(info, error);
     if (code == 0 && access_policy_denies(session->policy, info))
-        code = error_set(error, -EPERM, "%s is not to be profiled: never_profile in %s names it",
+        code = error_set(error, -EPERM, "%s may not be profiled: never_profile in %s names it",
                          process_info_name(info), ACCESS_POLICY_PATH);
     return code;
 }
@@ -285,8 +285,8 @@ static void end_target(struct session *session, struct target *target, const str
     target_finish(target, dead);
     if (dead && end->exit_status >= 0 && !target->superseded)
         notice_silent_exec(target, session->of_command
-                                       ? "the list of what was not profiled says why"
-                                       : "it ended too soon to be looked at");
+                                       ? "the list of unprofiled processes gives the reason"
+                                       : "it ended before the profiler could examine it");
     target_name_code(target, dead, session_drain_all, session);
     list_silent_children(session, target);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);

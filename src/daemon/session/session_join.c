@@ -21,9 +21,9 @@
 static const char *hint_of_exec(const struct session *session, const struct process_info *info)
 {
     if (session->of_command)
-        return "the list of what was not profiled says why";
+        return "the list of unprofiled processes gives the reason";
     if (session_wants(session, info, HANDSHAKE_STARTUP))
-        return "the note on that program says why";
+        return "the note on that program gives the reason";
     return "it is not one of the names after -n; name it there, too, or profile the process by its "
            "number (-p), which follows it from program to program";
 }

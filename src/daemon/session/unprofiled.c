@@ -96,7 +96,7 @@ static const struct {
                                          "those that matter with -n"},
     [UNPROFILED_QUIET] = {"quiet", "it could load the library and did not report: it allocated "
                                    "nothing, or ended before it could"},
-    [UNPROFILED_GONE] = {"gone", "it ended before the profiler looked at it, and did not report; "
+    [UNPROFILED_GONE] = {"gone", "it ended before the profiler examined it, and did not report; "
                                  "what it allocated is unknown"},
 };
 

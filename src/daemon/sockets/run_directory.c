@@ -65,7 +65,7 @@ static int make_directory(const char *path, struct error *error)
         return error_set(error, -errno, "cannot make the run directory %s: %s", path,
                          strerror(errno));
     if (lstat(path, &status) < 0)
-        return error_set(error, -errno, "cannot look at the run directory %s: %s", path,
+        return error_set(error, -errno, "cannot examine the run directory %s: %s", path,
                          strerror(errno));
     if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 022) != 0)
         return error_set(error, -EPERM,

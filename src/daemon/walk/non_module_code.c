@@ -389,7 +389,7 @@ static void say_of_file(char text[UNLISTED_REMARK_BYTES], const char *what,
     if (report->cut)
         say(text, "Its %s is too long: names from its end are missing.", what);
     if (report->damaged > 0)
-        say(text, "Of its %s %llu lines or records were no such thing, and passed over.", what,
+        say(text, "In its %s, %llu lines or records were invalid and skipped.", what,
             (unsigned long long)report->damaged);
 }
 
@@ -397,8 +397,7 @@ void non_module_code_remark(const struct non_module_code *code, char text[UNLIST
 {
     text[0] = 0;
     if (code->passed_over > 0)
-        say(text, "Stacks in generated code were more than are looked at: %zu have no names.",
-            code->passed_over);
+        say(text, "Generated code had too many addresses: %zu have no names.", code->passed_over);
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
