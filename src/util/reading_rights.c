@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -97,6 +98,7 @@ static const unsigned refused[] = {
     SYS_add_key,
     SYS_bpf,
     SYS_unshare,
+    SYS_truncate, /* Landlock knows it from version 3 on */
 #ifdef SYS_chmod
     SYS_chmod,
     SYS_chown,
@@ -115,10 +117,11 @@ static const unsigned refused[] = {
 #define JUMP(condition, value, holds, else_)                                                       \
     (struct sock_filter) BPF_JUMP(BPF_JMP | (condition) | BPF_K, value, holds, else_)
 #define REFUSAL RETURN(SECCOMP_RET_ERRNO | 1 /* EPERM */)
+#define UNKNOWN RETURN(SECCOMP_RET_ERRNO | 38 /* ENOSYS */)
 
 static void refuse_system_calls(void)
 {
-    struct sock_filter filter[12 + 2 * REFUSED];
+    struct sock_filter filter[18 + 2 * REFUSED];
     unsigned short count = 0;
     filter[count++] = LOAD(arch);
     filter[count++] = JUMP(BPF_JEQ, OUR_MACHINE, 1, 0);
@@ -130,6 +133,15 @@ static void refuse_system_calls(void)
         filter[count++] = JUMP(BPF_JEQ, refused[i], 0, 1);
         filter[count++] = REFUSAL;
     }
+    /* A user namespace gives all capabilities in it. No filter can read the flags of clone3():
+     * without it, libc calls clone(). */
+    filter[count++] = JUMP(BPF_JEQ, SYS_clone3, 0, 1);
+    filter[count++] = UNKNOWN;
+    filter[count++] = JUMP(BPF_JEQ, SYS_clone, 0, 4);
+    filter[count++] = LOAD(args[0]);
+    filter[count++] = JUMP(BPF_JSET, CLONE_NEWUSER, 0, 1);
+    filter[count++] = REFUSAL;
+    filter[count++] = RETURN(SECCOMP_RET_ALLOW);
     /* Allow signals to the own process, for abort(). */
     filter[count++] = JUMP(BPF_JEQ, SYS_tgkill, 0, 3);
     filter[count++] = LOAD(args[0]);

@@ -2,6 +2,7 @@
 /* What a child that parses files can still do. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -42,9 +43,16 @@ static int look_around(int writable, int open_file)
     expect(syscall(SYS_tgkill, getpid(), getpid(), 0) == 0);
     expect(chmod("file", 0666) < 0 && errno == EPERM);
     expect(fchmod(open_file, 0666) < 0 && errno == EPERM);
+    expect(truncate("file", 0) < 0 && errno == EPERM);
+    expect(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) < 0 && errno == EPERM);
+    expect(syscall(SYS_clone3, NULL, 0) < 0 && errno == ENOSYS);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(7);
+    int status = 0;
+    expect(child > 0 && waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
     if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) >= 3) {
         expect(open("file", O_WRONLY) < 0 && errno == EACCES);
-        expect(truncate("file", 0) < 0 && errno == EACCES);
         expect(open("new", O_WRONLY | O_CREAT, 0600) < 0 && errno == EACCES);
         expect(unlink("file") < 0 && errno == EACCES);
     }
