@@ -34,7 +34,7 @@ struct open_records {
     uint32_t count;
     uint32_t written_inside; /* while the outermost was open */
     struct {
-        uint64_t position; /* as `reserved` counts */
+        uint64_t position; /* in bytes since the ring began, like control->reserved */
         uintptr_t frame;   /* of ring_writer_reserve() */
     } record[OPEN_MAX];
     uint64_t pad;
@@ -65,13 +65,14 @@ static bool is_begun_by(union record_header header, const struct ring_thread *th
     return header.type == RECORD_BUSY && header.thread == slot_of(thread);
 }
 
+/* Mark an open record as abandoned, unless it is no longer this thread's or was committed. */
 static void abandon(const struct ring_thread *thread, uint64_t position)
 {
     uint64_t in_use = load_relaxed(&client.control->reserved) - position;
     union record_header *header = record_at(position);
     union record_header begun = {.word = load_relaxed(&header->word)};
     if (in_use > client.data_mask + 1 || !is_begun_by(begun, thread))
-        return; /* finished before the jump, never reserved, or stepped over */
+        return; /* committed before the jump, never reserved, or skipped by the daemon */
     union record_header abandoned = begun;
     abandoned.type = RECORD_ABANDONED;
     if (cas_acq_rel(&header->word, &begun.word, abandoned.word))
@@ -89,7 +90,7 @@ static void abandon_from(struct ring_thread *thread, struct open_records *open, 
 }
 
 /* Abandon the thread's open records whose frames a jump has certainly left. */
-static void look_at_open_records(struct ring_thread *thread, struct open_records *open,
+static void abandon_left_records(struct ring_thread *thread, struct open_records *open,
                                  uintptr_t here)
 {
     const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
@@ -102,8 +103,8 @@ static void look_at_open_records(struct ring_thread *thread, struct open_records
 void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
 {
     struct open_records *open = &open_records[slot_of(thread)];
-    /* For the caller's own frame, abandoned_frame() tells whether it is on the thread's own stack.
-     */
+    /* Called with the caller's own frame twice, abandoned_frame() checks only that the frame is on
+     * the thread's own stack. */
     if (load_relaxed(&thread->in_ring) == RING_WRITES &&
         abandoned_frame(thread_slot_bounds(thread), here, here))
         abandon_from(thread, open, 0);
@@ -111,9 +112,9 @@ void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
 
 /*
  * Remember a record before it is reserved at `position`, inside `depth` others. If a signal handler
- * interrupts this and writes records, it overwrites the entry; but then the reservation fails, and
- * the caller tries again. A handler that writes nothing may at most reset in_ring, which is
- * therefore set twice.
+ * interrupts this function and writes records, it overwrites the entry; but then the reservation
+ * fails, and the caller tries again. A handler that writes no record can still reset in_ring, so
+ * in_ring is set a second time.
  */
 static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t position,
                         uintptr_t here)
@@ -163,7 +164,7 @@ uint32_t ring_writer_length_max(void)
     return (uint32_t)((client.data_mask + 1) / 4);
 }
 
-/* The daemon has ended the session: report no reason. */
+/* Stop sampling, without reporting a reason: the daemon ended the session, or has the reason. */
 static void leave_session(void)
 {
     uint32_t active = CLIENT_ACTIVE;
@@ -215,6 +216,8 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
         ring_writer_end_session(RING_CLIENT_OVERRAN);
         return false;
     }
+    /* A signal handler inside an open record cannot wait: the daemon cannot read past that record,
+     * so no space would come. */
     if (load_relaxed(&thread->in_ring) == RING_WRITES)
         return false;
 
@@ -260,9 +263,9 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
     struct open_records *open = &open_records[slot_of(thread)];
     length = (length + 7) & ~7u;
     if (likely(load_relaxed(&thread->in_ring) != RING_WRITES))
-        open->count = 0; /* they may be the slot's previous thread's */
+        open->count = 0; /* entries may be left over from the slot's previous thread */
     else
-        look_at_open_records(thread, open, here);
+        abandon_left_records(thread, open, here);
     uint32_t depth = open->count;
     uint64_t reserved = load_relaxed(&control->reserved);
     for (;;) {
@@ -284,8 +287,8 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
             union record_header *header = record_at(position);
             union record_header busy = {
                 .length = length, .type = RECORD_BUSY, .thread = slot_of(thread)};
-            /* Release is not needed: a reader waits if it sees 0 here, and reads no
-             * further if it sees this. */
+            /* Release is not needed: a reader that sees 0 here waits, and one that sees RECORD_BUSY
+             * reads no further. */
             store_relaxed(&header->word, busy.word);
             return header;
         }

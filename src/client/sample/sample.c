@@ -212,7 +212,7 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     if (unlikely(load_relaxed(&thread->in_ring) == RING_WRITES) && walk.uninterrupted)
         ring_writer_give_up_open(thread, (uintptr_t)__builtin_frame_address(0));
 
-    if (unlikely(walk.stop == UNWIND_LEFT)) {
+    if (unlikely(walk.stop == UNWIND_FOR_DAEMON)) {
         walk.hash =
             stack_sender_send_walk(thread, &walk, scratch->frames, &scratch->rest, generation);
         *flags |= RECORD_ALLOC_WALK;

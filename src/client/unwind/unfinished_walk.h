@@ -18,10 +18,10 @@ struct unwind_rest {
      * frame pointers, _UNKNOWN only this time, _NONE as long as the module is loaded. */
     enum ring_unwinding (*ask)(uint32_t module);
 
-    /* Filled if the walk stops with UNWIND_LEFT. */
+    /* Filled if the walk stops with UNWIND_FOR_DAEMON. */
     uint32_t module;
     bool interrupted; /* pc was interrupted by a signal */
-    uint64_t pc;      /* of the frame to be left next, in the form of `frames` */
+    uint64_t pc;      /* of the next frame, in the form of `frames` */
     uint64_t known;   /* bit n: registers[n] is known */
     uintptr_t stack_low,
         stack_high; /* readable directly, with the stack pointer; both 0: nothing */

@@ -32,10 +32,10 @@
 #define WALK_GOES_ON (-1)
 
 struct walk {
-    struct rule_frame frame; /* to be left next, not yet written */
+    struct rule_frame frame; /* to be unwound next; its pc is not in `frames` yet */
     bool interrupted;        /* a signal interrupted the frame: it did not call */
     bool guessed;            /* frames from here on follow from a guess */
-    bool signalled;          /* a signal frame was left */
+    bool signalled;          /* a signal frame was unwound */
     bool tracking;           /* all registers are in machine */
     unsigned track_until;    /* the frame that needs them */
     unsigned restarts;
@@ -80,7 +80,7 @@ struct warm_walk {
     struct unwind_memory *memory;
     const struct unwind_step *known; /* the innermost remembered frame not yet passed */
     uintptr_t known_sp;              /* its stack pointer; UINTPTR_MAX: there is none */
-    unsigned noted;
+    unsigned noted;                  /* frames noted for the next walk */
 };
 
 static inline void warm_write(struct warm_walk *warm, uint64_t pc)
@@ -90,7 +90,8 @@ static inline void warm_write(struct warm_walk *warm, uint64_t pc)
     warm->power *= HASH_STEP;
 }
 
-static inline void warm_look_from(struct warm_walk *warm, const struct unwind_step *known)
+/* Compare with the remembered frames from `known` outwards. */
+static inline void warm_expect(struct warm_walk *warm, const struct unwind_step *known)
 {
     warm->known = known;
     warm->known_sp = known > warm->memory->steps ? known->sp : UINTPTR_MAX;
@@ -103,7 +104,7 @@ static bool warm_recall(struct warm_walk *warm, uintptr_t high)
     const struct unwind_step *steps = warm->memory->steps, *step = warm->known;
     while (step > steps && step->sp < warm->frame.sp)
         step--;
-    warm_look_from(warm, step);
+    warm_expect(warm, step);
     if (step == steps || steps[0].sp > high || (size_t)(step - steps) >= warm->max - warm->count ||
         !unwind_memory_is(step, warm->frame.address, warm->frame.sp, warm->frame.fp))
         return false;
@@ -115,11 +116,11 @@ static bool warm_recall(struct warm_walk *warm, uintptr_t high)
         return true;
     for (const struct unwind_step *held = warm->known; held > step; held--)
         unwind_memory_note(warm->memory, warm->noted++, held);
-    warm_look_from(warm, step - 1);
+    warm_expect(warm, step - 1);
     return false;
 }
 
-/* Leave frames that are remembered or have rules, directly on the home stack. */
+/* Unwind frames that are remembered or have rules, directly on the thread's own stack. */
 static __attribute__((noinline)) void walk_warm(struct walk *walk)
 {
     struct warm_walk warm = {walk->frame, walk->frames, walk->count, walk->max, walk->hash,
@@ -127,9 +128,9 @@ static __attribute__((noinline)) void walk_warm(struct walk *walk)
     const uint64_t *table = rule_table;
     uint64_t generation_bits = walk->generation_bits;
     uintptr_t high = walk->stack.high;
-    unsigned kept = 0;
+    unsigned kept = 0; /* outermost remembered frames that the walk confirmed */
 
-    warm_look_from(&warm, unwind_memory_top(warm.memory, walk->generation));
+    warm_expect(&warm, unwind_memory_top(warm.memory, walk->generation));
     while (warm.count < warm.max) {
         if (unlikely(warm.frame.sp >= warm.known_sp) && warm_recall(&warm, high)) {
             kept = (unsigned)(warm.known - warm.memory->steps);
@@ -221,7 +222,7 @@ static int stop_of(enum cfi_result result)
     }
 }
 
-/* Leave the frame by its row. */
+/* Unwind one frame by its CFI row. */
 static int walk_interpret(struct walk *walk, const struct cfi_row *row)
 {
     uint64_t cfa;
@@ -254,7 +255,7 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
     return WALK_GOES_ON;
 }
 
-/* Leave a frame of code without CFI by its frame pointer, if that is plausible. */
+/* Unwind a frame of code without CFI by its frame pointer, if that is plausible. */
 static int walk_guess(struct walk *walk)
 {
     uintptr_t record = walk->frame.fp, sp = walk->frame.sp;
@@ -287,8 +288,8 @@ static int walk_guess(struct walk *walk)
     return WALK_GOES_ON;
 }
 
-/* Stop here, so that the daemon can go on. It needs all registers. */
-static int walk_stop_for_others(struct walk *walk, uint32_t module)
+/* Stop, and report the state from which the daemon can continue. It needs all registers. */
+static int walk_stop_for_daemon(struct walk *walk, uint32_t module)
 {
     struct unwind_rest *rest = walk->rest;
     if (!walk->tracking)
@@ -302,22 +303,23 @@ static int walk_stop_for_others(struct walk *walk, uint32_t module)
     rest->stack_high = walk->stack.high;
     for (unsigned i = 0; i < ARCH_REGISTERS; i++)
         rest->registers[i] = walk->machine.registers[i];
-    return UNWIND_LEFT;
+    return UNWIND_FOR_DAEMON;
 }
 
-/* Leave a frame of a module's code that has no loaded CFI. `known`: the address already has the
- * rule RULE_LEAVE. */
-static int walk_without_cfi(struct walk *walk, const struct module *module, bool known)
+/* Unwind a frame of a module's code that has no loaded CFI, or stop there for the daemon. `cached`:
+ * the cache already has RULE_FOR_DAEMON for the address. */
+static int walk_without_cfi(struct walk *walk, const struct module *module, bool cached)
 {
     uint32_t number = module_number(module);
-    enum ring_unwinding others = walk->rest != NULL ? walk->rest->ask(number) : RING_UNWINDING_NONE;
-    uint32_t rule = others == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_LEAVE;
-    if (!known || rule == RULE_NO_CFI)
+    enum ring_unwinding daemon = walk->rest != NULL ? walk->rest->ask(number) : RING_UNWINDING_NONE;
+    uint32_t rule = daemon == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_FOR_DAEMON;
+    if (!cached || rule == RULE_NO_CFI)
         rule_insert(walk->frame.address, walk->generation_bits, RULE_IS_SPECIAL | rule);
-    if (others == RING_UNWINDING_FOUND)
-        return walk_stop_for_others(walk, number);
+    if (daemon == RING_UNWINDING_FOUND)
+        return walk_stop_for_daemon(walk, number);
     int stop = walk_guess(walk);
-    return stop == UNWIND_NO_RULE && others == RING_UNWINDING_UNKNOWN ? UNWIND_NOT_LEFT : stop;
+    return stop == UNWIND_NO_RULE && daemon == RING_UNWINDING_UNKNOWN ? UNWIND_DAEMON_NOT_ASKED
+                                                                      : stop;
 }
 
 static enum cfi_result find_row(const struct module *module, uintptr_t pc, struct cfi_copy *copy,
@@ -331,9 +333,10 @@ static enum cfi_result find_row(const struct module *module, uintptr_t pc, struc
     return cfi_find_row(&source, pc, copy, row);
 }
 
-/* Leave a frame without a cached rule, or whose rule needs the interpreter. */
+/* Unwind a frame of a module's code by interpreting its CFI. `cached`: the cache already has a rule
+ * for the address, which needs the interpreter. */
 static int walk_module(struct walk *walk, const struct module *module, struct cfi_copy *copy,
-                       bool known)
+                       bool cached)
 {
     struct cfi_row row;
     uint32_t rule;
@@ -353,12 +356,12 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
         rule = rule_compile(&row);
         break;
     case CFI_NONE:
-        return walk_without_cfi(walk, module, known);
+        return walk_without_cfi(walk, module, cached);
     default:
         rule = RULE_IS_SPECIAL | RULE_BAD_CFI;
         break;
     }
-    if (!known)
+    if (!cached)
         rule_insert(address, walk->generation_bits, rule);
     if (found == CFI_FOUND)
         return walk_interpret(walk, &row);
@@ -366,15 +369,16 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
     return UNWIND_BAD_CFI;
 }
 
-/* After a guess, the object may be one that is being unloaded: work on copies. */
+/* The same after a guess. The guessed frame may be in an object that is being unloaded, so copy its
+ * CFI before parsing it. */
 static __attribute__((noinline)) int walk_module_copying(struct walk *walk,
-                                                         const struct module *module, bool known)
+                                                         const struct module *module, bool cached)
 {
     struct cfi_copy copy;
-    return walk_module(walk, module, &copy, known);
+    return walk_module(walk, module, &copy, cached);
 }
 
-/* Leave one frame by any means. Return the reason to stop, or WALK_GOES_ON. */
+/* Unwind one frame by any means. Return the reason to stop, or WALK_GOES_ON. */
 static __attribute__((noinline)) int walk_cold(struct walk *walk)
 {
     struct rule_frame *frame = &walk->frame;
@@ -403,7 +407,7 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
     const struct module *module = module_find(frame->address - ARCH_CALL_BYTES);
     if (module == NULL)
         return walk_guess(walk);
-    if (rule == (RULE_IS_SPECIAL | RULE_LEAVE))
+    if (rule == (RULE_IS_SPECIAL | RULE_FOR_DAEMON))
         return walk_without_cfi(walk, module, true);
     if (walk->guessed)
         return walk_module_copying(walk, module, rule != 0);

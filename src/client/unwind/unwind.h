@@ -36,8 +36,8 @@ enum unwind_stop {
     UNWIND_BAD_CFI = 3,          /* CFI that does not parse */
     UNWIND_UNREADABLE_STACK = 4, /* a slot lies outside readable memory */
     UNWIND_NO_PROGRESS = 5,      /* the stack pointer did not move outwards */
-    UNWIND_LEFT = 6,             /* the daemon may be able to go on; never in a record_stack */
-    UNWIND_NOT_LEFT = 7,         /* UNWIND_NO_RULE, and the daemon was not asked */
+    UNWIND_FOR_DAEMON = 6,       /* the daemon may finish the walk; never in a record_stack */
+    UNWIND_DAEMON_NOT_ASKED = 7, /* UNWIND_NO_RULE, and the daemon was not asked */
 };
 
 struct unwind_walk {
@@ -59,8 +59,8 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_stack_bounds *bounds,
                                     struct unwind_memory *memory, uint64_t *frames, unsigned max);
 
-/* The same, but stop with UNWIND_LEFT at code without CFI if `rest` (unfinished_walk.h) asks for
- * it. */
+/* The same, but stop with UNWIND_FOR_DAEMON at code without CFI if `rest` (unfinished_walk.h) asks
+ * for it. */
 struct unwind_walk unwind_callstack_until(const struct unwind_registers *registers,
                                           struct unwind_stack_bounds *bounds,
                                           struct unwind_memory *memory, uint64_t *frames,

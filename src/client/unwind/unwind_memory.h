@@ -11,8 +11,8 @@
  * independent loads a frame, while rules must be looked up one after the other
  * all over a table.
  *
- * A walk owns the memory while it runs. A walk that a jump leaves, leaves the
- * memory empty or complete.
+ * A walk owns the memory while it runs. If a signal handler jumps out of a walk,
+ * the memory is empty or complete.
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_UNWIND_MEMORY_H
 #define HEAPPROFD_CLIENT_UNWIND_UNWIND_MEMORY_H
@@ -37,7 +37,7 @@ struct unwind_step {
 struct unwind_memory {
     uint64_t generation; /* module_generation() of the rules, plus one; 0: nothing is remembered */
     uint32_t count;
-    /* Outermost first, from 1 on; [0] is the state after the outermost frame was left. */
+    /* Outermost first, from 1 on; [0] is the state after the outermost frame was unwound. */
     struct unwind_step steps[1 + UNWIND_MEMORY_FRAMES];
     /* The present walk's last UNWIND_MEMORY_FRAMES frames, innermost first. */
     struct unwind_step fresh[UNWIND_MEMORY_FRAMES];

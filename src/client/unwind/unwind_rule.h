@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rule cache: for a return address, how to leave the frame that it returns to.
+ * The rule cache: for a return address, how to unwind the frame that it returns to.
  * Each entry is one 64-bit word, in a table that all threads read and write without
  * a lock.
  *
@@ -44,7 +44,7 @@ enum rule_special {
     RULE_OUTERMOST = 2,
     RULE_NO_CFI = 3, /* a module's code without CFI: use frame pointers */
     RULE_BAD_CFI = 4,
-    RULE_LEAVE = 5, /* the same, while the daemon may be able to go on */
+    RULE_FOR_DAEMON = 5, /* code without CFI, at which the daemon may be able to continue */
 };
 
 #define RULE_IS_SPECIAL (1u << 24)
