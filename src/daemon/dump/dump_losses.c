@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one place where the wire's numbers become the trace's: the wire may change with each version,
- * the trace never does.
+ * Map the wire's loss reasons to the trace's. The wire's numbers may change with each version, the
+ * trace's never do.
  */
 #include "daemon/dump/dump_losses.h"
 

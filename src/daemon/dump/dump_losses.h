@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The losses that a client counted in its ring, as the trace has them.
- */
+/* Converts the losses that a client counted in its ring to the trace's. */
 #ifndef HEAPPROFD_DAEMON_DUMP_DUMP_LOSSES_H
 #define HEAPPROFD_DAEMON_DUMP_DUMP_LOSSES_H
 

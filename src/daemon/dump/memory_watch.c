@@ -86,9 +86,9 @@ static bool survey_pages(struct survey *survey, double count, uint64_t begins, u
     return true;
 }
 
-/* Note what the allocation says about its mapping. A mapping that contains malloc's allocations is
- * the allocator's, whatever else is in it. If the allocation has a mapping of its own, only its
- * part of the (merged) mapping is the allocator's. */
+/* Classify the mapping of an allocation. A mapping that contains malloc's allocations is the
+ * allocator's, whatever else is in it. If the allocation has a mapping of its own, only its part
+ * of the (merged) mapping is the allocator's. */
 static void survey_mapping(struct survey *survey, const struct ledger_live_sample *sample,
                            uint64_t taken)
 {

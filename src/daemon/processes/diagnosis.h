@@ -38,8 +38,8 @@ struct diagnosis_facts {
     bool others_wanted; /* heaps other than malloc's are wanted; an attached client does not see
                            them */
     uint64_t attach_stopped_us, detach_stopped_us;
-    /* Of a program that began during the session: the time until it was attached to, and the
-     * time for which it was known in all; 0: it did not. Without told_of_start these are upper
+    /* For a program that began during the session: how long after its start the profiler attached,
+     * and how long it was known in all; 0: it began before. Without told_of_start these are upper
      * bounds. */
     uint64_t attach_missed_us, known_us;
     bool told_of_start;

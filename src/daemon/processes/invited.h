@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What invites a process (wire/control_page.h): its pid, and the secret that it shares with those
- * who may read its memory.
+ * The data that invites a process (wire/control_page.h): its pid, and the secret that it shares
+ * with those who may read its memory.
  */
 #ifndef HEAPPROFD_DAEMON_INVITED_H
 #define HEAPPROFD_DAEMON_INVITED_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc contains about a process, read once and copied. The process itself may forge its
- * arguments and its comm, and all is gone when it has ended.
+ * The contents of /proc about a process, read once and copied. The process itself may forge its
+ * arguments and its comm. It may have ended since.
  */
 #ifndef HEAPPROFD_DAEMON_PROCESSES_PROCESS_INFO_H
 #define HEAPPROFD_DAEMON_PROCESSES_PROCESS_INFO_H

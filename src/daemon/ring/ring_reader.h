@@ -108,16 +108,16 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
                           void *context);
 
 /*
- * How long an unfinished record at the head of the ring is waited for. After that it is abandoned.
+ * How long the drain waits for an unfinished record at the head of the ring before it skips it.
  *
- *   ALL_WAIT     all threads that ever existed wait for space, so none is left to finish it
- *   SOME_WAIT    some threads wait; longer than a scheduler keeps a thread from running (a
+ *   ALL_WAIT     if all threads that ever existed wait for space: none is left to finish it
+ *   SOME_WAIT    if some threads wait: longer than a scheduler keeps a thread from running (a
  *                cgroup's quota: 100 ms)
- *   ABANDONED    no thread waits, and none claims to be writing
- *   UNSCHEDULED  its thread has not run since, so it is still in the middle of the record; it
- *                would write into space that belongs to another record by then
+ *   ABANDONED    if no thread waits, and none claims to be writing; if one does, there is no limit
+ *   UNSCHEDULED  if its thread has not run since: it is still in the middle of the record, and
+ *                after a skip would write into space that belongs to another record by then
  *
- * If the record's thread has ended (reader->process), it is abandoned at once.
+ * A record whose thread has ended (reader->process) is skipped at once.
  */
 #define RING_ABANDONED_ALL_WAIT_MS 20
 #define RING_ABANDONED_SOME_WAIT_MS 200

@@ -399,7 +399,8 @@ static void read_messages(struct supervisor *supervisor, struct supervised *sess
         ssize_t got = peer_socket_peek(session->socket, &message);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        /* No message of a session has a descriptor, so somebody has taken the session over. */
+        /* No message of a session has a descriptor, so another program has taken the session over.
+         */
         if (got > 0 && message.has_descriptors)
             kill(session->pid, SIGKILL);
         if (got <= 0 || message.has_descriptors) {
