@@ -9,7 +9,7 @@
 
 #include "cli/compare/check_format.h"
 #include "cli/print/stack_format.h"
-#include "util/json.h"
+#include "util/json_writer.h"
 
 #define NAME_WIDTH 255
 #define REASON_WIDTH 500
@@ -173,68 +173,64 @@ void check_report_text(const struct check_page *page, FILE *out)
 
 /* --- JSON --- */
 
-static void print_field(FILE *out, const char *key, double value)
-{
-    fprintf(out, ",\"%s\":", key);
-    json_print_number(out, value);
-}
-
 static void print_json_result(const struct check_page *page, const struct budget_result *result,
-                              FILE *out)
+                              struct json_writer *json)
 {
     const struct budget *budget = result->budget;
-    fprintf(out, "{\"budget\":\"%s\",\"state\":\"%s\",\"text\":", budget_names[budget->kind],
-            check_state_name(result->state));
-    json_print_string(out, budget->text);
-    if (budget->pattern != NULL) {
-        fputs(",\"pattern\":", out);
-        json_print_string(out, budget->pattern);
-    }
-    print_field(out, "limit", result->limit);
-    print_field(out, "value", result->unknown ? (double)NAN : result->value);
-    print_field(out, "low95", result->unknown ? (double)NAN : result->low);
-    print_field(out, "high95", result->unknown ? (double)NAN : result->high);
-    fprintf(out, ",\"exact\":%s,\"reason\":", result->exact ? "true" : "false");
-    json_print_string(out, result->reason);
+    json_line(json);
+    json_object(json, NULL);
+    json_string(json, "budget", budget_names[budget->kind]);
+    json_string(json, "state", check_state_name(result->state));
+    json_string(json, "text", budget->text);
+    if (budget->pattern != NULL)
+        json_string(json, "pattern", budget->pattern);
+    json_number(json, "limit", result->limit);
+    json_number(json, "value", result->unknown ? (double)NAN : result->value);
+    json_number(json, "low95", result->unknown ? (double)NAN : result->low);
+    json_number(json, "high95", result->unknown ? (double)NAN : result->high);
+    json_bool(json, "exact", result->exact);
+    json_string(json, "reason", result->reason);
     if (result->deciding_interval_bytes > 0)
-        fprintf(out, ",\"deciding_interval_bytes\":%" PRIu64, result->deciding_interval_bytes);
+        json_unsigned(json, "deciding_interval_bytes", result->deciding_interval_bytes);
     if (result->heap != NULL) {
         const struct profile_process *process = &page->profile->processes[result->heap->process];
-        fprintf(out, ",\"pid\":%d,\"name\":", process->pid);
-        json_print_string(out, process->name);
-        fputs(",\"heap\":", out);
-        json_print_string(out, result->heap->name);
+        json_signed(json, "pid", process->pid);
+        json_string(json, "name", process->name);
+        json_string(json, "heap", result->heap->name);
     }
     if (result->unprofiled != NULL) {
-        fprintf(out, ",\"pid\":%d,\"name\":", result->unprofiled->pid);
-        json_print_string(out, result->unprofiled->name);
-        fprintf(out, ",\"unprofiled\":%zu", result->unprofiled_count);
+        json_signed(json, "pid", result->unprofiled->pid);
+        json_string(json, "name", result->unprofiled->name);
+        json_unsigned(json, "unprofiled", result->unprofiled_count);
     }
     if (budget->line > 0)
-        fprintf(out, ",\"line\":%u", budget->line);
-    fputc('}', out);
+        json_unsigned(json, "line", budget->line);
+    json_end_object(json);
 }
 
 void check_report_json(const struct check_page *page, FILE *out)
 {
-    fprintf(out, "{\"version\":1,\"holds\":%zu,\"fails\":%zu,\"undecidable\":%zu,\"results\":[",
-            check_report_count(page->report, BUDGET_HOLDS),
-            check_report_count(page->report, BUDGET_FAILS),
-            check_report_count(page->report, BUDGET_UNDECIDABLE));
-    for (size_t i = 0; i < page->report->count; i++) {
-        fputs(i > 0 ? ",\n" : "\n", out);
-        print_json_result(page, &page->report->results[i], out);
-    }
-    fputs("],\"suppressions\":[", out);
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_unsigned(&json, "version", 1);
+    json_unsigned(&json, "holds", check_report_count(page->report, BUDGET_HOLDS));
+    json_unsigned(&json, "fails", check_report_count(page->report, BUDGET_FAILS));
+    json_unsigned(&json, "undecidable", check_report_count(page->report, BUDGET_UNDECIDABLE));
+    json_array(&json, "results");
+    for (size_t i = 0; i < page->report->count; i++)
+        print_json_result(page, &page->report->results[i], &json);
+    json_end_array(&json);
+    json_array(&json, "suppressions");
     for (size_t i = 0; i < page->budgets->suppression_count; i++) {
         const struct budget_suppression *suppression = &page->budgets->suppressions[i];
-        fputs(i > 0 ? ",{\"pattern\":" : "{\"pattern\":", out);
-        json_print_string(out, suppression->pattern);
-        fputs(",\"reason\":", out);
-        json_print_string(out, suppression->reason);
-        print_field(out, "space", suppression->bytes);
-        print_field(out, "objects", suppression->count);
-        fputc('}', out);
+        json_object(&json, NULL);
+        json_string(&json, "pattern", suppression->pattern);
+        json_string(&json, "reason", suppression->reason);
+        json_number(&json, "space", suppression->bytes);
+        json_number(&json, "objects", suppression->count);
+        json_end_object(&json);
     }
-    fputs("]}\n", out);
+    json_end_array(&json);
+    json_end_object(&json);
+    fputc('\n', out);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "cli/compare/compare_source.h"
+#include "util/json_writer.h"
 
 struct compare_stacks;
 
@@ -29,9 +30,10 @@ int compare_print_json(const struct diff *diff, const struct compare_source sour
 
 /* Print "untold":[...]: the views that either side's file does not contain, so that their figures
  * mean nothing. */
-void compare_print_unknown(FILE *out, const struct diff_pair *pair);
+void compare_print_unknown(struct json_writer *json, const struct diff_pair *pair);
 /* Print ,"left_out":{"before":{...},"after":{...}} with the filtered figures of each view. Without
  * a filter print nothing. */
-void compare_print_left_out(FILE *out, const char *filter, const struct diff_pair *pair);
+void compare_print_left_out(struct json_writer *json, const char *filter,
+                            const struct diff_pair *pair);
 
 #endif

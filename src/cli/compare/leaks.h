@@ -54,10 +54,6 @@ void leaks_print_json(const struct leaks *leaks, FILE *out);
 
 /* Print a heap's entries as the list of a -leaks.json file. */
 void leaks_print_list(const struct leaks_heap *heap, FILE *out);
-/* Print "count_by_type": {...} (or sizes) by which an entry has grown; `sign` -1: has shrunk. */
-void leaks_print_types(FILE *out, const struct diff_pair *pair, const struct diff_row *row,
-                       double sign, bool sizes);
-void leaks_print_stack(FILE *out, const struct diff_row *row);
 
 struct leaks_written {
     size_t files, removed;

@@ -15,7 +15,7 @@
 #include "cli/print/progress.h"
 #include "cli/print/wait_notice.h"
 #include "deobfuscate/deobfuscate.h"
-#include "util/json.h"
+#include "util/json_writer.h"
 
 static const char help[] =
     "usage: traceconv deobfuscate [options] [TRACE] [OUT]\n"
@@ -94,25 +94,25 @@ static void print_summary(const struct deobfuscate_report *report, const struct 
     }
 }
 
-static void print_json_result(FILE *out, const struct deobfuscate_result *result)
+static void print_json_result(struct json_writer *json, const struct deobfuscate_result *result)
 {
-    fputs("{\"package\": ", out);
-    json_print_string(out, result->package);
-    fputs(", \"path\": ", out);
-    json_print_string(out, result->path);
-    fprintf(out, ", \"lines\": %zu, \"unknown_lines\": %zu", result->lines, result->unknown_lines);
-    fprintf(out, ", \"classes\": %zu, \"methods\": %zu, \"fields\": %zu", result->classes,
-            result->methods, result->fields);
-    fprintf(out, ", \"written_classes\": %zu, \"written_methods\": %zu, \"written_fields\": %zu",
-            result->written_classes, result->written_methods, result->written_fields);
-    fprintf(out, ", \"names\": %zu, \"unlisted_names\": %zu, \"package_in_trace\": %s",
-            result->names, result->unlisted, result->package_in_trace ? "true" : "false");
-    fputs(", \"remedy\": ", out);
-    if (deobfuscate_remedy(result) != NULL)
-        json_print_string(out, deobfuscate_remedy(result));
-    else
-        fputs("null", out);
-    fputc('}', out);
+    json_line(json);
+    json_object(json, NULL);
+    json_string(json, "package", result->package);
+    json_string(json, "path", result->path);
+    json_unsigned(json, "lines", result->lines);
+    json_unsigned(json, "unknown_lines", result->unknown_lines);
+    json_unsigned(json, "classes", result->classes);
+    json_unsigned(json, "methods", result->methods);
+    json_unsigned(json, "fields", result->fields);
+    json_unsigned(json, "written_classes", result->written_classes);
+    json_unsigned(json, "written_methods", result->written_methods);
+    json_unsigned(json, "written_fields", result->written_fields);
+    json_unsigned(json, "names", result->names);
+    json_unsigned(json, "unlisted_names", result->unlisted);
+    json_bool(json, "package_in_trace", result->package_in_trace);
+    json_string(json, "remedy", deobfuscate_remedy(result));
+    json_end_object(json);
 }
 
 static int write_json(const char *path, const struct deobfuscate_report *report)
@@ -122,12 +122,15 @@ static int write_json(const char *path, const struct deobfuscate_report *report)
     FILE *out = conversion_open_details(&file, path, &error);
     if (out == NULL)
         return conversion_fail(&error);
-    fprintf(out, "{\"trace_names\": %zu, \"maps\": [", report->trace_names);
-    for (size_t i = 0; i < report->count; i++) {
-        fputs(i == 0 ? "\n  " : ",\n  ", out);
-        print_json_result(out, &report->results[i]);
-    }
-    fputs("\n]}\n", out);
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_unsigned(&json, "trace_names", report->trace_names);
+    json_array(&json, "maps");
+    for (size_t i = 0; i < report->count; i++)
+        print_json_result(&json, &report->results[i]);
+    json_end_array(&json);
+    json_end_object(&json);
+    fputc('\n', out);
     return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
 }
 

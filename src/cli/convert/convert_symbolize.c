@@ -15,7 +15,7 @@
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "symbolize/symbolize.h"
-#include "util/json.h"
+#include "util/json_writer.h"
 
 static const char help[] =
     "usage: traceconv symbolize [options] [TRACE] [OUT]\n"
@@ -77,37 +77,32 @@ static const struct option_entry options[] = {
 
 /* --- summary --- */
 
-static void print_string(FILE *out, const char *name, const char *text)
-{
-    fprintf(out, ", \"%s\": ", name);
-    if (text == NULL)
-        fputs("null", out);
-    else
-        json_print_string(out, text);
-}
-
-static void print_json_module(FILE *out, const struct symbolized_module *module)
+static void print_json_module(struct json_writer *json, const struct symbolized_module *module)
 {
     static const char *const sources[] = {"none", "dynsym", "symtab", "dwarf"};
     const struct symbol_found *found = &module->found;
-    fputs("{\"path\": ", out);
-    json_print_string(out, module->path);
-    print_string(out, "build_id", module->build_id);
-    print_string(out, "file", found->path);
-    print_string(out, "source", found->path == NULL ? NULL : sources[found->quality]);
-    print_string(out, "other_build", found->other_build);
-    print_string(out, "breakpad", module->breakpad);
-    fprintf(out, ", \"addresses\": %zu, \"with_lines\": %zu, \"with_names\": %zu, \"frames\": %zu",
-            module->addresses, module->with_lines, module->with_names, module->frames);
-    fprintf(out, ", \"damaged_units\": %zu, \"missing_units\": %zu, \"without\": {",
-            module->damaged_units, module->missing_units);
+    json_line(json);
+    json_object(json, NULL);
+    json_string(json, "path", module->path);
+    json_string(json, "build_id", module->build_id);
+    json_string(json, "file", found->path);
+    json_string(json, "source", found->path == NULL ? NULL : sources[found->quality]);
+    json_string(json, "other_build", found->other_build);
+    json_string(json, "breakpad", module->breakpad);
+    json_unsigned(json, "addresses", module->addresses);
+    json_unsigned(json, "with_lines", module->with_lines);
+    json_unsigned(json, "with_names", module->with_names);
+    json_unsigned(json, "frames", module->frames);
+    json_unsigned(json, "damaged_units", module->damaged_units);
+    json_unsigned(json, "missing_units", module->missing_units);
+    json_object(json, "without");
     for (int reason = 0; reason < SYMBOL_REASONS; reason++)
-        fprintf(out, "%s\"%s\": %zu", reason == 0 ? "" : ", ", symbol_reason_name(reason),
-                module->without[reason]);
-    fputs("}}", out);
+        json_unsigned(json, symbol_reason_name(reason), module->without[reason]);
+    json_end_object(json);
+    json_end_object(json);
 }
 
-/* Write the summary as JSON. `summary` is NULL unless the input is MemoryInfra JSON. */
+/* `summary`: of MemoryInfra JSON, else NULL. */
 static int write_json(const char *path, const struct symbolize_report *report,
                       const struct memory_infra_summary *summary)
 {
@@ -116,19 +111,21 @@ static int write_json(const char *path, const struct symbolize_report *report,
     FILE *out = conversion_open_details(&file, path, &error);
     if (out == NULL)
         return conversion_fail(&error);
-    fputc('{', out);
-    if (summary != NULL)
-        fprintf(out,
-                "\"frames\": %zu, \"named\": %zu, \"no_region\": %zu, \"no_maps\": %zu, "
-                "\"no_file\": %zu, ",
-                summary->frames, summary->named, summary->strays[MEMORY_INFRA_NO_REGION],
-                summary->strays[MEMORY_INFRA_NO_MAPS], summary->strays[MEMORY_INFRA_NO_FILE]);
-    fputs("\"modules\": [", out);
-    for (size_t i = 0; i < report->count; i++) {
-        fputs(i == 0 ? "\n  " : ",\n  ", out);
-        print_json_module(out, &report->modules[i]);
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    if (summary != NULL) {
+        json_unsigned(&json, "frames", summary->frames);
+        json_unsigned(&json, "named", summary->named);
+        json_unsigned(&json, "no_region", summary->strays[MEMORY_INFRA_NO_REGION]);
+        json_unsigned(&json, "no_maps", summary->strays[MEMORY_INFRA_NO_MAPS]);
+        json_unsigned(&json, "no_file", summary->strays[MEMORY_INFRA_NO_FILE]);
     }
-    fputs("\n]}\n", out);
+    json_array(&json, "modules");
+    for (size_t i = 0; i < report->count; i++)
+        print_json_module(&json, &report->modules[i]);
+    json_end_array(&json);
+    json_end_object(&json);
+    fputc('\n', out);
     return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
 }
 

@@ -2,6 +2,7 @@
 /* heap_profile status: shows the sessions of the running daemon, and of profilers without a
  * daemon. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/session_list.h"
-#include "util/json.h"
+#include "util/json_writer.h"
 
 static const char help[] =
     "usage: heap_profile status [--json]\n"
@@ -91,62 +92,69 @@ static void print_text(const struct session_list *list)
     }
 }
 
-static void print_session_json(const Heapprofd__ControlSession *session,
+static void print_session_json(struct json_writer *json, const Heapprofd__ControlSession *session,
                                const Heapprofd__ControlStatus *status)
 {
-    printf("{\"id\":%llu,\"uid\":%u,\"elapsed_ms\":%llu,\"interval_bytes\":%llu,\"profiled\":%u,"
-           "\"process_count\":%u,\"live_bytes\":%.0f,\"samples\":%llu,\"lost\":%llu,"
-           "\"pid\":%d,\"silent_ms\":%llu,\"processes\":[",
-           (unsigned long long)session->id, session->uid, (unsigned long long)session->elapsed_ms,
-           (unsigned long long)session->interval_bytes, session->profiled, session->process_count,
-           session->live_bytes, (unsigned long long)session->samples,
-           (unsigned long long)session->lost, (int)session->pid,
-           (unsigned long long)session->silent_ms);
+    json_object(json, NULL);
+    json_unsigned(json, "id", session->id);
+    json_unsigned(json, "uid", session->uid);
+    json_unsigned(json, "elapsed_ms", session->elapsed_ms);
+    json_unsigned(json, "interval_bytes", session->interval_bytes);
+    json_unsigned(json, "profiled", session->profiled);
+    json_unsigned(json, "process_count", session->process_count);
+    json_number(json, "live_bytes", round(session->live_bytes));
+    json_unsigned(json, "samples", session->samples);
+    json_unsigned(json, "lost", session->lost);
+    json_signed(json, "pid", session->pid);
+    json_unsigned(json, "silent_ms", session->silent_ms);
+    json_array(json, "processes");
     for (size_t i = 0; i < session->n_processes; i++) {
         const Heapprofd__ControlProcess *process = session->processes[i];
-        printf("%s{\"pid\":%d,\"name\":", i > 0 ? "," : "", process->pid);
-        json_print_string(stdout, process->name);
-        printf(",\"live_bytes\":%.0f,\"samples\":%llu,\"lost\":%llu,\"attached\":%s}",
-               process->live_bytes, (unsigned long long)process->samples,
-               (unsigned long long)process->lost, process->attached ? "true" : "false");
+        json_object(json, NULL);
+        json_signed(json, "pid", process->pid);
+        json_string(json, "name", process->name);
+        json_number(json, "live_bytes", round(process->live_bytes));
+        json_unsigned(json, "samples", process->samples);
+        json_unsigned(json, "lost", process->lost);
+        json_bool(json, "attached", process->attached);
+        json_end_object(json);
     }
-    printf("],\"profiler\":{\"pid\":%d,\"command\":", status->pid);
-    if (status->command != NULL)
-        json_print_string(stdout, status->command);
-    else
-        fputs("null", stdout);
-    fputs("}}", stdout);
+    json_end_array(json);
+    json_object(json, "profiler");
+    json_signed(json, "pid", status->pid);
+    json_string(json, "command", status->command);
+    json_end_object(json);
+    json_end_object(json);
 }
 
-static void print_daemon_json(const Heapprofd__ControlStatus *status)
+static void print_daemon_json(struct json_writer *json, const Heapprofd__ControlStatus *status)
 {
-    fputs("\"version\":", stdout);
-    json_print_string(stdout, status->version);
-    printf(",\"pid\":%d,\"run_directory\":", status->pid);
-    json_print_string(stdout, status->run_directory);
-    printf(",\"told_of_newcomers\":%s", status->told_of_newcomers ? "true" : "false");
-    printf(",\"elapsed_ms\":%llu,\"rss_bytes\":%llu,\"cpu_us\":%llu,",
-           (unsigned long long)status->elapsed_ms, (unsigned long long)status->rss_bytes,
-           (unsigned long long)status->cpu_us);
+    json_string(json, "version", status->version);
+    json_signed(json, "pid", status->pid);
+    json_string(json, "run_directory", status->run_directory);
+    json_bool(json, "told_of_newcomers", status->told_of_newcomers);
+    json_unsigned(json, "elapsed_ms", status->elapsed_ms);
+    json_unsigned(json, "rss_bytes", status->rss_bytes);
+    json_unsigned(json, "cpu_us", status->cpu_us);
 }
 
 /* Print the daemon's JSON members; without a daemon they are omitted. */
 static void print_json(const struct session_list *list)
 {
     const struct session_server *daemon = session_list_daemon(list);
-    const char *separator = "";
-    putchar('{');
+    struct json_writer json = json_begin(stdout);
+    json_object(&json, NULL);
     if (daemon != NULL && session_server_status(daemon) != NULL)
-        print_daemon_json(session_server_status(daemon));
-    fputs("\"sessions\":[", stdout);
+        print_daemon_json(&json, session_server_status(daemon));
+    json_array(&json, "sessions");
     for (size_t i = 0; i < list->count; i++) {
         const Heapprofd__ControlStatus *status = session_server_status(&list->servers[i]);
-        for (size_t j = 0; status != NULL && j < status->n_sessions; j++, separator = ",") {
-            fputs(separator, stdout);
-            print_session_json(status->sessions[j], status);
-        }
+        for (size_t j = 0; status != NULL && j < status->n_sessions; j++)
+            print_session_json(&json, status->sessions[j], status);
     }
-    puts("]}");
+    json_end_array(&json);
+    json_end_object(&json);
+    putchar('\n');
 }
 
 int cmd_status(int argc, char **argv)

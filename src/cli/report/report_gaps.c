@@ -11,7 +11,6 @@
 #include "cli/print/format.h"
 #include "util/array.h"
 #include "util/base_name.h"
-#include "util/json.h"
 
 #define LINES_MAX 5u
 #define MODULE_WIDTH 255
@@ -181,20 +180,20 @@ void report_gaps_print_text(struct report_gap_finder *finder, const struct profi
 }
 
 void report_gaps_print_json(struct report_gap_finder *finder, const struct profile *profile,
-                            const struct profile_dump *dump, FILE *out)
+                            const struct profile_dump *dump, struct json_writer *json)
 {
     struct report_gaps gaps;
     report_gaps_find(finder, profile, dump, &gaps);
-    fputs(",\"unwind_gaps\":[", out);
+    json_array(json, "unwind_gaps");
     for (size_t i = 0; i < gaps.count; i++) {
         const struct report_gap *gap = &gaps.items[i];
-        fputs(i > 0 ? ",{\"mapping\":" : "{\"mapping\":", out);
-        json_print_string(out, gap->module);
-        fprintf(out, ",\"samples\":%" PRIu64 ",\"share\":%.17g,\"remedy\":", gap->samples,
-                gap->share);
-        json_print_string(out, report_gap_remedy(gap));
-        fputc('}', out);
+        json_object(json, NULL);
+        json_string(json, "mapping", gap->module);
+        json_unsigned(json, "samples", gap->samples);
+        json_number(json, "share", gap->share);
+        json_string(json, "remedy", report_gap_remedy(gap));
+        json_end_object(json);
     }
-    fputc(']', out);
+    json_end_array(json);
     report_gaps_clear(&gaps);
 }

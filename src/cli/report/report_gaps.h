@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "profile/profile.h"
+#include "util/json_writer.h"
 
 struct report_gap {
     const char *module; /* path; "": code of no module */
@@ -41,6 +42,6 @@ void report_gaps_print_text(struct report_gap_finder *finder, const struct profi
                             const struct profile_dump *dump, FILE *out);
 /* Print ,"unwind_gaps":[...]. */
 void report_gaps_print_json(struct report_gap_finder *finder, const struct profile *profile,
-                            const struct profile_dump *dump, FILE *out);
+                            const struct profile_dump *dump, struct json_writer *json);
 
 #endif

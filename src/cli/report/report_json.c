@@ -4,7 +4,7 @@
  * layout is documented in docs/report.md.
  */
 #include <errno.h>
-#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli/report/report.h"
@@ -13,33 +13,20 @@
 #include "export/view.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
-#include "util/json.h"
+#include "util/json_writer.h"
 
-static void print_figure(FILE *out, const char *name, bool is_unknown, double value,
+/* Write a figure with its 95 % limits, or null if the file does not contain it. */
+static void print_figure(struct json_writer *json, const char *name, bool is_known, double value,
                          struct profile_interval interval)
 {
-    if (is_unknown) {
-        fprintf(out, "\"%s\":{\"estimate\":null,\"low95\":null,\"high95\":null}", name);
-        return;
-    }
-    fprintf(out, "\"%s\":{\"estimate\":", name);
-    json_print_number(out, value);
-    fputs(",\"low95\":", out);
-    json_print_number(out, interval.low);
-    fputs(",\"high95\":", out);
-    json_print_number(out, interval.high);
-    fputc('}', out);
+    json_object(json, name);
+    json_number(json, "estimate", is_known ? value : (double)NAN);
+    json_number(json, "low95", is_known ? interval.low : (double)NAN);
+    json_number(json, "high95", is_known ? interval.high : (double)NAN);
+    json_end_object(json);
 }
 
-static void print_or_null(FILE *out, bool is_unknown, double value)
-{
-    if (is_unknown)
-        fputs("null", out);
-    else
-        json_print_number(out, value);
-}
-
-static void print_figures(FILE *out, const struct rollup_values *values,
+static void print_figures(struct json_writer *json, const struct rollup_values *values,
                           const struct profile_heap *heap, const struct profile_dump *dump,
                           bool peak_is_known, bool is_total)
 {
@@ -56,23 +43,19 @@ static void print_figures(FILE *out, const struct rollup_values *values,
         struct report_figure figure = report_figure_of(values, views[i].view);
         if (views[i].view == REPORT_MAX && !peak_is_known)
             continue;
-        if (i > 0)
-            fputc(',', out);
-        bool is_unknown = report_is_unknown(heap, views[i].view);
-        print_figure(out, views[i].bytes, is_unknown, figure.bytes,
+        bool is_known = !report_is_unknown(heap, views[i].view);
+        bool count_is_known = is_known && (heap->unknown & PROFILE_UNKNOWN_COUNTS) == 0;
+        print_figure(json, views[i].bytes, is_known, figure.bytes,
                      interval_of(&figure, false, heap, dump));
-        fputc(',', out);
-        print_figure(out, views[i].count,
-                     is_unknown || (heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0, figure.count,
+        print_figure(json, views[i].count, count_is_known, figure.count,
                      interval_of(&figure, true, heap, dump));
     }
-    fprintf(out, ",\"samples\":%" PRIu64 ",\"freed_samples\":%" PRIu64, values->figures.samples,
-            values->figures.freed_samples);
-    bool is_unknown = (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) != 0;
-    fputs(",\"temporary_space\":", out);
-    print_or_null(out, is_unknown, values->figures.temporary_bytes);
-    fputs(",\"temporary_objects\":", out);
-    print_or_null(out, is_unknown, values->figures.temporary_count);
+    bool is_known = (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) == 0;
+    const struct trace_figures *figures = &values->figures;
+    json_unsigned(json, "samples", figures->samples);
+    json_unsigned(json, "freed_samples", figures->freed_samples);
+    json_number(json, "temporary_space", is_known ? figures->temporary_bytes : (double)NAN);
+    json_number(json, "temporary_objects", is_known ? figures->temporary_count : (double)NAN);
 }
 
 /* --- frames: a frame stands in many stacks; its text is kept --- */
@@ -105,292 +88,308 @@ static void frame_texts_end(struct frame_texts *frames)
     report_gap_finder_clear(&frames->gaps);
 }
 
-static void print_frame(FILE *out, const struct profile *profile, const struct profile_frame *frame)
+static void print_frame(struct json_writer *json, const struct profile *profile,
+                        const struct profile_frame *frame)
 {
-    fputs("{\"name\":", out);
-    json_print_string(out, frame->name);
-    fputs(",\"linkage_name\":", out);
-    json_print_string(out, frame->linkage_name);
-    if (*frame->obfuscated_name != '\0') {
-        fputs(",\"obfuscated_name\":", out);
-        json_print_string(out, frame->obfuscated_name);
-    }
-    fputs(",\"mapping\":", out);
-    json_print_string(out,
-                      frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
-    fprintf(out, ",\"rel_pc\":%" PRIu64, frame->rel_pc);
     const char *kind = profile_frame_kind(frame);
+    json_object(json, NULL);
+    json_string(json, "name", frame->name);
+    json_string(json, "linkage_name", frame->linkage_name);
+    if (*frame->obfuscated_name != '\0')
+        json_string(json, "obfuscated_name", frame->obfuscated_name);
+    json_string(json, "mapping",
+                frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
+    json_unsigned(json, "rel_pc", frame->rel_pc);
     if (*kind != '\0')
-        fprintf(out, ",\"kind\":\"%s\"", kind);
+        json_string(json, "kind", kind);
     if (frame->source_file[0] != '\0') {
-        fputs(",\"file\":", out);
-        json_print_string(out, frame->source_file);
-        fprintf(out, ",\"line\":%u", frame->line);
+        json_string(json, "file", frame->source_file);
+        json_unsigned(json, "line", frame->line);
     }
-    fputc('}', out);
+    json_end_object(json);
 }
 
-static void print_frame_once(FILE *out, struct frame_texts *frames, uint32_t index)
+static void print_frame_once(struct json_writer *json, struct frame_texts *frames, uint32_t index)
 {
     const struct profile *profile = frames->profile;
     if (frames->texts[index] == NULL && frames->kept_bytes < KEPT_BYTES_MAX) {
         FILE *text = open_memstream(&frames->texts[index], &frames->lengths[index]);
         if (text != NULL) {
-            print_frame(text, profile, &profile->frames[index]);
+            struct json_writer one = json_begin(text);
+            print_frame(&one, profile, &profile->frames[index]);
             fclose(text);
             frames->kept_bytes += frames->lengths[index];
         }
     }
     if (frames->texts[index] != NULL)
-        fwrite(frames->texts[index], 1, frames->lengths[index], out);
+        json_raw(json, NULL, frames->texts[index], frames->lengths[index]);
     else
-        print_frame(out, profile, &profile->frames[index]);
+        print_frame(json, profile, &profile->frames[index]);
 }
 
-static void print_stack(FILE *out, struct frame_texts *frames, uint32_t callsite)
+static void print_stack(struct json_writer *json, struct frame_texts *frames, uint32_t callsite)
 {
-    fputs("\"frames\":[", out);
-    for (bool first = true; callsite != PROFILE_NONE; first = false) {
+    json_array(json, "frames");
+    while (callsite != PROFILE_NONE) {
         const struct profile_callsite *node = &frames->profile->callsites[callsite];
-        if (!first)
-            fputc(',', out);
-        print_frame_once(out, frames, node->frame);
+        print_frame_once(json, frames, node->frame);
         callsite = node->parent;
     }
-    fputc(']', out);
+    json_end_array(json);
 }
 
-static void print_threads(FILE *out, const struct profile *profile, const struct profile_heap *heap,
-                          const struct profile_dump *dump)
+static void print_threads(struct json_writer *json, const struct profile *profile,
+                          const struct profile_heap *heap, const struct profile_dump *dump)
 {
     struct rollup *rollup = rollup_new(NULL, dump, ROLLUP_THREAD);
-    fputs(",\"threads\":[", out);
+    int32_t pid = profile->processes[heap->process].pid;
+    json_array(json, "threads");
     for (size_t i = 0; rollup != NULL && i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
-        fprintf(out, "%s{\"tid\":%d,\"name\":", i > 0 ? "," : "", row->tid);
-        json_print_string(
-            out, profile_thread_name(profile, profile->processes[heap->process].pid, row->tid));
-        fputc(',', out);
-        print_figures(out, &row->self, heap, dump, false, false);
-        fputc('}', out);
+        json_object(json, NULL);
+        json_signed(json, "tid", row->tid);
+        json_string(json, "name", profile_thread_name(profile, pid, row->tid));
+        print_figures(json, &row->self, heap, dump, false, false);
+        json_end_object(json);
     }
-    fputc(']', out);
+    json_end_array(json);
     rollup_free(rollup);
 }
 
-static void print_group(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
-                        const struct profile_dump *dump, const struct grouping_row *row,
-                        enum grouping_key key)
+/* Begin the object of a group, which the caller ends. */
+static void print_group(struct json_writer *json, struct frame_texts *frames,
+                        const struct profile_heap *heap, const struct profile_dump *dump,
+                        const struct grouping_row *row, enum grouping_key key)
 {
-    fputs("\n{", out);
-    if (key == GROUPING_BACKTRACE) {
-        print_stack(out, frames, row->callsite);
-    } else {
-        fprintf(out, "\"%s\":", report_group_key_name(key));
-        json_print_string(out, row->label);
-    }
-    fputc(',', out);
-    print_figures(out, &row->values, heap, dump, true, false);
+    json_line(json);
+    json_object(json, NULL);
+    if (key == GROUPING_BACKTRACE)
+        print_stack(json, frames, row->callsite);
+    else
+        json_string(json, report_group_key_name(key), row->label);
+    print_figures(json, &row->values, heap, dump, true, false);
 }
 
-static void print_groups(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
-                         const struct profile_dump *dump, const enum grouping_key by[2])
+static void print_groups(struct json_writer *json, struct frame_texts *frames,
+                         const struct profile_heap *heap, const struct profile_dump *dump,
+                         const enum grouping_key by[2])
 {
     struct grouping *grouping = grouping_new(dump, by[0], by[1]);
-    fputs(",\"groups\":[", out);
+    json_array(json, "groups");
     for (size_t i = 0; grouping != NULL && i < grouping->outer_count; i++) {
         const struct grouping_row *outer = &grouping->outer[i];
-        if (i > 0)
-            fputc(',', out);
-        print_group(out, frames, heap, dump, outer, by[0]);
-        fputs(outer->count > 0 ? ",\"groups\":[" : "", out);
+        print_group(json, frames, heap, dump, outer, by[0]);
+        if (outer->count > 0)
+            json_array(json, "groups");
         for (size_t j = 0; j < outer->count; j++) {
-            if (j > 0)
-                fputc(',', out);
-            print_group(out, frames, heap, dump, &grouping->inner[outer->first + j], by[1]);
-            fputc('}', out);
+            print_group(json, frames, heap, dump, &grouping->inner[outer->first + j], by[1]);
+            json_end_object(json);
         }
-        fputs(outer->count > 0 ? "]}" : "}", out);
+        if (outer->count > 0)
+            json_end_array(json);
+        json_end_object(json);
     }
-    fputc(']', out);
+    json_end_array(json);
     grouping_free(grouping);
 }
 
-static void print_lost(FILE *out, const struct trace_heap_dump *status)
+static void print_lost(struct json_writer *json, const struct trace_heap_dump *status)
 {
-    fputs(",\"lost\":{", out);
+    json_object(json, "lost");
     for (enum trace_loss_id id = 0; id <= TRACE_LOST_LAST; id++)
-        fprintf(out, "%s\"%s\":%" PRIu64, id > 0 ? "," : "", trace_losses[id].name,
-                trace_loss_amount(status, id));
-    fputc('}', out);
+        json_unsigned(json, trace_losses[id].name, trace_loss_amount(status, id));
+    json_end_object(json);
 }
 
 /* Print why it ended early, or has nothing. The codes of client_error are one number. */
-static void print_flags(FILE *out, const struct trace_heap_dump *status)
+static void print_flags(struct json_writer *json, const struct trace_heap_dump *status)
 {
     for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
         if (trace_losses[id].unit == TRACE_LOSS_FLAG)
-            fprintf(out, ",\"%s\":%s", trace_losses[id].name,
-                    trace_loss_amount(status, id) != 0 ? "true" : "false");
-    fprintf(out, ",\"client_error\":%u", status->client_error);
+            json_bool(json, trace_losses[id].name, trace_loss_amount(status, id) != 0);
+    json_unsigned(json, "client_error", status->client_error);
 }
 
-static void print_partial(FILE *out, const struct profile_heap *heap,
+static void print_partial(struct json_writer *json, const struct profile_heap *heap,
                           const struct profile_dump *dump)
 {
     struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
     size_t count = profile_partial_reasons(heap, dump, reasons);
-    fputs(",\"partial\":[", out);
+    json_array(json, "partial");
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s\"%s\"", i > 0 ? "," : "", reasons[i].name);
-    fprintf(out, "],\"totals_partial\":%s",
-            profile_totals_why_partial(heap) != NULL ? "true" : "false");
-}
-
-static void print_gap(FILE *out, const char *what, const struct profile_gap *gap)
-{
-    fprintf(out, ",\"missing_%s\":", what);
-    json_print_number(out, gap->missing);
-    fprintf(out, ",\"chance_%s\":", what);
-    json_print_number(out, gap->chance);
+        json_string(json, NULL, reasons[i].name);
+    json_end_array(json);
+    json_bool(json, "totals_partial", profile_totals_why_partial(heap) != NULL);
 }
 
 /* Print whether samples and exact totals differ by more than chance explains; null without totals.
  */
-static void print_agreement(FILE *out, const struct profile_heap *heap,
+static void print_agreement(struct json_writer *json, const struct profile_heap *heap,
                             const struct profile_dump *dump)
 {
     struct profile_agreement agreement = profile_agreement_of(heap, dump);
     if (!agreement.known) {
-        fputs(",\"agreement\":null", out);
+        json_null(json, "agreement");
         return;
     }
-    fprintf(out, ",\"agreement\":{\"agrees\":%s", profile_disagrees(heap, dump) ? "false" : "true");
-    print_gap(out, "bytes", &agreement.bytes);
-    print_gap(out, "calls", &agreement.calls);
-    fputc('}', out);
+    json_object(json, "agreement");
+    json_bool(json, "agrees", !profile_disagrees(heap, dump));
+    json_number(json, "missing_bytes", agreement.bytes.missing);
+    json_number(json, "chance_bytes", agreement.bytes.chance);
+    json_number(json, "missing_calls", agreement.calls.missing);
+    json_number(json, "chance_calls", agreement.calls.chance);
+    json_end_object(json);
 }
 
-/* The views that the file does not tell: their figures mean nothing. */
-static void print_unknown(FILE *out, const struct profile_heap *heap)
+/* Print the views that the file does not contain. Their figures are null. */
+static void print_unknown(struct json_writer *json, const struct profile_heap *heap)
 {
-    bool first = true;
-    fputs(",\"untold\":[", out);
-    for (enum report_view view = 0; view < REPORT_VIEWS; view++) {
-        if (report_is_unknown(heap, view)) {
-            fprintf(out, "%s\"%s\"", first ? "" : ",", report_view_names[view]);
-            first = false;
-        }
-    }
-    fputc(']', out);
+    json_array(json, "untold");
+    for (enum report_view view = 0; view < REPORT_VIEWS; view++)
+        if (report_is_unknown(heap, view))
+            json_string(json, NULL, report_view_names[view]);
+    json_end_array(json);
 }
 
 /* null: unknown. */
-static void print_totals(FILE *out, const struct profile_heap *heap,
+static void print_totals(struct json_writer *json, const struct profile_heap *heap,
                          const struct profile_dump *dump)
 {
-    if (heap->unseen)
-        fputs(",\"exact_bytes\":null,\"exact_calls\":null", out);
-    else
-        fprintf(out, ",\"exact_bytes\":%" PRIu64 ",\"exact_calls\":%" PRIu64, dump->exact_bytes,
-                dump->exact_calls);
-    fprintf(out, ",\"unseen\":%s,\"unseen_allocator\":", heap->unseen ? "true" : "false");
-    json_print_string(out,
-                      heap->status.unseen_allocator != NULL ? heap->status.unseen_allocator : "");
+    const char *unseen = heap->status.unseen_allocator;
+    if (heap->unseen) {
+        json_null(json, "exact_bytes");
+        json_null(json, "exact_calls");
+    } else {
+        json_unsigned(json, "exact_bytes", dump->exact_bytes);
+        json_unsigned(json, "exact_calls", dump->exact_calls);
+    }
+    json_bool(json, "unseen", heap->unseen);
+    json_string(json, "unseen_allocator", unseen != NULL ? unseen : "");
 }
 
-static void print_heap(FILE *out, struct frame_texts *frames, const struct profile_heap *heap,
-                       const struct profile_dump *dump, const struct report_options *options)
+static void print_head(struct json_writer *json, const struct profile *profile,
+                       const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    const struct profile *profile = frames->profile;
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
-    fprintf(out, "{\"pid\":%d,\"name\":", process->pid);
-    json_print_string(out, process->name);
-    fputs(",\"command\":", out);
-    json_print_string(out, process->command);
-    fputs(",\"heap\":", out);
-    json_print_string(out, heap->name);
-    fprintf(out,
-            ",\"interval_bytes\":%" PRIu64 ",\"floor_bytes\":%.17g,\"duration_ns\":%" PRIu64
-            ",\"dump\":%zu,\"dumps\":%zu,\"heap_samples\":%" PRIu64 ",\"unwinding_errors\":%" PRIu64
-            ",\"peak_rss_bytes\":",
-            heap->interval_bytes, profile_floor_bytes(heap->interval_bytes),
-            dump->boottime_ns - heap->start_boottime_ns, (size_t)(dump - heap->dumps) + 1,
-            heap->dump_count, status->heap_samples, status->unwinding_errors);
-    print_or_null(out, report_peak_rss(process) == 0, (double)report_peak_rss(process));
-    fprintf(out, ",\"blocked_us\":%" PRIu64 ",\"peak_live_bytes\":", status->blocked_us);
-    print_or_null(out, report_is_unknown(heap, REPORT_MAX), report_peak_bytes(heap, dump));
-    fprintf(out, ",\"unfinished\":%s,\"incomplete\":%s", heap->unfinished ? "true" : "false",
-            dump->incomplete ? "true" : "false");
-    print_flags(out, status);
-    print_partial(out, heap, dump);
-    fputs(",\"remark\":", out);
-    json_print_string(out, status->remark != NULL ? status->remark : "");
-    print_totals(out, heap, dump);
-    print_unknown(out, heap);
-    print_lost(out, status);
-    print_agreement(out, heap, dump);
-    report_gaps_print_json(&frames->gaps, profile, dump, out);
-    fprintf(out,
-            ",\"weighed_samples\":%" PRIu64 ",\"other_types\":%" PRIu64
-            ",\"other_contexts\":%" PRIu64,
-            status->weighed_samples, status->other_types, status->other_contexts);
-    struct rollup_values left = rollup_values_of(&dump->left_out.sum);
-    struct rollup_values total = rollup_total_of(dump);
-    fputs(",\"total\":{", out);
-    print_figures(out, &total, heap, dump, true, true);
-    fputc('}', out);
-    if (*profile->filter != '\0') {
-        fprintf(out, ",\"left_out\":{\"callsites\":%zu,", dump->left_out.callsites);
-        print_figures(out, &left, heap, dump, true, false);
-        fputc('}', out);
-    }
-    print_threads(out, profile, heap, dump);
-    if (options->by[0] != GROUPING_NONE)
-        print_groups(out, frames, heap, dump, options->by);
-    fputs(",\"callsites\":[", out);
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(dump->samples[i]);
-        fputs(i > 0 ? ",\n{" : "\n{", out);
-        print_figures(out, &values, heap, dump, true, false);
-        fputc(',', out);
-        print_stack(out, frames, dump->samples[i]->callsite);
-        fputc('}', out);
-    }
-    fputs("]}", out);
+    uint64_t peak_rss = report_peak_rss(process);
+    json_signed(json, "pid", process->pid);
+    json_string(json, "name", process->name);
+    json_string(json, "command", process->command);
+    json_string(json, "heap", heap->name);
+    json_unsigned(json, "interval_bytes", heap->interval_bytes);
+    json_number(json, "floor_bytes", profile_floor_bytes(heap->interval_bytes));
+    json_unsigned(json, "duration_ns", dump->boottime_ns - heap->start_boottime_ns);
+    json_unsigned(json, "dump", (size_t)(dump - heap->dumps) + 1);
+    json_unsigned(json, "dumps", heap->dump_count);
+    json_unsigned(json, "heap_samples", status->heap_samples);
+    json_unsigned(json, "unwinding_errors", status->unwinding_errors);
+    json_number(json, "peak_rss_bytes", peak_rss == 0 ? (double)NAN : (double)peak_rss);
+    json_unsigned(json, "blocked_us", status->blocked_us);
+    json_number(json, "peak_live_bytes",
+                report_is_unknown(heap, REPORT_MAX) ? (double)NAN : report_peak_bytes(heap, dump));
+    json_bool(json, "unfinished", heap->unfinished);
+    json_bool(json, "incomplete", dump->incomplete);
 }
 
-/* What stands in the trace event by event, summed up. */
-static void print_streams(FILE *out, const struct profile *profile,
+static void print_callsites(struct json_writer *json, struct frame_texts *frames,
+                            const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    json_array(json, "callsites");
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
+        json_line(json);
+        json_object(json, NULL);
+        print_figures(json, &values, heap, dump, true, false);
+        print_stack(json, frames, dump->samples[i]->callsite);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static void print_heap(struct json_writer *json, struct frame_texts *frames,
+                       const struct profile_heap *heap, const struct profile_dump *dump,
+                       const struct report_options *options)
+{
+    const struct profile *profile = frames->profile;
+    const struct trace_heap_dump *status = &heap->status;
+    json_object(json, NULL);
+    print_head(json, profile, heap, dump);
+    print_flags(json, status);
+    print_partial(json, heap, dump);
+    json_string(json, "remark", status->remark != NULL ? status->remark : "");
+    print_totals(json, heap, dump);
+    print_unknown(json, heap);
+    print_lost(json, status);
+    print_agreement(json, heap, dump);
+    report_gaps_print_json(&frames->gaps, profile, dump, json);
+    json_unsigned(json, "weighed_samples", status->weighed_samples);
+    json_unsigned(json, "other_types", status->other_types);
+    json_unsigned(json, "other_contexts", status->other_contexts);
+    struct rollup_values total = rollup_total_of(dump);
+    json_object(json, "total");
+    print_figures(json, &total, heap, dump, true, true);
+    json_end_object(json);
+    if (*profile->filter != '\0') {
+        struct rollup_values left = rollup_values_of(&dump->left_out.sum);
+        json_object(json, "left_out");
+        json_unsigned(json, "callsites", dump->left_out.callsites);
+        print_figures(json, &left, heap, dump, true, false);
+        json_end_object(json);
+    }
+    print_threads(json, profile, heap, dump);
+    if (options->by[0] != GROUPING_NONE)
+        print_groups(json, frames, heap, dump, options->by);
+    print_callsites(json, frames, heap, dump);
+    json_end_object(json);
+}
+
+/* Sums of the events that the trace has one by one. */
+static void print_streams(struct json_writer *json, const struct profile *profile,
                           const struct report_options *options)
 {
-    bool first = true;
-    fputs("],\"streams\":[", out);
+    json_array(json, "streams");
     for (size_t i = 0; i < profile->stream_count; i++) {
         const struct profile_stream *stream = &profile->streams[i];
         int32_t pid = report_pid_of_stream(profile, stream);
         if (options->choice.pid != 0 && options->choice.pid != pid)
             continue;
-        fprintf(out, "%s{\"pid\":%d,\"heap_id\":%u,\"allocations\":%" PRIu64, first ? "" : ",", pid,
-                stream->heap_id, stream->allocations);
-        fputs(",\"alloc_space\":", out);
-        json_print_number(out, stream->allocated_bytes);
-        fputs(",\"alloc_objects\":", out);
-        json_print_number(out, stream->allocated_count);
-        fprintf(out, ",\"frees\":%" PRIu64 ",\"undone_frees\":%" PRIu64 "}", stream->frees,
-                stream->undone_frees);
-        first = false;
+        json_object(json, NULL);
+        json_signed(json, "pid", pid);
+        json_unsigned(json, "heap_id", stream->heap_id);
+        json_unsigned(json, "allocations", stream->allocations);
+        json_number(json, "alloc_space", stream->allocated_bytes);
+        json_number(json, "alloc_objects", stream->allocated_count);
+        json_unsigned(json, "frees", stream->frees);
+        json_unsigned(json, "undone_frees", stream->undone_frees);
+        json_end_object(json);
     }
+    json_end_array(json);
 }
 
-static void print_unnamed(FILE *out, const struct profile *profile,
+static void print_unprofiled(struct json_writer *json, const struct profile *profile)
+{
+    json_array(json, "unprofiled");
+    for (size_t i = 0; i < profile->unprofiled_count; i++) {
+        const struct profile_unprofiled *process = &profile->unprofiled[i];
+        json_object(json, NULL);
+        json_signed(json, "pid", process->pid);
+        json_signed(json, "parent_pid", process->parent_pid);
+        json_string(json, "name", process->name);
+        json_unsigned(json, "count", process->count);
+        json_string(json, "kind", process->kind);
+        json_string(json, "reason", process->reason);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static void print_unnamed(struct json_writer *json, const struct profile *profile,
                           const struct report_options *options)
 {
     struct unnamed_modules unnamed = {0};
-    fputs(",\"unnamed\":", out);
     unnamed_collect(&unnamed, profile, options, NULL);
-    unnamed_print_json(out, &unnamed);
+    unnamed_print_json(json, &unnamed);
     unnamed_clear(&unnamed);
 }
 
@@ -398,40 +397,30 @@ int report_print_json(const struct profile *profile, const struct report_options
                       FILE *out)
 {
     struct frame_texts frames = {0};
-    int found = 0;
+    struct json_writer json = json_begin(out);
+    bool found = false;
     if (!frame_texts_begin(&frames, profile)) {
         frame_texts_end(&frames);
         return -ENOMEM;
     }
-    fputs("{\"version\":1,\"warning\":", out);
-    json_print_string(out, profile->warning);
-    fputs(",\"filter\":", out);
-    json_print_string(out, profile->filter);
-    fputs(",\"heaps\":[", out);
+    json_object(&json, NULL);
+    json_unsigned(&json, "version", 1);
+    json_string(&json, "warning", profile->warning);
+    json_string(&json, "filter", profile->filter);
+    json_array(&json, "heaps");
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
         if (dump == NULL)
             continue;
-        if (found++ > 0)
-            fputc(',', out);
-        print_heap(out, &frames, &profile->heaps[i], dump, options);
+        found = true;
+        print_heap(&json, &frames, &profile->heaps[i], dump, options);
     }
-    fputs("],\"unprofiled\":[", out);
-    for (size_t i = 0; i < profile->unprofiled_count; i++) {
-        const struct profile_unprofiled *process = &profile->unprofiled[i];
-        fprintf(out, "%s{\"pid\":%d,\"parent_pid\":%d,\"name\":", i > 0 ? "," : "", process->pid,
-                process->parent_pid);
-        json_print_string(out, process->name);
-        fprintf(out, ",\"count\":%" PRIu64 ",\"kind\":", process->count);
-        json_print_string(out, process->kind);
-        fputs(",\"reason\":", out);
-        json_print_string(out, process->reason);
-        fputc('}', out);
-    }
-    print_streams(out, profile, options);
-    fputs("]", out);
-    print_unnamed(out, profile, options);
-    fputs("}\n", out);
+    json_end_array(&json);
+    print_unprofiled(&json, profile);
+    print_streams(&json, profile, options);
+    print_unnamed(&json, profile, options);
+    json_end_object(&json);
+    fputc('\n', out);
     frame_texts_end(&frames);
-    return found > 0 ? 0 : -ENOENT;
+    return found ? 0 : -ENOENT;
 }

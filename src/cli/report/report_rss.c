@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/print/format.h"
-#include "util/json.h"
+#include "util/json_writer.h"
 
 #define NAME_WIDTH 255
 #define MALLOC_NAME "libc.malloc"
@@ -296,85 +296,74 @@ static void print_text(const struct subject *subject, FILE *out)
 
 /* --- for scripts --- */
 
-struct json_notes {
-    FILE *out;
-    bool any;
-};
-
 static void print_json_note(void *context, const char *words)
 {
-    struct json_notes *notes = context;
-    if (notes->any)
-        fputc(',', notes->out);
-    notes->any = true;
-    json_print_string(notes->out, words);
+    json_string(context, NULL, words);
 }
 
-static void print_json_row(const struct rss_row *row, const struct memory_snapshot *look, FILE *out)
+static void print_json_row(struct json_writer *json, const struct rss_row *row,
+                           const struct memory_snapshot *look)
 {
-    fprintf(out, "{\"name\":\"%s\",\"words\":", row->name);
-    json_print_string(out, row->words);
+    json_object(json, NULL);
+    json_string(json, "name", row->name);
+    json_string(json, "words", row->words);
     if (row->source == RSS_NOT_KNOWN)
-        fputs(",\"bytes\":null", out);
+        json_null(json, "bytes");
     else
-        fprintf(out, ",\"bytes\":%" PRId64, row->bytes);
-    fprintf(out, ",\"source\":\"%s\"", source_names[row->source]);
-    if (row->source == RSS_BY_RULE) {
-        fputs(",\"rule\":", out);
-        json_print_string(out, look->rounding_rule);
+        json_signed(json, "bytes", row->bytes);
+    json_string(json, "source", source_names[row->source]);
+    if (row->source == RSS_BY_RULE)
+        json_string(json, "rule", look->rounding_rule);
+    if (row->margin >= 0)
+        json_number(json, "margin_bytes", row->margin);
+    if (row->kind != MEMORY_UNKNOWN) {
+        json_unsigned(json, "mappings", look->parts[row->kind].mappings);
+        json_unsigned(json, "mapped_bytes", look->parts[row->kind].mapped_bytes);
     }
-    if (row->margin >= 0) {
-        fputs(",\"margin_bytes\":", out);
-        json_print_number(out, row->margin);
-    }
-    if (row->kind != MEMORY_UNKNOWN)
-        fprintf(out, ",\"mappings\":%" PRIu64 ",\"mapped_bytes\":%" PRIu64,
-                look->parts[row->kind].mappings, look->parts[row->kind].mapped_bytes);
-    fputc('}', out);
+    json_end_object(json);
 }
 
-static void print_json_rows(const struct rss_row *rows, size_t count,
-                            const struct memory_snapshot *look, const char *name, FILE *out)
+static void print_json_rows(struct json_writer *json, const char *name, const struct rss_row *rows,
+                            size_t count, const struct memory_snapshot *look)
 {
-    fprintf(out, ",\"%s\":[", name);
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            fputc(',', out);
-        print_json_row(&rows[i], look, out);
-    }
-    fputc(']', out);
+    json_array(json, name);
+    for (size_t i = 0; i < count; i++)
+        print_json_row(json, &rows[i], look);
+    json_end_array(json);
 }
 
-static void print_json(const struct subject *subject, FILE *out)
+static void print_json_memory(struct json_writer *json, const struct subject *subject)
 {
     struct rss_table table;
     const struct memory_snapshot *look = subject->snapshot;
-    fprintf(out, "{\"pid\":%d,\"process\":", subject->process->pid);
-    json_print_string(out, subject->process->name);
-    fprintf(out, ",\"dump\":%zu,\"dumps\":%zu,\"timeline_rss_bytes\":%" PRIu64,
-            (size_t)(subject->dump - subject->heap->dumps) + 1, subject->heap->dump_count,
-            timeline_rss(subject->process, subject->dump));
-    if (look == NULL) {
-        fputs(",\"known\":false}", out);
-        return;
-    }
     rss_table_fill(&table, look);
-    fputs(",\"known\":true,\"seconds_before_dump\":", out);
-    json_print_number(out, age_seconds(subject));
-    fprintf(out, ",\"look_us\":%" PRIu64 ",\"allocator\":", look->duration_us);
-    if (look->allocator != NULL)
-        json_print_string(out, look->allocator);
-    else
-        fputs("null", out);
-    print_json_rows(table.rows, table.allocator_count, look, "allocator_rows", out);
-    fprintf(out, ",\"allocator_bytes\":%" PRIu64, table.allocator_bytes);
-    print_json_rows(table.rows + table.allocator_count, table.count - table.allocator_count, look,
-                    "other_rows", out);
-    fprintf(out, ",\"rss_bytes\":%" PRIu64 ",\"swap_bytes\":%" PRIu64 ",\"not_known\":[",
-            table.rss_bytes, table.swap_bytes);
-    struct json_notes notes = {.out = out};
-    tell_unknown(subject, &table, print_json_note, &notes);
-    fputs("]}", out);
+    json_number(json, "seconds_before_dump", age_seconds(subject));
+    json_unsigned(json, "look_us", look->duration_us);
+    json_string(json, "allocator", look->allocator);
+    print_json_rows(json, "allocator_rows", table.rows, table.allocator_count, look);
+    json_unsigned(json, "allocator_bytes", table.allocator_bytes);
+    print_json_rows(json, "other_rows", table.rows + table.allocator_count,
+                    table.count - table.allocator_count, look);
+    json_unsigned(json, "rss_bytes", table.rss_bytes);
+    json_unsigned(json, "swap_bytes", table.swap_bytes);
+    json_array(json, "not_known");
+    tell_unknown(subject, &table, print_json_note, json);
+    json_end_array(json);
+}
+
+static void print_json(struct json_writer *json, const struct subject *subject)
+{
+    json_line(json);
+    json_object(json, NULL);
+    json_signed(json, "pid", subject->process->pid);
+    json_string(json, "process", subject->process->name);
+    json_unsigned(json, "dump", (size_t)(subject->dump - subject->heap->dumps) + 1);
+    json_unsigned(json, "dumps", subject->heap->dump_count);
+    json_unsigned(json, "timeline_rss_bytes", timeline_rss(subject->process, subject->dump));
+    json_bool(json, "known", subject->snapshot != NULL);
+    if (subject->snapshot != NULL)
+        print_json_memory(json, subject);
+    json_end_object(json);
 }
 
 /* --- text and JSON --- */
@@ -397,6 +386,7 @@ int report_print_rss(const struct profile *profile, const struct report_options 
                      FILE *out)
 {
     bool any = false;
+    struct json_writer writer = json_begin(out);
     for (uint32_t i = 0; i < profile->process_count; i++) {
         struct subject subject = {.process = &profile->processes[i]};
         subject.heap = heap_of(profile, i, options);
@@ -405,14 +395,22 @@ int report_print_rss(const struct profile *profile, const struct report_options 
         subject.dump = report_dump_of(profile, subject.heap, options);
         subject.snapshot = look_of(profile, i, subject.dump);
         subject.mapped_bytes = mapped_of(profile, i, options);
-        fputs(json ? any ? ",\n" : "{\"processes\":[" : any ? "\n" : "", out);
+        if (json && !any) {
+            json_object(&writer, NULL);
+            json_array(&writer, "processes");
+        } else if (any && !json) {
+            fputc('\n', out);
+        }
         any = true;
         if (json)
-            print_json(&subject, out);
+            print_json(&writer, &subject);
         else
             print_text(&subject, out);
     }
-    if (json && any)
-        fputs("]}\n", out);
+    if (json && any) {
+        json_end_array(&writer);
+        json_end_object(&writer);
+        fputc('\n', out);
+    }
     return any ? 0 : -ENOENT;
 }

@@ -10,7 +10,6 @@
 #include "cli/print/format.h"
 #include "symbolize/symbolize.h"
 #include "trace/intern.h"
-#include "util/json.h"
 
 #define PATH_WIDTH 60
 
@@ -216,21 +215,19 @@ void unnamed_print_text(FILE *out, const struct unnamed_modules *unnamed,
                 unnamed->count - shown);
 }
 
-void unnamed_print_json(FILE *out, const struct unnamed_modules *unnamed)
+void unnamed_print_json(struct json_writer *json, const struct unnamed_modules *unnamed)
 {
-    fputc('[', out);
+    json_array(json, "unnamed");
     for (size_t i = 0; i < unnamed->count; i++) {
         const struct unnamed_module *module = &unnamed->items[i];
-        fprintf(out, "%s{\"mapping\":", i > 0 ? "," : "");
-        json_print_string(out, module->path);
-        fputs(",\"build_id\":", out);
-        json_print_string(out, module->build_id);
-        fprintf(out, ",\"addresses\":%zu,\"share\":%.6g,\"reason\":", module->frames,
-                share_of(unnamed, module) / 100);
-        json_print_string(out, module->reason);
-        fputs(",\"remedy\":", out);
-        json_print_string(out, module->remedy);
-        fputc('}', out);
+        json_object(json, NULL);
+        json_string(json, "mapping", module->path);
+        json_string(json, "build_id", module->build_id);
+        json_unsigned(json, "addresses", module->frames);
+        json_number(json, "share", share_of(unnamed, module) / 100);
+        json_string(json, "reason", module->reason);
+        json_string(json, "remedy", module->remedy);
+        json_end_object(json);
     }
-    fputc(']', out);
+    json_end_array(json);
 }

@@ -5,6 +5,7 @@
 #define HEAPPROFD_CLI_REPORT_UNNAMED_FRAMES_H
 
 #include "cli/report/report.h"
+#include "util/json_writer.h"
 
 struct unnamed_module {
     const char *path;     /* "": in no file */
@@ -30,7 +31,7 @@ void unnamed_clear(struct unnamed_modules *unnamed);
  * none. */
 void unnamed_print_text(FILE *out, const struct unnamed_modules *unnamed,
                         const struct report_options *options, size_t most);
-/* Print them as an array. */
-void unnamed_print_json(FILE *out, const struct unnamed_modules *unnamed);
+/* Write them as the array "unnamed". */
+void unnamed_print_json(struct json_writer *json, const struct unnamed_modules *unnamed);
 
 #endif
