@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles of MemoryInfra's JSON: its kind, dumps, types, and the figures of pruned trees. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "import/import.h"
+#include "import/memory_infra/totals.h"
+#include "memory_infra_json.h"
+
+static struct profile *read_profile(const char *json)
+{
+    struct error error = {0};
+    struct profile *profile = import_profile_bytes(json, strlen(json), NULL, &error);
+    if (profile == NULL)
+        fail_msg("%s", error.message);
+    return profile;
+}
+
+#define MAPS                                                                                       \
+    "\"maps\":{\"strings\":[{\"id\":1,\"string\":\"main\"},{\"id\":2,\"string\":\"f\"},{\"id\":3," \
+    "\"string\":\"[unknown]\"},{\"id\":4,\"string\":\"T\"}],\"nodes\":[{\"id\":1,\"name_sid\":1}," \
+    "{\"id\":2,\"name_sid\":2,\"parent\":1}],\"types\":[{\"id\":0,\"name_sid\":3},{\"id\":1,"      \
+    "\"name_sid\":4}]}"
+#define EVENT(id, pid, ts, columns)                                                                \
+    "{\"ph\":\"v\",\"id\":\"" id "\",\"pid\":" pid ",\"ts\":" ts                                   \
+    ",\"args\":{\"dumps\":{\"heaps_v2\":{\"version\":1," MAPS ",\"allocators\":{" columns "}}}}}"
+
+static double live_bytes(const struct profile_sample *sample)
+{
+    return sample->figures.allocated_bytes - sample->figures.freed_bytes;
+}
+
+static double live_count(const struct profile_sample *sample)
+{
+    return sample->figures.allocated_count - sample->figures.freed_count;
+}
+
+static void kinds_are_told_by_their_first_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum import_kind kind;
+    } cases[] = {
+        {"{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
+        {" {\r\n\t\"metadata\"", IMPORT_MEMORY_INFRA},
+        {"[{\"a;b\":1}] 5", IMPORT_MEMORY_INFRA},
+        {"[", IMPORT_MEMORY_INFRA},
+        {"[vdso];f 12\n", IMPORT_COLLAPSED},
+        {"{closure};f 12\n", IMPORT_COLLAPSED},
+        {"\xef\xbb\xbf{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
+        {"\n {\"traceEvents\" : [", IMPORT_MEMORY_INFRA},
+        {"\n{\"traceEvents\":[]}", IMPORT_MEMORY_INFRA},
+        {"\n\n[\n{\"pid\":1}]", IMPORT_MEMORY_INFRA},
+        {"\n{\"", IMPORT_TRACE}, /* a packet of 123 bytes */
+        {"\n{\"t\":\x01", IMPORT_TRACE},
+        {"[1]", IMPORT_TRACE},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(import_kind_of(cases[i].text, strlen(cases[i].text), true), cases[i].kind);
+}
+
+static void types_are_parts_and_counts_have_fractions(void **state)
+{
+    (void)state;
+    struct profile *profile = read_profile(
+        "[" EVENT("0x1", "7", "1000", COLUMNS("2,2,1", "0,1,0", "1.5,2,3", "10,20,30")));
+    assert_int_equal(profile->heap_count, 1);
+    assert_string_equal(profile->heaps[0].name, "malloc");
+    assert_int_equal(profile->processes[profile->heaps[0].process].pid, 7);
+    const struct profile_dump *dump = &profile->heaps[0].dumps[0];
+    assert_int_equal(dump->boottime_ns, 1000000);
+    assert_true(dump->final);
+    assert_int_equal(dump->sample_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct profile_sample *sample = dump->samples[i];
+        const struct profile_callsite *callsite = &profile->callsites[sample->callsite];
+        if (callsite->depth == 0) {
+            assert_string_equal(profile->frames[callsite->frame].name, "main");
+            assert_int_equal(sample->part_count, 0);
+            assert_true(live_bytes(sample) == 30 && live_count(sample) == 3);
+            continue;
+        }
+        assert_string_equal(profile->frames[callsite->frame].name, "f");
+        assert_int_equal(sample->part_count, 2);
+        assert_true(sample->tagged && live_bytes(sample) == 30 && live_count(sample) == 3.5);
+        assert_true(live_count(sample) == sample->parts[0].figures.allocated_count +
+                                              sample->parts[1].figures.allocated_count);
+    }
+    profile_free(profile);
+}
+
+/* The file has the later dump first. */
+static void dumps_are_in_order_of_time_and_share_what_rests(void **state)
+{
+    (void)state;
+    struct profile *profile =
+        read_profile("[" EVENT("0x2", "7", "2000", COLUMNS("2", "1", "1", "20")) "," EVENT(
+            "0x1", "7", "1000",
+            COLUMNS("2,1", "1,0", "1,2", "20,30")) "," EVENT("0x3", "7", "3000",
+                                                             COLUMNS("2,1", "1,0", "1,1",
+                                                                     "20,10")) "]");
+    assert_int_equal(profile->heaps[0].dump_count, 3);
+    const struct profile_dump *dumps = profile->heaps[0].dumps;
+    const struct profile_sample *of_main[3], *of_f[3];
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(dumps[i].boottime_ns, (i + 1) * 1000000);
+        assert_int_equal(dumps[i].final, i == 2);
+        assert_int_equal(dumps[i].sample_count, 2);
+        bool first = profile->callsites[dumps[i].samples[0]->callsite].depth == 0;
+        of_main[i] = dumps[i].samples[first ? 0 : 1];
+        of_f[i] = dumps[i].samples[first ? 1 : 0];
+    }
+    assert_ptr_equal(of_f[0], of_f[1]);
+    assert_ptr_equal(of_f[1], of_f[2]);
+    /* Freed in between, and allocated again: counters only grow. */
+    assert_true(live_bytes(of_main[0]) == 30 && live_bytes(of_main[1]) == 0 &&
+                live_bytes(of_main[2]) == 10);
+    assert_true(of_main[1]->figures.freed_bytes == 30 && live_count(of_main[1]) == 0);
+    assert_true(of_main[2]->figures.allocated_bytes == 40 && of_main[2]->figures.freed_bytes == 30);
+    profile_free(profile);
+}
+
+static void events_of_one_dump_and_process_add_up(void **state)
+{
+    (void)state;
+    struct profile *profile =
+        read_profile("[" EVENT("0x1", "7", "1000", COLUMNS("2", "1", "1", "20")) "," EVENT(
+            "0x1", "8", "900",
+            COLUMNS(
+                "2", "1", "1",
+                "40")) "," EVENT("0x1", "7", "1100",
+                                 "\"other\":{\"nodes\":[1],\"types\":[0],\"counts\":[1],\"sizes\":"
+                                 "[5]}") "]");
+    assert_int_equal(profile->heap_count, 3);
+    assert_string_equal(profile->warning, "");
+    for (size_t i = 0; i < 3; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        /* Of a process's events, the first one's. */
+        bool is_other = profile->processes[heap->process].pid == 8;
+        assert_int_equal(heap->dump_count, 1);
+        assert_int_equal(heap->dumps[0].boottime_ns, is_other ? 900000 : 1000000);
+    }
+    profile_free(profile);
+}
+
+static void notes_of_ours_come_back(void **state)
+{
+    (void)state;
+    struct profile *profile = read_profile(
+        "{\"metadata\":{\"heapprofd-process-7\":{\"name\":\"app\",\"command\":\"app "
+        "-x\",\"uid\":5},"
+        "\"heapprofd-heap-7-0\":{\"name\":\"libc.malloc\",\"allocator\":\"malloc\","
+        "\"allocator-frame\":\"f\",\"interval-bytes\":4096},"
+        "\"heapprofd-dump-7-0-0x1\":{\"boottime-ns\":77,\"exact-bytes\":99,\"exact-calls\":3}},"
+        "\"traceEvents\":[" EVENT("0x1", "7", "1000", COLUMNS("2", "0", "1", "20")) "]}");
+    const struct profile_heap *heap = &profile->heaps[0];
+    assert_string_equal(heap->name, "libc.malloc");
+    assert_int_equal(heap->interval_bytes, 4096);
+    assert_int_equal(heap->dumps[0].boottime_ns, 77);
+    assert_int_equal(heap->dumps[0].exact_bytes, 99);
+    assert_int_equal(heap->dumps[0].exact_calls, 3);
+    assert_string_equal(profile->processes[heap->process].command, "app -x");
+    assert_int_equal(profile->processes[heap->process].uid, 5);
+    /* The frame that every stack of ours ends in is gone. */
+    assert_int_equal(profile->callsites[heap->dumps[0].samples[0]->callsite].depth, 0);
+    profile_free(profile);
+}
+
+static void what_a_region_says_of_its_file_comes_back(void **state)
+{
+    (void)state;
+    struct profile *profile = read_profile(
+        "{\"traceEvents\":[{\"pid\":7,\"ts\":1,\"ph\":\"v\",\"id\":\"0x1\",\"args\":{"
+        "\"dumps\":{\"process_mmaps\":{\"vm_regions\":[{\"sa\":\"a000\",\"sz\":\"1000\","
+        "\"pf\":5,\"mf\":\"/lib/a.so\",\"fo\":\"4000\",\"heapprofd_bias\":\"1000\"}]}}}}," EVENT(
+            "0x1", "7", "1", COLUMNS("2", "0", "1", "20")) "]}");
+    assert_int_equal(profile->mapping_count, 1);
+    assert_int_equal(profile->mappings[0].exact_offset, 0x3000);
+    assert_int_equal(profile->mappings[0].load_bias, 0x1000);
+    profile_free(profile);
+}
+
+/* --- totals --- */
+
+#define ALL TOTALS_ALL_TYPES
+
+static double find_self(const struct heap_site *sites, size_t count, uint32_t callsite,
+                        uint32_t type)
+{
+    for (size_t i = 0; i < count; i++)
+        if (sites[i].callsite == callsite && sites[i].type == type)
+            return sites[i].bytes;
+    return 0;
+}
+
+/* 0: main; 1: f, called by main; 2: g, called by f. */
+static const struct profile_callsite callsites[] = {{PROFILE_NONE, 0, 0}, {0, 1, 1}, {1, 2, 2}};
+
+static void totals_become_selves(void **state)
+{
+    (void)state;
+    static const struct heap_site totals[] = {
+        {PROFILE_NONE, ALL, 100, 10},
+        {PROFILE_NONE, 1, 70, 7},
+        {PROFILE_NONE, 2, 30, 3},
+        {0, ALL, 90, 9},
+        {0, 1, 60, 6},
+        {0, 2, 30, 3},
+        {2, ALL, 25, 2},
+        {2, 2, 25, 2},
+    };
+    struct heap_site *selves;
+    size_t count;
+    assert_int_equal(totals_to_selves(callsites, totals, 8, &selves, &count), 0);
+    assert_true(find_self(selves, count, PROFILE_NONE, 1) == 10);
+    assert_true(find_self(selves, count, 0, 1) == 60);
+    assert_true(find_self(selves, count, 0, 2) == 5);
+    assert_true(find_self(selves, count, 2, 2) == 25);
+    assert_int_equal(count, 4);
+    free(selves);
+}
+
+/* f's types were pruned: it has of what main has left, 40 and 20, in proportion. */
+static void pruned_types_are_shared_out(void **state)
+{
+    (void)state;
+    static const struct heap_site totals[] = {
+        {PROFILE_NONE, ALL, 60, 0}, {0, ALL, 60, 0}, {0, 1, 40, 0}, {0, 2, 20, 0}, {1, ALL, 30, 0},
+    };
+    struct heap_site *selves;
+    size_t count;
+    assert_int_equal(totals_to_selves(callsites, totals, 5, &selves, &count), 0);
+    assert_true(find_self(selves, count, 0, 1) == 20 && find_self(selves, count, 0, 2) == 10);
+    assert_true(find_self(selves, count, 1, 1) == 20 && find_self(selves, count, 1, 2) == 10);
+    assert_int_equal(count, 4);
+    free(selves);
+}
+
+/* Callees that have more than their caller: what is told most deeply stands. */
+static void totals_that_contradict_each_other_lose_nothing(void **state)
+{
+    (void)state;
+    static const struct heap_site totals[] = {
+        {PROFILE_NONE, ALL, 5, 1}, {0, ALL, 10, 1}, {2, 1, 30, 1}};
+    struct heap_site *selves;
+    size_t count;
+    assert_int_equal(totals_to_selves(callsites, totals, 3, &selves, &count), 0);
+    assert_int_equal(count, 1);
+    assert_true(find_self(selves, count, 2, 1) == 30);
+    free(selves);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_are_told_by_their_first_bytes),
+        cmocka_unit_test(types_are_parts_and_counts_have_fractions),
+        cmocka_unit_test(dumps_are_in_order_of_time_and_share_what_rests),
+        cmocka_unit_test(events_of_one_dump_and_process_add_up),
+        cmocka_unit_test(notes_of_ours_come_back),
+        cmocka_unit_test(what_a_region_says_of_its_file_comes_back),
+        cmocka_unit_test(totals_become_selves),
+        cmocka_unit_test(pruned_types_are_shared_out),
+        cmocka_unit_test(totals_that_contradict_each_other_lose_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
