@@ -107,11 +107,8 @@ static void change_ledger(void *context)
 
 static struct profile *read_back(int fd)
 {
-    struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
-    assert_non_null(profile);
+    struct profile *profile = fixture_take_profile(fd);
     assert_string_equal("", profile->warning);
-    free(trace.bytes);
     return profile;
 }
 

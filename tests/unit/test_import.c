@@ -49,13 +49,21 @@ static const char *name_at(const struct profile *profile, uint32_t callsite, uns
     return profile->frames[profile->callsites[callsite].frame].name;
 }
 
+struct kind_case {
+    const char *text;
+    enum import_kind kind;
+};
+
+static void check_kinds(const struct kind_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(import_kind_of(cases[i].text, strlen(cases[i].text), true), cases[i].kind);
+}
+
 static void kinds_are_told_by_their_first_bytes(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        enum import_kind kind;
-    } cases[] = {
+    static const struct kind_case cases[] = {
         {"v 10400 3\nX a\n", IMPORT_HEAPTRACK},
         {"heap profile:    1:   2 [  3:  4] @ heapprofile\n", IMPORT_TEXT_HEAP},
         {"heap_v2/524288\n", IMPORT_TEXT_HEAP},
@@ -69,11 +77,31 @@ static void kinds_are_told_by_their_first_bytes(void **state)
         {"\x48\x01\x0a\x04\x08\x01\x10\x02", IMPORT_PPROF},
         {"\x0a\x02\x40\x01", IMPORT_TRACE}, /* a packet with a timestamp */
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(import_kind_of(cases[i].text, strlen(cases[i].text), true), cases[i].kind);
+    check_kinds(cases, sizeof(cases) / sizeof(cases[0]));
     /* The first line goes on. */
     assert_int_equal(import_kind_of("main;f", 6, false), IMPORT_COLLAPSED);
     assert_int_equal(import_kind_of("main f", 6, false), IMPORT_TRACE);
+}
+
+static void memory_infra_is_told_from_others_that_begin_alike(void **state)
+{
+    (void)state;
+    static const struct kind_case cases[] = {
+        {"{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
+        {" {\r\n\t\"metadata\"", IMPORT_MEMORY_INFRA},
+        {"[{\"a;b\":1}] 5", IMPORT_MEMORY_INFRA},
+        {"[", IMPORT_MEMORY_INFRA},
+        {"[vdso];f 12\n", IMPORT_COLLAPSED},
+        {"{closure};f 12\n", IMPORT_COLLAPSED},
+        {"\xef\xbb\xbf{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
+        {"\n {\"traceEvents\" : [", IMPORT_MEMORY_INFRA},
+        {"\n{\"traceEvents\":[]}", IMPORT_MEMORY_INFRA},
+        {"\n\n[\n{\"pid\":1}]", IMPORT_MEMORY_INFRA},
+        {"\n{\"", IMPORT_TRACE}, /* a packet of 123 bytes */
+        {"\n{\"t\":\x01", IMPORT_TRACE},
+        {"[1]", IMPORT_TRACE},
+    };
+    check_kinds(cases, sizeof(cases) / sizeof(cases[0]));
 }
 
 /* --- collapsed --- */
@@ -274,11 +302,7 @@ static struct profile *make_ours(void)
     trace_writer_dump_sample(writer, &sample);
     trace_writer_dump_end(writer);
     trace_writer_close(writer);
-    struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
-    free(trace.bytes);
-    assert_non_null(profile);
-    return profile;
+    return fixture_take_profile(fd);
 }
 
 static struct fixture_trace write_pprof(const struct profile *profile)
@@ -378,11 +402,7 @@ static struct profile *make_many_processes(int count)
         trace_writer_dump_end(writer);
     }
     trace_writer_close(writer);
-    struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
-    free(trace.bytes);
-    assert_non_null(profile);
-    return profile;
+    return fixture_take_profile(fd);
 }
 
 /* What a file costs must not grow with the number of processes: twenty thousand had minutes. */
@@ -434,6 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_are_told_by_their_first_bytes),
+        cmocka_unit_test(memory_infra_is_told_from_others_that_begin_alike),
         cmocka_unit_test(collapsed_stacks_are_live_bytes),
         cmocka_unit_test(heaptrack_events_are_summed),
         cmocka_unit_test(heaptrack_damage_is_said),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles of MemoryInfra's JSON: its kind, dumps, types, and the figures of pruned trees. */
+/* Profiles of MemoryInfra's JSON: dumps, types, and the figures of pruned trees. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,31 +39,6 @@ static double live_bytes(const struct profile_sample *sample)
 static double live_count(const struct profile_sample *sample)
 {
     return sample->figures.allocated_count - sample->figures.freed_count;
-}
-
-static void kinds_are_told_by_their_first_bytes(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        enum import_kind kind;
-    } cases[] = {
-        {"{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
-        {" {\r\n\t\"metadata\"", IMPORT_MEMORY_INFRA},
-        {"[{\"a;b\":1}] 5", IMPORT_MEMORY_INFRA},
-        {"[", IMPORT_MEMORY_INFRA},
-        {"[vdso];f 12\n", IMPORT_COLLAPSED},
-        {"{closure};f 12\n", IMPORT_COLLAPSED},
-        {"\xef\xbb\xbf{\"traceEvents\":[", IMPORT_MEMORY_INFRA},
-        {"\n {\"traceEvents\" : [", IMPORT_MEMORY_INFRA},
-        {"\n{\"traceEvents\":[]}", IMPORT_MEMORY_INFRA},
-        {"\n\n[\n{\"pid\":1}]", IMPORT_MEMORY_INFRA},
-        {"\n{\"", IMPORT_TRACE}, /* a packet of 123 bytes */
-        {"\n{\"t\":\x01", IMPORT_TRACE},
-        {"[1]", IMPORT_TRACE},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(import_kind_of(cases[i].text, strlen(cases[i].text), true), cases[i].kind);
 }
 
 static void types_are_parts_and_counts_have_fractions(void **state)
@@ -260,7 +235,6 @@ static void totals_that_contradict_each_other_lose_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_told_by_their_first_bytes),
         cmocka_unit_test(types_are_parts_and_counts_have_fractions),
         cmocka_unit_test(dumps_are_in_order_of_time_and_share_what_rests),
         cmocka_unit_test(events_of_one_dump_and_process_add_up),

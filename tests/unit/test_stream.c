@@ -273,8 +273,7 @@ static void a_packet_holds_events_of_one_process(void **state)
         trace_writer_stream_free(writer, &event);
     }
     assert_int_equal(trace_writer_close(writer), 0);
-    struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = fixture_take_profile(fd);
     assert_int_equal(profile->stream_count, 2);
     for (size_t i = 0; i < 2; i++) {
         const struct profile_stream *stream = &profile->streams[i];
@@ -284,7 +283,6 @@ static void a_packet_holds_events_of_one_process(void **state)
         assert_true(stream->allocated_count == (is_other ? 3.5 : 5.5));
     }
     profile_free(profile);
-    free(trace.bytes);
 }
 
 /* A trace of a sound packet and one with this message. */

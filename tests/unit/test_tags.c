@@ -41,11 +41,7 @@ static struct profile *finish(struct trace_writer *writer, int fd)
 {
     trace_writer_dump_end(writer);
     assert_int_equal(trace_writer_close(writer), 0);
-    struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
-    assert_non_null(profile);
-    free(trace.bytes);
-    return profile;
+    return fixture_take_profile(fd);
 }
 
 static double bytes_of(const struct profile_dump *dump, enum grouping_key key, const char *label)

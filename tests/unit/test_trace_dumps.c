@@ -311,13 +311,11 @@ static void an_exec_begins_another_process(void **state)
     trace_writer_dump_begin(writer, &dump);
     trace_writer_dump_end(writer);
     trace_writer_close(writer);
-    struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = fixture_take_profile(fd);
     assert_int_equal(profile->heap_count, 2);
     assert_string_equal(profile->processes[profile->heaps[0].process].name, "sh");
     assert_string_equal(profile->processes[profile->heaps[1].process].name, "example");
     profile_free(profile);
-    free(trace.bytes);
 }
 
 int main(void)

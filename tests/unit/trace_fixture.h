@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "profile/profile.h"
 #include "trace/write/trace_writer.h"
 
 struct fixture_trace {
@@ -23,6 +24,17 @@ static inline struct fixture_trace fixture_take(int fd)
         abort();
     close(fd);
     return trace;
+}
+
+/* Return the profile of the trace that was written to fd, which is closed. */
+static inline struct profile *fixture_take_profile(int fd)
+{
+    struct fixture_trace trace = fixture_take(fd);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    if (profile == NULL)
+        abort();
+    free(trace.bytes);
+    return profile;
 }
 
 static const uint8_t fixture_build_id[] = {0xde, 0xad, 0xbe, 0xef};
