@@ -18,10 +18,9 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
-#include "truth.h"
+#include "single_step.h"
 
 /* Enough for a thread to get its slot. A system call is one step. */
 enum { THREADS = 150, STRIDE = 6, CALLS_AFTER = 4, CALM_CALLS = 2000 };
@@ -53,13 +52,10 @@ static void on_step(int number, siginfo_t *info, void *interrupted)
 {
     (void)number;
     (void)info;
-    (void)interrupted;
     if (steps_left < 0 || steps_left-- > 0)
         return;
     syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1);
-#if defined(__x86_64__)
-    ((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
-#endif
+    step_no_more(interrupted);
 }
 
 static void on_signal(int number)
@@ -68,20 +64,6 @@ static void on_signal(int number)
     if (want_jump)
         siglongjmp(outside, 1);
     free(allocate_in_handler(40));
-}
-
-static CALLSITE void step_begin(void)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
-#endif
-}
-
-static CALLSITE void step_end(void)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
-#endif
 }
 
 static void *live(void *number)

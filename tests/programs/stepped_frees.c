@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdint.h>
 
-#include "truth.h"
+#include "single_step.h"
 
 /* More frees at once than fit the smallest ring; and not at each step: whoever reserves room in a
  * ring tries anew where another did meanwhile. */
@@ -30,20 +30,6 @@ static void on_step(int number)
         return;
     for (int i = 0; i < FREES_AT_ONCE && freed < BLOCKS; i++)
         free(blocks[freed++]);
-}
-
-static CALLSITE void step_begin(void)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
-#endif
-}
-
-static CALLSITE void step_end(void)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
-#endif
 }
 
 static CALLSITE void *allocate_between(void (*before)(void), void (*after)(void), size_t size)

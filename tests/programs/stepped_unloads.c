@@ -10,9 +10,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
-#include "truth.h"
+#include "single_step.h"
 
 /* A reservation in the ring is longer than STRIDE; the announcement comes before STEPS_MAX. */
 enum { STRIDE = 15, STEPS_MAX = 720, BLOCKS_AFTER = 3 };
@@ -54,27 +53,10 @@ static void on_step(int number, siginfo_t *info, void *interrupted)
 {
     (void)number;
     (void)info;
-    (void)interrupted;
     if (steps_left < 0 || steps_left-- > 0)
         return;
     ask_other_thread();
-#if defined(__x86_64__)
-    ((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
-#endif
-}
-
-static CALLSITE void step_begin(void)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
-#endif
-}
-
-static CALLSITE void step_end(void)
-{
-#if defined(__x86_64__)
-    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
-#endif
+    step_no_more(interrupted);
 }
 
 /* A sample through it makes it known to the profiler. */
