@@ -41,6 +41,14 @@ def dump(heaps, index=0):
     return packet(profile_packet(heaps, index), **SEQUENCE)
 
 
+ONE_SAMPLE = dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
+
+
+def dump_of_stacks(count):
+    """A dump with a sample of each stack below count."""
+    return dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)])
+
+
 def trace(directory, name, *parts):
     return write(directory, name + ".pb", clocks(1000, 1100), *parts)
 
@@ -48,14 +56,14 @@ def trace(directory, name, *parts):
 def sequences(directory, scale):
     """Packets that say no more than that a sequence begins."""
     count = scale * 1024 // 8
-    return trace(directory, "sequences", USUAL, dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]),
+    return trace(directory, "sequences", USUAL, ONE_SAMPLE,
                  b"".join(packet(b"", sequence=i + 2, flags=1) for i in range(count)))
 
 
 def sequences_interning(directory, scale):
     """Sequences that each intern one name."""
     count = scale * 1024 // 20
-    return trace(directory, "sequences_interning", USUAL, dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]),
+    return trace(directory, "sequences_interning", USUAL, ONE_SAMPLE,
                  b"".join(packet(interned(names={1: "f"}), sequence=i + 2, flags=1) for i in range(count)))
 
 
@@ -92,7 +100,7 @@ def trace_dumps_callsites(directory, scale):
     stacks = tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)],
                     stacks={i: [i] for i in range(1, count)})
     return trace(directory, "trace_dumps_callsites", stacks,
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]),
+                 dump_of_stacks(count),
                  b"".join(dump([heap_samples(7, [sample(1, 100 + i, 0, 1)], 11 + i)], i + 1) for i in range(dumps)))
 
 
@@ -110,14 +118,14 @@ def trace_chain(directory, scale):
     count = scale * 1024 // 16
     return trace(directory, "trace_chain",
                  tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)], stacks={1: list(range(1, count))}),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_recursion(directory, scale):
     """One stack of one frame again and again."""
     return trace(directory, "trace_recursion",
                  tables(names={1: "f"}, frames=[(1, 0, 8, 1)], stacks={1: [1] * (scale * 512)}),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_chain_inlined(directory, scale):
@@ -140,7 +148,7 @@ def trace_interned(directory, scale):
                         build_ids={i: b"%08d" % i for i in range(1, count)},
                         mappings=[(i, i, i << 12, i + 1 << 12, [i]) for i in range(1, count)],
                         frames=[(i, i, i, i) for i in range(1, count)], stacks={i: [i] for i in range(1, count)}),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]))
+                 dump_of_stacks(count))
 
 
 def trace_interned_far(directory, scale):
@@ -177,7 +185,7 @@ def trace_long_name(directory, scale):
     return trace(directory, "trace_long_name",
                  tables(names={1: "f" * (scale * 512)}, frames=[(i, 0, i, 1) for i in range(1, count)],
                         stacks={i: [i] for i in range(1, count)}),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]))
+                 dump_of_stacks(count))
 
 
 def trace_long_path(directory, scale):
@@ -188,7 +196,7 @@ def trace_long_path(directory, scale):
                  tables(names={1: "f"}, paths={1: "a" * 20, 2: "b" * 20},
                         mappings=[(i, 0, i << 12, i + 1 << 12, path if i == 1 else [1]) for i in range(1, count)],
                         frames=[(i, i, i, 1) for i in range(1, count)], stacks={i: [i] for i in range(1, count)}),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]))
+                 dump_of_stacks(count))
 
 
 def trace_long_shared_path(directory, scale):
@@ -198,7 +206,7 @@ def trace_long_shared_path(directory, scale):
                  tables(names={1: "f"}, paths={1: "a" * (scale * 512)},
                         mappings=[(i, 0, i << 12, i + 1 << 12, [1, 1]) for i in range(1, count)],
                         frames=[(i, i, i, 1) for i in range(1, count)], stacks={i: [i] for i in range(1, count)}),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]))
+                 dump_of_stacks(count))
 
 
 def trace_mangled(directory, scale):
@@ -225,7 +233,7 @@ def trace_mappings(directory, scale):
     return trace(directory, "trace_mappings",
                  tables(names={1: "f"}, paths={1: "lib"}, mappings=[(i, 0, 0x1000, 0x100000 + i, [1]) for i in range(1, count)],
                         frames=[(i, i, 0x2000 + i, 1) for i in range(1, count)], stacks={i: [i] for i in range(1, count)}),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]))
+                 dump_of_stacks(count))
 
 
 def trace_unnamed(directory, scale):
@@ -235,7 +243,7 @@ def trace_unnamed(directory, scale):
                  tables(paths={i: f"lib{i}" for i in range(1, count)}, build_ids={i: b"%08d" % i for i in range(1, count)},
                         mappings=[(i, i, i << 12, i + 1 << 12, [i]) for i in range(1, count)],
                         frames=[(i, i, 0x2000 + i, 0) for i in range(1, count)], stacks={i: [i] for i in range(1, count)}),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]))
+                 dump_of_stacks(count))
 
 
 def trace_process_tree(directory, scale):
@@ -243,7 +251,7 @@ def trace_process_tree(directory, scale):
     count = scale * 1024 // 50
     return trace(directory, "trace_process_tree", USUAL,
                  process_tree([(i + 1, i, ["p"]) for i in range(count)], [(i + 5, i + 1, f"t{i}") for i in range(count)]),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_renamed(directory, scale):
@@ -251,14 +259,14 @@ def trace_renamed(directory, scale):
     count = scale * 1024 // 50
     return trace(directory, "trace_renamed", USUAL,
                  *(process_tree([(7, 1, [f"p{i}"])], [(7 + i % 9, 7, f"t{i}")]) for i in range(count)),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_smaps(directory, scale):
     """SmapsPackets of an entry each, and one of many."""
     count = scale * 1024 // 60
     return trace(directory, "trace_smaps", USUAL, *(smaps(7 + i % 50, 20 + i, [(f"lib{i}", 4, 4, 0)]) for i in range(count)),
-                 smaps(7, 10, [("lib", 4, 4, 0)] * count), dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 smaps(7, 10, [("lib", 4, 4, 0)] * count), ONE_SAMPLE)
 
 
 def trace_looks(directory, scale):
@@ -266,7 +274,7 @@ def trace_looks(directory, scale):
     count = scale * 1024 // 30
     return trace(directory, "trace_looks", USUAL,
                  *(memory_snapshot(7 + i % 5000, 20 + i, {1: (4, 0, 4, 1), 2: (4, 0, 4, 1)}, {}) for i in range(count)),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_clocks(directory, scale):
@@ -276,7 +284,7 @@ def trace_clocks(directory, scale):
                  *(snapshot({64 + i % 1000: 10 + i, 6: 1000 + i}, sequence=1) for i in range(count)),
                  *(packet(field(68, field(1, 7) + field(2, text(1, "x"))), timestamp=50 + i, sequence=1, clock=64 + i % 1000)
                    for i in range(count)),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_clock_kinds(directory, scale):
@@ -286,7 +294,7 @@ def trace_clock_kinds(directory, scale):
                  *(snapshot({64 + i: 10 + i, 65 + i: 1000 + i}, sequence=1) for i in range(count)),
                  *(packet(field(68, field(1, 7) + field(2, text(1, "x"))), timestamp=50 + i, sequence=1, clock=64 + i)
                    for i in range(count)),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_symbols(directory, scale):
@@ -295,7 +303,7 @@ def trace_symbols(directory, scale):
     stacks = tables(names={1: "f"}, paths={1: "lib"}, build_ids={1: b"\1\2\3\4"}, mappings=[(1, 1, 0x1000, 0x9000000, [1])],
                     frames=[(i, 1, 0x1000 + i, 0) for i in range(1, count)], stacks={i: [i] for i in range(1, count)})
     return trace(directory, "trace_symbols", stacks,
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]),
+                 dump_of_stacks(count),
                  *(module_symbols("/lib", b"\1\2\3\4", {0x1000 + i: [(f"g{i}", "a.c", 3)]}) for i in range(count)))
 
 
@@ -305,7 +313,7 @@ def trace_deobfuscation(directory, scale):
     return trace(directory, "trace_deobfuscation",
                  tables(names={i: f"a.m{i % 7}" for i in range(1, count)}, frames=[(i, 0, i, i) for i in range(1, count)],
                         stacks={i: [i] for i in range(1, count)}),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]),
+                 dump_of_stacks(count),
                  *(deobfuscation("", {"a": (f"A{i % 3}", {f"m{i % 7}": f"method{i}"})}) for i in range(count)))
 
 
@@ -317,7 +325,7 @@ def trace_line_ranges(directory, scale):
     stacks = b"".join(field(7, callstack(i, [i])) for i in range(1, count))
     names = field(5, string(1, "a.m")) + field(18, string(1, "A.java"))
     return trace(directory, "trace_line_ranges", packet(field(12, names + interned_frames + stacks), flags=1, **SEQUENCE),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]),
+                 dump_of_stacks(count),
                  packet(field(64, field(3, text(1, "a") + text(2, "A") + members))))
 
 
@@ -364,7 +372,7 @@ def trace_line_overlaps(directory, scale):
     names = field(5, string(1, "a.m")) + field(18, string(1, "A.java"))
     return trace(directory, "trace_line_overlaps",
                  packet(field(12, names + interned_frames + stacks), flags=1, **SEQUENCE),
-                 dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)]),
+                 dump_of_stacks(count),
                  packet(field(64, field(3, text(1, "a") + text(2, "A") + members))))
 
 
@@ -373,7 +381,7 @@ def trace_streamed(directory, scale):
     count = scale * 1024 // 24
     return trace(directory, "trace_streamed", USUAL,
                  *(packet(field(74, b"".join(field(n, i) for n in (1, 2, 3, 4, 5, 7))), **SEQUENCE) for i in range(count)),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_parts(directory, scale):
@@ -413,7 +421,7 @@ def trace_compressed(directory, scale):
     """Packed packets of one byte again and again."""
     inner = zlib.compress(packet(b"", sequence=5) * (scale * 100000), 9)
     return trace(directory, "trace_compressed", USUAL, packet(field(50, inner)),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_compressed_nested(directory, scale):
@@ -421,18 +429,18 @@ def trace_compressed_nested(directory, scale):
     inner = packet(b"", sequence=5) * 1000
     for _ in range(scale):
         inner = packet(field(50, zlib.compress(inner, 1)))
-    return trace(directory, "trace_compressed_nested", USUAL, inner, dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+    return trace(directory, "trace_compressed_nested", USUAL, inner, ONE_SAMPLE)
 
 
 def trace_tiny(directory, scale):
     """Empty packets."""
     return trace(directory, "trace_tiny", USUAL, b"\x0a\x00" * (scale * 512),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_tiny_dumps(directory, scale):
     """Dumps of nothing, and heaps of nothing."""
-    return trace(directory, "trace_tiny_dumps", USUAL, dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]),
+    return trace(directory, "trace_tiny_dumps", USUAL, ONE_SAMPLE,
                  dump([b"\x2a\x00"] * (scale * 256), 1), dump([b"\x2a\x00"] * 1, 2) * (scale * 25))
 
 
@@ -448,18 +456,18 @@ def trace_tiny_interned(directory, scale):
                  *(packet(field(12, field(number, b"") * (scale * 85)), flags=2, **SEQUENCE) for number in (5, 6, 7, 16, 17, 19)),
                  *(packet(field(12, b"".join(field(number, field(1, i + 100)) for i in range(scale * 30))), flags=2, **SEQUENCE)
                    for number in (5, 6, 7, 16, 17, 19)),
-                 dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+                 ONE_SAMPLE)
 
 
 def trace_gzip_bomb(directory, scale):
     """Packets of a field that means nothing, packed."""
-    body = clocks(1000, 1100) + USUAL + dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
+    body = clocks(1000, 1100) + USUAL + ONE_SAMPLE
     return write(directory, "trace_gzip_bomb.pb.gz", gzip.compress(body), *[gzip.compress(packet(field(900, bytes(1 << 20))))] * scale)
 
 
 def trace_zstd_bomb(directory, scale):
     """The same with zstd: a frame of a MiB is 50 bytes."""
-    body = clocks(1000, 1100) + USUAL + dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
+    body = clocks(1000, 1100) + USUAL + ONE_SAMPLE
     frames = [subprocess.run(["zstd", "-q"], input=part, stdout=subprocess.PIPE, check=True).stdout
               for part in (body, packet(field(900, bytes(1 << 20))))]
     return write(directory, "trace_zstd_bomb.pb.zst", frames[0], frames[1] * scale)
@@ -468,7 +476,7 @@ def trace_zstd_bomb(directory, scale):
 def gzip_members(directory, scale):
     """A gzip member for each byte."""
     member = gzip.compress(b"\x0a\x00", 9, mtime=0)
-    head = gzip.compress(clocks(1000, 1100) + USUAL + dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)]))
+    head = gzip.compress(clocks(1000, 1100) + USUAL + ONE_SAMPLE)
     return write(directory, "gzip_members.pb.gz", head, member * (scale * 1024 // len(member)))
 
 
@@ -484,7 +492,7 @@ def tar_members(directory, scale):
         for i in range(scale * 2):
             info = tarfile.TarInfo(f"{i}/raw-trace")
             archive.addfile(info, io.BytesIO(b""))
-        body = clocks(1000, 1100) + USUAL + dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
+        body = clocks(1000, 1100) + USUAL + ONE_SAMPLE
         info = tarfile.TarInfo("raw-trace")
         info.size = len(body)
         archive.addfile(info, io.BytesIO(body))
