@@ -39,8 +39,8 @@ struct diagnosis_facts {
                            them */
     uint64_t attach_stopped_us, detach_stopped_us;
     /* For a program that began during the session: how long after its start the profiler attached,
-     * and how long it was known in all; 0: it began before. Without told_of_start these are upper
-     * bounds. */
+     * and how long it was known in all; 0: not such a program. Without told_of_start these are
+     * upper bounds. */
     uint64_t attach_missed_us, known_us;
     bool told_of_start;
     const char *attach_remark; /* problems of the attachment, as sentences; "": none */
