@@ -9,7 +9,7 @@ import gzip
 import io
 import json
 import os
-import random
+from random import Random
 import tempfile
 
 from harness import BUILD, ROOT, TOOL, check, fail, failures, main, need, run
@@ -350,7 +350,7 @@ def check_growth(file, model, what):
 
 def random_files(count, make):
     for seed in range(count):
-        rng = random.Random(seed)
+        rng = Random(seed)
         model = Model(rng)
         text, wanted = make(rng, model)
         file = write("random.json", text)
@@ -454,7 +454,7 @@ def pruned_v1():
     """With entries left out, what is told still holds: the whole, and each told frame's total; of types it is the most
     that there may be."""
     for seed in range(30):
-        rng = random.Random(seed)
+        rng = Random(seed)
         model = Model(rng)
         told = {}
 
