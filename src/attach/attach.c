@@ -371,8 +371,8 @@ static bool is_attached_ring(const struct process_region *region)
 
 /* Remove another attacher's client if that attacher has died. Return 1 if one was removed, 0 if
  * there is none, or a negative errno. */
-static int take_out_orphan(const struct process *process, struct tracee *tracee,
-                           struct attach_outcome *outcome, struct error *error)
+static int remove_orphan(const struct process *process, struct tracee *tracee,
+                         struct attach_outcome *outcome, struct error *error)
 {
     struct presence orphan;
     struct ring_control control;
@@ -448,12 +448,12 @@ static int unmap_lost_rings(struct process *process, struct tracee *tracee)
 
 /* Remove all such clients: an attacher that was killed during its attach leaves one that is not in
  * use. */
-static int take_out_orphans(struct process *process, struct tracee *tracee,
-                            struct attach_outcome *outcome, struct error *error)
+static int remove_orphans(struct process *process, struct tracee *tracee,
+                          struct attach_outcome *outcome, struct error *error)
 {
     int code = 1;
     for (int i = 0; code > 0 && i < ORPHANS_MAX; i++) {
-        code = take_out_orphan(process, tracee, outcome, error);
+        code = remove_orphan(process, tracee, outcome, error);
         int read = code > 0 ? process_read_regions(process) : 0;
         if (read < 0)
             return error_set(error, read, "cannot read the mappings of process %d: %s",
@@ -481,7 +481,7 @@ static int attach_to(struct attach *attach, const struct attach_options *options
         return error_set(error, -ENOTSUP, "no system call instruction was found in process %d",
                          (int)attach->pid);
     }
-    int code = take_out_orphans(process, tracee, outcome, error);
+    int code = remove_orphans(process, tracee, outcome, error);
     if (code == 0)
         code = locate_functions(&located, process, tracee, outcome, error);
     if (code < 0)
@@ -544,7 +544,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
     }
     attach->pid = options->pid;
     attach->start_time = start_time_of(options->pid);
-    int code = process_look(&process, options->pid, options->beside_client, outcome, error);
+    int code = process_read(&process, options->pid, options->beside_client, outcome, error);
     if (code == 0) {
         process.own = own_symbols_open(options->pid);
         code = tracee_open(&tracee, options->pid);
@@ -626,7 +626,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
     struct tracee tracee;
     struct located located;
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
-    int code = process_look(&process, pid, false, outcome, error);
+    int code = process_read(&process, pid, false, outcome, error);
     if (code == 0) {
         process.own = own_symbols_open(pid);
         code = tracee_open(&tracee, pid);
@@ -648,7 +648,7 @@ int attach_check_loaded(pid_t pid)
     struct process process;
     struct tracee tracee;
     struct attach_outcome outcome;
-    int code = process_look(&process, pid, false, &outcome, NULL);
+    int code = process_read(&process, pid, false, &outcome, NULL);
     if (code == 0) {
         code = tracee_open(&tracee, pid);
         struct remote_memory memory = {&tracee, REMOTE_READS_MAX};

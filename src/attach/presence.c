@@ -142,7 +142,7 @@ static bool move_out(const struct presence *presence, struct tracee_thread *thre
 }
 
 /* Return whether the client's record of a thread shows that it will return into the client. */
-static bool somebody_passes(const struct presence *presence, const struct tracee *tracee)
+static bool any_thread_passes(const struct presence *presence, const struct tracee *tracee)
 {
     const struct attached_params *params = &presence->params;
     struct ring_control control;
@@ -169,13 +169,13 @@ static bool somebody_passes(const struct presence *presence, const struct tracee
 bool presence_is_busy(struct presence *presence, const struct tracee *tracee)
 {
     return presence_read(presence, tracee) == 0 &&
-           (presence->params.inside != 0 || somebody_passes(presence, tracee));
+           (presence->params.inside != 0 || any_thread_passes(presence, tracee));
 }
 
 bool presence_is_deserted(const struct presence *presence, struct tracee *tracee)
 {
     const struct attached_params *params = &presence->params;
-    if (params->inside != 0 || somebody_passes(presence, tracee))
+    if (params->inside != 0 || any_thread_passes(presence, tracee))
         return false;
     for (size_t i = 0; i < tracee->thread_count; i++) {
         struct user_regs_struct *registers = tracee_registers(&tracee->threads[i]);

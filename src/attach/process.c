@@ -322,7 +322,7 @@ static int check_regions(const struct process *process, struct attach_outcome *o
     return 0;
 }
 
-int process_look(struct process *process, pid_t pid, bool beside_client,
+int process_read(struct process *process, pid_t pid, bool beside_client,
                  struct attach_outcome *outcome, struct error *error)
 {
     memset(process, 0, sizeof(*process));

@@ -35,7 +35,7 @@ struct process {
 
 /* Read everything. Return 0, or a negative errno with the refusal in `outcome` and a message in
  * `error`. */
-int process_look(struct process *process, pid_t pid, bool beside_client,
+int process_read(struct process *process, pid_t pid, bool beside_client,
                  struct attach_outcome *outcome, struct error *error);
 
 /* Read the mappings again. */

@@ -208,7 +208,7 @@ static int seize_new(struct tracee *tracee)
 }
 
 /* Check once whether the thread has stopped. */
-static void look_at(struct tracee_thread *thread)
+static void check_stop(struct tracee_thread *thread)
 {
     int status;
     pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
@@ -285,7 +285,7 @@ static int wait_all(struct tracee *tracee)
         for (size_t i = 0; i < tracee->thread_count; i++) {
             struct tracee_thread *thread = &tracee->threads[i];
             if (!thread->gone && !thread->stopped)
-                look_at(thread);
+                check_stop(thread);
             if (!thread->gone && !thread->stopped)
                 missing = thread->tid;
         }
@@ -354,7 +354,7 @@ int tracee_stop(struct tracee *tracee)
 static bool release_if_stopped(pid_t tid)
 {
     struct tracee_thread thread = {.tid = tid};
-    look_at(&thread);
+    check_stop(&thread);
     if (thread.stopped)
         trace(PTRACE_DETACH, tid, NULL, NULL);
     return thread.stopped || thread.gone;

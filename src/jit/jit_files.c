@@ -82,7 +82,7 @@ static void refuse(struct jit_files *files, const char *path, const char *why)
 }
 
 /* Open a file, and replace *fd if it is a different file. */
-static void look_for(struct jit_files *files, const char *path, int *fd)
+static void open_if_new(struct jit_files *files, const char *path, int *fd)
 {
     struct stat status, known;
     int opened = open_of_process(files, path, &status);
@@ -115,8 +115,8 @@ void jit_files_look(struct jit_files *files, const char *jitdump)
     read_status(files);
     if (files->inner_pid > 0) {
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)files->inner_pid);
-        look_for(files, path, &files->map_fd);
+        open_if_new(files, path, &files->map_fd);
     }
     if (jitdump != NULL)
-        look_for(files, jitdump, &files->dump_fd);
+        open_if_new(files, jitdump, &files->dump_fd);
 }

@@ -63,7 +63,7 @@ struct dump {
 
 /* Return `length` bytes at `offset`, at most WINDOW_BYTES. Return NULL if the file ends before, or
  * cannot be read. */
-static const uint8_t *look(struct dump *dump, uint64_t offset, size_t length)
+static const uint8_t *peek(struct dump *dump, uint64_t offset, size_t length)
 {
     if (offset >= dump->window_at && length <= dump->window_length &&
         offset - dump->window_at <= dump->window_length - length)
@@ -101,13 +101,13 @@ static uint64_t number64(const struct dump *dump, const uint8_t *at)
 
 /* Return the text at `offset`, which ends with a zero before `end`, and its length. Return NULL if
  * there is none, or it is too long. */
-static const char *look_text(struct dump *dump, uint64_t offset, uint64_t end, size_t *length)
+static const char *peek_text(struct dump *dump, uint64_t offset, uint64_t end, size_t *length)
 {
     if (offset >= end)
         return NULL;
     uint64_t room = end - offset;
     size_t size = room > JIT_NAME_BYTES_MAX ? JIT_NAME_BYTES_MAX : (size_t)room;
-    const char *text = (const char *)look(dump, offset, size);
+    const char *text = (const char *)peek(dump, offset, size);
     const char *zero = text != NULL ? memchr(text, 0, size) : NULL;
     if (zero == NULL)
         return NULL;
@@ -128,12 +128,12 @@ struct entry {
 static bool next_entry(struct dump *dump, uint64_t *offset, struct entry *entry)
 {
     uint64_t stop = dump->lines.end;
-    const uint8_t *head = *offset + ENTRY_BYTES < stop ? look(dump, *offset, ENTRY_BYTES) : NULL;
+    const uint8_t *head = *offset + ENTRY_BYTES < stop ? peek(dump, *offset, ENTRY_BYTES) : NULL;
     if (head == NULL)
         return false;
     entry->address = number64(dump, head);
     entry->line = number32(dump, head + 8);
-    entry->file = look_text(dump, *offset + ENTRY_BYTES, stop, &entry->length);
+    entry->file = peek_text(dump, *offset + ENTRY_BYTES, stop, &entry->length);
     if (entry->file == NULL || entry->length == 0)
         return false;
     *offset += ENTRY_BYTES + entry->length + 1;
@@ -218,7 +218,7 @@ static int name_code(struct dump *dump, uint64_t body, uint64_t end, uint64_t st
     size_t length;
     if (!jit_names_wants(dump->names, start, size))
         return 0;
-    const char *name = look_text(dump, body + LOAD_BYTES, end, &length);
+    const char *name = peek_text(dump, body + LOAD_BYTES, end, &length);
     if (name == NULL || length == 0) {
         dump->report->damaged++;
         return 0;
@@ -228,7 +228,7 @@ static int name_code(struct dump *dump, uint64_t body, uint64_t end, uint64_t st
 
 static int take_load(struct dump *dump, uint64_t body, uint64_t end)
 {
-    const uint8_t *bytes = end - body < LOAD_BYTES ? NULL : look(dump, body, LOAD_BYTES);
+    const uint8_t *bytes = end - body < LOAD_BYTES ? NULL : peek(dump, body, LOAD_BYTES);
     if (bytes == NULL) {
         dump->report->damaged++;
         return 0;
@@ -259,7 +259,7 @@ static const struct load *find_load(const struct dump *dump, uint64_t index)
 
 static int take_move(struct dump *dump, uint64_t body, uint64_t end)
 {
-    const uint8_t *bytes = end - body < MOVE_BYTES ? NULL : look(dump, body, MOVE_BYTES);
+    const uint8_t *bytes = end - body < MOVE_BYTES ? NULL : peek(dump, body, MOVE_BYTES);
     if (bytes == NULL) {
         dump->report->damaged++;
         return 0;
@@ -274,7 +274,7 @@ static int take_move(struct dump *dump, uint64_t body, uint64_t end)
         return result;
     const struct load *load = find_load(dump, index);
     const uint8_t *head =
-        load == NULL ? NULL : look(dump, load->offset - RECORD_HEADER_BYTES, RECORD_HEADER_BYTES);
+        load == NULL ? NULL : peek(dump, load->offset - RECORD_HEADER_BYTES, RECORD_HEADER_BYTES);
     if (head == NULL) {
         dump->report->damaged++;
         return 0;
@@ -285,7 +285,7 @@ static int take_move(struct dump *dump, uint64_t body, uint64_t end)
 
 static void take_lines(struct dump *dump, uint64_t body, uint64_t end)
 {
-    const uint8_t *bytes = end - body < DEBUG_BYTES ? NULL : look(dump, body, DEBUG_BYTES);
+    const uint8_t *bytes = end - body < DEBUG_BYTES ? NULL : peek(dump, body, DEBUG_BYTES);
     if (bytes == NULL) {
         dump->report->damaged++;
         return;
@@ -299,7 +299,7 @@ static void take_lines(struct dump *dump, uint64_t body, uint64_t end)
 /* Return the size of the file's head, or 0: it is another kind of file. */
 static uint32_t read_head(struct dump *dump)
 {
-    const uint8_t *head = look(dump, 0, FILE_HEADER_BYTES);
+    const uint8_t *head = peek(dump, 0, FILE_HEADER_BYTES);
     if (head == NULL)
         return 0;
     uint32_t magic = number32(dump, head);
@@ -312,7 +312,7 @@ static int read_records(struct dump *dump, uint64_t offset)
 {
     int result = 0;
     for (uint64_t records = 0; result == 0; records++) {
-        const uint8_t *head = look(dump, offset, RECORD_HEADER_BYTES);
+        const uint8_t *head = peek(dump, offset, RECORD_HEADER_BYTES);
         dump->report->error_offset = offset;
         if (head == NULL)
             return 0;
@@ -325,7 +325,7 @@ static int read_records(struct dump *dump, uint64_t offset)
         }
         if (records == JITDUMP_RECORDS_MAX || end > JITDUMP_BYTES_MAX)
             return -E2BIG;
-        if (look(dump, end - 1, 1) == NULL)
+        if (peek(dump, end - 1, 1) == NULL)
             return 0;
         if (id == CODE_LOAD)
             result = take_load(dump, body, end);

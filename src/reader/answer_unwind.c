@@ -46,7 +46,7 @@ struct table {
 struct unwind_file {
     struct unwind_file *next;
     uint32_t number; /* the client's number of the file */
-    bool says_more;
+    bool has_more;
     uint8_t *image;
     size_t charged_bytes; /* its share of IMAGES_BYTES_MAX */
     Elf *elf;
@@ -327,7 +327,7 @@ static bool make_image(struct unwind_file *file, const struct table tables[TABLE
         file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
         file->debug_frame = file->dwarf != NULL ? dwarf_getcfi(file->dwarf) : NULL;
     }
-    file->says_more =
+    file->has_more =
         file->debug_frame != NULL || (file->eh_frame != NULL && tables[EH_FRAME_HDR].bytes == NULL);
     return file->eh_frame != NULL || file->debug_frame != NULL;
 }
@@ -363,7 +363,7 @@ int answer_unwind_open(const struct question *question)
     }
     file->next = files;
     files = file;
-    return file->says_more;
+    return file->has_more;
 }
 
 void answer_unwind_close(uint32_t number)

@@ -172,7 +172,7 @@ int file_reader_rules(const struct reader_file *file, const uint64_t *addresses,
 void file_reader_close_unwinding(uint32_t number)
 {
     const struct reader_request request = {.kind = READER_UNWIND_CLOSE, .file = number};
-    reader_link_tell(&request);
+    reader_link_send(&request);
 }
 
 int file_reader_segment(const struct reader_file *file, uint64_t offset,

@@ -32,7 +32,7 @@
 #define START_AGAIN_MS 100
 
 /* Interval of checks whether the reader was stopped. */
-#define LOOK_MS 50
+#define CHECK_MS 50
 
 /* Wait after SIGKILL. A reader that waits for a disk or a network file system ends later. */
 #define REAP_MS 200
@@ -273,7 +273,7 @@ static bool await(struct wait *wait, short events)
     for (;;) {
         uint64_t now = clock_read_ms(CLOCK_MONOTONIC);
         int left = wait->deadline_ms > now ? (int)(wait->deadline_ms - now) : 0;
-        int got = poll(&ready, 1, left < LOOK_MS ? left : LOOK_MS);
+        int got = poll(&ready, 1, left < CHECK_MS ? left : CHECK_MS);
         if (got > 0)
             return true;
         if (got < 0 && errno != EINTR) {
@@ -434,7 +434,7 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
     return -EIO;
 }
 
-void reader_link_tell(const struct reader_request *request)
+void reader_link_send(const struct reader_request *request)
 {
     struct wait wait = {.deadline_ms = clock_read_ms(CLOCK_MONOTONIC)};
     forget_of_parent();

@@ -16,7 +16,7 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
                     const void *bytes, unsigned deadline_ms, void **reply, size_t *length);
 
 /* Send a request that has no reply, if there is a reader. */
-void reader_link_tell(const struct reader_request *request);
+void reader_link_send(const struct reader_request *request);
 
 /* End a reader that sent an invalid reply about the file. */
 void reader_link_distrust(const struct reader_file *file);

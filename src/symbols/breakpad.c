@@ -534,7 +534,7 @@ static size_t make_frames(const struct search *search, const struct answer *answ
     return answer->frames;
 }
 
-static int tell_answers(const struct search *search, debug_info_sink *sink, void *context)
+static int report_answers(const struct search *search, debug_info_sink *sink, void *context)
 {
     struct source_frame frames[SOURCE_FRAMES_MAX];
     const struct answer *linker = NULL, *nearest = NULL;
@@ -647,7 +647,7 @@ int breakpad_find(const char *path, const uint64_t *addresses, size_t count, deb
     if (result == 0)
         result = find_names(&search);
     if (result == 0)
-        result = tell_answers(&search, sink, context);
+        result = report_answers(&search, sink, context);
     clear(&search);
     return result;
 }

@@ -83,11 +83,11 @@ static int read_more(struct breakpad_lines *lines, struct error *error)
 
 int breakpad_lines_next(struct breakpad_lines *lines, char **line, struct error *error)
 {
-    size_t looked = 0;
+    size_t searched = 0;
     for (;;) {
         size_t left = lines->length - lines->at;
         char *begin = lines->buffer + lines->at;
-        char *newline = memchr(begin + looked, '\n', left - looked);
+        char *newline = memchr(begin + searched, '\n', left - searched);
         if (newline != NULL || (lines->ended && left > 0)) {
             size_t length = newline == NULL ? left : (size_t)(newline - begin);
             lines->at += length + (newline != NULL);
@@ -100,7 +100,7 @@ int breakpad_lines_next(struct breakpad_lines *lines, char **line, struct error 
         }
         if (lines->ended)
             return 0;
-        looked = left;
+        searched = left;
         int result = read_more(lines, error);
         if (result < 0)
             return result;

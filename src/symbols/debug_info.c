@@ -58,8 +58,8 @@ struct debug_info {
     struct line_row *rows;
     uint32_t *innermost;
     size_t addresses_capacity, rows_capacity, innermost_capacity;
-    struct function_entry *words; /* by scope */
-    size_t words_capacity;
+    struct function_entry *functions; /* by scope */
+    size_t functions_capacity;
     const char *directory;
     char **paths; /* by file index, filled on demand */
     size_t path_count, path_capacity;
@@ -162,7 +162,7 @@ void debug_info_close(struct debug_info *info)
     free(info->addresses);
     free(info->rows);
     free(info->innermost);
-    free(info->words);
+    free(info->functions);
     free(info->missing_name);
     scopes_clear(&info->scanner);
     line_table_clear(&info->lines);
@@ -223,15 +223,15 @@ static size_t make_frames(struct debug_info *info, struct line_row row, uint32_t
     size_t count = 0;
     frames[0] = (struct source_frame){.file = path_of(info, row.file), .line = row.line};
     while (scope != SCOPE_NONE && count < SOURCE_FRAMES_MAX) {
-        struct function_entry *words = &info->words[scope];
-        if (!words->known)
-            function_entry_read(&info->texts, &info->scanner.scopes[scope].die, words);
-        frames[count++].function = words->function;
+        struct function_entry *function = &info->functions[scope];
+        if (!function->known)
+            function_entry_read(&info->texts, &info->scanner.scopes[scope].die, function);
+        frames[count++].function = function->function;
         scope = info->scanner.scopes[scope].parent;
         if (scope == SCOPE_NONE || count == SOURCE_FRAMES_MAX)
             break;
-        frames[count] = (struct source_frame){.file = path_of(info, words->call_file),
-                                              .line = words->call_line};
+        frames[count] = (struct source_frame){.file = path_of(info, function->call_file),
+                                              .line = function->call_line};
     }
     return count > 0 ? count : 1;
 }
@@ -328,7 +328,7 @@ static bool find_unit(Dwarf_Die *die, struct scope_unit *unit)
 }
 
 /* Return the part of a section from an offset on. */
-static struct dwarf_bytes behind(struct dwarf_bytes section, uint64_t offset)
+static struct dwarf_bytes bytes_from(struct dwarf_bytes section, uint64_t offset)
 {
     if (section.at == NULL || offset > (uint64_t)(section.end - section.at))
         return (struct dwarf_bytes){0};
@@ -355,11 +355,11 @@ static bool find_packed(struct debug_info *info, struct scope_unit *unit, uint64
     if (dwarf_lowpc(&skeleton, &split->base) != 0)
         split->base = 0;
     if (unit->version >= 5) {
-        split->addresses = behind(info->indexed, base_of(&skeleton, DW_AT_addr_base, 8));
+        split->addresses = bytes_from(info->indexed, base_of(&skeleton, DW_AT_addr_base, 8));
         split->ranges = packed.range_lists;
     } else {
-        split->addresses = behind(info->indexed, base_of(&skeleton, DW_AT_GNU_addr_base, 0));
-        split->ranges = behind(info->ranges, base_of(&skeleton, DW_AT_GNU_ranges_base, 0));
+        split->addresses = bytes_from(info->indexed, base_of(&skeleton, DW_AT_GNU_addr_base, 0));
+        split->ranges = bytes_from(info->ranges, base_of(&skeleton, DW_AT_GNU_ranges_base, 0));
     }
     if (!find_unit(&packed.die, unit))
         return false;
@@ -435,10 +435,10 @@ static int take_unit(struct debug_info *info, struct scope_unit *unit, debug_inf
         if (result == -ENOMEM)
             return result;
     }
-    result = array_reserve(&info->words, &info->words_capacity, 0, info->scanner.count,
-                           sizeof(*info->words));
+    result = array_reserve(&info->functions, &info->functions_capacity, 0, info->scanner.count,
+                           sizeof(*info->functions));
     if (info->scanner.count > 0 && result == 0)
-        memset(info->words, 0, info->scanner.count * sizeof(*info->words));
+        memset(info->functions, 0, info->scanner.count * sizeof(*info->functions));
     for (size_t i = 0; i < info->found_count && result >= 0; i++) {
         size_t count = make_frames(info, info->rows[i], info->innermost[i], frames);
         result = sink(context, info->found[i].index, frames, count);

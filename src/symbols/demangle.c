@@ -86,7 +86,7 @@ static bool is_identifier(char letter)
 
 /* Return the position after the bracket that closes the one at `at`, or the end of the text. The
  * ">" of an arrow closes nothing. */
-static const char *behind_bracket(const char *at, char opening, char closing)
+static const char *after_bracket(const char *at, char opening, char closing)
 {
     size_t depth = 0;
     for (; *at != '\0'; at++) {
@@ -127,11 +127,11 @@ static void drop_arguments(char *text)
         at += length;
         if (is_operator && at[0] == ' ' && at[1] == '<')
             at++;
-        bool behind_colons = to - text > 2 && to[-1] == ':' && to[-2] == ':';
-        bool behind_name = to > text && (is_identifier(to[-1]) || is_operator);
-        if (*at == '<' && (behind_name || behind_colons)) {
-            to -= behind_colons ? 2 : 0;
-            at = behind_bracket(at, '<', '>');
+        bool after_colons = to - text > 2 && to[-1] == ':' && to[-2] == ':';
+        bool after_name = to > text && (is_identifier(to[-1]) || is_operator);
+        if (*at == '<' && (after_name || after_colons)) {
+            to -= after_colons ? 2 : 0;
+            at = after_bracket(at, '<', '>');
         } else if (*at != '\0' && !is_operator) {
             *to++ = *at++;
         }
@@ -145,11 +145,11 @@ static void drop_d_arguments(char *text)
     const char *at = text;
     char *to = text;
     while (*at != '\0') {
-        const char *behind = *at == '(' ? behind_bracket(at, '(', ')') : at;
+        const char *after = *at == '(' ? after_bracket(at, '(', ')') : at;
         if (at[0] == '!' && at[1] == '(')
-            at = behind_bracket(at + 1, '(', ')');
-        else if (*at == '(' && (*behind == '\0' || *behind == '.'))
-            at = behind;
+            at = after_bracket(at + 1, '(', ')');
+        else if (*at == '(' && (*after == '\0' || *after == '.'))
+            at = after;
         else
             *to++ = *at++;
     }

@@ -142,14 +142,15 @@ static const char *name_at_origin(struct entry_texts *texts, const Dwarf_Die *or
     return known->name;
 }
 
-void function_entry_read(struct entry_texts *texts, Dwarf_Die *entry, struct function_entry *words)
+void function_entry_read(struct entry_texts *texts, Dwarf_Die *entry,
+                         struct function_entry *function)
 {
     struct entry_attributes taken = {0};
     Dwarf_Die origin;
     dwarf_getattrs(entry, take_attribute, &taken, 0);
     Dwarf_Attribute *reference = taken.origin.valp != NULL ? &taken.origin : &taken.specification;
     bool elsewhere = !taken.named && reference->valp != NULL && follow(texts, reference, &origin);
-    *words = (struct function_entry){
+    *function = (struct function_entry){
         .known = true,
         .function = elsewhere ? name_at_origin(texts, &origin) : function_name(texts, entry),
         .call_line = number_of(&taken.call_line),

@@ -36,6 +36,7 @@ struct entry_texts {
 /* Return a string attribute of the entry, or of the entries that describe the same function without
  * its location; NULL: none. The file owns the string. */
 const char *entry_string(const struct entry_texts *texts, const Dwarf_Die *entry, unsigned name);
-void function_entry_read(struct entry_texts *texts, Dwarf_Die *entry, struct function_entry *words);
+void function_entry_read(struct entry_texts *texts, Dwarf_Die *entry,
+                         struct function_entry *function);
 
 #endif

@@ -47,9 +47,10 @@ struct memory_snapshot {
 };
 
 /* Return the sum over all kinds. */
-uint64_t memory_snapshot_rss(const struct memory_snapshot *look);
+uint64_t memory_snapshot_rss(const struct memory_snapshot *snapshot);
 
 /* Write a snapshot. Return 0 or a negative errno, like all of trace_writer.h. */
-int trace_writer_memory_snapshot(struct trace_writer *writer, const struct memory_snapshot *look);
+int trace_writer_memory_snapshot(struct trace_writer *writer,
+                                 const struct memory_snapshot *snapshot);
 
 #endif

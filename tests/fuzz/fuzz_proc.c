@@ -412,7 +412,7 @@ static void look_before_attaching(bool exact)
     struct attach_outcome outcome = {0};
     struct error error = {0};
     struct process read;
-    int code = process_look(&read, PID, true, &outcome, &error);
+    int code = process_read(&read, PID, true, &outcome, &error);
     bool has_ended = process.state == 'Z' && process.threads <= 1;
     if (exact && (has_ended || process.tracer != 0))
         check(code == (has_ended ? -ESRCH : -EBUSY));

@@ -129,7 +129,7 @@ struct builder {
             enum dated_kind {
                 DATED_MEMORY_POINT, /* of a process */
                 DATED_SMAPS,
-                DATED_LOOK,
+                DATED_MEMORY_SNAPSHOT,
                 DATED_HEAP, /* the heap's last packet */
             } kind;
             uint32_t owner, index;
@@ -150,8 +150,8 @@ struct builder {
         struct id_map sums_of; /* by heap and callsite */
         struct counter_sum {
             struct counter_values sum;
-            struct counter_values unbelieved; /* decreases in this dump; only if as_in_trace */
-            uint64_t given;                   /* number of the dump that contains the sum */
+            struct counter_values decrease; /* decreases in this dump; only if as_in_trace */
+            uint64_t given;                 /* number of the dump that contains the sum */
         } * sums;
         size_t last_capacity, sum_count, sum_capacity;
     } counters;

@@ -276,7 +276,7 @@ static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
         return &profile->processes[dated->owner].timeline[dated->index].boottime_ns;
     case DATED_SMAPS:
         return &profile->smaps[dated->index].boottime_ns;
-    case DATED_LOOK:
+    case DATED_MEMORY_SNAPSHOT:
         return &profile->memory_snapshots[dated->index].values.boottime_ns;
     default:
         return &profile->heaps[dated->owner].packet_boottime_ns;

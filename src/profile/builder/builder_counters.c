@@ -95,7 +95,7 @@ int builder_counters_take(struct builder *builder, const struct builder_counters
     struct counter_values now = counters_of(&sample->figures), more = growth(&now, last);
     if (any_below_zero(&more) && builder->owner->as_in_trace) {
         /* The trace processor counts it in a statistic, and makes no row. */
-        grow(&sum->unbelieved, &more);
+        grow(&sum->decrease, &more);
         return 0;
     }
     if (any_below_zero(&more)) {
@@ -118,9 +118,9 @@ void builder_counters_give(struct builder *builder, const struct builder_counter
         return;
     if (sum->given != builder->dumps + 1) {
         given = sum->sum;
-        grow(&given, &sum->unbelieved);
+        grow(&given, &sum->decrease);
         sum->given = builder->dumps + 1;
-        sum->unbelieved = (struct counter_values){0};
+        sum->decrease = (struct counter_values){0};
     }
     sample->figures = (struct trace_figures){
         .allocated_bytes = given.allocated_bytes,

@@ -53,8 +53,8 @@ static int add_original(struct builder *builder, const uint32_t key[3],
     all->originals[index] = *original;
     all->originals[index].next = NONE;
     all->method_count += added;
-    if (added || method->said_in != all->mappings)
-        *method = (struct method){.first = index, .said_in = all->mappings};
+    if (added || method->packet != all->mappings)
+        *method = (struct method){.first = index, .packet = all->mappings};
     else
         all->originals[method->last].next = index;
     method->last = index;
@@ -300,7 +300,7 @@ out:
 
 /* Return Java's name of a class's file if the trace has a file or line; Kotlin's, if the trace has
  * a Kotlin file. */
-static uint32_t source_file(struct builder *builder, uint32_t name, const char *told)
+static uint32_t source_file(struct builder *builder, uint32_t name, const char *known)
 {
     char file[1024];
     const char *text = builder->strings[name];
@@ -309,11 +309,11 @@ static uint32_t source_file(struct builder *builder, uint32_t name, const char *
         return 0;
     const char *dot = memrchr(text, '.', (size_t)(method - text));
     const char *simple = dot == NULL ? text : dot + 1;
-    size_t length = (size_t)(method - simple), told_length = strlen(told);
+    size_t length = (size_t)(method - simple), known_length = strlen(known);
     const char *inner = memchr(simple, '$', length);
     if (inner != NULL && inner != simple)
         length = (size_t)(inner - simple);
-    bool kotlin = told_length > 3 && strcmp(told + told_length - 3, ".kt") == 0;
+    bool kotlin = known_length > 3 && strcmp(known + known_length - 3, ".kt") == 0;
     if (length == 0 || length + sizeof(".java") > sizeof(file))
         return 0;
     memcpy(file, simple, length);
@@ -324,8 +324,8 @@ static uint32_t source_file(struct builder *builder, uint32_t name, const char *
 static void set_name(struct builder *builder, size_t index, const struct builder_line *call)
 {
     struct profile_frame *frame = &builder->profile->frames[index];
-    bool told = *frame->source_file != '\0' || call->line != 0;
-    uint32_t file = told ? source_file(builder, call->name, frame->source_file) : 0;
+    bool has_place = *frame->source_file != '\0' || call->line != 0;
+    uint32_t file = has_place ? source_file(builder, call->name, frame->source_file) : 0;
     builder->frame_names[index] = call->name;
     frame->name = frame->linkage_name = builder->strings[call->name];
     frame->obfuscated_name = "";

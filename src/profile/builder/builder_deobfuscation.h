@@ -35,7 +35,7 @@ struct builder_deobfuscation {
     struct intern_table method_ids, class_ids; /* by package, class and method, as strings */
     struct method {
         uint32_t first, last; /* indexes of originals */
-        uint64_t said_in;     /* number of the packet: the last packet wins */
+        uint64_t packet;      /* number of the packet: the last packet wins */
         uint32_t first_range, range_count;
         uint32_t first_any, any_count; /* range_entries without lines */
         /* The method's name if no line decides, once it was looked up. The lines of entries that

@@ -495,7 +495,7 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
 
 /* Return whether a dump continues a heap of the same pid and name. A dump covers the time since the
  * previous dump, or since the heap began. After an exec, the same pid starts anew. */
-static bool goes_on(const struct builder_heap *heap, const struct trace_heap_dump *status)
+static bool continues_heap(const struct builder_heap *heap, const struct trace_heap_dump *status)
 {
     if (status->timestamp_ns == heap->timestamp_ns &&
         status->start_timestamp_ns == heap->start_timestamp_ns)
@@ -514,7 +514,7 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
     uint64_t name = (uint64_t)(uint32_t)status->pid << 32 |
                     builder_string(builder, status->heap_name, strlen(status->heap_name));
     uint32_t newest = id_map_find(&builder->newest_heaps, name);
-    if (newest != ID_MAP_NONE && goes_on(&builder->heaps[newest], status))
+    if (newest != ID_MAP_NONE && continues_heap(&builder->heaps[newest], status))
         return newest;
     size_t used = profile->heap_count;
     bool added;

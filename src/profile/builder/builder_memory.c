@@ -11,11 +11,11 @@
 #include "profile/builder/builder.h"
 #include "util/array.h"
 
-#define LOOK(name) PB_MEMORY_SNAPSHOT_##name
+#define SNAPSHOT(name) PB_MEMORY_SNAPSHOT_##name
 #define PART(name) PB_MEMORY_SNAPSHOT_PART_##name
 #define BYTES_MAX (UINT64_C(1) << 56) /* the sum of all kinds does not overflow */
 
-static int take_part(struct memory_snapshot *look, struct proto_span span)
+static int take_part(struct memory_snapshot *snapshot, struct proto_span span)
 {
     struct memory_part part = {0};
     struct proto_field field;
@@ -44,7 +44,7 @@ static int take_part(struct memory_snapshot *look, struct proto_span span)
         return -EBADMSG;
     /* A kind that only a later version has is still a part of the whole. Of two parts of one kind
      * the last counts, as of two fields. */
-    look->parts[kind < MEMORY_KINDS ? kind : MEMORY_UNKNOWN] = part;
+    snapshot->parts[kind < MEMORY_KINDS ? kind : MEMORY_UNKNOWN] = part;
     return 0;
 }
 
@@ -55,51 +55,51 @@ static double number_of(const struct proto_field *field)
     return number;
 }
 
-static bool are_numbers(const struct memory_snapshot *look)
+static bool are_numbers(const struct memory_snapshot *snapshot)
 {
-    return isfinite(look->live_bytes) && isfinite(look->live_bytes_variance) &&
-           isfinite(look->live_count) && isfinite(look->rounding_bytes) &&
-           isfinite(look->untouched_bytes) && isfinite(look->swapped_bytes) &&
-           fabs(look->live_bytes) < 0x1p62 && fabs(look->rounding_bytes) < 0x1p62 &&
-           fabs(look->untouched_bytes) < 0x1p62 && fabs(look->swapped_bytes) < 0x1p62;
+    return isfinite(snapshot->live_bytes) && isfinite(snapshot->live_bytes_variance) &&
+           isfinite(snapshot->live_count) && isfinite(snapshot->rounding_bytes) &&
+           isfinite(snapshot->untouched_bytes) && isfinite(snapshot->swapped_bytes) &&
+           fabs(snapshot->live_bytes) < 0x1p62 && fabs(snapshot->rounding_bytes) < 0x1p62 &&
+           fabs(snapshot->untouched_bytes) < 0x1p62 && fabs(snapshot->swapped_bytes) < 0x1p62;
 }
 
-static void take_field(struct builder *builder, struct memory_snapshot *look,
+static void take_field(struct builder *builder, struct memory_snapshot *snapshot,
                        const struct proto_field *field)
 {
     switch (field->number) {
-    case LOOK(PID):
-        look->pid = (int32_t)field->value;
+    case SNAPSHOT(PID):
+        snapshot->pid = (int32_t)field->value;
         break;
-    case LOOK(LIVE_BYTES):
-        look->live_bytes = number_of(field);
+    case SNAPSHOT(LIVE_BYTES):
+        snapshot->live_bytes = number_of(field);
         break;
-    case LOOK(LIVE_BYTES_VARIANCE):
-        look->live_bytes_variance = number_of(field);
+    case SNAPSHOT(LIVE_BYTES_VARIANCE):
+        snapshot->live_bytes_variance = number_of(field);
         break;
-    case LOOK(LIVE_COUNT):
-        look->live_count = number_of(field);
+    case SNAPSHOT(LIVE_COUNT):
+        snapshot->live_count = number_of(field);
         break;
-    case LOOK(ROUNDING_BYTES):
-        look->rounding_bytes = number_of(field);
+    case SNAPSHOT(ROUNDING_BYTES):
+        snapshot->rounding_bytes = number_of(field);
         break;
-    case LOOK(ROUNDING_RULE):
-        look->rounding_rule = builder_text_of_span(builder, field->span);
+    case SNAPSHOT(ROUNDING_RULE):
+        snapshot->rounding_rule = builder_text_of_span(builder, field->span);
         break;
-    case LOOK(UNTOUCHED_BYTES):
-        look->untouched_bytes = number_of(field);
+    case SNAPSHOT(UNTOUCHED_BYTES):
+        snapshot->untouched_bytes = number_of(field);
         break;
-    case LOOK(SWAPPED_BYTES):
-        look->swapped_bytes = number_of(field);
+    case SNAPSHOT(SWAPPED_BYTES):
+        snapshot->swapped_bytes = number_of(field);
         break;
-    case LOOK(ALLOCATOR):
-        look->allocator = builder_text_of_span(builder, field->span);
+    case SNAPSHOT(ALLOCATOR):
+        snapshot->allocator = builder_text_of_span(builder, field->span);
         break;
-    case LOOK(DURATION_US):
-        look->duration_us = field->value;
+    case SNAPSHOT(DURATION_US):
+        snapshot->duration_us = field->value;
         break;
-    case LOOK(PAGES_UNKNOWN):
-        look->pages_unknown = field->value != 0;
+    case SNAPSHOT(PAGES_UNKNOWN):
+        snapshot->pages_unknown = field->value != 0;
         break;
     }
 }
@@ -114,7 +114,7 @@ int builder_memory_snapshot(struct builder *builder, struct proto_span message, 
     while (code == 0 && (status = proto_next(&message, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
-        if (field.number == LOOK(PARTS))
+        if (field.number == SNAPSHOT(PARTS))
             code = take_part(&taken.values, field.span);
         else
             take_field(builder, &taken.values, &field);
@@ -128,6 +128,6 @@ int builder_memory_snapshot(struct builder *builder, struct proto_span message, 
                       profile->memory_snapshot_count, 1, sizeof(taken)) < 0)
         return builder_fail(builder);
     profile->memory_snapshots[profile->memory_snapshot_count++] = taken;
-    builder_date(builder, DATED_LOOK, 0, profile->memory_snapshot_count - 1);
+    builder_date(builder, DATED_MEMORY_SNAPSHOT, 0, profile->memory_snapshot_count - 1);
     return builder->error;
 }

@@ -127,7 +127,7 @@ static struct proto_span up_to_options(struct proto_span argument)
 
 /* Return the name of a process from its argument 0: a path, or a title that it gave itself
  * ("redis-server *:6379", "-bash"), whose first word is the name. */
-static struct proto_span called(struct proto_span argument)
+static struct proto_span name_of_argument(struct proto_span argument)
 {
     struct proto_span word = argument;
     if (proto_length(argument) == 0 || argument.at[0] == '/')
@@ -221,7 +221,7 @@ static int take_process(struct builder *builder, struct proto_span entry, uint64
     if (command_length > 0) {
         process->command = builder->strings[text];
         process->name =
-            builder_text_of_span(builder, proto_length(name) > 0 ? name : called(first));
+            builder_text_of_span(builder, proto_length(name) > 0 ? name : name_of_argument(first));
         process->first_argument = builder_text_of_span(builder, first);
         const uint8_t *blank =
             is_alone && first.at != NULL ? memchr(first.at, ' ', proto_length(first)) : NULL;

@@ -81,8 +81,8 @@ static int skip(tar_read *read, void *from, uint64_t bytes, struct error *error)
 
 /* Check whether a member is a trace, and skip it if it is not. A compressed trace is an error:
  * skipping it would lose it silently. */
-static int look_at(struct tar_traces *tar, tar_read *read, void *from, const uint8_t *block,
-                   struct error *error)
+static int check_member(struct tar_traces *tar, tar_read *read, void *from, const uint8_t *block,
+                        struct error *error)
 {
     static const uint8_t zstd_magic[] = {0x28, 0xb5, 0x2f, 0xfd};
     size_t wanted = tar->left < sizeof(tar->first) ? (size_t)tar->left : sizeof(tar->first);
@@ -136,7 +136,7 @@ static int next_member(struct tar_traces *tar, tar_read *read, void *from, struc
     if ((type != '0' && type != '\0') || size == 0)
         return skip(read, from, size, error);
     tar->left = size;
-    return look_at(tar, read, from, block, error);
+    return check_member(tar, read, from, block, error);
 }
 
 ssize_t tar_read_traces(struct tar_traces *tar, tar_read *read, void *from, void *buffer,

@@ -83,7 +83,7 @@ static int fill_input(struct trace_source *source, struct error *error)
     return 0;
 }
 
-static int tell_kind(struct trace_source *source, struct error *error)
+static int detect_kind(struct trace_source *source, struct error *error)
 {
     static const uint8_t zstd_magic[] = {0x28, 0xb5, 0x2f, 0xfd};
     /* A pipe may return its first bytes one by one. */
@@ -238,7 +238,7 @@ static ssize_t read_unpacked(void *from, void *buffer, size_t size, struct error
 }
 
 /* Detect an archive. Read errors are reported by the next read. */
-static void tell_archive(struct trace_source *source)
+static void detect_archive(struct trace_source *source)
 {
     struct error unread;
     size_t got = 0;
@@ -314,11 +314,11 @@ static struct trace_source *open_source(int fd, const void *bytes, size_t length
     source->fd = fd;
     source->bytes = bytes;
     source->bytes_left = length;
-    if (tell_kind(source, error) < 0) {
+    if (detect_kind(source, error) < 0) {
         trace_source_close(source);
         return NULL;
     }
-    tell_archive(source);
+    detect_archive(source);
     return source;
 }
 

@@ -488,13 +488,13 @@ static bool print_unknown(const struct wire_field *field, unsigned depth, unsign
     struct note note = {.out = out};
     size_t begin = out->length;
     put_name(out, depth, NULL, field->number);
-    size_t behind_name = out->length;
+    size_t after_name = out->length;
     switch (field->type) {
     case WIRE_BYTES:
         if (depth < DEPTH_MAX && guessed < GUESSED_DEPTH_MAX && looks_like_message(field->span) &&
             print_message(NULL, field, depth, guessed + 1, out))
             return true;
-        out->length = behind_name;
+        out->length = after_name;
         print_bytes(field, out);
         return true;
     case WIRE_GROUP:

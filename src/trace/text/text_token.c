@@ -112,7 +112,7 @@ static void take_note(struct text_scanner *scanner, const char *comment, size_t 
 }
 
 /* Skip a comment up to the end of its line. */
-static void skip_comment(struct text_scanner *scanner, bool is_behind_token)
+static void skip_comment(struct text_scanner *scanner, bool is_after_token)
 {
     const char *newline;
     do
@@ -120,7 +120,7 @@ static void skip_comment(struct text_scanner *scanner, bool is_behind_token)
     while (newline == NULL && take_more(scanner, scanner->at));
     if (newline == NULL)
         newline = scanner->end;
-    if (is_behind_token)
+    if (is_after_token)
         take_note(scanner, scanner->at, (size_t)(newline - scanner->at));
     scanner->at = newline;
 }
@@ -132,7 +132,7 @@ static uint64_t offset_of(const struct text_scanner *scanner, const char *at)
 
 static void skip_blanks(struct text_scanner *scanner)
 {
-    bool is_behind_token = true;
+    bool is_after_token = true;
     for (;;) {
         const char *at = scanner->at, *end = scanner->end;
         while (at < end && *at == ' ')
@@ -145,9 +145,9 @@ static void skip_blanks(struct text_scanner *scanner)
             scanner->at++;
             scanner->line++;
             scanner->line_offset = offset_of(scanner, scanner->at);
-            is_behind_token = false;
+            is_after_token = false;
         } else if (*scanner->at == '#') {
-            skip_comment(scanner, is_behind_token);
+            skip_comment(scanner, is_after_token);
         } else if (*scanner->at == '\t' || (*scanner->at >= '\v' && *scanner->at <= '\r')) {
             scanner->at++;
         } else {

@@ -6,11 +6,11 @@
 #include "trace.pb-c.h"
 #include "trace/write/writer_state.h"
 
-uint64_t memory_snapshot_rss(const struct memory_snapshot *look)
+uint64_t memory_snapshot_rss(const struct memory_snapshot *snapshot)
 {
     uint64_t sum = 0;
     for (unsigned i = 0; i < MEMORY_KINDS; i++)
-        sum += look->parts[i].rss_bytes;
+        sum += snapshot->parts[i].rss_bytes;
     return sum;
 }
 
@@ -27,35 +27,36 @@ static void fill_part(Perfetto__Protos__MemorySnapshot__Part *part, unsigned kin
     part->mappings = from->mappings;
 }
 
-int trace_writer_memory_snapshot(struct trace_writer *writer, const struct memory_snapshot *look)
+int trace_writer_memory_snapshot(struct trace_writer *writer,
+                                 const struct memory_snapshot *snapshot)
 {
     Perfetto__Protos__MemorySnapshot message = PERFETTO__PROTOS__MEMORY_SNAPSHOT__INIT;
     Perfetto__Protos__MemorySnapshot__Part parts[MEMORY_KINDS], *pointers[MEMORY_KINDS];
     for (unsigned i = 0; i < MEMORY_KINDS; i++) {
-        if (look->parts[i].mappings == 0)
+        if (snapshot->parts[i].mappings == 0)
             continue;
-        fill_part(&parts[message.n_parts], i, &look->parts[i]);
+        fill_part(&parts[message.n_parts], i, &snapshot->parts[i]);
         pointers[message.n_parts] = &parts[message.n_parts];
         message.n_parts++;
     }
     message.parts = pointers;
     message.has_pid = message.has_live_bytes = message.has_live_bytes_variance = true;
     message.has_live_count = message.has_duration_us = true;
-    message.pid = look->pid;
-    message.live_bytes = look->live_bytes;
-    message.live_bytes_variance = look->live_bytes_variance;
-    message.live_count = look->live_count;
-    message.has_rounding_bytes = look->rounding_rule != NULL;
-    message.rounding_bytes = look->rounding_bytes;
-    message.rounding_rule = (char *)look->rounding_rule;
-    message.has_untouched_bytes = message.has_swapped_bytes = !look->pages_unknown;
-    message.untouched_bytes = look->untouched_bytes;
-    message.swapped_bytes = look->swapped_bytes;
-    message.has_pages_unknown = look->pages_unknown;
-    message.pages_unknown = look->pages_unknown;
-    message.allocator = (char *)look->allocator;
-    message.duration_us = look->duration_us;
-    packet_begin(writer, look->boottime_ns, SEQUENCE_PLAIN);
+    message.pid = snapshot->pid;
+    message.live_bytes = snapshot->live_bytes;
+    message.live_bytes_variance = snapshot->live_bytes_variance;
+    message.live_count = snapshot->live_count;
+    message.has_rounding_bytes = snapshot->rounding_rule != NULL;
+    message.rounding_bytes = snapshot->rounding_bytes;
+    message.rounding_rule = (char *)snapshot->rounding_rule;
+    message.has_untouched_bytes = message.has_swapped_bytes = !snapshot->pages_unknown;
+    message.untouched_bytes = snapshot->untouched_bytes;
+    message.swapped_bytes = snapshot->swapped_bytes;
+    message.has_pages_unknown = snapshot->pages_unknown;
+    message.pages_unknown = snapshot->pages_unknown;
+    message.allocator = (char *)snapshot->allocator;
+    message.duration_us = snapshot->duration_us;
+    packet_begin(writer, snapshot->boottime_ns, SEQUENCE_PLAIN);
     proto_put_message(&writer->packet, PB_TRACE_PACKET_MEMORY_SNAPSHOT, &message.base);
     return packet_end(writer);
 }
