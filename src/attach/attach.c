@@ -310,8 +310,7 @@ static int stop_clear(const struct attach *attach, struct tracee *tracee,
         if (attempt == ENTRY_ATTEMPTS) {
             outcome->refusal = ATTACH_BUSY;
             return error_set(error, -EAGAIN,
-                             "a thread of process %d stands in the entry of its allocator: try "
-                             "again",
+                             "a thread of process %d is at the entry of its allocator: try again",
                              (int)attach->pid);
         }
         tracee_wait_turn(tracee, in_the_way);
@@ -395,10 +394,11 @@ static int remove_orphan(const struct process *process, struct tracee *tracee,
                          (int)process->pid, outcome->left);
     }
     if (code < 0)
-        return error_set(error, -EAGAIN,
-                         "what an earlier heapprofd left in process %d could not be taken out "
-                         "(%s): try again later",
-                         (int)process->pid, strerror(-code));
+        return error_set(
+            error, -EAGAIN,
+            "process %d still contains parts of an earlier heapprofd, which could not be "
+            "removed (%s): try again later",
+            (int)process->pid, strerror(-code));
     return 1;
 }
 
@@ -491,7 +491,7 @@ static int attach_to(struct attach *attach, const struct attach_options *options
         enter_find_place(process, located.functions[ATTACHED_MALLOC].address, image_total());
     if (base == 0)
         return error_set(error, -ENOMEM,
-                         "there is no free place within 2 GiB of the allocator of process %d",
+                         "process %d has no free address space within 2 GiB of its allocator",
                          (int)attach->pid);
     code = image_make(&image, base, error);
     if (code == 0)
@@ -515,8 +515,8 @@ static int attach_to(struct attach *attach, const struct attach_options *options
         if (code == -EEXIST) {
             outcome->refusal = ATTACH_BUSY;
             code = error_set(error, -EAGAIN,
-                             "process %d has mapped something meanwhile where the client was to "
-                             "come: try again",
+                             "process %d has meanwhile mapped memory at the client's address: try "
+                             "again",
                              (int)attach->pid);
         }
         if (code < 0) {

@@ -166,7 +166,8 @@ static int check_status(const struct process *process, struct attach_outcome *ou
     }
     if ((status.state == 'Z' && status.threads <= 1) || status.state == 'X') {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
-        return error_set(error, -ESRCH, "pid %d has ended; its parent has not taken note yet", pid);
+        return error_set(error, -ESRCH, "pid %d has ended, but its parent has not waited for it",
+                         pid);
     }
     if (status.tracer == (long)getpid() && tracee_is_pending(process->pid)) {
         refuse(outcome, ATTACH_BUSY, -EAGAIN);
@@ -204,7 +205,7 @@ static int check_executable(const struct process *process, struct attach_outcome
         if (reason == ENOENT || reason == ESRCH)
             return error_set(error, -ESRCH,
                              "pid %d has ended or is ending, or its first thread has ended: it can "
-                             "no longer be looked at",
+                             "no longer be inspected",
                              (int)process->pid);
         return error_set(error, -ESRCH, "cannot open the executable of pid %d: %s",
                          (int)process->pid, strerror(reason));
@@ -213,7 +214,7 @@ static int check_executable(const struct process *process, struct attach_outcome
     close(fd);
     refuse(outcome, ATTACH_UNSUPPORTED, -ENOTSUP);
     if (got < EI_NIDENT || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return error_set(error, -ENOTSUP, "the executable of pid %d is no ELF file",
+        return error_set(error, -ENOTSUP, "the executable of pid %d is not an ELF file",
                          (int)process->pid);
     if (header.e_ident[EI_CLASS] != ELFCLASS64)
         return error_set(error, -ENOTSUP,

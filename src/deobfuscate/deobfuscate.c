@@ -51,8 +51,8 @@ int deobfuscate_maps_add_list(struct deobfuscate_maps *maps, const char *list, s
         if (length > 0 && (equals == NULL || equals + 1 == list + length))
             return error_set(
                 error, -EINVAL,
-                "PERFETTO_PROGUARD_MAP: '%.*s' is not package=FILE; more of them stand "
-                "behind colons",
+                "PERFETTO_PROGUARD_MAP: '%.*s' is not package=FILE; separate several of "
+                "them by colons",
                 (int)(length < 200 ? length : 200), list);
         if (length > 0)
             result = add_map(maps, list, (size_t)(equals - list), equals + 1,
@@ -162,7 +162,7 @@ static int read_map(struct job *job, const char *path, struct error *error)
                            "%s: no ProGuard or R8 map: none of its %zu lines names a class", path,
                            result->lines);
     else if (status == -ENOMEM)
-        error_set(error, status, "%s: no memory for what the trace needs of it", path);
+        error_set(error, status, "%s: no memory for the names that the trace needs", path);
     proguard_map_close(map);
     return status;
 }
@@ -186,8 +186,8 @@ static int write_map(const struct deobfuscate_maps *maps, const struct deobfusca
     job->result = result;
     int status = read_map(job, map->path, error);
     if (status == 0 && take_kept(job) < 0)
-        status =
-            error_set(error, -ENOMEM, "%s: no memory for what the trace needs of it", map->path);
+        status = error_set(error, -ENOMEM, "%s: no memory for the names that the trace needs",
+                           map->path);
     if (status == 0) {
         status = obfuscated_classes_write(&job->classes, map->package, fd);
         if (status < 0)

@@ -293,7 +293,7 @@ static int take_member(struct proguard_map *map, struct proguard_text line, cons
             return complain(map, line, "the arguments do not end", error);
         struct proguard_text source = {closing + 1, (size_t)(end_of(name) - closing - 1)};
         if (!take_source(source, entry))
-            return complain(map, line, "the line numbers behind the arguments", error);
+            return complain(map, line, "the line numbers after the arguments", error);
         name = between(name.at, parenthesis);
     }
     entry->original = name;

@@ -144,9 +144,10 @@ static void replace_ended(void)
         return;
     end_reader("was ended");
     if (++link_state.idle_ends == IDLE_ENDS_MAX)
-        snprintf(link_state.broken, sizeof(link_state.broken),
-                 "the process that reads files was ended %u times, and is not started again",
-                 IDLE_ENDS_MAX);
+        snprintf(
+            link_state.broken, sizeof(link_state.broken),
+            "the process that reads files was killed or stopped %u times, and is not started again",
+            IDLE_ENDS_MAX);
 }
 
 /* Record that there is no reader for a while, because of errno. */
@@ -254,7 +255,7 @@ const char *file_reader_complaint(const char *path, const uint8_t *build_id, siz
 
 void reader_link_distrust(const struct reader_file *file)
 {
-    fail(file, "gave an answer that makes no sense");
+    fail(file, "sent an invalid reply");
 }
 
 /* --- bytes --- */
@@ -395,12 +396,12 @@ static bool exchange(const struct reader_file *file, const struct reader_request
     if (answer->bytes == 0)
         return true;
     if (answer->bytes > READER_REPLY_BYTES_MAX || answer->code < 0) {
-        wait->why = "gave an answer that makes no sense";
+        wait->why = "sent an invalid reply";
         return false;
     }
     *reply = malloc(answer->bytes);
     if (*reply == NULL) {
-        wait->why = "gave an answer for which there is no memory";
+        wait->why = "sent a reply for which there is no memory";
         return false;
     }
     return receive_bytes(wait, *reply, answer->bytes);

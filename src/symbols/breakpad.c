@@ -325,7 +325,7 @@ static int take_line(struct search *search, char *at)
     uint64_t start, size;
     uint32_t line, file;
     if (!search->in_function)
-        return fail(search, "is no known record, and no line of a function");
+        return fail(search, "unknown record outside a function");
     if (search->first == search->end)
         return 0;
     if (!breakpad_read_hex(&at, &start) || !breakpad_read_hex(&at, &size) ||
@@ -375,7 +375,7 @@ static int take_inline(struct search *search, char *at)
     uint64_t size;
     int result = 0;
     if (!search->in_function)
-        return fail(search, "INLINE stands in no function");
+        return fail(search, "INLINE is outside a function");
     if (search->first == search->end)
         return 0;
     bool has_file = count_words(at) % 2 == 0;

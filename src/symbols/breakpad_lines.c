@@ -19,7 +19,7 @@ int breakpad_lines_open(struct breakpad_lines *lines, const char *path, struct e
     if (lines->fd < 0 || fstat(lines->fd, &status) != 0)
         return error_set(error, -errno, "%s: cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
-        return error_set(error, -EINVAL, "%s: is no file", path);
+        return error_set(error, -EINVAL, "%s: not a regular file", path);
     lines->buffer = malloc(lines->capacity);
     if (lines->buffer == NULL)
         return error_set(error, -ENOMEM, "%s: no memory to read it", path);

@@ -99,7 +99,7 @@ static int open_parts(struct debug_info *info, const char *path, struct error *e
     if (identity == NULL || elf_kind(elf) != ELF_K_ELF)
         return error_set(error, -ENOEXEC, "%s: not an ELF file", path);
     if (identity[EI_DATA] != ELFDATA2LSB)
-        return error_set(error, -ENOENT, "%s: of the other byte order", path);
+        return error_set(error, -ENOENT, "%s: has the other byte order", path);
     info->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
     if (info->dwarf == NULL)
         return error_set(error, -ENOENT, "%s: no debug information: %s", path, dwarf_errmsg(-1));

@@ -800,7 +800,7 @@ def foreign_data_sources():
             [TOOL, "record", "-c", "-", "-o", trace], stdin=text.encode(), env=daemon.environment
         )
         stderr = outcome.stderr.decode()
-        check("data source 'linux.ftrace' is not ours" in stderr, stderr)
+        check("data source 'linux.ftrace' is ignored" in stderr, stderr)
         check("2:" in stderr and "ftrace_config" in stderr, stderr)
         check(outcome.status == 1, f"no such process: status {outcome.status}")
 

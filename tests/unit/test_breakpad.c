@@ -183,8 +183,8 @@ static void damage_is_told_with_its_line(void **state)
     assert_refused(HEAD "FUNC 11111111111111111 1 0 f\n", "line 2: FUNC needs");
     assert_refused(HEAD "FUNC 0x1000 1 0 f\n", "line 2: FUNC needs");
     assert_refused(HEAD "PUBLIC what 0 f\n", "line 2: PUBLIC needs");
-    assert_refused(HEAD "1000 4 1 1\n", "line 2: is no known record");
-    assert_refused(HEAD "INLINE 0 1 1 1 1000 4\n", "line 2: INLINE stands in no function");
+    assert_refused(HEAD "1000 4 1 1\n", "line 2: unknown record outside a function");
+    assert_refused(HEAD "INLINE 0 1 1 1 1000 4\n", "line 2: INLINE is outside a function");
     assert_refused(HEAD "FUNC 1000 4 0 f\n1000 4 1\n", "line 3: a line of a function needs");
     assert_refused(HEAD "FUNC 1000 4 0 f\n1000 4 99999999999 1\n", "line 3: a line of");
     assert_refused(HEAD "FUNC 1000 4 0 f\nINLINE 0 1 1 1\n", "line 3: INLINE needs");

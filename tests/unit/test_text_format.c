@@ -158,16 +158,16 @@ static void errors_say_line_and_column(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"duration_ms: yes", "1:14: 'yes' stands where a whole number"},
+        {"duration_ms: yes", "1:14: 'yes' found where a whole number"},
         {"\n\n  duration_ms: -1", "3:17: -1 does not fit"},
         {"# one\nbuffers {\n  size_kb: 5000000000\n}", "3:12: 5000000000 does not fit"},
         {"duration_ms: 1\n" DATA_SOURCE "\n\tprocess_cmdline: 'a' '\\q'",
-         "3:23: the string ''\\q'' has an escape"},
+         "3:23: the string ''\\q'' has an invalid escape"},
         {DATA_SOURCE "\n\n process_cmdline: 'a\n'}}}", "3:19: the string that begins here"},
         {DATA_SOURCE "\nblock_clint: true}}}", "2:1: HeapprofdConfig has no field 'block_clint'"},
         {"buffers {\r\n  size_kb: 1\r\n", "3:1: the text ends before the '}'"},
-        {"write_into_file: 1.5e-3", "1:18: '1.5e-3' stands where"},
-        {"duration_ms: 1 }", "1:16: '}' stands where the name"},
+        {"write_into_file: 1.5e-3", "1:18: '1.5e-3' found where"},
+        {"duration_ms: 1 }", "1:16: '}' found where the name"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct heap_config config;

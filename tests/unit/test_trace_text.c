@@ -328,21 +328,21 @@ static void errors_say_line_and_column(void **state)
         const char *text, *message;
     } cases[] = {
         {"packet {\n  tmestamp: 1 }", "2:3: TracePacket has no field 'tmestamp': did you mean"},
-        {"packet {\n  timestamp: 'x' }", "2:14: ''x'' stands where a whole number"},
-        {"packet { 6003 {\n a: 1 } }", "2:2: 'a' stands in a message of which no names"},
+        {"packet {\n  timestamp: 'x' }", "2:14: ''x'' found where a whole number"},
+        {"packet { 6003 {\n a: 1 } }", "2:2: 'a' is in a message without known names"},
         {"packet { 0: 1 }", "1:13: no field has the number 0"},
         {"packet { 4294967296: 1 }", "1:22: no field has the number 4294967296"},
         {"packet { 1.5: 1 }", "1:10: '1.5' is not a whole number"},
         {"packet { 7: 0x1ffffffffffffffff }", "1:13: '0x1ffffffffffffffff' is not"},
-        {"packet { 7 1 }", "1:12: '1' stands where a field by number wants ':'"},
+        {"packet { 7 1 }", "1:12: '1' found where a field by number expects ':'"},
         {"packet {\n timestamp: 300 # wire: bytes=1\n}",
-         "3:1: the comment before this says that 1"},
+         "3:1: the comment before this gives 1"},
         {"packet {\n timestamp: 3 # wire: bytes=11\n}", "3:1: the comment before this, '# wire: b"},
         {"packet {\n timestamp: 3 # wire: hello\n}",
          "3:1: the comment before this, '# wire: hello'"},
         {"packet {", "1:9: the text ends before the '}' of TracePacket"},
         {"packet { synchronization_marker: \"", "1:34: the string that begins here"},
-        {"packet { streaming_allocation { count: 1.5.5 } }", "1:40: '1.5.5' stands where count"},
+        {"packet { streaming_allocation { count: 1.5.5 } }", "1:40: '1.5.5' found where count"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (size_t step = 0; step < 3; step++) {

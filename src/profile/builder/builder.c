@@ -415,11 +415,10 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
                                (unsigned long long)builder->unasked_frames);
     if (builder->crowded_packets > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
-                               "%llu packets were passed over: more than %u sequences; ",
+                               "%llu packets were skipped: more than %u sequences; ",
                                (unsigned long long)builder->crowded_packets, SEQUENCES_MAX);
     if (builder->damaged_packets > 0)
-        at += (size_t)snprintf(text + at, sizeof(text) - at,
-                               "%llu damaged packets were passed over; ",
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%llu damaged packets were skipped; ",
                                (unsigned long long)builder->damaged_packets);
     if (builder->missing_frames > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,

@@ -62,8 +62,9 @@ static int check_heap_names(char *const *names, struct error *error)
 {
     for (; names != NULL && *names != NULL; names++) {
         if (**names == '\0' || strlen(*names) > HEAP_NAME_BYTES_MAX)
-            return error_set(error, -EINVAL, "the heap name '%.80s' is not one: 1 to %d bytes are",
-                             *names, HEAP_NAME_BYTES_MAX);
+            return error_set(error, -EINVAL,
+                             "the heap name '%.80s' is not valid: give 1 to %d bytes", *names,
+                             HEAP_NAME_BYTES_MAX);
     }
     return 0;
 }

@@ -119,9 +119,10 @@ static const HeapprofdConfig *find_ours(const TraceConfig *trace,
         const Perfetto__Protos__DataSourceConfig *source = trace->data_sources[i]->config;
         const char *name = source != NULL && source->name != NULL ? source->name : "";
         if (strcmp(name, OUR_DATA_SOURCE) != 0)
-            warn(warnings, "the data source '%s' is not ours and is left out", name);
+            warn(warnings, "the data source '%s' is ignored: only " OUR_DATA_SOURCE " is supported",
+                 name);
         else if (ours != NULL)
-            warn(warnings, "a second data source " OUR_DATA_SOURCE " is left out: use one session "
+            warn(warnings, "a second data source " OUR_DATA_SOURCE " is ignored: use one session "
                            "for each");
         else if (source->heapprofd_config != NULL)
             ours = source->heapprofd_config;
@@ -143,7 +144,7 @@ static int take_config(const TraceConfig *trace, struct heap_config *config,
     take_numbers(config, ours);
     config->duration_ms = trace->duration_ms;
     if (trace->output_path != NULL)
-        warn(warnings, "output_path is left out: -o says where the trace goes");
+        warn(warnings, "output_path is ignored: use -o");
     if (ours->n_target_installed_by > 0)
         warn(warnings, "target_installed_by has no effect on Linux");
     if (copy_lists(config, ours) < 0) {
@@ -159,7 +160,8 @@ int heap_config_read_binary(const void *bytes, size_t length, struct heap_config
     TraceConfig *trace = perfetto__protos__trace_config__unpack(NULL, length, bytes);
     if (trace == NULL)
         return error_set(error, -EINVAL,
-                         "these %zu bytes are no serialized TraceConfig, or are cut off", length);
+                         "these %zu bytes are not a serialized TraceConfig, or are truncated",
+                         length);
     int code = take_config(trace, config, warnings, error);
     perfetto__protos__trace_config__free_unpacked(trace, NULL);
     return code;

@@ -96,8 +96,8 @@ static int check_member(struct tar_traces *tar, tar_read *read, void *from, cons
     if (is_packed)
         return error_set(
             error, -ENOTSUP,
-            "%.100s in the tar archive is compressed by itself: unpack the archive and name what "
-            "is in it",
+            "%.100s in the tar archive is compressed by itself: unpack the archive and name the "
+            "files in it",
             (const char *)block);
     tar->first_at = 0;
     tar->first_length = (uint32_t)wanted;

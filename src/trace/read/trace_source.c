@@ -271,11 +271,11 @@ int trace_source_check(const struct trace_source *source, struct error *error)
 {
     if (source->bytes_read > PACKED_FLOOR_BYTES &&
         source->bytes_read / PACKED_TIMES > source->bytes_came)
-        return error_set(error, -EFBIG,
-                         "at byte %llu, unpacked: only %llu bytes became so many, as of a file "
-                         "made to exhaust its reader; if you trust it, unpack it first",
-                         (unsigned long long)source->bytes_read,
-                         (unsigned long long)source->bytes_came);
+        return error_set(
+            error, -EFBIG,
+            "at byte %llu, unpacked: only %llu bytes expanded to this many, as in a file "
+            "made to exhaust its reader; if you trust it, unpack it first",
+            (unsigned long long)source->bytes_read, (unsigned long long)source->bytes_came);
     /* The size of zstd's window is chosen by whoever compressed the file. */
     return memory_bound_check(&source->bound, source->bytes_came, source->bytes_read,
                               source->kind == ZSTD ? ZSTD_sizeof_DStream(source->zstd) : 0, error);

@@ -62,7 +62,7 @@ static void parse_nested(struct text_format_parser *parser, const char *name, ui
     char text[TEXT_FOUND_BYTES], closing = text_scanner_is_sign(&parser->scanner, '<') ? '>' : '}';
     if (!text_scanner_accept(&parser->scanner, '{') &&
         !text_scanner_accept(&parser->scanner, '<')) {
-        text_scanner_fail(&parser->scanner, "%s stands where %s wants { ... }",
+        text_scanner_fail(&parser->scanner, "%s found where %s expects { ... }",
                           text_scanner_found(&parser->scanner, text), name);
         return;
     }
@@ -119,7 +119,7 @@ static void parse_packed(struct text_format_parser *parser, const ProtobufCField
     bool is_first = true;
     while (parser->scanner.code == 0 && !text_scanner_accept(&parser->scanner, ']')) {
         if (!is_first && !text_scanner_accept(&parser->scanner, ',')) {
-            text_scanner_fail(&parser->scanner, "%s stands where the list of %s wants ',' or ']'",
+            text_scanner_fail(&parser->scanner, "%s found where the list of %s expects ',' or ']'",
                               text_scanner_found(&parser->scanner, text), field->name);
             return;
         }
@@ -211,7 +211,7 @@ static void parse_by_number(struct text_format_parser *parser, uint64_t number, 
              text_scanner_is_sign(&parser->scanner, '<'))
         parse_nested(parser, what, (uint32_t)number, NULL, depth, out);
     else if (!has_colon)
-        text_scanner_fail(&parser->scanner, "%s stands where %s wants ':' and a value",
+        text_scanner_fail(&parser->scanner, "%s found where %s expects ':' and a value",
                           text_scanner_found(&parser->scanner, text), what);
     else if (parser->scanner.token.kind == TEXT_TOKEN_STRING)
         parse_string(parser, what, (uint32_t)number, true, out);
@@ -241,7 +241,7 @@ static void skip_value(struct text_format_parser *parser)
                  text_scanner_is_sign(&parser->scanner, ']'))
             open--;
         else if (open == 0 && parser->scanner.token.kind == TEXT_TOKEN_SIGN)
-            text_scanner_fail(&parser->scanner, "%s stands where a value is expected",
+            text_scanner_fail(&parser->scanner, "%s found where a value is expected",
                               text_scanner_found(&parser->scanner, text));
         if (open < 0)
             text_scanner_fail(&parser->scanner, "%s closes what was not opened",
@@ -317,7 +317,7 @@ static void parse_list(struct text_format_parser *parser, const ProtobufCFieldDe
         parse_value(parser, field, depth, out);
     } while (parser->scanner.code == 0 && text_scanner_accept(&parser->scanner, ','));
     if (parser->scanner.code == 0 && !text_scanner_accept(&parser->scanner, ']'))
-        text_scanner_fail(&parser->scanner, "%s stands where the list of %s wants ',' or ']'",
+        text_scanner_fail(&parser->scanner, "%s found where the list of %s expects ',' or ']'",
                           text_scanner_found(&parser->scanner, text), field->name);
 }
 
@@ -357,7 +357,7 @@ static void parse_named(struct text_format_parser *parser, const ProtobufCFieldD
     bool needs_none =
         text_scanner_is_sign(&parser->scanner, '{') || text_scanner_is_sign(&parser->scanner, '<');
     if (!has_colon && !needs_none) {
-        text_scanner_fail(&parser->scanner, "%s stands where '%s' wants ':' and a value",
+        text_scanner_fail(&parser->scanner, "%s found where '%s' expects ':' and a value",
                           text_scanner_found(&parser->scanner, text),
                           field != NULL ? field->name : name);
     } else if (field == NULL) {
@@ -385,7 +385,7 @@ static void parse_field(struct text_format_parser *parser,
         text_scanner_advance(&parser->scanner);
         parse_by_number(parser, number, depth, out);
     } else if (token.kind != TEXT_TOKEN_WORD || token.length >= sizeof(name)) {
-        text_scanner_fail(&parser->scanner, "%s stands where the name of a field of %s is expected",
+        text_scanner_fail(&parser->scanner, "%s found where the name of a field of %s is expected",
                           text_scanner_found(&parser->scanner, text),
                           message == NULL ? "an unknown message" : message->short_name);
         return;
@@ -393,8 +393,7 @@ static void parse_field(struct text_format_parser *parser,
         const ProtobufCFieldDescriptor *field = find_field(parser, message, &token, name);
         if (field == NULL && message == NULL)
             text_scanner_fail(&parser->scanner,
-                              "'%s' stands in a message of which no names are known: give the "
-                              "field's number",
+                              "'%s' is in a message without known names: give the field's number",
                               name);
         else if (field == NULL && parser->reader->must_know(message))
             refuse_unknown(parser, message, name);

@@ -58,7 +58,7 @@ static bool take_more(struct text_scanner *scanner, const char *keep)
     if (scanner->read == NULL || scanner->code < 0)
         return false;
     if (kept > TOKEN_BYTES_MAX) {
-        text_scanner_fail(scanner, "what begins here has no end within 1 GiB");
+        text_scanner_fail(scanner, "the token that begins here has no end within 1 GiB");
         return false;
     }
     if (scanner->capacity < 2 * kept + READ_BYTES) {
@@ -433,7 +433,7 @@ void text_scanner_take_string(struct text_scanner *scanner, bool zero_allowed,
         else
             proto_put_raw(content, start, 1);
         if (!is_good) {
-            text_scanner_fail(scanner, "the string %s has an escape that is none: %.*s",
+            text_scanner_fail(scanner, "the string %s has an invalid escape: %.*s",
                               text_scanner_found(scanner, found),
                               (int)(end - start < 10 ? end - start : 10), start);
             return;

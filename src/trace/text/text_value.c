@@ -80,8 +80,8 @@ struct wire_note text_take_note(struct text_scanner *scanner)
         if (!take_note_word(&at, &note) ||
             (*at != '\0' && *at != ' ' && *at != '\t' && *at != '\r')) {
             text_scanner_fail(scanner,
-                              "the comment before this, '" TEXT_WIRE_NOTE "%.60s', is not one "
-                              "that traceconv text writes: take it away, or take it over whole",
+                              "the comment before this, '" TEXT_WIRE_NOTE "%.60s', is not in the "
+                              "form of traceconv text: remove it, or copy it completely",
                               scanner->note);
             return (struct wire_note){0};
         }
@@ -98,10 +98,9 @@ void text_put_padded(struct text_scanner *scanner, struct proto_buffer *out, uin
         return;
     unsigned length = (unsigned)proto_encode_varint(at, value);
     if (bytes != 0 && length > bytes) {
-        text_scanner_fail(scanner,
-                          "the comment before this says that %u bytes hold a number that needs "
-                          "%u: take it away",
-                          bytes, length);
+        text_scanner_fail(
+            scanner, "the comment before this gives %u bytes to a number that needs %u: remove it",
+            bytes, length);
         return;
     }
     for (; length < bytes; length++) {
@@ -133,7 +132,7 @@ bool text_read_integer(struct text_scanner *scanner, uint64_t *magnitude, bool *
     *negative = text_scanner_accept(scanner, '-');
     const struct text_token *token = &scanner->token;
     if (token->kind != TEXT_TOKEN_NUMBER || token->length >= sizeof(digits)) {
-        text_scanner_fail(scanner, "%s stands where a whole number is expected",
+        text_scanner_fail(scanner, "%s found where a whole number is expected",
                           text_scanner_found(scanner, text));
         return false;
     }
@@ -205,7 +204,7 @@ static uint64_t read_bool(struct text_scanner *scanner, const ProtobufCFieldDesc
             return value;
         }
     }
-    text_scanner_fail(scanner, "%s stands where %s wants true or false",
+    text_scanner_fail(scanner, "%s found where %s expects true or false",
                       text_scanner_found(scanner, text), field->name);
     return 0;
 }
@@ -249,7 +248,7 @@ static uint64_t read_double(struct text_scanner *scanner, const ProtobufCFieldDe
         value = __builtin_inf();
     } else if (token->kind != TEXT_TOKEN_NUMBER ||
                !text_number_to_double(token->start, token->length, &value)) {
-        text_scanner_fail(scanner, "%s stands where %s wants a number",
+        text_scanner_fail(scanner, "%s found where %s expects a number",
                           text_scanner_found(scanner, text), field->name);
         return 0;
     }
@@ -291,7 +290,7 @@ void text_read_strings(struct text_scanner *scanner, const char *field, bool zer
 {
     char text[TEXT_FOUND_BYTES];
     if (scanner->token.kind != TEXT_TOKEN_STRING)
-        text_scanner_fail(scanner, "%s stands where %s wants a string in quotes",
+        text_scanner_fail(scanner, "%s found where %s expects a string in quotes",
                           text_scanner_found(scanner, text), field);
     while (scanner->code == 0 && scanner->token.kind == TEXT_TOKEN_STRING)
         text_scanner_take_string(scanner, zero_allowed, content);

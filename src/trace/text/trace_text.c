@@ -70,7 +70,7 @@ static int convert_fields(struct trace_reader *reader, const struct text_schema 
             proto_put_raw(&output->buffer, raw.at, proto_length(raw));
         else if (!text_print_fields(schema, raw, &output->buffer))
             return error_set(output->error, -EBADMSG,
-                             "the field at offset %llu is none that protobuf's text can hold",
+                             "the field at offset %llu cannot be written as protobuf text",
                              (unsigned long long)offset);
         code = flush_if_full(output, offset + proto_length(raw));
         if (code < 0)
