@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/dump/dump_losses.h"
-#include "daemon/processes/diagnosis.h"
+#include "daemon/session/target_diagnosis.h"
 #include "util/clock.h"
 #include "util/regular_file.h"
 #include "wire/attached_params.h"
@@ -455,99 +455,6 @@ static int write_threads(struct target *target, struct trace_writer *writer)
     return code;
 }
 
-static unsigned other_heaps_known(const struct ledger *ledger)
-{
-    size_t count;
-    unsigned known = 0;
-    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
-    for (size_t i = 1; i < count; i++)
-        known += heaps[i].known;
-    return known;
-}
-
-static bool heap_was_reported(const struct ledger *ledger, const char *name)
-{
-    size_t count;
-    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (heaps[i].known && strcmp(heaps[i].name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* List the heaps that the session named and the process never announced, other than libc.mmap. */
-static void list_unreported(const struct target *target, char *list, size_t size)
-{
-    char **name = target->config->heaps;
-    size_t used = 0;
-    list[0] = 0;
-    for (; name != NULL && *name != NULL; name++) {
-        if (heap_was_reported(target->ledger, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
-            !heap_config_wants_heap(target->config, *name))
-            continue;
-        if (size - used < RING_HEAP_NAME_BYTES + sizeof(", and others")) {
-            strcpy(list + used, ", and others");
-            return;
-        }
-        used += (size_t)snprintf(list + used, size - used, "%s%.63s", used > 0 ? ", " : "", *name);
-    }
-}
-
-static void diagnose(const struct target *target, const struct target_end *end, char *remark)
-{
-    struct ledger_counts counts = ledger_counts(target->ledger);
-    char code_remark[UNLISTED_REMARK_BYTES] = "";
-    if (target->unlisted != NULL)
-        non_module_code_remark(target->unlisted, code_remark);
-    char unheard[DIAGNOSIS_BYTES_MAX / 4];
-    list_unreported(target, unheard, sizeof(unheard));
-    struct diagnosis_facts facts = {
-        .name = process_info_name(&target->info),
-        .executable = target->info.executable,
-        .said_hello = true,
-        .allocator = target->allocator,
-        .unseen_reason = target->unseen_reason,
-        .interval_bytes = target->interval_bytes,
-        .heaps_heard = other_heaps_known(target->ledger),
-        .unheard = unheard,
-        .unheard_mmap = target->config->heaps != NULL &&
-                        heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
-                        !heap_was_reported(target->ledger, HEAP_CONFIG_MMAP),
-        .samples = counts.allocs,
-        .totals = target->totals,
-        .corrupted = target->corrupted,
-        .out_of_memory = target->out_of_memory,
-        .hit_guardrail = target->hit_guardrail,
-        .attached = target->was_attached,
-        .beside_client = target->beside_client,
-        .others_wanted = heap_rules_want_others(target->config),
-        .attach_stopped_us = target->attach_stopped_us,
-        .detach_stopped_us = target->detach_stopped_us,
-        .attach_missed_us = target->began_us > 0 ? target->attached_us - target->began_us : 0,
-        .known_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - target->began_us,
-        .told_of_start = target->told_of_start,
-        .attach_remark = target->attach_remark,
-        .forked = target->origin == HANDSHAKE_FORK,
-        .running = end->running && !target->image_gone,
-        .interrupted = end->interrupted,
-        .became = target->image_gone || target->superseded ? target->became : NULL,
-        .became_after_ms =
-            target->became_ms > target->start_ms ? target->became_ms - target->start_ms : 0,
-        .became_hint = target->became_hint,
-        .became_target = target->superseded,
-        .replaced = target->replaced[0] != 0 ? target->replaced : NULL,
-        .replaced_kept = target->replaced_kept,
-        .replaced_samples = target->replaced_samples,
-        .busy_bytes = target->reader.busy_bytes,
-        .unknown_stacks = counts.unknown_stacks,
-        .lost_frees = counts.lost_frees,
-        .code_remark = code_remark,
-        .is_go = target->is_go,
-    };
-    diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
-}
-
 void target_learn_program(struct target *target, const struct program *program)
 {
     target->is_go = program->is_go;
@@ -562,52 +469,37 @@ void target_learn_program(struct target *target, const struct program *program)
                  " That was not possible: %s.", target->attach_failure);
 }
 
-int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
-                      const struct target_end *end, bool dump_at_max)
+/* Texts that a dump's request points to. */
+struct dump_texts {
+    char remark[DIAGNOSIS_BYTES_MAX];
+    char program[96];   /* Two programs of one pid must not appear as two dumps of one heap. */
+    char generated[48]; /* the path of generated code */
+};
+
+static void make_texts(const struct target *target, const struct target_end *end,
+                       struct dump_texts *texts)
 {
-    /* The dump has all allocations before this time, and a few after it. */
-    uint64_t timestamp_ns =
-        target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
-    if (target->has_ring)
-        take_moment(target, files);
-    if (!end->checkpoint)
-        update_title(target);
-    char remark[DIAGNOSIS_BYTES_MAX] = "";
+    texts->remark[0] = 0;
     if (end->final)
-        diagnose(target, end, remark);
-
-    /* Two programs of one pid must not appear as two dumps of one heap. */
-    char program[96];
-    snprintf(program, sizeof(program), "%.64s, before exec", process_info_name(&target->info));
+        target_diagnose(target, end, texts->remark);
+    char *program = texts->program;
+    int used = snprintf(program, sizeof(texts->program), "%.64s, before exec",
+                        process_info_name(&target->info));
     if (target->execs > 0)
-        snprintf(program + strlen(program), sizeof(program) - strlen(program), " %u",
-                 target->execs + 1);
+        snprintf(program + used, sizeof(texts->program) - (size_t)used, " %u", target->execs + 1);
+    snprintf(texts->generated, sizeof(texts->generated),
+             target->execs > 0 ? "[jit:%d-%u]" : "[jit:%d]", (int)target->info.pid,
+             target->execs + 1);
+}
 
-    if (target->unlisted != NULL && !end->final && !end->checkpoint)
-        non_module_code_settle(target->unlisted, ledger_callsites(target->ledger),
-                               !end->running || target->image_gone);
-    char generated[48];
-    snprintf(generated, sizeof(generated), target->execs > 0 ? "[jit:%d-%u]" : "[jit:%d]",
-             (int)target->info.pid, target->execs + 1);
-
+static struct trace_heap_dump make_status(const struct target *target, const struct target_end *end,
+                                          const struct dump_texts *texts)
+{
     const struct ring_totals *totals = &target->totals;
-    if (totals->bound_apart && target->unseen_allocator[0] == 0)
-        snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     uint64_t walks_failed = ledger_counts(target->ledger).walks_failed;
-    struct dump_request request = {
-        .start_ms = target->start_ms,
-        .root_pid = end->running ? target->info.pid : 0,
-        .shares_root = target->shares_root,
-        .heap_totals = target->heap_totals,
-        .stack_mode = target->config->stack_mode,
-        .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
-        .unlisted = target->unlisted,
-        .generated_path = generated,
-    };
-    request.status = (struct trace_heap_dump){
+    struct trace_heap_dump status = {
         .pid = target->info.pid,
-        .heap_name = target->superseded ? program : NULL,
-        .timestamp_ns = timestamp_ns,
+        .heap_name = target->superseded ? texts->program : NULL,
         .start_timestamp_ns =
             target->last_dump_ns != 0 ? target->last_dump_ns : target->start_ms * UINT64_C(1000000),
         .interval_bytes = target->config->sampling_interval_bytes,
@@ -618,7 +510,6 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .buffer_corrupted = target->corrupted,
         .hit_guardrail = target->out_of_memory || target->hit_guardrail,
         .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? TRACE_CLIENT_TIMED_OUT : 0,
-        .dump_at_max = dump_at_max,
         .final = end->final,
         .unwinding_errors = totals->lost[RING_LOST_UNWIND] + walks_failed,
         .blocked_us = totals->blocked_us,
@@ -628,10 +519,43 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .allocator = target->allocator[0] != 0 ? target->allocator : NULL,
         .exit_status = end->exit_status,
         .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator : NULL,
-        .remark = remark[0] != 0 ? remark : NULL,
+        .remark = texts->remark[0] != 0 ? texts->remark : NULL,
     };
-    dump_losses(totals->lost, request.status.lost);
-    request.status.lost[TRACE_LOST_UNWIND] += walks_failed;
+    dump_losses(totals->lost, status.lost);
+    status.lost[TRACE_LOST_UNWIND] += walks_failed;
+    return status;
+}
+
+int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
+                      const struct target_end *end, bool dump_at_max)
+{
+    /* The dump has all allocations before this time, and a few after it. */
+    uint64_t timestamp_ns =
+        target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
+    if (target->has_ring)
+        take_moment(target, files);
+    if (!end->checkpoint)
+        update_title(target);
+    struct dump_texts texts;
+    make_texts(target, end, &texts);
+    if (target->unlisted != NULL && !end->final && !end->checkpoint)
+        non_module_code_settle(target->unlisted, ledger_callsites(target->ledger),
+                               !end->running || target->image_gone);
+    if (target->totals.bound_apart && target->unseen_allocator[0] == 0)
+        snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
+    struct dump_request request = {
+        .status = make_status(target, end, &texts),
+        .start_ms = target->start_ms,
+        .root_pid = end->running ? target->info.pid : 0,
+        .shares_root = target->shares_root,
+        .heap_totals = target->heap_totals,
+        .stack_mode = target->config->stack_mode,
+        .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
+        .unlisted = target->unlisted,
+        .generated_path = texts.generated,
+    };
+    request.status.timestamp_ns = timestamp_ns;
+    request.status.dump_at_max = dump_at_max;
 
     if (end->checkpoint) {
         int code = write_process(target, writer);
@@ -653,6 +577,6 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         code = dump_write(writer, files, target->ledger, &request);
     target->last_dump_ns = request.status.timestamp_ns;
     if (code == 0 && target->unlisted != NULL)
-        code = non_module_code_write(target->unlisted, writer, generated);
+        code = non_module_code_write(target->unlisted, writer, texts.generated);
     return code;
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collect the facts of a target for the remark of its last dump. */
+#include "daemon/session/target_diagnosis.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "util/clock.h"
+
+static unsigned other_heaps_known(const struct ledger *ledger)
+{
+    size_t count;
+    unsigned known = 0;
+    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
+    for (size_t i = 1; i < count; i++)
+        known += heaps[i].known;
+    return known;
+}
+
+static bool heap_was_reported(const struct ledger *ledger, const char *name)
+{
+    size_t count;
+    const struct ledger_heap *heaps = ledger_heaps(ledger, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (heaps[i].known && strcmp(heaps[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* List the heaps that the session named and the process never announced, other than libc.mmap. */
+static void list_unreported(const struct target *target, char *list, size_t size)
+{
+    char **name = target->config->heaps;
+    size_t used = 0;
+    list[0] = 0;
+    for (; name != NULL && *name != NULL; name++) {
+        if (heap_was_reported(target->ledger, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
+            !heap_config_wants_heap(target->config, *name))
+            continue;
+        if (size - used < RING_HEAP_NAME_BYTES + sizeof(", and others")) {
+            strcpy(list + used, ", and others");
+            return;
+        }
+        used += (size_t)snprintf(list + used, size - used, "%s%.63s", used > 0 ? ", " : "", *name);
+    }
+}
+
+void target_diagnose(const struct target *target, const struct target_end *end, char *remark)
+{
+    struct ledger_counts counts = ledger_counts(target->ledger);
+    char code_remark[UNLISTED_REMARK_BYTES] = "";
+    if (target->unlisted != NULL)
+        non_module_code_remark(target->unlisted, code_remark);
+    char unheard[DIAGNOSIS_BYTES_MAX / 4];
+    list_unreported(target, unheard, sizeof(unheard));
+    struct diagnosis_facts facts = {
+        .name = process_info_name(&target->info),
+        .executable = target->info.executable,
+        .said_hello = true,
+        .allocator = target->allocator,
+        .unseen_reason = target->unseen_reason,
+        .interval_bytes = target->interval_bytes,
+        .heaps_heard = other_heaps_known(target->ledger),
+        .unheard = unheard,
+        .unheard_mmap = target->config->heaps != NULL &&
+                        heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
+                        !heap_was_reported(target->ledger, HEAP_CONFIG_MMAP),
+        .samples = counts.allocs,
+        .totals = target->totals,
+        .corrupted = target->corrupted,
+        .out_of_memory = target->out_of_memory,
+        .hit_guardrail = target->hit_guardrail,
+        .attached = target->was_attached,
+        .beside_client = target->beside_client,
+        .others_wanted = heap_rules_want_others(target->config),
+        .attach_stopped_us = target->attach_stopped_us,
+        .detach_stopped_us = target->detach_stopped_us,
+        .attach_missed_us = target->began_us > 0 ? target->attached_us - target->began_us : 0,
+        .known_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - target->began_us,
+        .told_of_start = target->told_of_start,
+        .attach_remark = target->attach_remark,
+        .forked = target->origin == HANDSHAKE_FORK,
+        .running = end->running && !target->image_gone,
+        .interrupted = end->interrupted,
+        .became = target->image_gone || target->superseded ? target->became : NULL,
+        .became_after_ms =
+            target->became_ms > target->start_ms ? target->became_ms - target->start_ms : 0,
+        .became_hint = target->became_hint,
+        .became_target = target->superseded,
+        .replaced = target->replaced[0] != 0 ? target->replaced : NULL,
+        .replaced_kept = target->replaced_kept,
+        .replaced_samples = target->replaced_samples,
+        .busy_bytes = target->reader.busy_bytes,
+        .unknown_stacks = counts.unknown_stacks,
+        .lost_frees = counts.lost_frees,
+        .code_remark = code_remark,
+        .is_go = target->is_go,
+    };
+    diagnosis_write(&facts, remark, DIAGNOSIS_BYTES_MAX);
+}
