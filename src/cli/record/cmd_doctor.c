@@ -19,7 +19,7 @@
 #include "daemon/processes/exec_events.h"
 #include "daemon/processes/process_info.h"
 #include "daemon/processes/program.h"
-#include "daemon/server/target_discovery.h"
+#include "daemon/server/discovery_examine.h"
 #include "daemon/sockets/run_directory.h"
 
 static const char help[] =

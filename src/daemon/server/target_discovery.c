@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Examine processes one by one, from scans of /proc and from exec events. */
+/* Find processes by scans of /proc and by exec events, and examine them when it is time. */
 #include "daemon/server/target_discovery.h"
 
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "daemon/processes/diagnosis.h"
 #include "daemon/processes/exec_events.h"
-#include "daemon/processes/other_profiler.h"
-#include "daemon/session/heap_rules.h"
-#include "daemon/sockets/run_directory.h"
+#include "daemon/server/discovery_examine.h"
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/process_stat.h"
-#include "wire/control_page.h"
-
-#define LIBRARY_NAME "libheapprofd_preload.so"
-#define CLIENT_NAME "libheapprofd_client.so"
-#define NAME_BYTES_MAX 128
 
 /* Periods of scans of /proc: for new processes, and, if the kernel reports those, for events that
  * were lost. */
@@ -36,22 +24,6 @@
 /* Wait after a fork: most new processes soon begin another program. */
 #define FORKED_DELAY_MS 50
 
-/* The loader needs half a millisecond to some tens of them until there is an allocator to attach
- * to. The process is examined after 1, 1, 2, 2, 4, 4, ... ms, and for at most
- * LOADING_PATIENCE_MS. */
-#define LOADING_DELAY_MAX_MS 32
-#define LOADING_PATIENCE_MS 2000
-#define UNSURE_MS 50
-
-/* Attaching fails for the moment if a thread is in the wrong place, or waits in the kernel; it is
- * tried again later. Nothing else is done during an attempt. So the first ones are short, and
- * attempts that fail take at most a fifth of the session's time. */
-#define BUSY_DELAY_MS 2
-#define BUSY_DELAY_MAX_MS 5000
-#define BUSY_PATIENCE_MS 60000
-#define BUSY_REST 4
-#define FIRST_PATIENCE_MS 25
-#define LAST_PATIENCE_MS 800
 /* Time of failed attempts in one scan of /proc; other processes then wait for the next turn. */
 #define SCAN_BUSY_MS 100
 
@@ -61,303 +33,9 @@
 /* Further new processes between two scans are left to the next scan. */
 #define ENTRIES_MAX (1u << 16)
 
-/* Return whether the process has the preload library, or will when its loader is done. */
-static bool is_preloaded(pid_t pid)
-{
-    return process_info_mentions(pid, "maps", LIBRARY_NAME) ||
-           process_info_mentions(pid, "environ", LIBRARY_NAME);
-}
-
-/* Return whether the process has mapped the page with our invitations. Nothing else of a client
- * that is linked into a program can be seen from outside. */
-static bool has_control_page(const struct server *server, pid_t pid)
-{
-    char directory[RUN_DIRECTORY_PATH_MAX], mapped[NAME_BYTES_MAX];
-    const char *socket_path = server->socket_path;
-    size_t length = strlen(socket_path);
-    if (length > sizeof(RUN_DIRECTORY_SOCKET)) {
-        snprintf(directory, sizeof(directory), "%.*s", (int)(length - sizeof(RUN_DIRECTORY_SOCKET)),
-                 socket_path);
-    } else {
-        struct error error = {0};
-        if (run_directory_choose(directory, &error) < 0)
-            return false;
-    }
-    /* The kernel reports the real path, without symbolic links. */
-    char *real = realpath(directory, NULL);
-    if (real == NULL)
-        return false;
-    int printed = snprintf(mapped, sizeof(mapped), "%s/" RUN_DIRECTORY_CONTROL "\n", real);
-    free(real);
-    return printed < (int)sizeof(mapped) && process_info_mentions(pid, "maps", mapped);
-}
-
-/* Return whether the process will join by itself. A program that is linked to the client brings
- * only its own heaps into a session, not malloc. It cannot join if it began before our page
- * existed; a program that begins now is about to map it. */
-static bool joins_by_itself(const struct server *server, const struct session *session,
-                            const struct discovery_entry *entry)
-{
-    return is_preloaded(entry->pid) ||
-           (heap_rules_want_others(session->config) &&
-            (has_control_page(server, entry->pid) ||
-             (!entry->running && process_info_mentions(entry->pid, "maps", CLIENT_NAME))));
-}
-
-int discovery_check(const struct process_info *info, struct error *how)
-{
-    if (is_preloaded(info->pid)) {
-        error_set(how, 0, "the library is preloaded: it joins at its next allocations");
-        return 0;
-    }
-    struct attach_outcome outcome;
-    int code = attach_check(info->pid, &outcome, how);
-    if (code == 0)
-        error_set(how, 0, "it can be attached to; its allocator is %s", outcome.allocator);
-    return code;
-}
-
-/* Return whether another session, ours or another profiler's, has the process. `whose` is its
- * name. */
-static bool belongs_to_another(const struct server *server, const struct session *session,
-                               pid_t pid, char whose[SESSION_NAME_BYTES])
-{
-    for (size_t i = 0; i < server->session_count; i++) {
-        if (server->sessions[i] == session || session_find(server->sessions[i], pid) == NULL)
-            continue;
-        session_print_name(server->sessions[i], whose);
-        return true;
-    }
-    char comm[16] = "";
-    pid_t profiler = other_profiler_of(pid);
-    if (profiler > 0 && process_info_comm(profiler, comm))
-        snprintf(whose, SESSION_NAME_BYTES, "of process %d (%s)", (int)profiler, comm);
-    else if (profiler != 0)
-        snprintf(whose, SESSION_NAME_BYTES, "of a profiler that this user cannot see");
-    return profiler != 0 && profiler != getpid();
-}
-
 static bool is_pending(enum discovery_state state)
 {
     return state == DISCOVERY_FORKED || state == DISCOVERY_LOADING || state == DISCOVERY_BUSY;
-}
-
-/* --- one process --- */
-
-static int attach_to(struct server *server, struct session *session,
-                     const struct discovery_entry *entry, struct error *error)
-{
-    int pidfd;
-    unsigned patience_ms = FIRST_PATIENCE_MS;
-    unsigned failed = entry->state == DISCOVERY_BUSY ? entry->attempts : 0;
-    for (unsigned i = 0; i < failed && patience_ms < LAST_PATIENCE_MS; i++)
-        patience_ms *= 2;
-    int code = session_attach(session, entry->pid, patience_ms, &pidfd, error);
-    if (code < 0)
-        return code;
-    struct target *target = session_find(session, entry->pid);
-    target->began_us = entry->began_us;
-    target->told_of_start = entry->told;
-    target->attached_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
-    server_look_soon(server);
-    return server_watch(server, pidfd);
-}
-
-/* Compare paths from /proc. The path of a file that was replaced on disk ends in " (deleted)". */
-static bool is_same_executable(const char *now, const char *then)
-{
-    size_t length = strlen(then);
-    return strncmp(now, then, length) == 0 &&
-           (now[length] == 0 || strcmp(now + length, " (deleted)") == 0);
-}
-
-/* Return whether the program that we attached to is gone, because its process began another one. */
-static bool has_been_replaced(const struct target *target, const struct process_info *info,
-                              const struct discovery_entry *entry)
-{
-    return target_is_attached(target) && !target->image_gone &&
-           ((entry->told && entry->began_us > target->attached_us) ||
-            !is_same_executable(info->executable, target->info.executable));
-}
-
-static void explain_failure(struct session *session, const struct process_info *info,
-                            const struct discovery_entry *entry, uint64_t age_ms,
-                            const struct error *error)
-{
-    char remark[sizeof(error->message) + 64];
-    snprintf(remark, sizeof(remark), "%s", error->message);
-    if (error->code == -EAGAIN)
-        snprintf(remark, sizeof(remark), "%s (it was tried %u times in %llu s)", error->message,
-                 entry->attempts + 1, (unsigned long long)age_ms / 1000);
-    session_note_absent(session, info, remark);
-}
-
-/* Explain a wanted process that ended before it could be attached to. */
-static void explain_ended(struct session *session, const struct discovery_entry *entry,
-                          uint64_t now_ms)
-{
-    char remark[256];
-    struct process_info info = {.pid = entry->pid};
-    memcpy(info.comm, entry->comm, sizeof(info.comm));
-    snprintf(remark, sizeof(remark),
-             "It ended within %llu ms, before the profiler could attach to it. With the library "
-             "preloaded (heap_profile host or shell) even such a short run is profiled completely.",
-             (unsigned long long)(now_ms - entry->seen_ms) + 1);
-    session_note_absent(session, &info, remark);
-}
-
-/* Return whether the process may be so young that its loader has not mapped the allocator yet. A
- * process that ran before the session may be, too: a shell starts a program and gives its pid to
- * -p. */
-static bool may_be_loading(const struct process_info *info, const struct discovery_entry *entry,
-                           uint64_t age_ms)
-{
-    uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
-    bool is_young = info->start_boottime_ns + LOADING_PATIENCE_MS * UINT64_C(1000000) > now_ns;
-    return (!entry->running || is_young) && age_ms < LOADING_PATIENCE_MS;
-}
-
-/* Attach to, await or explain a process that the session wants and may profile. */
-static enum discovery_state attach_or_wait(struct server *server, struct session *session,
-                                           const struct process_info *info,
-                                           const struct discovery_entry *entry, uint64_t now_ms)
-{
-    struct error error = {0};
-    uint64_t age_ms = now_ms - entry->seen_ms;
-    bool may_load = may_be_loading(info, entry, age_ms);
-    if (joins_by_itself(server, session, entry)) {
-        /* The preloaded client has hooks that report restrictions. A linked one would find out only
-         * by making a forbidden call. */
-        if (process_info_restrictions(info->pid) == 0 || is_preloaded(info->pid))
-            return DISCOVERY_AWAITED;
-        session_note_absent(session, info,
-                            "It is linked to the client library and has restricted its own system "
-                            "calls (seccomp): one of the client's calls would kill it. With the "
-                            "library preloaded (heap_profile host or shell) it can be profiled.");
-        return DISCOVERY_DONE;
-    }
-    if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
-        return DISCOVERY_LOADING;
-    if (!heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC)) {
-        /* It may be linked to the client, and about to join. */
-        if (may_load && age_ms < UNSURE_MS)
-            return DISCOVERY_LOADING;
-        session_note_absent(session, info, diagnosis_of_attached);
-        return DISCOVERY_DONE;
-    }
-    int code = attach_to(server, session, entry, &error);
-    /* It may have been examined just before its loader began. */
-    if (code == -ENOTSUP && may_load && age_ms < UNSURE_MS)
-        return DISCOVERY_LOADING;
-    if (code == -EAGAIN && age_ms < BUSY_PATIENCE_MS)
-        return DISCOVERY_BUSY;
-    if (code < 0 && !entry->running && process_has_ended(info->pid))
-        explain_ended(session, entry, clock_read_ms(CLOCK_MONOTONIC));
-    else if (code < 0)
-        explain_failure(session, info, entry, age_ms, &error);
-    return DISCOVERY_DONE;
-}
-
-/* Report a process in any case if the user asked for it by its pid. */
-static void explain_if_numbered(struct session *session, const struct process_info *info,
-                                const char *remark)
-{
-    for (size_t i = 0; i < session->config->pid_count; i++) {
-        if (session->config->pids[i] == (uint64_t)info->pid)
-            session_note_absent(session, info, remark);
-    }
-}
-
-/* Report a process that may not be profiled. For another user's process write only the pid, which
- * the owner knows already. */
-static void explain_forbidden(struct session *session, const struct process_info *info,
-                              const char *remark)
-{
-    struct process_info stranger = {.pid = info->pid, .start_boottime_ns = info->start_boottime_ns};
-    bool is_own = session->owner.may_all || info->uid == getuid();
-    session_note_absent(session, is_own ? info : &stranger, remark);
-}
-
-/* Return whether the process is this one, or another one of the daemon's. */
-static bool is_profiler(const struct server *server, const struct process_info *info)
-{
-    char own[sizeof(info->executable)];
-    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    own[length > 0 ? length : 0] = 0;
-    return info->pid == getpid() || (server->supervisor > 0 && strcmp(own, info->executable) == 0 &&
-                                     process_info_descends(info->pid, server->supervisor));
-}
-
-static enum discovery_state discovery_process(struct server *server, struct session *session,
-                                              const struct process_info *info,
-                                              const struct discovery_entry *entry, uint64_t now_ms)
-{
-    enum handshake_origin origin = entry->running ? HANDSHAKE_RUNNING : HANDSHAKE_STARTUP;
-    struct error error = {0};
-    const struct target *target = session_find(session, info->pid);
-    if (target != NULL && has_been_replaced(target, info, entry))
-        session_lose_image(session, info);
-    if (!session_wants(session, info, origin))
-        return DISCOVERY_NOT_WANTED;
-    if (is_profiler(server, info)) {
-        explain_if_numbered(session, info, "The profiler does not profile itself.");
-        return DISCOVERY_NOT_WANTED;
-    }
-    if (target != NULL && !target->image_gone)
-        return DISCOVERY_DONE;
-    /* Check this first: the owner must learn nothing else about other users' processes. */
-    if (session_may_profile(session, info, &error) < 0) {
-        explain_forbidden(session, info, error.message);
-        return DISCOVERY_DONE;
-    }
-    uint32_t least_kb = session->config->min_anonymous_memory_kb;
-    if (entry->running && least_kb > 0 && process_info_anonymous_kb(info->pid) < least_kb) {
-        explain_if_numbered(session, info,
-                            "It has less anonymous memory than min_anonymous_memory_kb asks for.");
-        return DISCOVERY_NOT_WANTED;
-    }
-    char whose[SESSION_NAME_BYTES];
-    if (belongs_to_another(server, session, info->pid, whose)) {
-        session_reject(session, info->pid, origin, whose);
-        return DISCOVERY_DONE;
-    }
-    return attach_or_wait(server, session, info, entry, now_ms);
-}
-
-/* Return the time until the next attempt, in ms. */
-static uint64_t delay_of(const struct discovery_entry *entry)
-{
-    unsigned earlier = entry->attempts < 32 ? entry->attempts - 1 : 31;
-    if (entry->state != DISCOVERY_BUSY) {
-        uint64_t delay = UINT64_C(1) << earlier / 2;
-        return delay < LOADING_DELAY_MAX_MS ? delay : LOADING_DELAY_MAX_MS;
-    }
-    uint64_t delay = (uint64_t)BUSY_DELAY_MS << earlier;
-    return delay < BUSY_DELAY_MAX_MS ? delay : BUSY_DELAY_MAX_MS;
-}
-
-/* Examine a process, do what can be done now, and set when to continue. */
-static void examine(struct server *server, struct session *session, struct discovery_entry *entry)
-{
-    struct process_info info;
-    enum discovery_state before = entry->state;
-    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
-    if (process_info_read(&info, entry->pid) < 0) {
-        if (entry->attempts > 0 && (before == DISCOVERY_LOADING || before == DISCOVERY_BUSY))
-            explain_ended(session, entry, began_ms);
-        entry->state = DISCOVERY_DONE;
-        return;
-    }
-    memcpy(entry->comm, info.comm, sizeof(entry->comm));
-    entry->state = discovery_process(server, session, &info, entry, began_ms);
-    entry->attempts = entry->state == before ? entry->attempts + 1 : 1;
-    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    entry->due_ms = now_ms + delay_of(entry);
-    if (entry->state == DISCOVERY_BUSY) {
-        session->reach.busy_ms += now_ms - began_ms;
-        session->reach.rest_ms = now_ms + BUSY_REST * (now_ms - began_ms);
-    }
-    process_info_clear(&info);
 }
 
 /* --- scans of /proc --- */
@@ -440,7 +118,7 @@ static void scan(struct server *server, struct session *session, bool running)
         } else {
             entry.began_us = running || was_there ? 0 : began_after_us(session, entry.pid);
             if (session->reach.busy_ms < SCAN_BUSY_MS)
-                examine(server, session, &entry);
+                discovery_examine(server, session, &entry);
             else
                 entry.state = DISCOVERY_FORKED;
         }
@@ -490,7 +168,7 @@ static void take_event(struct server *server, struct session *session,
     } else {
         entry->told = event->kind == EXEC_EVENT_BEGAN;
         entry->began_us = entry->told ? event->time_us : 0;
-        examine(server, session, entry);
+        discovery_examine(server, session, entry);
     }
     list->pending += is_pending(entry->state);
 }
@@ -526,7 +204,7 @@ static void take_exec(void *context, pid_t pid)
     if (entry == NULL)
         return;
     entry->began_us = (entry->seen_ms - EXEC_CHECK_PERIOD_MS) * 1000;
-    examine(found->server, found->session, entry);
+    discovery_examine(found->server, found->session, entry);
     list->pending += is_pending(entry->state);
 }
 
@@ -634,7 +312,7 @@ uint64_t discovery_retry(struct server *server, struct session *session, uint64_
         bool rests = list->busy_ms >= SCAN_BUSY_MS ||
                      (entry->state == DISCOVERY_BUSY && list->rest_ms > now_ms);
         if (is_pending(entry->state) && entry->due_ms <= now_ms && !rests)
-            examine(server, session, entry);
+            discovery_examine(server, session, entry);
         if (!is_pending(entry->state))
             continue;
         uint64_t due_ms = entry->due_ms;

@@ -13,10 +13,6 @@
 #include "daemon/server/server.h"
 #include "daemon/session/session.h"
 
-/* Find out, from outside, how this process would be profiled. Return 0 with the way as a message,
- * or a negative errno with the reason why it cannot be. */
-int discovery_check(const struct process_info *info, struct error *how);
-
 /* Attach to or invite all wanted processes that run now. */
 void discovery_running(struct server *server, struct session *session);
 
