@@ -73,8 +73,8 @@ static uint64_t start_time_of(pid_t pid)
     return process_stat_read(pid, &stat) ? stat.start_ticks : 0;
 }
 
-/* A process that ends meanwhile makes any of our steps fail. Report that it has ended, not the step
- * that failed. */
+/* Report that a process has ended instead of the step that failed because of it. A process that
+ * ends meanwhile makes any of our steps fail. */
 static int explain_end(pid_t pid, int code, struct attach_outcome *outcome, struct error *error)
 {
     if (code == 0 || outcome->refusal == ATTACH_NO_PROCESS || !process_has_ended(pid))

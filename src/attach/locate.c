@@ -268,8 +268,8 @@ static bool take_own(struct located *located, const struct own_symbols *own, uin
     return true;
 }
 
-/* If the executable exports its own malloc, add the allocator functions that it defines without
- * exporting them. */
+/* Add the allocator functions that the executable defines without exporting them, if it exports its
+ * own malloc. */
 static void complete_own(struct located *located, const struct own_symbols *own, uint64_t base)
 {
     struct located found = *located;
@@ -374,7 +374,7 @@ static void locate_stack_end(struct located *located, const struct process *proc
     }
 }
 
-/* Of several names of one address, keep the first. */
+/* Keep only the first of several names of one address. */
 static void drop_aliases(struct located *located)
 {
     for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {

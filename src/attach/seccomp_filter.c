@@ -82,7 +82,7 @@ static const struct {
 /* The kernel refuses constant shifts of 32 bits or more, and takes shifts by X modulo 32. */
 #define SHIFT_MASK 31u
 
-/* Jumps only lead forward, so every program ends. */
+/* Run a filter. Jumps only lead forward, so every program ends. */
 uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
                             const struct seccomp_data *data)
 {

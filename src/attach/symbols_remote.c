@@ -31,7 +31,8 @@ static size_t peek_some(struct remote_memory *memory, uint64_t address, void *to
     return may_read(memory, address) ? tracee_read_some(memory->tracee, address, to, bytes) : 0;
 }
 
-/* The loader relocates these pointers in place in most objects, but not in the vdso. */
+/* Return the address that a dynamic entry points to. The loader relocates these pointers in place
+ * in most objects, but not in the vdso. */
 static uint64_t relocated(uint64_t base, uint64_t value)
 {
     return value < base ? base + value : value;

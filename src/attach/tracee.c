@@ -371,7 +371,8 @@ unsigned tracee_release_pending(void)
     return (unsigned)pending_count;
 }
 
-/* Only a stopped thread can be released. A thread that waits in the kernel is released later. */
+/* Release threads that have not stopped in time. Only a stopped thread can be released. A thread
+ * that waits in the kernel is released later. */
 static void release_unstopped(const struct tracee *tracee)
 {
     uint64_t patience_ms = tracee->patience_ms < RELEASE_MS ? tracee->patience_ms : RELEASE_MS;

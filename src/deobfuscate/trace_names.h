@@ -33,7 +33,7 @@ struct trace_names {
 /* Read a trace; `path` as for trace_reader_open(). Return 0, or a negative errno if nothing could
  * be read. Clear *names in any case. */
 int trace_names_read(struct trace_names *names, const char *path, struct error *error);
-/* The same, with a function that receives the number of bytes read after each packet. */
+/* Read a trace in the same way. `tell` receives the number of bytes read after each packet. */
 int trace_names_read_telling(struct trace_names *names, const char *path,
                              void (*tell)(void *context, uint64_t bytes), void *context,
                              struct error *error);

@@ -32,7 +32,7 @@ struct code_ranges {
 /* Read the ranges of a process. Return 0, or a negative errno (it has ended, or we may not inspect
  * it); after an error the ranges are unchanged. */
 int code_ranges_read(struct code_ranges *ranges, pid_t pid);
-/* The same for a file in the format of /proc/PID/maps. */
+/* Read the ranges from a file in the format of /proc/PID/maps. */
 int code_ranges_read_file(struct code_ranges *ranges, const char *path);
 void code_ranges_clear(struct code_ranges *ranges);
 

@@ -38,7 +38,7 @@ int breakpad_lines_fail(const struct breakpad_lines *lines, const char *reason,
 /* Read a number and the blanks after it, which only the end of the line may replace. Move *at past
  * them. */
 bool breakpad_read_hex(char **at, uint64_t *value);
-/* "-1" means none and becomes UINT32_MAX. */
+/* Read a decimal number in the same way. "-1" means none and becomes UINT32_MAX. */
 bool breakpad_read_decimal(char **at, uint32_t *value);
 /* Return whether the line begins with this word and a blank. If so, move *at past them. */
 bool breakpad_read_word(char **at, const char *word);

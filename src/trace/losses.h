@@ -94,8 +94,8 @@ static inline bool trace_loss_is_flag(enum trace_loss_id id)
 /* Return the suffix of an amount of this unit: "", " bytes" or " us". */
 const char *trace_loss_unit_name(enum trace_loss_unit unit);
 
-/* Take a loss from a line that says it as pprof_comments() does, "label: [amount unit] words".
- * Return whether the text is one. */
+/* Parse a line in the form of pprof_comments(), "label: [amount unit] words", and set the amount of
+ * its loss. Return whether the line is one. */
 bool trace_loss_take_text(struct trace_heap_dump *status, const char *text);
 
 /* Return the first loss from `first` on that has these effects and an amount above 0, or

@@ -60,7 +60,7 @@ static inline uint64_t control_page_rotate(uint64_t word, unsigned bits)
     return word << bits | word >> (64 - bits);
 }
 
-/* One round of SipHash. */
+/* Mix the state by one round of SipHash. */
 static inline void control_page_mix(uint64_t v[4])
 {
     v[0] += v[1];

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* T ln 100: beyond it p exceeds 99 %, and certainty costs less than the variance. */
+/* Return T ln 100: beyond it p exceeds 99 %, and certainty costs less than the variance. */
 static inline uint64_t sampling_certain_bytes(uint64_t interval_bytes)
 {
     if (interval_bytes <= 1)

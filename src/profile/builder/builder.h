@@ -188,7 +188,7 @@ int builder_fail(struct builder *builder);
 int builder_keep(struct builder *builder, size_t count);
 uint32_t builder_string(struct builder *builder, const void *bytes, size_t length);
 uint32_t builder_string_of_span(struct builder *builder, struct proto_span span);
-/* The same, but return the text. Do not index strings[] with a call that may move it. */
+/* Intern a string and return its text. Do not index strings[] with a call that may move it. */
 const char *builder_text(struct builder *builder, const void *bytes, size_t length);
 const char *builder_text_of_span(struct builder *builder, struct proto_span span);
 /* Return the string of bytes as lower-case hex. */
@@ -460,7 +460,7 @@ void builder_counters_free(struct builder_counters *counters);
 int builder_take_unchanged(struct builder *builder, struct builder_sequence *sequence,
                            struct pending_dump *dump, struct proto_span entry,
                            struct pending_origin *origin);
-/* After a dump is made: record the sample that the kept bytes of a pending sample mean. NULL: the
+/* Record the sample that the kept bytes of a pending sample mean, after its dump is made. NULL: the
  * bytes alone do not determine it. */
 void builder_keep_unchanged(struct builder_sequence *sequence, const struct pending_origin *origin,
                             const struct profile_sample *sample);

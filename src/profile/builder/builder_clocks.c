@@ -283,8 +283,8 @@ static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
     }
 }
 
-/* Times of dumps are CLOCK_MONOTONIC_COARSE. Without a snapshot of this clock they stay unchanged;
- * a dump without a time then gets the time of its packet. */
+/* Convert a heap's times. Times of dumps are CLOCK_MONOTONIC_COARSE. Without a snapshot of this
+ * clock they stay unchanged; a dump without a time then gets the time of its packet. */
 static void date_heap(const struct builder_clocks *clocks, struct profile_heap *heap)
 {
     uint64_t zero = 0;

@@ -365,10 +365,9 @@ static bool name_frame(struct builder *builder, size_t index, uint32_t package,
     return builder_find_naming(builder, key, frame->line, naming);
 }
 
-/* The same by the trace processor's rules: search the maps of the frame's package, or of all
- * packages for code in the JIT's memory. Then, unlike the trace processor, search the map without a
- * package.
- */
+/* Find the name of a frame by the trace processor's rules: search the maps of the frame's package,
+ * or of all packages for code in the JIT's memory. Then, unlike the trace processor, search the map
+ * without a package. */
 static bool name_frame_in_trace(struct builder *builder, size_t index, uint32_t package,
                                 struct naming *naming)
 {

@@ -79,7 +79,7 @@ struct naming {
 bool builder_find_naming(struct builder *builder, const uint32_t key[3], uint32_t line,
                          struct naming *naming);
 
-/* The same by the rules of Perfetto's trace processor. */
+/* Find the name of a method by the rules of Perfetto's trace processor. */
 bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
                                   uint32_t line, struct naming *naming);
 

@@ -171,7 +171,8 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
     return 0;
 }
 
-/* Different padding may make equal samples differ. That only costs memory. */
+/* Return whether two samples are equal. Different padding may make equal samples differ, which only
+ * costs memory. */
 static bool is_same_sample(const struct profile_sample *one, const struct profile_sample *other)
 {
     return memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&

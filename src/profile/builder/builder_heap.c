@@ -82,7 +82,7 @@ static double estimate_variance(double bytes, double samples, uint64_t interval)
     return samples * each * each * exp(-size / (double)interval);
 }
 
-/* A hostile trace may count to 2^64 and beyond, which exceeds uint64_t. */
+/* Convert a count. A hostile trace may count to 2^64 and beyond, which exceeds uint64_t. */
 static uint64_t whole(double count)
 {
     return count < 0x1p63 ? (uint64_t)count : UINT64_C(1) << 63;
@@ -100,7 +100,8 @@ void builder_estimate_figures(struct trace_figures *figures, uint64_t interval)
         figures->freed_bytes_variance = figures->allocated_bytes_variance;
 }
 
-/* Without variance each allocation has its own record, and the file omits the number. */
+/* Derive the number of records. Without variance each allocation has its own record, and the file
+ * omits the number. */
 static void fill_peak_samples(struct trace_peak_figures *peak)
 {
     if (peak->count_variance == 0)
@@ -204,7 +205,7 @@ static int take_more(struct builder *builder, struct pending_dump *dump, struct 
     return code < 0 ? code : builder_put_sample(builder, dump, &origin, &sample);
 }
 
-/* A single part without figures is the whole sample. */
+/* Copy the sample's figures to its part: a single part without figures is the whole sample. */
 static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
 {
     struct profile_part *part = &dump->parts[dump->part_count - 1];
@@ -345,7 +346,7 @@ static int take_lost(struct trace_heap_dump *status, const struct proto_field *f
     return 0;
 }
 
-/* The mappings stay ids until the dump is made. */
+/* Read the places. Their mappings stay ids until the dump is made. */
 static int take_places(struct builder *builder, struct trace_heap_dump *status,
                        struct proto_span span)
 {
@@ -542,7 +543,8 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
     return (uint32_t)used;
 }
 
-/* If processes have separate mappings, the same bytes mean different callsites in each process. */
+/* Note the process of a dump. If processes have separate mappings, the same bytes mean different
+ * callsites in each process. */
 static void note_pid(struct builder *builder, struct builder_sequence *sequence, int32_t pid)
 {
     if (!sequence->has_pid) {

@@ -241,7 +241,7 @@ static void name_without_line(struct builder *builder, struct method *method, ui
 
 /* --- the trace processor's rules --- */
 
-/* Entries without lines hold for any line. */
+/* Name a method by its line. Entries without lines hold for any line. */
 static void name_by_line_in_trace(struct builder *builder, const struct method *method,
                                   uint32_t line, struct naming *naming)
 {
@@ -260,8 +260,8 @@ static void name_by_line_in_trace(struct builder *builder, const struct method *
     }
 }
 
-/* Without a line, or if no entry contains it, a method gets all its names, including those of
- * inlined calls. */
+/* Find a name by the trace processor's rules. Without a line, or if no entry contains it, a method
+ * gets all its names, including those of inlined calls. */
 bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
                                   uint32_t line, struct naming *naming)
 {

@@ -281,7 +281,8 @@ static uint64_t iid_of(struct proto_span entry, uint32_t number)
     return iid;
 }
 
-/* The trace processor assigns ids to entries of these tables even if nothing uses them. */
+/* Resolve all entries of these tables: the trace processor assigns ids to them even if nothing uses
+ * them. */
 void builder_resolve_tables(struct builder *builder, struct builder_sequence *sequence,
                             struct proto_span packet)
 {

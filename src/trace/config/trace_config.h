@@ -74,7 +74,8 @@ void heap_config_clear(struct heap_config *config);
  * wrong, and what would be right. */
 int heap_config_check(const struct heap_config *config, struct error *error);
 
-/* Like heap_config_check(), and require a target: a pid, a name, or all. */
+/* Check a configuration like heap_config_check(), and that it has a target: a pid, a name, or all.
+ */
 int heap_config_check_targets(const struct heap_config *config, struct error *error);
 
 /* Return whether to profile a heap of this name. exclude_heaps overrides all_heaps and heaps.

@@ -82,7 +82,8 @@ static int copy_lists(struct heap_config *config, const HeapprofdConfig *from)
     return 0;
 }
 
-/* Fields that are not set have their default of the proto: 0, false, empty. */
+/* Copy the scalar fields. Fields that are not set have their default of the proto: 0, false, empty.
+ */
 static void take_numbers(struct heap_config *config, const HeapprofdConfig *from)
 {
     config->sampling_interval_bytes = from->sampling_interval_bytes;
@@ -167,7 +168,8 @@ int heap_config_read_binary(const void *bytes, size_t length, struct heap_config
     return code;
 }
 
-/* An unknown name is an error in our own messages. In others it belongs to Perfetto. */
+/* Return whether an unknown name in this message is an error. In our own messages it is a mistake;
+ * in others it belongs to Perfetto. */
 static bool must_know(const ProtobufCMessageDescriptor *message)
 {
     return message == &perfetto__protos__heapprofd_config__descriptor ||

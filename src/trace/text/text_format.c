@@ -53,7 +53,7 @@ static void parse_string(struct text_format_parser *parser, const char *name, ui
     put_head(parser, number, &note, out, begin);
 }
 
-/* `message` NULL: an unknown message. */
+/* Parse a nested message. `message` NULL: its type is unknown. */
 static void parse_nested(struct text_format_parser *parser, const char *name, uint32_t number,
                          const ProtobufCMessageDescriptor *message, int depth,
                          struct proto_buffer *out)
@@ -221,7 +221,7 @@ static void parse_by_number(struct text_format_parser *parser, uint64_t number, 
 
 /* --- unknown fields --- */
 
-/* Skips a value of any form: a scalar, a list, a message. */
+/* Skip a value of any form: a scalar, a list, a message. */
 static void skip_value(struct text_format_parser *parser)
 {
     int open = 0;

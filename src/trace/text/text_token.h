@@ -65,9 +65,9 @@ void text_scanner_close(struct text_scanner *scanner);
 /* Return the offset of the next token in the text. */
 uint64_t text_scanner_offset(const struct text_scanner *scanner);
 void text_scanner_advance(struct text_scanner *scanner);
-/* If the next token is a name and the rest of its line is ": " and the digits of a number, as on
- * most lines of a trace's text, take the whole line. Return false if the line has another form or
- * the number is larger than `most`; nothing is taken in that case. */
+/* Take the rest of a whole line at once: the next token is a name, and after it come ": " and the
+ * digits of a number, as on most lines of a trace's text. Return false if the line has another form
+ * or the number is larger than `most`; nothing is taken in that case. */
 bool text_scanner_take_line(struct text_scanner *scanner, uint64_t most, uint64_t *value);
 
 /* Record an error at the next token, unless there is an earlier one. */
@@ -79,7 +79,7 @@ static inline bool text_scanner_is_sign(const struct text_scanner *scanner, char
     return scanner->token.kind == TEXT_TOKEN_SIGN && *scanner->token.start == sign;
 }
 
-/* If the next token is this sign, take it and return true. */
+/* Take the next token if it is this sign. Return whether it was. */
 static inline bool text_scanner_accept(struct text_scanner *scanner, char sign)
 {
     if (!text_scanner_is_sign(scanner, sign))

@@ -58,7 +58,7 @@ static int finish(struct output *output, int code, uint64_t input_bytes)
 
 /* --- from a trace --- */
 
-/* `schema` NULL: copy the fields unchanged. */
+/* Write all fields of a trace as text. `schema` NULL: copy them unchanged. */
 static int convert_fields(struct trace_reader *reader, const struct text_schema *schema,
                           struct output *output)
 {

@@ -113,7 +113,8 @@ static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
     own->has_freed_count = own->freed_count != (double)message->free_count;
 }
 
-/* Without variance each allocation has its own record. Readers then derive the number. */
+/* Return the number of the peak's records, or 0 to omit it. Without variance each allocation has
+ * its own record, and readers derive the number. */
 static uint64_t peak_samples_to_write(const struct trace_peak_figures *peak)
 {
     return peak->count_variance != 0 ? round_counter(peak->samples) : 0;

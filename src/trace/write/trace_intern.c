@@ -199,7 +199,7 @@ uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, u
     return intern_frame(writer, mapping, pc, NULL, TRACE_FRAME_JIT);
 }
 
-/* A frame outside all files belongs to a mapping without a path. */
+/* Return the id of a frame outside all files. It belongs to a mapping without a path. */
 uint64_t trace_writer_marker(struct trace_writer *writer, const char *name)
 {
     static const struct trace_mapping nowhere = {.path = ""};
