@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the callsites of the samples' stacks by walking each stack up to a known one. */
+/* Walk each stack up to the first marked callsite, then list what was marked. */
 #include "profile/callsite_nodes.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "util/array.h"
 
-/* Where marked callsites are fewer than one in so many, sorting them costs less than a look at all
+/* If fewer than one in SPARSE callsites are marked, sorting them costs less than a scan of all
  * callsites of the profile. */
 #define SPARSE 16u
 

@@ -23,13 +23,13 @@ double rollup_live_count_variance(const struct trace_figures *figures)
 
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts)
 {
-    /* Totals lack what the program sampled by itself, and threads without a slot. */
+    /* The exact totals lack samples that the program drew itself, and threads without a slot. */
     if (heap->status.weighed_samples > 0 || heap->status.lost[TRACE_LOST_NO_THREAD_SLOT] > 0)
         return 0;
     struct profile_agreement agreement = profile_agreement_of(heap, dump);
     const struct profile_gap *gap = counts ? &agreement.calls : &agreement.bytes;
     if (agreement.known && gap->missing < 0 && profile_gap_is_real(gap))
-        return 0; /* samples say that the total is too low */
+        return 0; /* the samples show that the total is too low */
     return counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
 }
 
@@ -58,7 +58,8 @@ int rollup_size_compare(const struct rollup_size *left, const struct rollup_size
 
 /* --- by function or mapping --- */
 
-/* Give equal texts equal numbers. Many frames share a text, which can be long. 0: no memory. */
+/* Return the number of a text; equal texts have equal numbers. `known` has the number by pointer,
+ * so that a long text which many frames share is compared once. 0: no memory. */
 static uint64_t number_text(struct intern_table *texts, struct id_map *known, const char *text)
 {
     bool added;
@@ -69,7 +70,9 @@ static uint64_t number_text(struct intern_table *texts, struct id_map *known, co
     return id_map_set(known, (uint64_t)(uintptr_t)text, (uint32_t)id) < 0 ? 0 : id;
 }
 
-/* Which row each frame belongs to: rows[frame], counted in *row_count. */
+/* Return an array with the row of each frame, and the number of rows in *row_count. NULL: no
+ * memory.
+ */
 static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key key,
                                size_t *row_count)
 {
@@ -118,7 +121,7 @@ void rollup_tables_clear(struct rollup_tables *tables)
     *tables = (struct rollup_tables){.profile = tables->profile};
 }
 
-/* NULL: no memory. */
+/* Return the rows of all frames by function or mapping. NULL: no memory. */
 static struct rollup_rows *rows_by(struct rollup_tables *tables, enum rollup_key key)
 {
     struct rollup_rows *rows = &tables->rows[key == ROLLUP_MAPPING];
@@ -129,7 +132,7 @@ static struct rollup_rows *rows_by(struct rollup_tables *tables, enum rollup_key
     return rows->of_frames == NULL || rows->places == NULL ? NULL : rows;
 }
 
-/* List the callsites that the stacks of a dump lead through. */
+/* List the callsites that are on the stacks of a dump. */
 static int list_callsites(struct rollup_tables *tables, const struct profile_dump *dump)
 {
     if (tables->nodes.profile == NULL && callsite_nodes_begin(&tables->nodes, tables->profile) < 0)
@@ -139,45 +142,46 @@ static int list_callsites(struct rollup_tables *tables, const struct profile_dum
     return callsite_nodes_list(&tables->nodes);
 }
 
-struct met_row {
+struct seen_row {
     uint32_t row, frame;
 };
 
 static int compare_rows(const void *left_pointer, const void *right_pointer)
 {
-    const struct met_row *left = left_pointer, *right = right_pointer;
+    const struct seen_row *left = left_pointer, *right = right_pointer;
     return left->row < right->row ? -1 : left->row > right->row;
 }
 
-/* Make a row for each function, or mapping, of the listed callsites, in the order of numbers. */
+/* Make a rollup row for each function, or mapping, of the listed callsites, in the order of row
+ * numbers. Set its place in rows->places, which is zero before. */
 static int make_rows(struct rollup *rollup, const struct rollup_tables *tables,
                      const struct rollup_rows *rows)
 {
     const struct callsite_nodes *nodes = &tables->nodes;
-    struct met_row *met = reallocarray(NULL, nodes->count + 1, sizeof(*met));
-    for (size_t i = 0; met != NULL && i < nodes->count; i++) {
+    struct seen_row *seen = reallocarray(NULL, nodes->count + 1, sizeof(*seen));
+    for (size_t i = 0; seen != NULL && i < nodes->count; i++) {
         uint32_t frame = tables->profile->callsites[nodes->nodes[i].callsite].frame;
         uint32_t row = rows->of_frames[frame];
         if (rows->places[row] == 0)
-            met[rollup->row_count++] = (struct met_row){row, frame};
+            seen[rollup->row_count++] = (struct seen_row){row, frame};
         rows->places[row] = 1;
     }
     rollup->rows = calloc(rollup->row_count + 1, sizeof(*rollup->rows));
-    if (met == NULL || rollup->rows == NULL) {
-        free(met);
+    if (seen == NULL || rollup->rows == NULL) {
+        free(seen);
         return -ENOMEM;
     }
-    qsort(met, rollup->row_count, sizeof(*met), compare_rows);
+    qsort(seen, rollup->row_count, sizeof(*seen), compare_rows);
     for (size_t i = 0; i < rollup->row_count; i++) {
-        rollup->rows[i].frame = met[i].frame;
-        rows->places[met[i].row] = (uint32_t)i + 1;
+        rollup->rows[i].frame = seen[i].frame;
+        rows->places[seen[i].row] = (uint32_t)i + 1;
     }
-    free(met);
+    free(seen);
     return 0;
 }
 
-/* Fill what rows have themselves; add up what is at each node and below: where it is the outermost
- * of its row, that is the row's. */
+/* Sum up self and cumulative values. `sums` has the total of each node and everything below it. A
+ * row gets this total from its outermost nodes only, so that a recursive function counts once. */
 static int add_samples(struct rollup *rollup, const struct rollup_tables *tables,
                        const struct profile_dump *dump, const struct rollup_rows *rows)
 {
@@ -291,8 +295,9 @@ void rollup_tree_free(struct rollup_tree *tree)
     free(tree);
 }
 
-/* Make the tree's nodes. by_callsite: of each listed callsite, the node that it is a part of: its
- * own, or by rows (not NULL) the first one of the same row below the same node. */
+/* Make the tree's nodes, and set by_callsite to the node of each listed callsite. Without rows
+ * (NULL) each callsite has a node of its own. With rows, callsites of the same row share a node if
+ * their parents share one. */
 static int make_nodes(struct rollup_tree *tree, const struct rollup_tables *tables,
                       const struct rollup_rows *rows, uint32_t *by_callsite)
 {
@@ -323,7 +328,8 @@ static int make_nodes(struct rollup_tree *tree, const struct rollup_tables *tabl
     return code;
 }
 
-/* Link children to parents and add them up: backwards, each is complete when it is added. */
+/* Link children to their parents, and add them up. Children come after their parents, so going
+ * backwards each node is complete when it is added to its parent. */
 static void link_nodes(struct rollup_tree *tree)
 {
     tree->first_root = PROFILE_NONE;

@@ -27,13 +27,13 @@ static inline double rollup_live_count(const struct trace_figures *figures)
     double live = figures->allocated_count - figures->freed_count;
     return live > 0 ? live : 0;
 }
-/* A sample that was freed leaves nothing uncertain behind: the variance of its
- * allocation goes with it. */
+/* Return the variance of the live bytes or count. A freed sample takes the variance of its
+ * allocation with it. */
 double rollup_live_bytes_variance(const struct trace_figures *figures);
 double rollup_live_count_variance(const struct trace_figures *figures);
 
-/* The most bytes, or calls, that a figure of the dump can be: the heap's exact total; 0: unknown.
- */
+/* Return the upper limit of all figures of the dump, in bytes or calls: the heap's exact total. 0:
+ * unknown. */
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts);
 
 static inline void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more)
@@ -66,9 +66,9 @@ enum rollup_key {
 };
 
 struct rollup_row {
-    uint32_t frame; /* one of those in the row; PROFILE_NONE by thread */
+    uint32_t frame; /* any frame of the row; PROFILE_NONE by thread */
     int32_t tid;    /* by thread; else 0 */
-    /* A recursive function counts once for each stack, however often it is on it. */
+    /* A recursive function counts once for each stack. */
     struct rollup_values self, cumulative;
 };
 
@@ -77,28 +77,27 @@ struct rollup {
     size_t row_count;
 };
 
-/* What the rollups of one profile share, so that each costs as much as the stacks of its own dump.
- * Made when it is first needed; zeros but for `profile` to begin with. */
+/* Tables that the rollups of one profile share, so that the cost of each depends only on the stacks
+ * of its own dump. They are made when first needed; begin with zeros except `profile`. */
 struct rollup_tables {
     const struct profile *profile;
     struct callsite_nodes nodes;
     struct rollup_rows {
-        uint32_t *of_frames; /* NULL: not yet made */
-        uint32_t *places;    /* index + 1 in the rollup that is made; 0: none */
+        uint32_t *of_frames; /* row of each frame; NULL: not made yet */
+        uint32_t *places;    /* by row: index + 1 in the rollup that is being made; 0: none */
         size_t count;
     } rows[2]; /* by function, by mapping */
 };
 void rollup_tables_clear(struct rollup_tables *tables);
 
-/* NULL: no memory. Tables are not needed by thread. */
+/* Return a rollup, or NULL without memory. By thread, `tables` may be NULL. */
 struct rollup *rollup_new(struct rollup_tables *tables, const struct profile_dump *dump,
                           enum rollup_key key);
 void rollup_free(struct rollup *rollup);
 
-/* The tree, top down: the callsites that have figures in the dump, own or below. A parent comes
- * before its children.
- * by_function: calls of a function (as of ROLLUP_FUNCTION) from one caller are one node, the first
- * of them, wherever in the caller they are made. */
+/* The tree of the callsites on the dump's stacks, top down. A parent comes before its children.
+ * by_function: all calls of a function (as in ROLLUP_FUNCTION) from one caller are one node, which
+ * has the callsite of the first. */
 struct rollup_tree {
     struct rollup_node {
         uint32_t callsite;

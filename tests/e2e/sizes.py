@@ -87,7 +87,7 @@ def bombs():
     """Packed zeros: what they become is not waited for."""
     check(cost("infra_column_bomb", 200, "report", said="if you trust") < 3, "a column waits")
     check(cost("infra_events_bomb", 200, "report") < 3, "dumps wait")
-    cost("trace_compressed", 256, "report", said="compressed packets that become far more than they can")
+    cost("trace_compressed", 256, "report", said="bytes of compressed packets become more than")
     cost("trace_zstd_bomb", 1100, "report", said="made to exhaust its reader")
 
 

@@ -160,8 +160,8 @@ int finish_addresses_collect(struct finish_addresses *addresses, const struct pr
     return result < 0 ? error_set(error, result, "no memory for the addresses of the trace") : 0;
 }
 
-void finish_addresses_tell(const struct finish_addresses *addresses,
-                           const struct symbolize_report *report, uint8_t *reasons)
+void finish_addresses_set_reasons(const struct finish_addresses *addresses,
+                                  const struct symbolize_report *report, uint8_t *reasons)
 {
     for (size_t i = 0; i < addresses->mapping_count; i++) {
         uint32_t index = addresses->module_of == NULL ? PROFILE_NONE : addresses->module_of[i];

@@ -24,7 +24,7 @@ int finish_addresses_collect(struct finish_addresses *addresses, const struct pr
                              struct symbol_finder *finder, uint8_t *reasons, struct error *error);
 
 /* Set the reasons of the modules that were symbolized, from the report. */
-void finish_addresses_tell(const struct finish_addresses *addresses,
-                           const struct symbolize_report *report, uint8_t *reasons);
+void finish_addresses_set_reasons(const struct finish_addresses *addresses,
+                                  const struct symbolize_report *report, uint8_t *reasons);
 
 #endif

@@ -22,13 +22,13 @@
 #include "util/output_file.h"
 #include "util/reading_rights.h"
 
-/* The work shared by the child, which does it, and the parent. */
+/* The task of the child. */
 struct work {
     const struct output *output;
     const struct profile *profile;
     bool progress;
     struct output_file symbols, names;
-    uint8_t *reasons; /* shared */
+    uint8_t *reasons; /* by mapping, as in struct finish_names; memory shared with the child */
 };
 
 static void warn(const char *what, const char *why)
@@ -48,7 +48,7 @@ static int open_file(const struct output *output, const char *name, struct outpu
     return code;
 }
 
-/* Throw the file away if it is not `whole`. */
+/* Put the file in its place, or discard it if it is not `whole`. Return whether it is in place. */
 static bool close_file(struct output_file *file, bool whole)
 {
     struct error error = {0};
@@ -58,7 +58,8 @@ static bool close_file(struct output_file *file, bool whole)
     return code == 0;
 }
 
-/* Append a file. The kernel copies it, or shares its blocks if the file system can. */
+/* Append `length` bytes of a file. If it can, the kernel copies them or shares the file's blocks.
+ */
 static bool append(int to, int from, off_t length)
 {
     off_t at = 0;
@@ -127,7 +128,7 @@ static int write_symbols(const struct work *work)
                                      &error);
     if (work->progress && modules > 0)
         fputs("\r\033[K", stderr);
-    finish_addresses_tell(&addresses, &report, work->reasons);
+    finish_addresses_set_reasons(&addresses, &report, work->reasons);
     if (result < 0)
         warn("no symbols", error.message);
     return result < 0 ? 1 : 0;
@@ -169,7 +170,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     }
     if (child < 0) {
         warn("no names were looked up", strerror(errno));
-        status = 1 << 8;
+        status = 1 << 8; /* as if the child had exited with 1 */
     }
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;

@@ -216,7 +216,7 @@ static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint
     }
 }
 
-/* Add what a freed sample stood for to the freed figures; with sign -1, subtract it. */
+/* Count a sample as freed, with the weight that it was allocated with. With sign -1, undo this. */
 static void figures_add_freed(struct ledger *ledger, const struct live_sample *sample,
                               uint64_t size, uint32_t time_ms, bool temporary, double sign)
 {
@@ -231,7 +231,7 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
     sums->freed_count += count;
     sums->freed_bytes_variance += count_variance * (double)size * (double)size;
     sums->freed_count_variance += count_variance;
-    sums->freed_samples += sign > 0 ? 1 : UINT64_MAX;
+    sums->freed_samples += sign > 0 ? 1 : UINT64_MAX; /* or subtract 1 */
     /* Two threads may have read their clocks in the opposite order of their records. */
     int32_t lifetime_ms = (int32_t)(time_ms - sample->time_ms);
     sums->lifetime_ms_sum += lifetime_ms > 0 ? count * lifetime_ms : 0;
@@ -278,6 +278,7 @@ static struct live_table *begin_heap(struct ledger *ledger, uint8_t heap)
     return live;
 }
 
+/* Count a sample whose type or context is beyond the bound on their number. */
 static void count_others(struct ledger *ledger, uint32_t tag)
 {
     const struct tag *pair = &ledger->tags.items[tag];
@@ -327,7 +328,7 @@ static int apply_range(struct ledger *ledger, const struct heap_event *event, ui
     return code;
 }
 
-/* `index`: its figures, or FIGURES_NONE if they are not known yet. */
+/* Apply an ALLOC. `index`: its figures, or FIGURES_NONE if they were not found yet. */
 static int apply_alloc(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
     uint64_t key = event->address;
@@ -335,7 +336,8 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     if ((event->heap == 0 && key == 0) || event->interval >= LEDGER_INTERVALS_MAX)
         return -EBADMSG;
     if (unlikely(ledger->intervals[interval_of(event)] == 0))
-        /* A client that does not sample malloc draws with a huge interval: one sample in ages. */
+        /* If malloc is not profiled, its client draws with a huge interval. Ignore the rare sample.
+         */
         return event->heap == 0 && ledger->intervals[0] == 0 ? 0 : -EBADMSG;
     if (unlikely(event->flags & RECORD_ALLOC_RANGE))
         return apply_range(ledger, event, index);
@@ -358,6 +360,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
             return -ENOMEM;
         old = *sample;
     }
+    /* The address still had a live sample: its FREE is missing. */
     if (!added) {
         uint64_t size = live_table_size(live, old.size);
         live_table_size_release(live, old.size);
@@ -375,7 +378,8 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
 
     add_allocated(ledger, event, index);
     if (lost_free) {
-        /* No FREE will come for it. Rather miss a leak than report many false ones. */
+        /* The client cannot send a FREE for this sample. Count it as freed: better to miss a leak
+         * than to report many false ones. */
         figures_add_freed(ledger, &filled, event->size, event->time_ms, false, 1);
         ledger->counts.lost_frees++;
     }
@@ -409,6 +413,7 @@ static int apply_free(struct ledger *ledger, const struct heap_event *event)
     return 0;
 }
 
+/* Undo the last FREE of the slot: its realloc failed. */
 static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
 {
     if (event->thread >= ledger->slot_count)
@@ -462,7 +467,7 @@ static void prefetch_batch(struct ledger *ledger, const struct heap_event *event
             figures_table_prefetch_item(&ledger->figures, cached->figures);
         } else {
             callsite_tree_prefetch(&ledger->callsites, event->stack);
-            keys[missed_count].tag = tag;
+            keys[missed_count].tag = tag; /* the other fields follow in the next step */
             missed[missed_count++] = (uint8_t)i;
         }
     }
@@ -531,9 +536,9 @@ int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, cons
         slot->thread = (uint32_t)ledger->thread_count++;
         ledger->threads[slot->thread].tid = tid;
     }
-    char *known = ledger->threads[slot->thread].name;
-    strncpy(known, name, sizeof(ledger->threads->name) - 1);
-    known[sizeof(ledger->threads->name) - 1] = 0;
+    char *copy = ledger->threads[slot->thread].name;
+    strncpy(copy, name, sizeof(ledger->threads->name) - 1);
+    copy[sizeof(ledger->threads->name) - 1] = 0;
     return 0;
 }
 

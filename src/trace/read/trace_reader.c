@@ -2,18 +2,20 @@
 /* Split a trace into packets, and unpack compressed ones. */
 #include "trace/read/trace_reader.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pb_field_numbers.h"
+#include "trace/proto_buffer.h"
 #include "trace/read/trace_source.h"
 
 #define BUFFER_BYTES (512u * 1024u)
-/* Maximum of a key and a length. */
-#define HEAD_BYTES_MAX 20u
-/* Limits of unpacked packets. Recorders pack half a MB at a time, and rarely to less than a tenth.
- */
-#define UNPACKED_FLOOR_BYTES ((size_t)16 << 20)
+/* Maximum bytes of a field before its contents: its key and its length. */
+#define HEAD_BYTES_MAX (2u * PROTO_VARINT_BYTES_MAX)
+/* n bytes may unpack to UNPACKED_BASE_BYTES + n * UNPACKED_TIMES. Recorders pack half a MB at a
+ * time, and rarely to less than a tenth. */
+#define UNPACKED_BASE_BYTES ((size_t)16 << 20)
 #define UNPACKED_TIMES 64u
 
 struct trace_reader {
@@ -28,7 +30,7 @@ struct trace_reader {
     /* Contents of a packet of compressed packets. */
     uint8_t *unpacked;
     struct proto_span unpacked_left;
-    struct proto_span raw; /* the last field of the file, including its key */
+    struct proto_span raw; /* the last field that was read, including its key */
 };
 
 static struct trace_reader *open_reader(struct trace_source *source, struct error *error)
@@ -119,6 +121,7 @@ static int fill(struct trace_reader *reader, size_t wanted, struct error *error)
     return 0;
 }
 
+/* Report that the source failed or ended inside a packet. */
 static int cut_off(struct trace_reader *reader, struct error *error)
 {
     if (reader->source_error < 0)
@@ -149,11 +152,11 @@ static int next_in_file(struct trace_reader *reader, struct proto_field *field, 
     struct proto_span head = span;
     uint64_t key, length = 0;
     if (!proto_read_varint(&head, &key))
-        return proto_length(span) < 10 ? cut_off(reader, error)
-                                       : damaged(reader, "not a protobuf field", error);
+        return proto_length(span) < PROTO_VARINT_BYTES_MAX
+                   ? cut_off(reader, error)
+                   : damaged(reader, "not a protobuf field", error);
     if ((key & 7) != PROTO_BYTES) {
-        int known = proto_next(&span, field);
-        if (known < 0)
+        if (proto_next(&span, field) < 0)
             return damaged(reader, "not a protobuf field", error);
         reader->raw = (struct proto_span){begin, span.at};
         consume(reader, (size_t)(span.at - begin));
@@ -161,8 +164,9 @@ static int next_in_file(struct trace_reader *reader, struct proto_field *field, 
     }
     const uint8_t *length_at = head.at;
     if (!proto_read_varint(&head, &length))
-        return head.end - length_at < 10 ? cut_off(reader, error)
-                                         : damaged(reader, "not a length", error);
+        return head.end - length_at < PROTO_VARINT_BYTES_MAX
+                   ? cut_off(reader, error)
+                   : damaged(reader, "not a length", error);
     if (length > TRACE_READER_PACKET_BYTES_MAX)
         return damaged(reader, "a packet of more than 256 MiB", error);
     size_t head_length = (size_t)(head.at - begin);
@@ -196,14 +200,19 @@ static int unpack(struct trace_reader *reader, struct proto_span packet, struct 
         reader->unpacked = NULL;
         size_t packed = proto_length(field.span);
         size_t most = packed < TRACE_READER_PACKET_BYTES_MAX / UNPACKED_TIMES
-                          ? UNPACKED_FLOOR_BYTES + packed * UNPACKED_TIMES
+                          ? UNPACKED_BASE_BYTES + packed * UNPACKED_TIMES
                           : TRACE_READER_PACKET_BYTES_MAX;
         int code = trace_unpack(packing, field.span.at, packed, most, &reader->unpacked, &length);
         if (code == -ENOMEM)
             return error_set(error, code, "no memory to unpack the packets at offset %llu",
                              (unsigned long long)reader->packet_offset);
-        if (code == -E2BIG)
-            return damaged(reader, "compressed packets that become far more than they can", error);
+        if (code == -E2BIG) {
+            char reason[80];
+            snprintf(reason, sizeof(reason),
+                     "%zu bytes of compressed packets become more than %zu MB", packed,
+                     most / 1000000);
+            return damaged(reader, reason, error);
+        }
         if (code < 0)
             return damaged(reader, "compressed packets that cannot be unpacked", error);
         reader->unpacked_left = (struct proto_span){reader->unpacked, reader->unpacked + length};

@@ -21,11 +21,12 @@ typedef Perfetto__Protos__ProfilePacket__ProcessStats HeapStats;
 typedef Perfetto__Protos__HeapFigures HeapFigures;
 typedef Perfetto__Protos__HeapThreadFigures HeapThreadFigures;
 
-/* How much is written of a sample's parts. */
+/* How much is written of a sample's parts. A part has the figures of one thread, type and context.
+ */
 enum part_detail {
-    PART_ALONE,   /* only its identity: its figures are the sample's */
-    PART_FIGURES, /* the figures of a thread */
-    PART_PEAK,    /* figures and peak: of parts with types and contexts */
+    PART_ALONE,   /* only thread, type and context: the sample has one part, with its figures */
+    PART_FIGURES, /* and figures */
+    PART_PEAK,    /* and figures and peak, if any part of the sample has a type or context */
 };
 
 /* Limits of the size of a sample without threads, and of each thread. */
@@ -83,8 +84,8 @@ static void fill_counters(HeapSample *message, const struct trace_figures *figur
                     at_most(round_counter(figures->freed_count), message->alloc_count));
 }
 
-/* Set the callstack's part of the maximum. Once that part has fallen, set counters whose difference
- * it is. */
+/* Write the callstack's bytes and count at the heap's maximum: as self_max, or, once they have
+ * decreased from one dump to the next, as the difference of two counters (trace_peaks.c). */
 static void fill_peak(struct trace_writer *writer, HeapSample *message,
                       const struct trace_heap_sample *sample)
 {
@@ -105,7 +106,8 @@ static void fill_peak(struct trace_writer *writer, HeapSample *message,
     SET_UNLESS_ZERO(message, free_count, peak.freed_count);
 }
 
-static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
+/* Omit estimates that equal the sample's integer counters. */
+static void omit_equal_to_counters(const HeapSample *message, HeapFigures *own)
 {
     own->has_allocated_bytes = own->allocated_bytes != (double)message->self_allocated;
     own->has_freed_bytes = own->freed_bytes != (double)message->self_freed;
@@ -113,8 +115,8 @@ static void drop_what_counters_say(const HeapSample *message, HeapFigures *own)
     own->has_freed_count = own->freed_count != (double)message->free_count;
 }
 
-/* Return the number of the peak's records, or 0 to omit it. Without variance each allocation has
- * its own record, and readers derive the number. */
+/* Return the number of the peak's samples, or 0 to omit it. Without variance every allocation was
+ * sampled, and readers take the count. */
 static uint64_t peak_samples_to_write(const struct trace_peak_figures *peak)
 {
     return peak->count_variance != 0 ? round_counter(peak->samples) : 0;
@@ -194,7 +196,7 @@ static void put_sample(struct trace_writer *writer, const struct trace_heap_samp
     else
         fill_counters(&message, &sample->figures);
     if (!message.has_self_max)
-        drop_what_counters_say(&message, &own);
+        omit_equal_to_counters(&message, &own);
     SET_UNLESS_ZERO(&message, peak_bytes, sample->peak.bytes);
     SET_UNLESS_ZERO(&message, peak_count, sample->peak.count);
     SET_UNLESS_ZERO(&message, peak_bytes_variance, sample->peak.bytes_variance);
@@ -250,6 +252,7 @@ static void fill_stats(HeapStats *stats, const struct trace_heap_dump *dump)
     stats->client_spinlock_blocked_us = dump->blocked_us;
 }
 
+/* Set the fields that Perfetto does not have. */
 static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
 {
     SET_UNLESS_ZERO(head, exact_bytes, dump->exact_bytes);
@@ -303,7 +306,7 @@ int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap
     HeapSamples head = PERFETTO__PROTOS__PROFILE_PACKET__PROCESS_HEAP_SAMPLES__INIT;
     HeapStats stats = PERFETTO__PROTOS__PROFILE_PACKET__PROCESS_STATS__INIT;
     fill_head(&head, dump);
-    pack_into(&writer->dump_again, &head.base);
+    pack_into(&writer->dump_again, &head.base); /* further packets repeat no more than this */
     fill_stats(&stats, dump);
     head.stats = &stats;
     fill_own(&head, dump);
