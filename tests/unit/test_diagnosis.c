@@ -61,12 +61,12 @@ static void test_says_which_heaps_were_not_heard_of(void **state)
 {
     (void)state;
     struct diagnosis_facts facts = whole();
-    facts.heaps_heard = 1;
-    facts.unheard = "textures, meshes";
+    facts.heaps_reported = 1;
+    facts.unreported = "textures, meshes";
     expect(&facts, "Nothing was reported to textures, meshes: the process registered no heap");
     assert_null(strstr(text, "libc.mmap"));
-    facts.unheard = "";
-    facts.unheard_mmap = true;
+    facts.unreported = "";
+    facts.mmap_unreported = true;
     expect(&facts, "mapped nothing by itself: there is no libc.mmap");
     assert_null(strstr(text, "Nothing was reported"));
 }
@@ -82,9 +82,9 @@ static void test_says_what_of_a_newcomer_was_missed(void **state)
     expect(&facts, "libc.mmap needs heap_profile host or shell");
     facts.attach_missed_us = 3400;
     facts.known_us = 250000;
-    facts.told_of_start = true;
+    facts.start_was_reported = true;
     expect(&facts, "attached 3.4 ms after it began, of the 250 ms that it ran");
-    facts.told_of_start = false;
+    facts.start_was_reported = false;
     facts.attach_missed_us = 87000;
     expect(&facts, "Its start was missed");
     expect(&facts, "up to 87 ms after it began, of up to 250 ms");

@@ -45,7 +45,7 @@ struct dump_request {
     enum heap_stack_mode stack_mode;
     /* Code outside modules (NULL: unknown), and the path of the mapping that stands for generated
      * code. */
-    const struct non_module_code *unlisted;
+    const struct non_module_code *non_module_code;
     const char *generated_path;
 };
 

@@ -88,7 +88,7 @@ struct dump_file *dump_file_of(struct dump *dump, uint32_t module)
     return dump->file_of_module[module];
 }
 
-struct dump_file *dump_file_of_unlisted(struct dump *dump, const struct callsite_module *module)
+struct dump_file *dump_file_of_non_module(struct dump *dump, const struct callsite_module *module)
 {
     return file_of(dump->files, module);
 }
@@ -162,7 +162,8 @@ static void gather(struct dump *dump)
         const struct callsite_module *module;
         struct dump_file *file = NULL;
         if (node->module == CALLSITE_NO_MODULE) {
-            if (non_module_code_find(dump->request->unlisted, node->pc, &module) == UNLISTED_FILE)
+            if (non_module_code_find(dump->request->non_module_code, node->pc, &module) ==
+                NON_MODULE_FILE)
                 file = file_of(dump->files, module);
         } else if (node->module < dump->snapshot->module_count) {
             module = &dump->tree->modules[node->module];

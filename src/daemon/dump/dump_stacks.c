@@ -99,19 +99,19 @@ static bool is_skipped(const struct dump_files *files, const char *name)
 }
 
 /* Return the id of a frame outside the client's modules. */
-static uint64_t unlisted_frame(struct dump *dump, uint64_t pc)
+static uint64_t non_module_frame(struct dump *dump, uint64_t pc)
 {
     const struct callsite_module *module;
-    enum unlisted_kind kind = non_module_code_find(dump->request->unlisted, pc, &module);
-    if (kind == UNLISTED_GENERATED) {
+    enum non_module_kind kind = non_module_code_find(dump->request->non_module_code, pc, &module);
+    if (kind == NON_MODULE_GENERATED) {
         const struct trace_mapping generated = {.path = dump->request->generated_path};
         return trace_writer_jit_frame(dump->writer, trace_writer_mapping(dump->writer, &generated),
                                       pc);
     }
-    if (kind == UNLISTED_UNKNOWN)
+    if (kind == NON_MODULE_UNKNOWN)
         return trace_writer_frame(dump->writer, 0, pc, NULL);
     uint64_t address = dump_address_in_file(module, pc);
-    const char *name = dump_file_name(dump_file_of_unlisted(dump, module), address);
+    const char *name = dump_file_name(dump_file_of_non_module(dump, module), address);
     return is_skipped(dump->files, name)
                ? FRAME_SKIPPED
                : trace_writer_frame(dump->writer, mapping_of(dump, module), address, name);
@@ -138,7 +138,7 @@ static uint64_t frame_id(struct dump *dump, struct callsite_node node)
     if (place->id != 0)
         return place->id;
 
-    uint64_t id = node.module == CALLSITE_NO_MODULE ? unlisted_frame(dump, node.pc)
+    uint64_t id = node.module == CALLSITE_NO_MODULE ? non_module_frame(dump, node.pc)
                                                     : listed_frame(dump, node);
     place->module = node.module;
     place->pc = node.pc;

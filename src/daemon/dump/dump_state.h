@@ -107,7 +107,7 @@ void dump_names_find(struct dump *dump);
 /* Return the file of a module of the tree, or of a file outside the client's modules. NULL: no
  * memory. */
 struct dump_file *dump_file_of(struct dump *dump, uint32_t module);
-struct dump_file *dump_file_of_unlisted(struct dump *dump, const struct callsite_module *module);
+struct dump_file *dump_file_of_non_module(struct dump *dump, const struct callsite_module *module);
 void dump_file_close(struct dump_file *file);
 
 /* Return the mangled name of the function at an ELF virtual address. NULL: unknown. */

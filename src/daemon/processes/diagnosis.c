@@ -146,10 +146,10 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
             "before, or is linked to the client library of another version of heapprofd: link it "
             "again then.",
             HANDSHAKE_TIMEOUT_MS / 1000);
-    else if (facts->interval_bytes == 0 && facts->heaps_heard == 0)
+    else if (facts->interval_bytes == 0 && facts->heaps_reported == 0)
         say(text, size,
             "No other heap reported anything, and malloc's heap, libc.malloc, was not asked for.");
-    else if (facts->interval_bytes == 0 || facts->heaps_heard > 0)
+    else if (facts->interval_bytes == 0 || facts->heaps_reported > 0)
         say(text, size, "No allocation in the requested heaps was sampled.");
     else if (facts->totals.calls == 0)
         explain_no_calls(facts, text, size);
@@ -161,15 +161,15 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
 }
 
 /* Always mention requested heaps that are missing, whatever else there is. */
-static void explain_unheard(const struct diagnosis_facts *facts, char *text, size_t size)
+static void explain_unreported(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (facts->unheard != NULL && facts->unheard[0] != 0)
+    if (facts->unreported != NULL && facts->unreported[0] != 0)
         say(text, size,
             "Nothing was reported to %s: the process registered no heap of that name (is it "
             "spelled so, and the program linked to the client, not to its no-op?), or did not "
             "allocate in it. --all-heaps shows which there are.",
-            facts->unheard);
-    if (facts->unheard_mmap && !facts->attached)
+            facts->unreported);
+    if (facts->mmap_unreported && !facts->attached)
         say(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
 }
 
@@ -186,7 +186,7 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
             "start:");
     else if (facts->attach_missed_us == 0)
         say(text, size, "The profiler attached while it ran:");
-    else if (facts->told_of_start)
+    else if (facts->start_was_reported)
         say(text, size, "The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",
             (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
     else
@@ -211,7 +211,7 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     else if (!facts->said_hello)
         explain_silence(facts, text, size);
     else {
-        explain_unheard(facts, text, size);
+        explain_unreported(facts, text, size);
         explain_amount(facts, text, size);
     }
 

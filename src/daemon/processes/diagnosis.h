@@ -24,10 +24,11 @@ struct diagnosis_facts {
     uint64_t interval_bytes;
     const char *allocator; /* file name of the object with the profiled malloc; may be NULL or "" */
     const char *unseen_reason; /* why the program's own allocator is not seen; may be NULL or "" */
-    unsigned heaps_heard; /* number of other heaps; malloc's interval is 0 if it is not profiled */
-    const char *unheard;  /* heaps that were requested by name and never reported, as in "a, b";
-                             NULL: none */
-    bool unheard_mmap;    /* libc.mmap is one of them; it is not in that list */
+    unsigned
+        heaps_reported; /* number of other heaps; malloc's interval is 0 if it is not profiled */
+    const char *unreported; /* heaps that were requested by name and never reported, as in "a, b";
+                            NULL: none */
+    bool mmap_unreported;   /* libc.mmap is one of them; it is not in that list */
     uint64_t samples;
     struct ring_totals totals;
     bool corrupted;
@@ -39,10 +40,10 @@ struct diagnosis_facts {
                            them */
     uint64_t attach_stopped_us, detach_stopped_us;
     /* For a program that began during the session: how long after its start the profiler attached,
-     * and how long it was known in all; 0: not such a program. Without told_of_start these are
+     * and how long it was known in all; 0: not such a program. Without start_was_reported these are
      * upper bounds. */
     uint64_t attach_missed_us, known_us;
-    bool told_of_start;
+    bool start_was_reported;   /* the kernel reported its exec */
     const char *attach_remark; /* problems of the attachment, as sentences; "": none */
     bool forked;               /* its profile began with a fork */
     bool running;              /* at the end of the session */

@@ -126,7 +126,7 @@ static int attach_to(struct server *server, struct session *session,
         return code;
     struct target *target = session_find(session, entry->pid);
     target->began_us = entry->began_us;
-    target->told_of_start = entry->told;
+    target->start_was_reported = entry->told;
     target->attached_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     server_look_soon(server);
     return server_watch(server, pidfd);

@@ -38,7 +38,7 @@ void session_drain_all(void *context)
 void session_drain(struct session *session)
 {
     for (size_t i = 0; i < session->target_count; i++)
-        target_look(session->targets[i], false);
+        target_drain(session->targets[i], false);
 }
 
 /* Return the CPU time of this process and of the process that reads files for it. */
@@ -270,9 +270,9 @@ static void list_silent_children(struct session *session, const struct target *t
 {
     const struct ring_totals *totals = &target->totals;
     char name[96];
-    if (!session->of_command || totals->silent_children <= target->children_heard)
+    if (!session->of_command || totals->silent_children <= target->children_reported)
         return;
-    uint32_t count = totals->silent_children - target->children_heard;
+    uint32_t count = totals->silent_children - target->children_reported;
     snprintf(name, sizeof(name), count > 1 ? "%.24s (%u forked children)" : "%.24s",
              process_info_name(&target->info), count);
     unprofiled_add(&session->unprofiled, (pid_t)totals->silent_child_pid, target->info.pid, name,
@@ -325,7 +325,7 @@ uint64_t session_look(struct session *session)
     uint64_t fullest = 0;
     dump_superseded(session);
     for (size_t i = 0; i < session->target_count; i++) {
-        uint64_t bytes = target_look(session->targets[i], false);
+        uint64_t bytes = target_drain(session->targets[i], false);
         if (bytes > fullest)
             fullest = bytes;
     }
@@ -348,7 +348,7 @@ void session_dump(struct session *session)
     struct target_end end = {.running = true, .exit_status = -1};
     dump_superseded(session);
     for (size_t i = 0; i < session->target_count; i++) {
-        target_look(session->targets[i], false);
+        target_drain(session->targets[i], false);
         target_write_dump(session->targets[i], session->writer, session->files, &end,
                           session->config->dump_at_max);
     }
@@ -366,7 +366,7 @@ void session_checkpoint(struct session *session)
     }
     struct trace_writer *part = checkpoints_begin(&session->checkpoints, session->writer);
     for (size_t i = 0; i < session->target_count && part != NULL; i++) {
-        target_look(session->targets[i], false);
+        target_drain(session->targets[i], false);
         target_write_dump(session->targets[i], part, session->files, &end,
                           session->config->dump_at_max);
     }

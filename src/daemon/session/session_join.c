@@ -234,7 +234,7 @@ static void note_heard_child(struct session *session, const struct process_info 
 {
     struct target *parent = session_find(session, info->parent_pid);
     if (parent != NULL && parent->beside_client)
-        parent->children_heard++;
+        parent->children_reported++;
 }
 
 int session_hello(struct session *session, struct process_info *info, uid_t uid,

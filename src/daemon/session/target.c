@@ -16,8 +16,8 @@
 #include "util/regular_file.h"
 #include "wire/attached_params.h"
 
-/* How long after a fork each look also checks the title. Later checks come with memory points,
- * which are 100 ms apart. */
+/* For this time after a fork, each drain also checks the title. Later checks come with memory
+ * points, which are 100 ms apart. */
 #define EARLY_TITLE_MS 200u
 
 struct target *target_open(struct process_info *info, int pidfd, const char *ring_name,
@@ -40,7 +40,7 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     target->totals.client_state = RING_CLIENT_RUNNING;
     target->ledger = ledger_open(target->interval_bytes);
     target->shares_root = regular_file_shares_root(info->pid);
-    target->unlisted = non_module_code_open(info->pid);
+    target->non_module_code = non_module_code_open(info->pid);
     target->has_ring = target->ledger != NULL &&
                        ring_reader_open(&target->reader, ring_name, data_bytes, memfd) == 0;
     if (!target->has_ring) {
@@ -66,7 +66,7 @@ void target_close(struct target *target)
         ring_reader_close(&target->reader);
     ledger_close(target->ledger);
     walk_finisher_close(target->finisher);
-    non_module_code_close(target->unlisted);
+    non_module_code_close(target->non_module_code);
     if (target->statm_fd >= 0)
         close(target->statm_fd);
     if (target->image_fd >= 0)
@@ -82,7 +82,7 @@ static int announce(struct target *target, struct trace_writer *writer);
 static void stream_change(void *context, const struct ledger_change *change)
 {
     struct target *target = context;
-    /* Earlier events of this pid belong to the program before it. */
+    /* Earlier events of this pid belong to the program before an exec. */
     if (!target->announced)
         announce(target, target->stream);
     const struct trace_stream_event event = {
@@ -114,19 +114,20 @@ static void read_totals(struct target *target)
     ring_reader_heap_totals(&target->reader, target->heap_totals);
 }
 
-static void check_code(struct target *target, uint64_t now_ms, bool dead)
+static void classify_code(struct target *target, uint64_t now_ms, bool dead)
 {
-    if (target->unlisted != NULL)
-        non_module_code_look(target->unlisted, ledger_callsites(target->ledger), now_ms, dead);
+    if (target->non_module_code != NULL)
+        non_module_code_classify(target->non_module_code, ledger_callsites(target->ledger), now_ms,
+                                 dead);
 }
 
 void target_name_code(struct target *target, bool dead, void (*pause)(void *context), void *context)
 {
-    enum unlisted_end end = dead                                       ? UNLISTED_DEAD
-                            : target->image_gone || target->superseded ? UNLISTED_REPLACED
-                                                                       : UNLISTED_RUNS;
-    if (target->unlisted != NULL)
-        non_module_code_name(target->unlisted, ledger_callsites(target->ledger), end, pause,
+    enum non_module_end end = dead                                       ? NON_MODULE_DEAD
+                              : target->image_gone || target->superseded ? NON_MODULE_REPLACED
+                                                                         : NON_MODULE_RUNS;
+    if (target->non_module_code != NULL)
+        non_module_code_name(target->non_module_code, ledger_callsites(target->ledger), end, pause,
                              context);
 }
 
@@ -147,7 +148,7 @@ static void update_early_title(struct target *target, uint64_t now_ms)
         update_title(target);
 }
 
-uint64_t target_look(struct target *target, bool dead)
+uint64_t target_drain(struct target *target, bool dead)
 {
     if (!target->has_ring)
         return 0;
@@ -159,7 +160,7 @@ uint64_t target_look(struct target *target, bool dead)
     if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
         bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes >= 0) {
-        check_code(target, now_ms, dead);
+        classify_code(target, now_ms, dead);
         return (uint64_t)bytes;
     }
     target->corrupted = bytes == -EBADMSG;
@@ -176,7 +177,7 @@ uint64_t target_look(struct target *target, bool dead)
  * memory for it, the totals are of a later moment. */
 static void cut(struct target *target)
 {
-    target_look(target, false);
+    target_drain(target, false);
     if (target->has_ring)
         ring_reader_cut(&target->reader);
 }
@@ -196,24 +197,24 @@ static void finish_open_records(struct target *target)
         if (ring_reader_is_empty(&target->reader))
             return;
         nanosleep(&pause, NULL);
-        target_look(target, false);
+        target_drain(target, false);
     }
-    target_look(target, true);
+    target_drain(target, true);
 }
 
-/* Take samples and totals of one moment, while the process goes on. An unfinished record blocks the
- * records after it; its thread may be waiting for a processor. */
-static void take_moment(struct target *target, const struct dump_files *files)
+/* Take samples and totals of one moment, while the process runs. Wait a while for unfinished
+ * records, which block the records after them: their threads may be waiting for a processor. */
+static void take_samples_and_totals(struct target *target, const struct dump_files *files)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     cut(target);
-    target_look(target, false);
+    target_drain(target, false);
     for (int ms = 0; ms < RING_ABANDONED_MS && target->reader.cut != NULL; ms++) {
         if (ring_reader_is_empty(&target->reader))
             break;
         nanosleep(&pause, NULL);
         dump_files_pause(files);
-        target_look(target, false);
+        target_drain(target, false);
     }
     if (!target->has_ring)
         return;
@@ -227,7 +228,7 @@ void target_finish(struct target *target, bool dead)
         return;
     if (!dead) {
         /* Do this while the client is still in place. */
-        target_look(target, false);
+        target_drain(target, false);
         take_memory_snapshot(target);
         target->left_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
         cut(target);
@@ -237,7 +238,7 @@ void target_finish(struct target *target, bool dead)
     }
     detach(target);
     /* A drain takes at most one ring full. */
-    for (int i = 0; i < 4 && target_look(target, dead) > 0; i++)
+    for (int i = 0; i < 4 && target_drain(target, dead) > 0; i++)
         ;
     if (!dead)
         finish_open_records(target);
@@ -276,7 +277,7 @@ static void renew_image(struct target *target)
 }
 
 /* Note if the program does not export its allocator: its libraries then allocate from another. */
-static void learn_libraries(struct target *target)
+static void note_unexported_allocator(struct target *target)
 {
     struct program program;
     char path[64];
@@ -323,7 +324,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     target->restrictions = process_info_restrictions(target->info.pid);
     target->attach_stopped_us = outcome.stopped_us;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
-    learn_libraries(target);
+    note_unexported_allocator(target);
     if (outcome.functions_refused > 0)
         snprintf(target->attach_remark, sizeof(target->attach_remark),
                  "These functions could not be patched, so their calls are not seen: %s.%s",
@@ -533,13 +534,13 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     uint64_t timestamp_ns =
         target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
     if (target->has_ring)
-        take_moment(target, files);
+        take_samples_and_totals(target, files);
     if (!end->checkpoint)
         update_title(target);
     struct dump_texts texts;
     make_texts(target, end, &texts);
-    if (target->unlisted != NULL && !end->final && !end->checkpoint)
-        non_module_code_settle(target->unlisted, ledger_callsites(target->ledger),
+    if (target->non_module_code != NULL && !end->final && !end->checkpoint)
+        non_module_code_settle(target->non_module_code, ledger_callsites(target->ledger),
                                !end->running || target->image_gone);
     if (target->totals.bound_apart && target->unseen_allocator[0] == 0)
         snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
@@ -551,7 +552,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .heap_totals = target->heap_totals,
         .stack_mode = target->config->stack_mode,
         .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
-        .unlisted = target->unlisted,
+        .non_module_code = target->non_module_code,
         .generated_path = texts.generated,
     };
     request.status.timestamp_ns = timestamp_ns;
@@ -576,7 +577,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     if (code == 0)
         code = dump_write(writer, files, target->ledger, &request);
     target->last_dump_ns = request.status.timestamp_ns;
-    if (code == 0 && target->unlisted != NULL)
-        code = non_module_code_write(target->unlisted, writer, texts.generated);
+    if (code == 0 && target->non_module_code != NULL)
+        code = non_module_code_write(target->non_module_code, writer, texts.generated);
     return code;
 }

@@ -32,22 +32,22 @@ struct target {
     struct memory_watch memory;
     struct ring_reader reader;
     struct ledger *ledger;
-    struct walk_finisher *finisher;   /* NULL: none */
-    struct non_module_code *unlisted; /* code outside modules; NULL: not tracked */
-    struct trace_writer *stream;      /* where its events are streamed; NULL: they are not */
-    uint64_t start_ms;                /* CLOCK_MONOTONIC_COARSE */
-    uint64_t last_dump_ns;            /* CLOCK_MONOTONIC_COARSE; 0: none yet */
-    uint64_t interval_bytes;          /* malloc's; 0: malloc is not profiled */
+    struct walk_finisher *finisher;          /* NULL: none */
+    struct non_module_code *non_module_code; /* code outside modules; NULL: not tracked */
+    struct trace_writer *stream;             /* where its events are streamed; NULL: they are not */
+    uint64_t start_ms;                       /* CLOCK_MONOTONIC_COARSE */
+    uint64_t last_dump_ns;                   /* CLOCK_MONOTONIC_COARSE; 0: none yet */
+    uint64_t interval_bytes;                 /* malloc's; 0: malloc is not profiled */
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
     bool was_attached;
-    uint32_t children_heard; /* number of forked children that said hello, if beside_client */
+    uint32_t children_reported; /* number of forked children that said hello, if beside_client */
     bool beside_client; /* attached to when it said hello, because it has an allocator of its own */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
     /* Of a new process, CLOCK_MONOTONIC. began_us: its exec if the kernel reported it, else a lower
      * bound; 0: unknown. */
     uint64_t began_us, attached_us;
-    bool told_of_start;
+    bool start_was_reported;                   /* the kernel reported its exec */
     uint32_t restrictions;                     /* on its system calls, when it was attached to */
     char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, as sentences */
     char allocator[64];
@@ -72,7 +72,7 @@ struct target {
     bool replaced_kept;      /* the profile of that program is a separate heap */
     uint64_t replaced_samples;
     unsigned execs;            /* number of earlier execs from target to target */
-    struct ring_totals totals; /* at the last look */
+    struct ring_totals totals; /* as last read */
     struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
     const struct heap_config *config;
 };
@@ -106,8 +106,8 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
 /* Note what the program's file shows about its allocator. */
 void target_learn_program(struct target *target, const struct program *program);
 
-/* Take in what the ring holds. Return the number of bytes. `dead`: nobody writes any more. */
-uint64_t target_look(struct target *target, bool dead);
+/* Read all records from the ring. Return the number of bytes. `dead`: nobody writes any more. */
+uint64_t target_drain(struct target *target, bool dead);
 
 /* Ask the client to stop, take in the rest, and release the ring. */
 void target_finish(struct target *target, bool dead);

@@ -50,11 +50,11 @@ static void list_unreported(const struct target *target, char *list, size_t size
 void target_diagnose(const struct target *target, const struct target_end *end, char *remark)
 {
     struct ledger_counts counts = ledger_counts(target->ledger);
-    char code_remark[UNLISTED_REMARK_BYTES] = "";
-    if (target->unlisted != NULL)
-        non_module_code_remark(target->unlisted, code_remark);
-    char unheard[DIAGNOSIS_BYTES_MAX / 4];
-    list_unreported(target, unheard, sizeof(unheard));
+    char code_remark[NON_MODULE_REMARK_BYTES] = "";
+    if (target->non_module_code != NULL)
+        non_module_code_remark(target->non_module_code, code_remark);
+    char unreported[DIAGNOSIS_BYTES_MAX / 4];
+    list_unreported(target, unreported, sizeof(unreported));
     struct diagnosis_facts facts = {
         .name = process_info_name(&target->info),
         .executable = target->info.executable,
@@ -62,11 +62,11 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
         .allocator = target->allocator,
         .unseen_reason = target->unseen_reason,
         .interval_bytes = target->interval_bytes,
-        .heaps_heard = other_heaps_known(target->ledger),
-        .unheard = unheard,
-        .unheard_mmap = target->config->heaps != NULL &&
-                        heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
-                        !heap_was_reported(target->ledger, HEAP_CONFIG_MMAP),
+        .heaps_reported = other_heaps_known(target->ledger),
+        .unreported = unreported,
+        .mmap_unreported = target->config->heaps != NULL &&
+                           heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
+                           !heap_was_reported(target->ledger, HEAP_CONFIG_MMAP),
         .samples = counts.allocs,
         .totals = target->totals,
         .corrupted = target->corrupted,
@@ -79,7 +79,7 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
         .detach_stopped_us = target->detach_stopped_us,
         .attach_missed_us = target->began_us > 0 ? target->attached_us - target->began_us : 0,
         .known_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - target->began_us,
-        .told_of_start = target->told_of_start,
+        .start_was_reported = target->start_was_reported,
         .attach_remark = target->attach_remark,
         .forked = target->origin == HANDSHAKE_FORK,
         .running = end->running && !target->image_gone,

@@ -31,7 +31,7 @@
 
 struct place {
     uint64_t pc;
-    uint16_t kind;    /* enum unlisted_kind */
+    uint16_t kind;    /* enum non_module_kind */
     uint16_t settled; /* its kind is final */
     uint32_t file;    /* index in files */
 };
@@ -168,7 +168,7 @@ static int grow_index(struct non_module_code *code)
 
 static int add_place(struct non_module_code *code, uint64_t pc)
 {
-    if (code->place_count >= UNLISTED_ADDRESSES_MAX ||
+    if (code->place_count >= NON_MODULE_ADDRESSES_MAX ||
         (code->place_count * 2 >= code->index_size && grow_index(code) < 0) ||
         array_reserve(&code->places, &code->place_capacity, code->place_count, 1,
                       sizeof(*code->places)) < 0)
@@ -195,7 +195,7 @@ static void classify(struct non_module_code *code)
     code->unknown = 0;
     for (size_t i = 0; i < code->place_count; i++) {
         struct place *place = &code->places[i];
-        if (place->kind != UNLISTED_UNKNOWN || place->settled)
+        if (place->kind != NON_MODULE_UNKNOWN || place->settled)
             continue;
         const struct code_range *range = code_ranges_find(&code->ranges, place->pc);
         if (range == NULL) {
@@ -209,7 +209,7 @@ static void classify(struct non_module_code *code)
             place->settled = true;
             continue;
         }
-        place->kind = place->file != NO_FILE ? UNLISTED_FILE : UNLISTED_GENERATED;
+        place->kind = place->file != NO_FILE ? NON_MODULE_FILE : NON_MODULE_GENERATED;
     }
 }
 
@@ -225,8 +225,8 @@ static void look_at_files(struct non_module_code *code)
     jit_files_look(&code->jit, ranges->jitdump != 0 ? ranges->texts + ranges->jitdump : NULL);
 }
 
-void non_module_code_look(struct non_module_code *code, const struct callsite_tree *tree,
-                          uint64_t now_ms, bool dead)
+void non_module_code_classify(struct non_module_code *code, const struct callsite_tree *tree,
+                              uint64_t now_ms, bool dead)
 {
     if (code->named || now_ms < code->next_look_ms ||
         (code->nodes_seen == tree->node_count && code->unknown == 0))
@@ -283,7 +283,7 @@ static int open_names(struct non_module_code *code)
     if (addresses == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < code->place_count; i++) {
-        if (code->places[i].kind != UNLISTED_FILE)
+        if (code->places[i].kind != NON_MODULE_FILE)
             addresses[count++] = code->places[i].pc;
     }
     if (count > 1)
@@ -294,7 +294,7 @@ static int open_names(struct non_module_code *code)
 }
 
 void non_module_code_name(struct non_module_code *code, const struct callsite_tree *tree,
-                          enum unlisted_end end, void (*pause)(void *context), void *context)
+                          enum non_module_end end, void (*pause)(void *context), void *context)
 {
     if (code->named)
         return;
@@ -304,9 +304,9 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
     if (code->place_count == 0)
         return;
     /* The pid may belong to another process by now. */
-    if (end == UNLISTED_DEAD)
+    if (end == NON_MODULE_DEAD)
         code->jit.pid = 0;
-    if (end == UNLISTED_RUNS)
+    if (end == NON_MODULE_RUNS)
         read_maps(code);
     look_at_files(code);
     if (open_names(code) < 0)
@@ -318,22 +318,22 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
         struct place *place = &code->places[i];
         bool has_name = jit_names_find(&code->names, place->pc) != NULL;
         /* An address with a name there is code. */
-        if (place->kind == UNLISTED_UNKNOWN && !place->settled && has_name)
-            place->kind = UNLISTED_GENERATED;
-        code->nameless += place->kind == UNLISTED_GENERATED && !has_name;
+        if (place->kind == NON_MODULE_UNKNOWN && !place->settled && has_name)
+            place->kind = NON_MODULE_GENERATED;
+        code->nameless += place->kind == NON_MODULE_GENERATED && !has_name;
     }
 }
 
-enum unlisted_kind non_module_code_find(const struct non_module_code *code, uint64_t pc,
-                                        const struct callsite_module **module)
+enum non_module_kind non_module_code_find(const struct non_module_code *code, uint64_t pc,
+                                          const struct callsite_module **module)
 {
     const struct place *place = code == NULL ? NULL : find_place(code, pc);
     *module = NULL;
     if (place == NULL)
-        return UNLISTED_UNKNOWN;
-    if (place->kind == UNLISTED_FILE)
+        return NON_MODULE_UNKNOWN;
+    if (place->kind == NON_MODULE_FILE)
         *module = &code->files[place->file];
-    return (enum unlisted_kind)place->kind;
+    return (enum non_module_kind)place->kind;
 }
 
 int non_module_code_write(const struct non_module_code *code, struct trace_writer *writer,
@@ -363,21 +363,21 @@ int non_module_code_write(const struct non_module_code *code, struct trace_write
 
 /* --- remarks --- */
 
-static void say(char text[UNLISTED_REMARK_BYTES], const char *format, ...)
+static void say(char text[NON_MODULE_REMARK_BYTES], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void say(char text[UNLISTED_REMARK_BYTES], const char *format, ...)
+static void say(char text[NON_MODULE_REMARK_BYTES], const char *format, ...)
 {
     size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
-    if (used > 0 && used + 1 < UNLISTED_REMARK_BYTES)
+    if (used > 0 && used + 1 < NON_MODULE_REMARK_BYTES)
         text[used++] = ' ';
-    vsnprintf(text + used, UNLISTED_REMARK_BYTES - used, format, arguments);
+    vsnprintf(text + used, NON_MODULE_REMARK_BYTES - used, format, arguments);
     va_end(arguments);
 }
 
-static void say_of_file(char text[UNLISTED_REMARK_BYTES], const char *what,
+static void say_of_file(char text[NON_MODULE_REMARK_BYTES], const char *what,
                         const struct jit_file_report *report)
 {
     if (report->error == -EBADMSG && report->entries == 0)
@@ -393,7 +393,7 @@ static void say_of_file(char text[UNLISTED_REMARK_BYTES], const char *what,
             (unsigned long long)report->damaged);
 }
 
-void non_module_code_remark(const struct non_module_code *code, char text[UNLISTED_REMARK_BYTES])
+void non_module_code_remark(const struct non_module_code *code, char text[NON_MODULE_REMARK_BYTES])
 {
     text[0] = 0;
     if (code->passed_over > 0)

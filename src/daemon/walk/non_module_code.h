@@ -19,8 +19,8 @@
 #include "trace/write/trace_writer.h"
 
 /* Further addresses stay unknown. */
-#define UNLISTED_ADDRESSES_MAX (1u << 20)
-#define UNLISTED_REMARK_BYTES 512
+#define NON_MODULE_ADDRESSES_MAX (1u << 20)
+#define NON_MODULE_REMARK_BYTES 512
 
 struct non_module_code;
 
@@ -30,32 +30,32 @@ void non_module_code_close(struct non_module_code *code);
 
 /* Classify new addresses. The process's maps are read only now and then (now_ms: CLOCK_MONOTONIC),
  * and not if it is dead. */
-void non_module_code_look(struct non_module_code *code, const struct callsite_tree *tree,
-                          uint64_t now_ms, bool dead);
+void non_module_code_classify(struct non_module_code *code, const struct callsite_tree *tree,
+                              uint64_t now_ms, bool dead);
 
 /* Classify new addresses at once, before a dump that others will follow. Unknown ones stay unknown:
  * a stack must be the same in each dump. */
 void non_module_code_settle(struct non_module_code *code, const struct callsite_tree *tree,
                             bool dead);
 
-enum unlisted_end {
-    UNLISTED_RUNS,
-    UNLISTED_REPLACED, /* by another program, which has the memory now */
-    UNLISTED_DEAD,
+enum non_module_end {
+    NON_MODULE_RUNS,
+    NON_MODULE_REPLACED, /* by another program, which has the memory now */
+    NON_MODULE_DEAD,
 };
 /* Read names, once, at the end of the process or of its profile. `pause`: as in dump.h. */
 void non_module_code_name(struct non_module_code *code, const struct callsite_tree *tree,
-                          enum unlisted_end end, void (*pause)(void *context), void *context);
+                          enum non_module_end end, void (*pause)(void *context), void *context);
 
-enum unlisted_kind {
-    UNLISTED_UNKNOWN,
-    UNLISTED_GENERATED,
-    UNLISTED_FILE,
+enum non_module_kind {
+    NON_MODULE_UNKNOWN,
+    NON_MODULE_GENERATED,
+    NON_MODULE_FILE,
 };
 /* Return the kind of an address. *module is set for a file, else NULL; valid until the next
- * look. */
-enum unlisted_kind non_module_code_find(const struct non_module_code *code, uint64_t pc,
-                                        const struct callsite_module **module);
+ * non_module_code_classify(). */
+enum non_module_kind non_module_code_find(const struct non_module_code *code, uint64_t pc,
+                                          const struct callsite_module **module);
 
 /* Write the names that were read, for frames in the mapping with this path. */
 int non_module_code_write(const struct non_module_code *code, struct trace_writer *writer,
@@ -63,6 +63,6 @@ int non_module_code_write(const struct non_module_code *code, struct trace_write
 
 /* Print, in sentences for users, what is missing, why, and what to do about it. "": nothing is
  * missing. */
-void non_module_code_remark(const struct non_module_code *code, char text[UNLISTED_REMARK_BYTES]);
+void non_module_code_remark(const struct non_module_code *code, char text[NON_MODULE_REMARK_BYTES]);
 
 #endif

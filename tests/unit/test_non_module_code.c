@@ -35,7 +35,7 @@ static void add_stack(struct callsite_tree *tree, uint64_t pc)
     assert_int_equal(callsite_tree_add_stack(tree, stack), 0);
 }
 
-static enum unlisted_kind kind_of(const struct non_module_code *code, uint64_t pc)
+static enum non_module_kind kind_of(const struct non_module_code *code, uint64_t pc)
 {
     const struct callsite_module *module;
     return non_module_code_find(code, pc, &module);
@@ -53,12 +53,12 @@ static void generated_code_is_told_from_files(void **state)
     add_stack(&tree, generated + 5);
     add_stack(&tree, file + 7);
     add_stack(&tree, nothing);
-    non_module_code_look(code, &tree, 1000, false);
-    assert_int_equal(kind_of(code, generated + 5), UNLISTED_GENERATED);
-    assert_int_equal(kind_of(code, nothing), UNLISTED_UNKNOWN);
-    assert_int_equal(kind_of(code, generated + 6), UNLISTED_UNKNOWN); /* never asked for */
+    non_module_code_classify(code, &tree, 1000, false);
+    assert_int_equal(kind_of(code, generated + 5), NON_MODULE_GENERATED);
+    assert_int_equal(kind_of(code, nothing), NON_MODULE_UNKNOWN);
+    assert_int_equal(kind_of(code, generated + 6), NON_MODULE_UNKNOWN); /* never asked for */
     const struct callsite_module *module;
-    assert_int_equal(non_module_code_find(code, file + 7, &module), UNLISTED_FILE);
+    assert_int_equal(non_module_code_find(code, file + 7, &module), NON_MODULE_FILE);
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
     path[length] = 0;
@@ -92,11 +92,11 @@ static void what_a_dump_did_not_know_stays_unknown(void **state)
     assert_non_null(map);
     fprintf(map, "%lx 100 made\n", (unsigned long)generated);
     fclose(map);
-    non_module_code_look(code, &tree, 100000, false);
-    non_module_code_name(code, &tree, UNLISTED_RUNS, NULL, NULL);
+    non_module_code_classify(code, &tree, 100000, false);
+    non_module_code_name(code, &tree, NON_MODULE_RUNS, NULL, NULL);
     unlink(path);
-    assert_int_equal(kind_of(code, generated + 5), UNLISTED_UNKNOWN);
-    assert_int_equal(kind_of(code, generated + 6), UNLISTED_GENERATED);
+    assert_int_equal(kind_of(code, generated + 5), NON_MODULE_UNKNOWN);
+    assert_int_equal(kind_of(code, generated + 6), NON_MODULE_GENERATED);
     munmap((void *)(uintptr_t)generated, PAGE);
     callsite_tree_clear(&tree);
     non_module_code_close(code);
