@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attach to a process and detach from it. The order of steps keeps the process intact at each.
- * First everything that can be prepared is prepared. Then all threads stop, memory is mapped that
- * nothing refers to yet, the entries are patched, and the threads continue. To detach: the entries
- * first and, once no thread is in the client, the memory.
+ * Attach to a process and detach from it. The steps are ordered so that the process is intact after
+ * each of them. Attach: prepare everything while the process runs, stop all threads, map memory
+ * that nothing refers to yet, patch the entries, and let the threads continue. Detach: restore the
+ * entries and, once no thread is in the client, unmap the memory.
  */
 #include "attach/attach.h"
 
@@ -32,12 +32,15 @@
  * client's own counters are read, for at most this time in total: if many threads share few
  * processors, a thread that lost its processor in the middle of a sample gets it back only after
  * seconds. */
-#define LEAVE_ATTEMPTS 20
-#define LEAVE_PATIENCE_MS 4000
-#define LEAVE_PAUSE_MS 5
+#define REMOVE_ATTEMPTS 20
+#define REMOVE_PATIENCE_MS 4000
+#define REMOVE_PAUSE_MS 5
 
 /* Attempts to find no thread in a signal handler that interrupted a replaced entry. */
 #define ENTRY_ATTEMPTS 20
+
+/* A ring with a heartbeat of this age is still served by a daemon. */
+#define HEARTBEAT_PATIENCE_MS 2000
 
 /* Limit of clients of dead attachers that are removed at once. */
 #define ORPHANS_MAX 64
@@ -219,11 +222,12 @@ static pid_t clear_entries(const struct attach *attach, struct tracee *tracee)
         struct user_regs_struct *registers = tracee_registers(&tracee->threads[t]);
         if (registers == NULL)
             continue;
-        bool near = presence_handler_returns_to(tracee, registers, low, high);
+        /* Most threads return to no entry at all: check the whole range first. */
+        bool may_return = presence_handler_returns_to(tracee, registers, low, high);
         for (unsigned i = 0; i < attach->count; i++) {
             const struct trampoline *trampoline = &attach->trampolines[i];
             uint64_t start = trampoline->site.address, end = start + trampoline->site.length;
-            if (near && presence_handler_returns_to(tracee, registers, start + 1, end))
+            if (may_return && presence_handler_returns_to(tracee, registers, start + 1, end))
                 return tracee->threads[t].tid;
             if (registers->rip <= start || registers->rip >= end)
                 continue;
@@ -282,7 +286,7 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
     }
     if (code < 0) {
         presence_restore(&attach->presence, tracee);
-        /* No thread has run since: this only moves threads back. */
+        /* No thread has run since then, so this check only moves the threads back. */
         if (presence_is_deserted(&attach->presence, tracee)) {
             tracee_move(tracee);
             presence_remove(&attach->presence, tracee);
@@ -293,8 +297,11 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
     return 0;
 }
 
-static int stop_clear(const struct attach *attach, struct tracee *tracee,
-                      struct attach_outcome *outcome, uint64_t *stopped_at, struct error *error)
+/* Stop the process while no thread is inside an entry that will be replaced. Threads that can be
+ * moved out of one are. Return 0 or a negative errno; then the process runs. */
+static int stop_outside_entries(const struct attach *attach, struct tracee *tracee,
+                                struct attach_outcome *outcome, uint64_t *stopped_at,
+                                struct error *error)
 {
     for (int attempt = 0;; attempt++) {
         *stopped_at = now_us();
@@ -322,11 +329,12 @@ static int stop_clear(const struct attach *attach, struct tracee *tracee,
 /* Wait until no thread is in the client, and remove it. Return 0; -EBUSY: a thread stays in it, or
  * it must not be unmapped (outcome->left has the reason); or a negative errno of another failure.
  * The process runs before and after. */
-static int leave(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
+static int remove_client(struct presence *presence, struct tracee *tracee,
+                         struct attach_outcome *outcome)
 {
     int restored = -EBUSY;
-    uint64_t deadline_us = now_us() + LEAVE_PATIENCE_MS * 1000;
-    for (int attempt = 0; attempt < LEAVE_ATTEMPTS; attempt++) {
+    uint64_t deadline_us = now_us() + REMOVE_PATIENCE_MS * 1000;
+    for (int attempt = 0; attempt < REMOVE_ATTEMPTS; attempt++) {
         uint64_t began = now_us();
         int code = tracee_stop(tracee);
         if (code < 0)
@@ -337,10 +345,10 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
             restored = presence_restore(presence, tracee);
         bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
         struct error forbidden = {0};
-        bool stays = deserted && check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) < 0;
+        bool must_stay = deserted && check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) < 0;
         if (deserted)
             tracee_move(tracee);
-        if (deserted && !stays)
+        if (deserted && !must_stay)
             code = presence_remove(presence, tracee);
         tracee_resume(tracee);
         uint64_t stopped = tracee->resumed_us - began;
@@ -349,7 +357,7 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
         outcome->code_restored = restored == 0;
         if (code < 0 || restored < 0)
             return code < 0 ? code : restored;
-        if (stays) {
+        if (must_stay) {
             snprintf(outcome->left, sizeof(outcome->left),
                      "the profiler's memory stays mapped, unused: %.180s", forbidden.message);
             return -EBUSY;
@@ -357,7 +365,7 @@ static int leave(struct presence *presence, struct tracee *tracee, struct attach
         if (deserted)
             return 0;
         do {
-            pause_ms(LEAVE_PAUSE_MS);
+            pause_ms(REMOVE_PAUSE_MS);
         } while (presence_is_busy(presence, tracee) && now_us() < deadline_us);
     }
     return -EBUSY;
@@ -380,14 +388,15 @@ static int remove_orphan(const struct process *process, struct tracee *tracee,
     int32_t owner = orphan.params.daemon_pid;
     bool is_served = orphan.params.ring != 0 && (owner == 0 || kill(owner, 0) == 0) &&
                      tracee_read(tracee, orphan.params.ring, &control, sizeof(control)) == 0 &&
-                     control.stopping == 0 && now_us() / 1000 < control.heartbeat_ms + 2000;
+                     control.stopping == 0 &&
+                     now_us() / 1000 < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
     outcome->refusal = ATTACH_ATTACHED;
     if (is_served)
         return error_set(error, -EBUSY, "another heapprofd is attached to process %d",
                          (int)process->pid);
-    int code = leave(&orphan, tracee, outcome);
+    int code = remove_client(&orphan, tracee, outcome);
     outcome->refusal = code < 0 ? ATTACH_BUSY : ATTACH_FAILED;
-    outcome->stopped_us = 0;
+    outcome->stopped_us = 0; /* only the stop of the attach itself is reported */
     if (code < 0 && outcome->left[0] != 0) {
         outcome->refusal = ATTACH_SECCOMP;
         return error_set(error, -EPERM, "process %d still has parts of an earlier heapprofd: %s",
@@ -446,8 +455,8 @@ static int unmap_lost_rings(struct process *process, struct tracee *tracee)
     return code;
 }
 
-/* Remove all such clients: an attacher that was killed during its attach leaves one that is not in
- * use. */
+/* Remove the clients of all dead attachers. There may be several, because an attacher that is
+ * killed during its attach leaves a client that is not in use. */
 static int remove_orphans(struct process *process, struct tracee *tracee,
                           struct attach_outcome *outcome, struct error *error)
 {
@@ -498,7 +507,7 @@ static int attach_to(struct attach *attach, const struct attach_options *options
         code = make_trampolines(attach, &located, tracee, &image, base, outcome, error);
     if (code == 0) {
         fill_params(image_params(&image), attach, options, &located);
-        code = stop_clear(attach, tracee, outcome, &stopped_at, error);
+        code = stop_outside_entries(attach, tracee, outcome, &stopped_at, error);
     }
     if (code == 0) {
         outcome->threads = (unsigned)tracee->thread_count;
@@ -585,7 +594,7 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     if (code == 0) {
         code = locate_system_call(&process, &tracee);
         if (code == 0)
-            code = leave(&attach->presence, &tracee, outcome);
+            code = remove_client(&attach->presence, &tracee, outcome);
     }
     tracee_close(&tracee);
     process_clear(&process);

@@ -74,7 +74,7 @@ static double estimate_variance(double bytes, double samples, uint64_t interval)
     if (samples <= 0 || bytes <= 0 || interval <= 1)
         return 0;
     double each = bytes / samples, size = each;
-    /* A sample represents at least the interval: these are as small as possible. */
+    /* A sample represents at least the interval: these samples have the smallest possible size. */
     if (each <= (double)interval)
         return samples * each * each;
     for (int i = 0; i < 30; i++)
@@ -100,8 +100,7 @@ void builder_estimate_figures(struct trace_figures *figures, uint64_t interval)
         figures->freed_bytes_variance = figures->allocated_bytes_variance;
 }
 
-/* Derive the number of records. Without variance each allocation has its own record, and the file
- * omits the number. */
+/* Set the number of samples if the file omits it: without variance every allocation was sampled. */
 static void fill_peak_samples(struct trace_peak_figures *peak)
 {
     if (peak->count_variance == 0)
@@ -287,6 +286,7 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump, stru
         }
     }
     if (estimate.at == NULL) {
+        /* Only Perfetto's recorder writes no estimates. */
         builder->profile->heaps[dump->heap].is_perfettos = true;
         builder_estimate_figures(&sample->figures, dump->status.interval_bytes);
         if (at_max)
@@ -314,12 +314,13 @@ static int take_sample(struct builder *builder, struct builder_sequence *sequenc
     int code = builder_take_unchanged(builder, sequence, dump, entry, &origin);
     if (code != 0)
         return code < 0 ? code : 0;
-    uint64_t named = origin.callstack;
+    uint64_t kept_callstack = origin.callstack; /* the callstack that the kept bytes belong to */
     origin.part_first = dump->part_count;
     code = builder_read_sample(builder, dump, entry, &sample, &origin.callstack, &kind);
     if (code < 0)
         return code;
-    if (kind != SAMPLE_OF_ITS_BYTES || origin.callstack != named)
+    /* Such bytes do not determine the sample: a later dump must read them again. */
+    if (kind != SAMPLE_OF_ITS_BYTES || origin.callstack != kept_callstack)
         origin.kept = 0;
     origin.is_counted = kind == SAMPLE_OF_COUNTERS;
     return builder_put_sample(builder, dump, &origin, &sample);
@@ -599,10 +600,10 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     uint32_t heap = find_heap(builder, status);
     if (heap == PROFILE_NONE)
         return NULL;
-    struct builder_heap *of = &builder->heaps[heap];
-    of->timestamp_ns = status->timestamp_ns;
-    of->start_timestamp_ns = status->start_timestamp_ns;
-    of->final |= status->final;
+    struct builder_heap *state = &builder->heaps[heap];
+    state->timestamp_ns = status->timestamp_ns;
+    state->start_timestamp_ns = status->start_timestamp_ns;
+    state->final |= status->final;
     note_pid(builder, sequence, status->pid);
     builder->profile->heaps[heap].packet_boottime_ns = packet_ns;
     builder_meet(builder, status->pid, 0, packet_ns);
@@ -616,12 +617,12 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
         return NULL;
     }
     struct pending_dump *dump = &sequence->pending[sequence->pending_count++];
-    *dump = sequence->spare;
+    *dump = sequence->spare; /* reuse its empty arrays */
     sequence->spare = (struct pending_dump){0};
     dump->heap = heap;
     dump->timestamp_ns = status->timestamp_ns;
     dump->status = *status;
-    dump->steady = of->steady && !(builder->owner->as_in_trace && sequence->has_several_pids);
+    dump->steady = state->steady && !(builder->owner->as_in_trace && sequence->has_several_pids);
     return dump;
 }
 
