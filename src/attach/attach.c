@@ -297,8 +297,8 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
     return 0;
 }
 
-/* Stop the process while no thread is inside an entry that will be replaced. Threads that can be
- * moved out of one are. Return 0 or a negative errno; then the process runs. */
+/* Stop the process at a moment when no thread is inside an entry that will be replaced, or move the
+ * threads out of it. Return 0; or a negative errno, with all threads running. */
 static int stop_outside_entries(const struct attach *attach, struct tracee *tracee,
                                 struct attach_outcome *outcome, uint64_t *stopped_at,
                                 struct error *error)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "cli/options/parse.h"
 #include "cli/print/progress.h"
 

@@ -10,7 +10,7 @@
 
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"

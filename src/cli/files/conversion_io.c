@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "import/import.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/print/wait_notice.h"

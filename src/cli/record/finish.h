@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "util/error.h"
 
 struct finish_options {

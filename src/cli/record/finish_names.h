@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "profile/profile.h"
 
 struct finish_names {

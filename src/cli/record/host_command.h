@@ -4,7 +4,7 @@
 #ifndef HEAPPROFD_CLI_RECORD_HOST_COMMAND_H
 #define HEAPPROFD_CLI_RECORD_HOST_COMMAND_H
 
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "daemon/host/host.h"
 
 /* The exit codes of shells and env(1). */

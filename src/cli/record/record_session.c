@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "cli/print/format.h"
 #include "cli/record/finish.h"
 #include "cli/record/session_run.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 #include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"

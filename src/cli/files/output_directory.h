@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory that a profile is written to, and the files in it. */
-#ifndef HEAPPROFD_CLI_FILES_OUTPUT_H
-#define HEAPPROFD_CLI_FILES_OUTPUT_H
+#ifndef HEAPPROFD_CLI_FILES_OUTPUT_DIRECTORY_H
+#define HEAPPROFD_CLI_FILES_OUTPUT_DIRECTORY_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creates, names and finds the output directories of profiles, and writes their pprof files. */
-#include "cli/files/output.h"
+#include "cli/files/output_directory.h"
 
 #include <dirent.h>
 #include <errno.h>
