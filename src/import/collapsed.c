@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See readers.h: collapsed stacks, "main;f;g 12" a line, outermost first. The number is taken for
- * live bytes; nothing else is known of them.
+ * Reads collapsed stacks: "main;f;g 12" a line, outermost frame first. The number counts as live
+ * bytes; everything else is unknown.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -14,8 +14,9 @@
 #define FRAMES_MAX (1u << 16)
 #define CALLSITES_MAX (1u << 25)
 
-/* A stack's callsite. NULL or what is wrong. */
-static const char *find_callsite(struct builder *builder, char *at, char *end, uint32_t *callsite)
+/* Find the callsite of a stack. Return 0 or a negative errno; -ENOMEM leaves *error alone. */
+static int find_callsite(struct builder *builder, char *at, char *end, uint32_t *callsite,
+                         struct error *error)
 {
     *callsite = PROFILE_NONE;
     for (;;) {
@@ -27,57 +28,59 @@ static const char *find_callsite(struct builder *builder, char *at, char *end, u
         if (builder->error == 0)
             *callsite = builder_callsite(builder, *callsite, frame);
         if (builder->error < 0)
-            return NULL;
+            return builder->error;
         if (builder->profile->callsites[*callsite].depth >= FRAMES_MAX)
-            return "a stack of more than 65,536 frames";
+            return error_set(error, -EBADMSG, "a stack of more than 65,536 frames");
         if (builder->profile->callsite_count > CALLSITES_MAX)
-            return "more than 33,554,432 callsites";
+            return error_set(error, -EBADMSG, "more than 33,554,432 callsites");
         if (semicolon == NULL)
-            return NULL;
+            return 0;
         at = semicolon + 1;
     }
 }
 
-/* NULL or what is wrong. */
-static const char *take_line(struct heap_figures *heap, char *line, size_t length)
+/* Return 0 or a negative errno; -ENOMEM leaves *error alone. */
+static int take_line(struct heap_figures *heap, char *line, size_t length, struct error *error)
 {
     char *end = line + length, *number, *behind;
     uint32_t callsite;
     while (end > line && isspace((unsigned char)end[-1]))
         end--;
     if (end == line || *line == '#')
-        return NULL;
+        return 0;
     *end = '\0';
     for (number = end; number > line && !isspace((unsigned char)number[-1]); number--)
         ;
     double value = strtod(number, &behind);
     if (!isdigit((unsigned char)*number) || behind != end || !(value < 1e300))
-        return "there is no number at its end";
+        return error_set(error, -EBADMSG, "there is no number at its end");
     for (end = number; end > line && isspace((unsigned char)end[-1]); end--)
         ;
     if (end == line)
-        return "there is no stack before the number";
-    const char *problem = find_callsite(heap->builder, line, end, &callsite);
-    if (problem != NULL || heap->builder->error < 0)
-        return problem;
+        return error_set(error, -EBADMSG, "there is no stack before the number");
+    int code = find_callsite(heap->builder, line, end, &callsite, error);
+    if (code < 0)
+        return code;
     struct profile_sample *sample = heap_figures_sample(heap, callsite);
-    if (sample != NULL)
-        sample->figures.allocated_bytes += value;
-    return NULL;
+    if (sample == NULL)
+        return heap->builder->error;
+    sample->figures.allocated_bytes += value;
+    return 0;
 }
 
 static int take_lines(struct heap_figures *heap, struct line_reader *lines, struct error *error)
 {
+    struct error problem = {0};
     char *line;
     size_t length;
     int code;
     while ((code = line_reader_next(lines, &line, &length, error)) > 0) {
-        const char *problem = take_line(heap, line, length);
+        code = take_line(heap, line, length, &problem);
         if (heap->builder->error < 0)
             return heap->builder->error;
-        if (problem != NULL)
-            return error_set(error, -EBADMSG, "line %llu of the collapsed stacks: %s",
-                             (unsigned long long)lines->number, problem);
+        if (code < 0)
+            return error_set(error, code, "line %llu of the collapsed stacks: %s",
+                             (unsigned long long)lines->number, problem.message);
     }
     return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See readers.h: what heaptrack writes, in its interpreted form (heaptrack.APP.PID.zst), file
- * versions 1 to 3. A line is a letter and numbers in hexadecimal:
+ * Reads the interpreted form of what heaptrack writes (heaptrack.APP.PID.zst), file versions 1 to
+ * 3. A line is a letter and numbers in hexadecimal:
  *
  *   v heaptrack's version, the file's      X command            I page size, pages
  *   s string                                from version 3 on with its length before it
@@ -76,47 +76,46 @@ struct reading {
     size_t timeline_count, timeline_capacity;
 };
 
-static const char malformed[] = "a number is missing, or wrong";
+/* Functions that take a line return 0 or a negative errno. After -ENOMEM, which the builder
+ * keeps, *error is unset. */
 
-/* NULL; the lack of memory shows in the builder. */
-static const char *no_memory(struct reading *reading)
+static int malformed(struct error *error)
 {
-    builder_fail(reading->builder);
-    return NULL;
+    return error_set(error, -EBADMSG, "a number is missing, or wrong");
 }
 
 /* --- tables --- */
 
-static const char *take_string(struct reading *reading, const char *at, const char *end)
+static int take_string(struct reading *reading, const char *at, const char *end,
+                       struct error *error)
 {
     uint64_t length = (uint64_t)(end - at);
     if (reading->version >= 3) {
         if (!line_read_hex(&at, &length) || *at++ != ' ')
-            return malformed;
+            return malformed(error);
         /* A string may hold newlines. */
         uint64_t here = (uint64_t)(end - at);
         uint64_t missing = length > here ? length - here : 0;
         length = length < here ? length : here;
         if (array_reserve(&reading->strings, &reading->string_capacity, reading->string_count, 1,
                           sizeof(*reading->strings)) < 0)
-            return no_memory(reading);
+            return builder_fail(reading->builder);
         reading->strings[reading->string_count++] =
             builder_string(reading->builder, at, (size_t)length);
         while (missing > 0) {
-            struct error error;
             char *line;
             size_t more;
-            if (line_reader_next(&reading->lines, &line, &more, &error) <= 0)
-                return "a string is cut off";
+            if (line_reader_next(&reading->lines, &line, &more, NULL) <= 0)
+                return error_set(error, -EBADMSG, "a string is cut off");
             missing -= more + 1 < missing ? more + 1 : missing;
         }
-        return NULL;
+        return 0;
     }
     if (array_reserve(&reading->strings, &reading->string_capacity, reading->string_count, 1,
                       sizeof(*reading->strings)) < 0)
-        return no_memory(reading);
+        return builder_fail(reading->builder);
     reading->strings[reading->string_count++] = builder_string(reading->builder, at, length);
-    return NULL;
+    return 0;
 }
 
 /* Of the builder; "" for 0 and what is not there. */
@@ -134,13 +133,13 @@ static int put_frame(struct reading *reading, uint32_t frame)
     return 0;
 }
 
-static const char *take_ip(struct reading *reading, const char *at)
+static int take_ip(struct reading *reading, const char *at, struct error *error)
 {
     struct builder *builder = reading->builder;
     struct profile_mapping module = {0};
     uint64_t address, number = 0, name, file, line;
     if (!line_read_hex(&at, &address))
-        return malformed;
+        return malformed(error);
     uint32_t mapping = PROFILE_NONE;
     if (line_read_hex(&at, &number) && string_of(reading, number) != 0)
         mapping = builder_mapping(builder, &module, string_of(reading, number), 0);
@@ -152,44 +151,44 @@ static const char *take_ip(struct reading *reading, const char *at)
         if (put_frame(reading, builder_frame(builder, mapping, address, string_of(reading, name),
                                              string_of(reading, file),
                                              line <= UINT32_MAX ? (uint32_t)line : 0)) < 0)
-            return NULL;
+            return builder->error;
     }
     if (reading->frame_count == ip.first &&
         put_frame(reading, builder_frame(builder, mapping, address, 0, 0, 0)) < 0)
-        return NULL;
+        return builder->error;
     ip.count = (uint32_t)(reading->frame_count - ip.first);
     if (array_reserve(&reading->ips, &reading->ip_capacity, reading->ip_count, 1, sizeof(ip)) < 0)
-        return no_memory(reading);
+        return builder_fail(reading->builder);
     reading->ips[reading->ip_count++] = ip;
-    return NULL;
+    return 0;
 }
 
-static const char *take_node(struct reading *reading, const char *at)
+static int take_node(struct reading *reading, const char *at, struct error *error)
 {
     struct builder *builder = reading->builder;
     uint64_t number, parent;
     if (!line_read_hex(&at, &number) || !line_read_hex(&at, &parent))
-        return malformed;
+        return malformed(error);
     if (number == 0 || number > reading->ip_count)
-        return "an instruction pointer that is not there";
+        return error_set(error, -EBADMSG, "an instruction pointer that is not there");
     if (parent > reading->node_count)
-        return "a caller that is not there";
+        return error_set(error, -EBADMSG, "a caller that is not there");
     const struct ip *ip = &reading->ips[number - 1];
     uint32_t callsite = parent == 0 ? PROFILE_NONE : reading->nodes[parent - 1];
     for (uint32_t i = ip->count; i-- > 0;) {
         callsite = builder_callsite(builder, callsite, reading->frames[ip->first + i]);
         if (builder->error < 0)
-            return NULL;
+            return builder->error;
         if (builder->profile->callsites[callsite].depth >= FRAMES_MAX)
-            return "a stack of more than 65,536 frames";
+            return error_set(error, -EBADMSG, "a stack of more than 65,536 frames");
         if (builder->profile->callsite_count > CALLSITES_MAX)
-            return "more than 33,554,432 callsites";
+            return error_set(error, -EBADMSG, "more than 33,554,432 callsites");
     }
     if (array_reserve(&reading->nodes, &reading->node_capacity, reading->node_count, 1,
                       sizeof(callsite)) < 0)
-        return no_memory(reading);
+        return builder_fail(reading->builder);
     reading->nodes[reading->node_count++] = callsite;
-    return NULL;
+    return 0;
 }
 
 /* Index of the tally of a callsite. */
@@ -220,16 +219,16 @@ static uint32_t tally_of(struct reading *reading, uint32_t callsite)
     return *index - 1;
 }
 
-static const char *take_kind(struct reading *reading, const char *at)
+static int take_kind(struct reading *reading, const char *at, struct error *error)
 {
     struct builder *builder = reading->builder;
     uint64_t size, node;
     if (!line_read_hex(&at, &size) || !line_read_hex(&at, &node))
-        return malformed;
+        return malformed(error);
     if (node > reading->node_count)
-        return "a stack that is not there";
+        return error_set(error, -EBADMSG, "a stack that is not there");
     if (size > SIZE_MAX_BYTES)
-        return "an allocation of more than 256 TiB";
+        return error_set(error, -EBADMSG, "an allocation of more than 256 TiB");
     uint32_t callsite =
         node > 0 ? reading->nodes[node - 1]
                  : builder_callsite(builder, PROFILE_NONE,
@@ -237,10 +236,10 @@ static const char *take_kind(struct reading *reading, const char *at)
                                                   builder_string(builder, "[no stack]", 10), 0, 0));
     if (builder->error < 0 || array_reserve(&reading->kinds, &reading->kind_capacity,
                                             reading->kind_count, 1, sizeof(*reading->kinds)) < 0)
-        return no_memory(reading);
+        return builder_fail(reading->builder);
     uint32_t tally = tally_of(reading, callsite);
     reading->kinds[reading->kind_count++] = (struct kind){size, tally};
-    return NULL;
+    return 0;
 }
 
 /* --- events --- */
@@ -256,13 +255,13 @@ static inline void remember_peak(const struct reading *reading, struct tally *ta
     tally->peak_count = tally->allocated_count - tally->freed_count;
 }
 
-static inline const char *take_allocation(struct reading *reading, const char *at)
+static inline int take_allocation(struct reading *reading, const char *at, struct error *error)
 {
     uint64_t number;
     if (!line_read_hex(&at, &number))
-        return malformed;
+        return malformed(error);
     if (number >= reading->kind_count)
-        return "an allocation that is not there";
+        return error_set(error, -EBADMSG, "an allocation that is not there");
     const struct kind *kind = &reading->kinds[number];
     struct tally *tally = &reading->tallies[kind->tally];
     remember_peak(reading, tally);
@@ -277,16 +276,16 @@ static inline const char *take_allocation(struct reading *reading, const char *a
         reading->head.peak_boottime_ns = reading->time_ms * MS_NS;
         reading->epoch++;
     }
-    return NULL;
+    return 0;
 }
 
-static inline const char *take_free(struct reading *reading, const char *at)
+static inline int take_free(struct reading *reading, const char *at, struct error *error)
 {
     uint64_t number;
     if (!line_read_hex(&at, &number))
-        return malformed;
+        return malformed(error);
     if (number >= reading->kind_count)
-        return "an allocation that is not there";
+        return error_set(error, -EBADMSG, "an allocation that is not there");
     const struct kind *kind = &reading->kinds[number];
     struct tally *tally = &reading->tallies[kind->tally];
     bool temporary = reading->last_kind == number;
@@ -294,7 +293,7 @@ static inline const char *take_free(struct reading *reading, const char *at)
     if (tally->freed_count == tally->allocated_count ||
         tally->allocated_bytes - tally->freed_bytes < kind->size) {
         reading->unknown_frees++;
-        return NULL;
+        return 0;
     }
     remember_peak(reading, tally);
     tally->freed_bytes += kind->size;
@@ -305,51 +304,53 @@ static inline const char *take_free(struct reading *reading, const char *at)
     }
     reading->live -= kind->size;
     reading->live_count--;
-    return NULL;
+    return 0;
 }
 
-static const char *take_time(struct reading *reading, const char *at)
+static int take_time(struct reading *reading, const char *at, struct error *error)
 {
     uint64_t time;
     if (!line_read_hex(&at, &time) || time > UINT64_MAX / MS_NS / 2)
-        return malformed;
+        return malformed(error);
     if (time > reading->time_ms)
         reading->time_ms = time;
-    return NULL;
+    return 0;
 }
 
-static const char *take_rss(struct reading *reading, const char *at)
+static int take_rss(struct reading *reading, const char *at, struct error *error)
 {
     uint64_t pages;
     if (!line_read_hex(&at, &pages) || pages > UINT32_MAX)
-        return malformed;
+        return malformed(error);
     if (reading->timeline_count >= TIMELINE_MAX)
-        return NULL;
+        return 0;
     if (array_reserve(&reading->timeline, &reading->timeline_capacity, reading->timeline_count, 1,
                       sizeof(*reading->timeline)) < 0)
-        return no_memory(reading);
+        return builder_fail(reading->builder);
     reading->timeline[reading->timeline_count++] =
         (struct profile_memory_point){.boottime_ns = reading->time_ms * MS_NS,
                                       .rss_bytes = pages * reading->page_bytes,
                                       .heap_bytes = reading->live};
-    return NULL;
+    return 0;
 }
 
 /* --- lines --- */
 
-static const char *take_version(struct reading *reading, const char *at)
+static int take_version(struct reading *reading, const char *at, struct error *error)
 {
     uint64_t version;
     reading->version = 0;
     if (!line_read_hex(&at, &version))
-        return malformed;
+        return malformed(error);
     if (!line_read_hex(&at, &reading->version))
         reading->version = version == 0x010200 ? 1 : 0;
     if (reading->version == 0)
-        return "the file is of a heaptrack before 1.0, which is not read";
+        return error_set(error, -EBADMSG,
+                         "the file is of a heaptrack before 1.0, which is not read");
     if (reading->version > VERSION_MAX)
-        return "the file is of a newer heaptrack: its format has a version above 3";
-    return NULL;
+        return error_set(error, -EBADMSG,
+                         "the file is of a newer heaptrack: its format has a version above 3");
+    return 0;
 }
 
 static void take_command(struct reading *reading, const char *at, const char *end)
@@ -363,54 +364,56 @@ static void take_command(struct reading *reading, const char *at, const char *en
     reading->head.name = builder_text(reading->builder, first, (size_t)(stop - first));
 }
 
-/* NULL or what is wrong. */
-static const char *take_line(struct reading *reading, const char *line, size_t length)
+static int take_line(struct reading *reading, const char *line, size_t length, struct error *error)
 {
     const char *at = line + 1, *rest = length > 2 ? line + 2 : line + length;
     switch (*line) {
     case '+':
-        return take_allocation(reading, at);
+        return take_allocation(reading, at, error);
     case '-':
-        return take_free(reading, at);
+        return take_free(reading, at, error);
     case 'a':
-        return take_kind(reading, at);
+        return take_kind(reading, at, error);
     case 't':
-        return take_node(reading, at);
+        return take_node(reading, at, error);
     case 'i':
-        return take_ip(reading, at);
+        return take_ip(reading, at, error);
     case 's':
-        return take_string(reading, rest, line + length);
+        return take_string(reading, rest, line + length, error);
     case 'c':
-        return take_time(reading, at);
+        return take_time(reading, at, error);
     case 'R':
-        return take_rss(reading, at);
+        return take_rss(reading, at, error);
     case 'v':
-        return take_version(reading, at);
+        return take_version(reading, at, error);
     case 'X':
         take_command(reading, rest, line + length);
-        return NULL;
+        return 0;
     case 'I':
         return line_read_hex(&at, &reading->page_bytes) && reading->page_bytes < (1u << 30)
-                   ? NULL
-                   : malformed;
+                   ? 0
+                   : malformed(error);
     case 'x':
     case 'm':
-        return "this is heaptrack's raw data; heaptrack_interpret makes it what can be read";
+        return error_set(
+            error, -EBADMSG,
+            "this is heaptrack's raw data; heaptrack_interpret makes it what can be read");
     }
     /* Comments, suppressions, and what is new. */
-    return NULL;
+    return 0;
 }
 
 static int take_lines(struct reading *reading, struct error *error)
 {
+    struct error problem = {0};
     char *line;
     size_t length;
     int code;
     while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
         uint64_t number = reading->lines.number;
         /* The last line of a process that was killed may be any part of one. */
-        const char *problem =
-            reading->lines.cut_off ? "the file is cut off" : take_line(reading, line, length);
+        code = reading->lines.cut_off ? error_set(&problem, -EBADMSG, "the file is cut off")
+                                      : take_line(reading, line, length, &problem);
         if (reading->builder->error < 0)
             return reading->builder->error;
         /* One line may name any number of inlined functions, which others call. */
@@ -420,9 +423,9 @@ static int take_lines(struct reading *reading, struct error *error)
                 return -EFBIG;
             reading->bound_at = callsites + BOUND_CALLSITES;
         }
-        if (problem != NULL)
-            return error_set(error, -EBADMSG, "line %" PRIu64 " of the heaptrack file: %s", number,
-                             problem);
+        if (code < 0)
+            return error_set(error, code, "line %" PRIu64 " of the heaptrack file: %s", number,
+                             problem.message);
     }
     return code;
 }

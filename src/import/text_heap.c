@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See readers.h: the heap profiles that gperftools ("heap profile:") and jemalloc ("heap_v2/")
- * write as text, addresses and the mappings that they are in.
+ * Reads the heap profiles that gperftools ("heap profile:") and jemalloc ("heap_v2/") write as
+ * text: addresses, and the mappings that contain them.
  *
  * gperftools has a line a stack, "live objects: bytes [allocated objects: bytes] @ addresses", all
  * exact, or, behind "@ heap_v2/INTERVAL", sampled. jemalloc has a line of addresses, "@ ...", and
@@ -57,7 +57,13 @@ struct reading {
     size_t region_count, region_capacity;
 };
 
-static const char malformed[] = "figures are missing, or wrong";
+/* Functions that take a line return 0 or a negative errno. After -ENOMEM, which the builder
+ * keeps, *error is unset. */
+
+static int malformed(struct error *error)
+{
+    return error_set(error, -EBADMSG, "figures are missing, or wrong");
+}
 
 /* "12: 3456 [78: 90]", and where it ends. */
 static bool read_figures(const char **at, struct figures *figures)
@@ -90,8 +96,8 @@ static bool read_interval(const char *text, uint64_t *interval)
     return *interval > 0;
 }
 
-/* " 0x12 0x34": return addresses, innermost first. NULL or what is wrong. */
-static const char *take_stack(struct reading *reading, const char *at)
+/* " 0x12 0x34": return addresses, innermost first. */
+static int take_stack(struct reading *reading, const char *at, struct error *error)
 {
     struct stack stack = {.first = reading->address_count,
                           .thread_first = (uint32_t)reading->thread_count};
@@ -103,30 +109,27 @@ static const char *take_stack(struct reading *reading, const char *at)
             break;
         at += 2;
         if (!line_read_hex(&at, &address))
-            return "an address is wrong";
+            return error_set(error, -EBADMSG, "an address is wrong");
         if (++stack.count > FRAMES_MAX)
-            return "a stack of more than 4,096 frames";
+            return error_set(error, -EBADMSG, "a stack of more than 4,096 frames");
         if (array_reserve(&reading->addresses, &reading->address_capacity, reading->address_count,
-                          1, sizeof(address)) < 0) {
-            builder_fail(reading->builder);
-            return NULL;
-        }
+                          1, sizeof(address)) < 0)
+            return builder_fail(reading->builder);
         reading->addresses[reading->address_count++] = address;
     }
     if (*at != '\0' && *at != '\r')
-        return "an address is wrong";
+        return error_set(error, -EBADMSG, "an address is wrong");
     if (array_reserve(&reading->stacks, &reading->stack_capacity, reading->stack_count, 1,
                       sizeof(stack)) < 0)
-        builder_fail(reading->builder);
-    else
-        reading->stacks[reading->stack_count++] = stack;
-    return NULL;
+        return builder_fail(reading->builder);
+    reading->stacks[reading->stack_count++] = stack;
+    return 0;
 }
 
 /* --- jemalloc --- */
 
 /* "t*: ..." or "t3: ... name". */
-static const char *take_thread(struct reading *reading, const char *at)
+static int take_thread(struct reading *reading, const char *at, struct error *error)
 {
     struct figures figures;
     char *end;
@@ -134,55 +137,53 @@ static const char *take_thread(struct reading *reading, const char *at)
     unsigned long long thread = all ? 0 : strtoull(at + 1, &end, 10);
     at = all ? at + 2 : end;
     if (*at++ != ':' || !read_figures(&at, &figures))
-        return malformed;
+        return malformed(error);
     reading->accumulates |= figures.allocated_count > 0;
     /* Above the first stack the sums stand. */
     if (!reading->in_stack || reading->stack_count == 0)
-        return NULL;
+        return 0;
     struct stack *stack = &reading->stacks[reading->stack_count - 1];
     if (all) {
         stack->figures = figures;
-        return NULL;
+        return 0;
     }
     if (array_reserve(&reading->threads, &reading->thread_capacity, reading->thread_count, 1,
                       sizeof(*reading->threads)) < 0 ||
-        reading->thread_count >= UINT32_MAX) {
-        builder_fail(reading->builder);
-        return NULL;
-    }
+        reading->thread_count >= UINT32_MAX)
+        return builder_fail(reading->builder);
     reading->threads[reading->thread_count++] =
         (struct thread_figures){(int32_t)(thread & INT32_MAX), figures};
     stack->thread_count++;
-    return NULL;
+    return 0;
 }
 
-static const char *take_jemalloc(struct reading *reading, const char *at)
+static int take_jemalloc(struct reading *reading, const char *at, struct error *error)
 {
     if (*at == '@') {
         reading->in_stack = true;
-        return take_stack(reading, at + 1);
+        return take_stack(reading, at + 1, error);
     }
     if (*at == 't' && (at[1] == '*' || isdigit((unsigned char)at[1])))
-        return take_thread(reading, at);
-    return "neither a stack nor figures";
+        return take_thread(reading, at, error);
+    return error_set(error, -EBADMSG, "neither a stack nor figures");
 }
 
 /* --- gperftools --- */
 
-static const char *take_gperftools(struct reading *reading, const char *at)
+static int take_gperftools(struct reading *reading, const char *at, struct error *error)
 {
     struct figures figures;
     if (!read_figures(&at, &figures))
-        return malformed;
+        return malformed(error);
     while (*at == ' ')
         at++;
     if (*at != '@')
-        return "there is no stack behind the figures";
+        return error_set(error, -EBADMSG, "there is no stack behind the figures");
     reading->accumulates |= figures.allocated_count > 0;
-    const char *problem = take_stack(reading, at + 1);
-    if (problem == NULL && reading->builder->error == 0)
+    int code = take_stack(reading, at + 1, error);
+    if (code == 0)
         reading->stacks[reading->stack_count - 1].figures = figures;
-    return problem;
+    return code;
 }
 
 /* --- mappings --- */
@@ -291,28 +292,31 @@ static int put_stack(struct reading *reading, const struct stack *stack)
 
 static int take_lines(struct reading *reading, struct error *error)
 {
+    struct error problem = {0};
     bool mappings = false;
     char *line;
     size_t length;
     int code;
     while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
-        const char *problem = NULL, *at = line + strspn(line, " \t");
+        const char *at = line + strspn(line, " \t");
+        code = 0;
         if (reading->lines.number == 1) {
             reading->jemalloc = strncmp(line, "heap_v2/", 8) == 0;
             if (!read_interval(line, &reading->head.interval_bytes))
-                problem = "its sampling interval is 0";
+                code = error_set(&problem, -EBADMSG, "its sampling interval is 0");
         } else if (strncmp(at, "MAPPED_LIBRARIES:", 17) == 0) {
             mappings = true;
         } else if (mappings) {
             take_mapping(reading, line);
         } else if (*at != '\0' && *at != '\r') {
-            problem = reading->jemalloc ? take_jemalloc(reading, at) : take_gperftools(reading, at);
+            code = reading->jemalloc ? take_jemalloc(reading, at, &problem)
+                                     : take_gperftools(reading, at, &problem);
         }
         if (reading->builder->error < 0)
             return reading->builder->error;
-        if (problem != NULL)
-            return error_set(error, -EBADMSG, "line %" PRIu64 " of the heap profile: %s",
-                             reading->lines.number, problem);
+        if (code < 0)
+            return error_set(error, code, "line %" PRIu64 " of the heap profile: %s",
+                             reading->lines.number, problem.message);
     }
     return code;
 }
