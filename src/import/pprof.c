@@ -1,518 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See readers.h: pprof files, ours and others'. What a value means its sample type's name says;
- * which names are known, docs/formats.md has. Files of ours come back as the profile that they were
- * made of, as far as they carry it: a frame without a name has one made of its address there.
+ * Reads pprof files, ours and others'. The name of a sample type says what its values mean;
+ * docs/formats.md lists the known names. Files of ours come back as the profile that they were
+ * made from, as far as they carry it.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "import/heap_figures.h"
-#include "import/pprof_file.h"
+#include "import/pprof_reading.h"
 #include "import/readers.h"
-#include "pprof_field_numbers.h"
-#include "util/array.h"
 #include "util/base_name.h"
-
-/* A stack of more frames is taken for damage, and so are more callsites in all: few bytes of a
- * hostile file could ask for any number of them. */
-#define FRAMES_MAX (1u << 16)
-#define CALLSITES_MAX (1u << 25)
-#define VALUES_MAX 64u
-#define NAMELESS_BYTES 256
-
-enum column { ALLOC_OBJECTS, ALLOC_SPACE, OBJECTS, SPACE, COLUMNS };
 
 static const struct {
     const char *type;
-    enum column column;
+    enum pprof_column column;
 } type_names[] = {
-    {"alloc_objects", ALLOC_OBJECTS},
-    {"alloc_space", ALLOC_SPACE},
-    {"objects", OBJECTS},
-    {"space", SPACE},
-    {"inuse_objects", OBJECTS},
-    {"inuse_space", SPACE},
-    {"inuse", SPACE},
-    {"Total malloc count", ALLOC_OBJECTS},
-    {"Total malloc size", ALLOC_SPACE},
-    {"Unreleased malloc count", OBJECTS},
-    {"Unreleased malloc size", SPACE},
-    {"Total count", ALLOC_OBJECTS},
-    {"Total size", ALLOC_SPACE},
-    {"Unreleased count", OBJECTS},
-    {"Unreleased size", SPACE},
+    {"alloc_objects", PPROF_ALLOC_OBJECTS},
+    {"alloc_space", PPROF_ALLOC_SPACE},
+    {"objects", PPROF_OBJECTS},
+    {"space", PPROF_SPACE},
+    {"inuse_objects", PPROF_OBJECTS},
+    {"inuse_space", PPROF_SPACE},
+    {"inuse", PPROF_SPACE},
+    {"Total malloc count", PPROF_ALLOC_OBJECTS},
+    {"Total malloc size", PPROF_ALLOC_SPACE},
+    {"Unreleased malloc count", PPROF_OBJECTS},
+    {"Unreleased malloc size", PPROF_SPACE},
+    {"Total count", PPROF_ALLOC_OBJECTS},
+    {"Total size", PPROF_ALLOC_SPACE},
+    {"Unreleased count", PPROF_OBJECTS},
+    {"Unreleased size", PPROF_SPACE},
 };
-
-struct reading {
-    struct pprof_file file;
-    struct builder *builder;
-    struct heap_figures heap;
-    struct heap_figures_head head;
-    int column_of[VALUES_MAX]; /* by value of a sample; -1: none of ours */
-    bool has[COLUMNS];
-    uint32_t *strings;   /* of the builder, and 1, by the file's; 0: not yet taken over */
-    uint32_t *mappings;  /* of the builder, by the file's index; PROFILE_NONE: no mapping */
-    uint64_t *load_bias; /* by the file's index of mappings */
-    struct location_frames {
-        size_t first;
-        uint32_t count; /* 0: not yet made */
-    } * locations;
-    uint32_t *frames; /* of the locations, innermost first */
-    size_t frame_count, frame_capacity;
-    const char **names; /* by frame of the builder: as the file has it, or NULL */
-    size_t name_capacity;
-    uint64_t *ids, *last_ids; /* locations of the sample and of the one before, innermost first */
-    size_t id_count, id_capacity, last_count, last_capacity;
-    uint32_t *path; /* callsites of the sample before, by its locations from the outermost on */
-    size_t path_capacity;
-};
-
-static bool is_text(const struct reading *reading, uint64_t string, const char *text)
-{
-    struct proto_span span = pprof_file_string(&reading->file, string);
-    return proto_length(span) == strlen(text) && memcmp(span.at, text, proto_length(span)) == 0;
-}
-
-static uint32_t take_string(struct reading *reading, uint64_t string)
-{
-    if (string == 0 || string >= reading->file.string_count)
-        return 0;
-    if (reading->strings[string] == 0)
-        reading->strings[string] =
-            1 + builder_string_of_span(reading->builder, reading->file.strings[string]);
-    return reading->strings[string] - 1;
-}
-
-static const char *text_of(struct reading *reading, uint64_t string)
-{
-    uint32_t index = take_string(reading, string);
-    return reading->builder->strings[index];
-}
-
-/* --- mappings and frames --- */
-
-/* Whether this is the name that our pprof files give to a frame without one, and of which rel_pc.
- */
-static bool is_nameless(struct reading *reading, const struct pprof_function *function,
-                        const struct pprof_mapping *mapping, uint64_t *rel_pc)
-{
-    char name[NAMELESS_BYTES];
-    const char *text, *path = mapping == NULL ? "" : text_of(reading, mapping->file);
-    if (proto_length(pprof_file_string(&reading->file, function->system_name)) > 0)
-        return false;
-    text = text_of(reading, function->name);
-    if (strncmp(text, "0x", 2) != 0)
-        return false;
-    *rel_pc = strtoull(text, NULL, 16);
-    snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", *rel_pc,
-             *path == '\0' ? "?" : base_name(path));
-    return strcmp(name, text) == 0;
-}
-
-/* What our files give to frames without a mapping. */
-static bool is_nowhere(const struct reading *reading, const struct pprof_mapping *mapping)
-{
-    return mapping->limit == 0 && is_text(reading, mapping->file, "[no mapping]");
-}
-
-static const struct pprof_mapping *mapping_of(const struct reading *reading,
-                                              const struct pprof_location *location)
-{
-    uint32_t index = id_map_find(&reading->file.mapping_ids, location->mapping);
-    if (location->mapping == 0 || index == ID_MAP_NONE)
-        return NULL;
-    const struct pprof_mapping *mapping = &reading->file.mappings[index];
-    return is_nowhere(reading, mapping) ? NULL : mapping;
-}
-
-/* The next line of a location. 1: *function (NULL: unknown) and *line; 0: no more; negative errno.
- */
-static int next_line(const struct reading *reading, struct proto_span *message,
-                     const struct pprof_function **function, uint32_t *line)
-{
-    struct proto_field field, inner;
-    int status;
-    while ((status = proto_next(message, &field)) > 0) {
-        if (field.number != PPROF_LOCATION_LINE || field.type != PROTO_BYTES)
-            continue;
-        *function = NULL;
-        *line = 0;
-        while ((status = proto_next(&field.span, &inner)) > 0) {
-            uint32_t index;
-            if (inner.number == PPROF_LINE_LINE)
-                *line = inner.value <= UINT32_MAX ? (uint32_t)inner.value : 0;
-            else if (inner.number == PPROF_LINE_FUNCTION_ID &&
-                     (index = id_map_find(&reading->file.function_ids, inner.value)) != ID_MAP_NONE)
-                *function = &reading->file.functions[index];
-        }
-        return status < 0 ? -EBADMSG : 1;
-    }
-    return status < 0 ? -EBADMSG : 0;
-}
-
-static uint64_t offset_in(const struct pprof_mapping *mapping, uint64_t address)
-{
-    return mapping->limit == 0 ? address : address - mapping->start + mapping->offset;
-}
-
-/* Our files have rel_pc in the names of nameless frames: so much more than what their addresses say
- * is what the file's segments are shifted by. */
-static void find_load_biases(struct reading *reading)
-{
-    for (size_t i = 0; i < reading->file.location_count; i++) {
-        const struct pprof_location *location = &reading->file.locations[i];
-        const struct pprof_mapping *mapping = mapping_of(reading, location);
-        struct proto_span message = location->message;
-        const struct pprof_function *function;
-        uint64_t rel_pc;
-        uint32_t line;
-        if (mapping == NULL)
-            continue;
-        uint64_t *bias = &reading->load_bias[mapping - reading->file.mappings];
-        if (*bias == 0 && next_line(reading, &message, &function, &line) > 0 && function != NULL &&
-            is_nameless(reading, function, mapping, &rel_pc))
-            *bias = rel_pc - offset_in(mapping, location->address);
-    }
-}
-
-static uint32_t build_id_of(struct reading *reading, uint64_t string)
-{
-    struct proto_span span = pprof_file_string(&reading->file, string);
-    for (const uint8_t *at = span.at; at < span.end; at++)
-        if (strchr("0123456789abcdef", *at) == NULL || *at == '\0')
-            return 0;
-    return proto_length(span) % 2 == 0 ? take_string(reading, string) : 0;
-}
-
-static int compare_mappings(const void *left_pointer, const void *right_pointer)
-{
-    const struct pprof_mapping *left = *(const struct pprof_mapping *const *)left_pointer;
-    const struct pprof_mapping *right = *(const struct pprof_mapping *const *)right_pointer;
-    return left->id < right->id ? -1 : left->id > right->id;
-}
-
-/* In order of their ids: the program, which comes first in the file, had its own place. */
-static int take_mappings(struct reading *reading)
-{
-    const struct pprof_file *file = &reading->file;
-    const struct pprof_mapping **order = malloc((file->mapping_count + 1) * sizeof(*order));
-    if (order == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < file->mapping_count; i++)
-        order[i] = &file->mappings[i];
-    qsort(order, file->mapping_count, sizeof(*order), compare_mappings);
-    for (size_t i = 0; i < file->mapping_count; i++) {
-        const struct pprof_mapping *from = order[i];
-        size_t index = (size_t)(from - file->mappings);
-        reading->mappings[index] = PROFILE_NONE;
-        if (is_nowhere(reading, from))
-            continue;
-        struct profile_mapping mapping = {.start = from->start,
-                                          .end = from->limit,
-                                          .exact_offset = from->offset,
-                                          .load_bias = reading->load_bias[index]};
-        uint32_t path = take_string(reading, from->file);
-        reading->mappings[index] =
-            builder_mapping(reading->builder, &mapping, path, build_id_of(reading, from->build_id));
-    }
-    free(order);
-    return reading->builder->error;
-}
-
-static int put_frame(struct reading *reading, const struct pprof_location *location,
-                     const struct pprof_function *function, uint32_t line)
-{
-    const struct pprof_mapping *mapping = mapping_of(reading, location);
-    size_t index = mapping == NULL ? 0 : (size_t)(mapping - reading->file.mappings);
-    uint64_t rel_pc = location->address, told;
-    uint32_t name = 0, source_file = 0;
-    const char *shown = NULL;
-    if (mapping != NULL)
-        rel_pc = offset_in(mapping, location->address) + reading->load_bias[index];
-    if (function != NULL && is_nameless(reading, function, mapping, &told)) {
-        rel_pc = mapping == NULL ? told : rel_pc;
-    } else if (function != NULL) {
-        name = take_string(reading, function->system_name);
-        source_file = take_string(reading, function->file);
-        uint32_t plain = take_string(reading, function->name);
-        if (name == 0)
-            name = plain;
-        else if (plain != 0 && plain != name)
-            shown = reading->builder->strings[plain];
-    }
-    uint32_t frame =
-        builder_frame(reading->builder, mapping == NULL ? PROFILE_NONE : reading->mappings[index],
-                      rel_pc, name, source_file, line);
-    size_t frames = reading->builder->profile->frame_count, had = reading->name_capacity;
-    if (frame == PROFILE_NONE ||
-        array_reserve(&reading->frames, &reading->frame_capacity, reading->frame_count, 1,
-                      sizeof(*reading->frames)) < 0 ||
-        (frames > had && array_reserve(&reading->names, &reading->name_capacity, had, frames - had,
-                                       sizeof(*reading->names)) < 0))
-        return builder_fail(reading->builder);
-    if (reading->name_capacity > had)
-        memset(reading->names + had, 0, (reading->name_capacity - had) * sizeof(*reading->names));
-    reading->frames[reading->frame_count++] = frame;
-    if (reading->names[frame] == NULL)
-        reading->names[frame] = shown;
-    return 0;
-}
-
-/* Makes a location's frames; NULL without memory, or with a malformed line. */
-static const struct location_frames *frames_of(struct reading *reading, uint64_t id)
-{
-    uint32_t index = id_map_find(&reading->file.location_ids, id);
-    if (index == ID_MAP_NONE)
-        return NULL;
-    struct location_frames *made = &reading->locations[index];
-    const struct pprof_location *location = &reading->file.locations[index];
-    struct proto_span message = location->message;
-    const struct pprof_function *function;
-    uint32_t line;
-    int status;
-    if (made->count > 0)
-        return made;
-    size_t first = reading->frame_count;
-    while ((status = next_line(reading, &message, &function, &line)) > 0) {
-        if (put_frame(reading, location, function, line) < 0)
-            return NULL;
-    }
-    if (status < 0 || (reading->frame_count == first && put_frame(reading, location, NULL, 0) < 0))
-        return NULL;
-    made->first = first;
-    made->count = (uint32_t)(reading->frame_count - first);
-    return made;
-}
-
-/* --- samples --- */
-
-/* Why a sample cannot be taken. */
-static const char *const no_location = "a sample of a location that is not there, or malformed";
-
-/* The callsite of the ids; from the outermost on, as far as the sample before had the same ones,
- * its callsites are known. */
-static const char *find_callsite(struct reading *reading, uint32_t *callsite)
-{
-    struct builder *builder = reading->builder;
-    size_t count = reading->id_count, at = 0;
-    *callsite = PROFILE_NONE;
-    while (at < count && at < reading->last_count &&
-           reading->ids[count - 1 - at] == reading->last_ids[reading->last_count - 1 - at])
-        at++;
-    if (at > 0)
-        *callsite = reading->path[at - 1];
-    if (array_reserve(&reading->path, &reading->path_capacity, at, count - at + 1,
-                      sizeof(*reading->path)) < 0)
-        builder_fail(builder);
-    reading->last_count = 0;
-    for (; at < count && builder->error == 0; at++) {
-        const struct location_frames *frames = frames_of(reading, reading->ids[count - 1 - at]);
-        if (frames == NULL)
-            return builder->error < 0 ? NULL : no_location;
-        for (uint32_t i = frames->count; i-- > 0 && builder->error == 0;) {
-            *callsite = builder_callsite(builder, *callsite, reading->frames[frames->first + i]);
-            if (builder->error < 0)
-                return NULL;
-            if (builder->profile->callsites[*callsite].depth >= FRAMES_MAX)
-                return "a stack of more than 65,536 frames";
-            if (builder->profile->callsite_count > CALLSITES_MAX)
-                return "more than 33,554,432 callsites";
-        }
-        reading->path[at] = *callsite;
-    }
-    if (builder->error < 0)
-        return NULL;
-    if (count == 0)
-        *callsite =
-            builder_callsite(builder, PROFILE_NONE,
-                             builder_frame(builder, PROFILE_NONE, 0,
-                                           builder_string(builder, "[no stack]", 10), 0, 0));
-    uint64_t *ids = reading->last_ids;
-    size_t capacity = reading->last_capacity;
-    reading->last_ids = reading->ids;
-    reading->last_capacity = reading->id_capacity;
-    reading->last_count = count;
-    reading->ids = ids;
-    reading->id_capacity = capacity;
-    return NULL;
-}
-
-static int put_id(struct reading *reading, uint64_t id)
-{
-    if (array_reserve(&reading->ids, &reading->id_capacity, reading->id_count, 1,
-                      sizeof(*reading->ids)) < 0)
-        return builder_fail(reading->builder);
-    reading->ids[reading->id_count++] = id;
-    return 0;
-}
-
-/* A label of ours. */
-static int take_label(struct reading *reading, struct proto_span span, struct profile_part *part,
-                      const char **thread, bool *labelled)
-{
-    uint64_t key = 0, text = 0, number = 0;
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0) {
-        if (field.number == PPROF_LABEL_KEY)
-            key = field.value;
-        else if (field.number == PPROF_LABEL_STR)
-            text = field.value;
-        else if (field.number == PPROF_LABEL_NUM)
-            number = field.value;
-    }
-    bool known = true;
-    if (is_text(reading, key, "tid"))
-        part->tid = (int32_t)number;
-    else if (is_text(reading, key, "thread"))
-        *thread = text_of(reading, text);
-    else if (is_text(reading, key, "type"))
-        part->type = text_of(reading, text);
-    else if (is_text(reading, key, "context"))
-        part->context = text_of(reading, text);
-    else
-        known = false;
-    *labelled |= known;
-    return status;
-}
-
-static int name_thread(struct reading *reading, int32_t tid, const char *name)
-{
-    struct builder *builder = reading->builder;
-    struct profile *profile = builder->profile;
-    if (id_map_find(&builder->threads, (uint32_t)tid) != ID_MAP_NONE)
-        return 0;
-    if (array_reserve(&profile->threads, &builder->thread_capacity, profile->thread_count, 1,
-                      sizeof(*profile->threads)) < 0 ||
-        id_map_set(&builder->threads, (uint32_t)tid, (uint32_t)profile->thread_count) < 0)
-        return builder_fail(builder);
-    profile->threads[profile->thread_count++] =
-        (struct profile_thread){tid, reading->head.pid, name};
-    return 0;
-}
-
-static struct trace_figures make_figures(const struct reading *reading, const double *values)
-{
-    const bool *has = reading->has;
-    uint64_t interval = reading->head.interval_bytes;
-    bool allocated_known = has[ALLOC_SPACE] || has[ALLOC_OBJECTS];
-    bool live_known = has[SPACE] || has[OBJECTS];
-    struct heap_estimate allocated =
-        heap_estimate_of_scaled(values[ALLOC_SPACE], values[ALLOC_OBJECTS], interval);
-    struct heap_estimate live = heap_estimate_of_scaled(values[SPACE], values[OBJECTS], interval);
-    if (!live_known)
-        live = (struct heap_estimate){0};
-    return heap_figures_of(allocated_known ? &allocated : &live, &live);
-}
-
-/* Reads the fields of a sample. NULL or what is wrong. */
-static const char *read_sample(struct reading *reading, struct proto_span span, double *values,
-                               struct profile_part *part, const char **thread, bool *labelled)
-{
-    struct proto_field field;
-    size_t value = 0;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0) {
-        struct proto_span packed = field.span;
-        bool is_id = field.number == PPROF_SAMPLE_LOCATION_ID;
-        if (field.number == PPROF_SAMPLE_LABEL &&
-            take_label(reading, packed, part, thread, labelled) < 0)
-            return "a malformed label";
-        if (!is_id && field.number != PPROF_SAMPLE_VALUE)
-            continue;
-        bool one = field.type == PROTO_VARINT;
-        uint64_t number = field.value;
-        while (one || packed.at < packed.end) {
-            if (!one && !proto_read_varint(&packed, &number))
-                return "a malformed number";
-            one = false;
-            if (is_id) {
-                if (put_id(reading, number) < 0)
-                    return NULL;
-                continue;
-            }
-            if (value < reading->file.type_count && value < VALUES_MAX &&
-                reading->column_of[value] >= 0)
-                values[reading->column_of[value]] = (double)(int64_t)number;
-            value++;
-        }
-    }
-    return status < 0 ? "a malformed sample" : NULL;
-}
-
-static const char *take_sample(struct reading *reading, struct proto_span span)
-{
-    struct profile_part part = {.type = "", .context = ""};
-    const char *thread = NULL;
-    double values[COLUMNS] = {0};
-    bool labelled = false;
-    uint32_t callsite = PROFILE_NONE;
-    part.type = part.context = reading->builder->strings[0];
-    reading->id_count = 0;
-    const char *problem = read_sample(reading, span, values, &part, &thread, &labelled);
-    if (problem == NULL && reading->builder->error == 0)
-        problem = find_callsite(reading, &callsite);
-    if (problem != NULL || reading->builder->error < 0)
-        return problem;
-    struct profile_sample *sample = heap_figures_sample(&reading->heap, callsite);
-    if (sample == NULL)
-        return NULL;
-    part.figures = make_figures(reading, values);
-    trace_figures_add(&sample->figures, &part.figures);
-    if (labelled && heap_figures_part(&reading->heap, sample, &part) == 0 && thread != NULL)
-        name_thread(reading, part.tid, thread);
-    return NULL;
-}
-
-/* From one look at the memory to the next. */
-#define BOUND_SAMPLES 16384u
-#define BOUND_CALLSITES 65536u
-
-static int take_samples(struct reading *reading, const struct trace_source *source,
-                        struct error *error)
-{
-    const struct pprof_file *file = &reading->file;
-    struct proto_span span = {file->bytes, file->bytes + file->length};
-    struct proto_field field;
-    const uint8_t *at = span.at;
-    size_t samples = 0, bound_at = BOUND_CALLSITES;
-    for (; proto_next(&span, &field) > 0; at = span.at) {
-        if (field.number != PPROF_PROFILE_SAMPLE)
-            continue;
-        const char *problem = field.type == PROTO_BYTES ? take_sample(reading, field.span)
-                                                        : "a sample that is no message";
-        if (reading->builder->error < 0)
-            return reading->builder->error;
-        size_t callsites = reading->builder->profile->callsite_count;
-        bool is_due = ++samples % BOUND_SAMPLES == 0 || callsites >= bound_at;
-        if (is_due)
-            bound_at = callsites + BOUND_CALLSITES;
-        if (is_due && trace_source_check(source, error) < 0)
-            return -EFBIG;
-        if (problem != NULL)
-            return error_set(error, -EBADMSG, "the pprof file is damaged at offset %zu: %s",
-                             (size_t)(at - file->bytes), problem);
-    }
-    return 0;
-}
 
 /* --- the head --- */
 
 /* Which value is what. Fails where none is of a heap. */
-static int find_columns(struct reading *reading, struct error *error)
+static int find_columns(struct pprof_reading *reading, struct error *error)
 {
     const struct pprof_file *file = &reading->file;
     char names[300] = "";
     size_t length = 0;
     bool any = false;
-    for (size_t i = 0; i < file->type_count && i < VALUES_MAX; i++) {
+    for (size_t i = 0; i < file->type_count && i < PPROF_VALUES_MAX; i++) {
         struct proto_span type = pprof_file_string(file, file->types[i].type);
         reading->column_of[i] = -1;
         for (size_t j = 0; j < sizeof(type_names) / sizeof(type_names[0]); j++) {
-            if (!is_text(reading, file->types[i].type, type_names[j].type) ||
+            if (!pprof_reading_is_text(reading, file->types[i].type, type_names[j].type) ||
                 reading->has[type_names[j].column])
                 continue;
             reading->column_of[i] = (int)type_names[j].column;
@@ -536,15 +71,14 @@ static int find_columns(struct reading *reading, struct error *error)
 
 /* What our files say of losses in comments (export/pprof_comments.c): a profile that was partial
  * stays so. */
-static void take_loss(struct reading *reading, const char *text)
+static void take_loss(struct pprof_reading *reading, const char *text)
 {
     static const char other_allocator[] = "missing: what another allocator gave (";
     struct heap_figures_head *head = &reading->head;
     size_t length = strlen(text);
     if (strncmp(text, other_allocator, strlen(other_allocator)) == 0 && text[length - 1] == ')')
-        head->losses.unseen_allocator =
-            builder_text(reading->builder, text + strlen(other_allocator),
-                         length - strlen(other_allocator) - 1);
+        head->losses.unseen_allocator = builder_text(
+            reading->builder, text + strlen(other_allocator), length - strlen(other_allocator) - 1);
     else if (strncmp(text, "unfinished: ", 12) == 0)
         head->unfinished = true;
     else if (strncmp(text, "partial: ", 9) == 0)
@@ -554,7 +88,7 @@ static void take_loss(struct reading *reading, const char *text)
 }
 
 /* What our files say in comments. */
-static void take_comment(struct reading *reading, const char *text)
+static void take_comment(struct pprof_reading *reading, const char *text)
 {
     struct heap_figures_head *head = &reading->head;
     uint64_t bytes, calls;
@@ -578,40 +112,41 @@ static void take_comment(struct reading *reading, const char *text)
     }
 }
 
-static void take_head(struct reading *reading)
+static void take_head(struct pprof_reading *reading)
 {
     const struct pprof_file *file = &reading->file;
     struct heap_figures_head *head = &reading->head;
     struct builder *builder = reading->builder;
-    bool bytes = is_text(reading, file->period_type.unit, "bytes");
+    bool bytes = pprof_reading_is_text(reading, file->period_type.unit, "bytes");
     head->interval_bytes = bytes && (int64_t)file->period > 0 ? file->period : 0;
     head->heap = builder_text(builder, "heap", 4);
     for (size_t i = 0; i < file->type_count; i++)
-        if (strstr(text_of(reading, file->types[i].type), "malloc") != NULL)
+        if (strstr(pprof_reading_text(reading, file->types[i].type), "malloc") != NULL)
             head->heap = builder_text(builder, "libc.malloc", 11);
     for (size_t i = 0; i < file->comment_count; i++)
-        take_comment(reading, text_of(reading, file->comments[i]));
-    if (file->mapping_count > 0 && !is_text(reading, file->mappings[0].file, "[no mapping]"))
-        head->name = base_name(text_of(reading, file->mappings[0].file));
+        take_comment(reading, pprof_reading_text(reading, file->comments[i]));
+    if (file->mapping_count > 0 &&
+        !pprof_reading_is_text(reading, file->mappings[0].file, "[no mapping]"))
+        head->name = base_name(pprof_reading_text(reading, file->mappings[0].file));
     if ((int64_t)file->duration_nanos > 0)
         head->boottime_ns = file->duration_nanos;
     if ((int64_t)file->time_nanos > 0)
         builder->profile->boottime_to_realtime_ns = (int64_t)(file->time_nanos - head->boottime_ns);
     head->unknown = PROFILE_UNKNOWN_TEMPORARY;
-    if (!reading->has[SPACE] && !reading->has[OBJECTS]) {
+    if (!reading->has[PPROF_SPACE] && !reading->has[PPROF_OBJECTS]) {
         head->unknown |= PROFILE_UNKNOWN_LIVE;
         head->remark = "The file says what was allocated, not what of it was live.";
-    } else if (!reading->has[ALLOC_SPACE] && !reading->has[ALLOC_OBJECTS]) {
+    } else if (!reading->has[PPROF_ALLOC_SPACE] && !reading->has[PPROF_ALLOC_OBJECTS]) {
         head->unknown |= PROFILE_UNKNOWN_ALLOCATED;
         head->remark = "The file says what was live, not what had been allocated and freed before.";
     }
-    if (!reading->has[OBJECTS] && !reading->has[ALLOC_OBJECTS])
+    if (!reading->has[PPROF_OBJECTS] && !reading->has[PPROF_ALLOC_OBJECTS])
         head->unknown |= PROFILE_UNKNOWN_COUNTS;
 }
 
 /* --- the whole --- */
 
-static int make_tables(struct reading *reading)
+static int make_tables(struct pprof_reading *reading)
 {
     const struct pprof_file *file = &reading->file;
     reading->strings = calloc(file->string_count + 1, sizeof(*reading->strings));
@@ -624,7 +159,7 @@ static int make_tables(struct reading *reading)
                : 0;
 }
 
-static int read_all(struct reading *reading, struct trace_source *source, struct error *error)
+static int read_all(struct pprof_reading *reading, struct trace_source *source, struct error *error)
 {
     int code = pprof_file_read(&reading->file, source, error);
     if (code == 0)
@@ -634,10 +169,9 @@ static int read_all(struct reading *reading, struct trace_source *source, struct
     if (code < 0)
         return code;
     take_head(reading);
-    find_load_biases(reading);
-    code = take_mappings(reading);
+    code = pprof_reading_take_mappings(reading);
     if (code == 0)
-        code = take_samples(reading, source, error);
+        code = pprof_reading_take_samples(reading, source, error);
     if (code == 0)
         code = heap_figures_finish(&reading->heap, &reading->head);
     return code;
@@ -667,7 +201,7 @@ static void put_names(struct profile *profile, const char **names, size_t count)
 struct profile *import_pprof(struct trace_source *source,
                              const struct profile_read_options *options, struct error *error)
 {
-    struct reading reading = {.builder = builder_new()};
+    struct pprof_reading reading = {.builder = builder_new()};
     struct profile *profile = NULL;
     int code = -ENOMEM;
     reading.heap.builder = reading.builder;

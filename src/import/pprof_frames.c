@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Converts a pprof file's strings, mappings and locations to the builder's strings, mappings and
+ * frames. Files of ours name a frame without a symbol by its address; such a name is dropped here.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "import/pprof_reading.h"
+#include "pprof_field_numbers.h"
+#include "util/array.h"
+#include "util/base_name.h"
+
+#define NAMELESS_BYTES 256
+
+bool pprof_reading_is_text(const struct pprof_reading *reading, uint64_t string, const char *text)
+{
+    struct proto_span span = pprof_file_string(&reading->file, string);
+    return proto_length(span) == strlen(text) && memcmp(span.at, text, proto_length(span)) == 0;
+}
+
+static uint32_t take_string(struct pprof_reading *reading, uint64_t string)
+{
+    if (string == 0 || string >= reading->file.string_count)
+        return 0;
+    if (reading->strings[string] == 0)
+        reading->strings[string] =
+            1 + builder_string_of_span(reading->builder, reading->file.strings[string]);
+    return reading->strings[string] - 1;
+}
+
+const char *pprof_reading_text(struct pprof_reading *reading, uint64_t string)
+{
+    uint32_t index = take_string(reading, string);
+    return reading->builder->strings[index];
+}
+
+/* --- mappings --- */
+
+/* Whether this is the name that our pprof files give to a frame without one, and of which rel_pc.
+ */
+static bool is_nameless(struct pprof_reading *reading, const struct pprof_function *function,
+                        const struct pprof_mapping *mapping, uint64_t *rel_pc)
+{
+    char name[NAMELESS_BYTES];
+    const char *text, *path = mapping == NULL ? "" : pprof_reading_text(reading, mapping->file);
+    if (proto_length(pprof_file_string(&reading->file, function->system_name)) > 0)
+        return false;
+    text = pprof_reading_text(reading, function->name);
+    if (strncmp(text, "0x", 2) != 0)
+        return false;
+    *rel_pc = strtoull(text, NULL, 16);
+    snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", *rel_pc,
+             *path == '\0' ? "?" : base_name(path));
+    return strcmp(name, text) == 0;
+}
+
+/* What our files give to frames without a mapping. */
+static bool is_nowhere(const struct pprof_reading *reading, const struct pprof_mapping *mapping)
+{
+    return mapping->limit == 0 && pprof_reading_is_text(reading, mapping->file, "[no mapping]");
+}
+
+static const struct pprof_mapping *mapping_of(const struct pprof_reading *reading,
+                                              const struct pprof_location *location)
+{
+    uint32_t index = id_map_find(&reading->file.mapping_ids, location->mapping);
+    if (location->mapping == 0 || index == ID_MAP_NONE)
+        return NULL;
+    const struct pprof_mapping *mapping = &reading->file.mappings[index];
+    return is_nowhere(reading, mapping) ? NULL : mapping;
+}
+
+/* The next line of a location. 1: *function (NULL: unknown) and *line; 0: no more; negative errno.
+ */
+static int next_line(const struct pprof_reading *reading, struct proto_span *message,
+                     const struct pprof_function **function, uint32_t *line)
+{
+    struct proto_field field, inner;
+    int status;
+    while ((status = proto_next(message, &field)) > 0) {
+        if (field.number != PPROF_LOCATION_LINE || field.type != PROTO_BYTES)
+            continue;
+        *function = NULL;
+        *line = 0;
+        while ((status = proto_next(&field.span, &inner)) > 0) {
+            uint32_t index;
+            if (inner.number == PPROF_LINE_LINE)
+                *line = inner.value <= UINT32_MAX ? (uint32_t)inner.value : 0;
+            else if (inner.number == PPROF_LINE_FUNCTION_ID &&
+                     (index = id_map_find(&reading->file.function_ids, inner.value)) != ID_MAP_NONE)
+                *function = &reading->file.functions[index];
+        }
+        return status < 0 ? -EBADMSG : 1;
+    }
+    return status < 0 ? -EBADMSG : 0;
+}
+
+static uint64_t offset_in(const struct pprof_mapping *mapping, uint64_t address)
+{
+    return mapping->limit == 0 ? address : address - mapping->start + mapping->offset;
+}
+
+/* Our files have rel_pc in the names of nameless frames: so much more than what their addresses say
+ * is what the file's segments are shifted by. */
+static void find_load_biases(struct pprof_reading *reading)
+{
+    for (size_t i = 0; i < reading->file.location_count; i++) {
+        const struct pprof_location *location = &reading->file.locations[i];
+        const struct pprof_mapping *mapping = mapping_of(reading, location);
+        struct proto_span message = location->message;
+        const struct pprof_function *function;
+        uint64_t rel_pc;
+        uint32_t line;
+        if (mapping == NULL)
+            continue;
+        uint64_t *bias = &reading->load_bias[mapping - reading->file.mappings];
+        if (*bias == 0 && next_line(reading, &message, &function, &line) > 0 && function != NULL &&
+            is_nameless(reading, function, mapping, &rel_pc))
+            *bias = rel_pc - offset_in(mapping, location->address);
+    }
+}
+
+static uint32_t build_id_of(struct pprof_reading *reading, uint64_t string)
+{
+    struct proto_span span = pprof_file_string(&reading->file, string);
+    for (const uint8_t *at = span.at; at < span.end; at++)
+        if (strchr("0123456789abcdef", *at) == NULL || *at == '\0')
+            return 0;
+    return proto_length(span) % 2 == 0 ? take_string(reading, string) : 0;
+}
+
+static int compare_mappings(const void *left_pointer, const void *right_pointer)
+{
+    const struct pprof_mapping *left = *(const struct pprof_mapping *const *)left_pointer;
+    const struct pprof_mapping *right = *(const struct pprof_mapping *const *)right_pointer;
+    return left->id < right->id ? -1 : left->id > right->id;
+}
+
+/* Takes them in order of their ids: the program, which comes first in the file, had its own place.
+ */
+int pprof_reading_take_mappings(struct pprof_reading *reading)
+{
+    const struct pprof_file *file = &reading->file;
+    const struct pprof_mapping **order = malloc((file->mapping_count + 1) * sizeof(*order));
+    if (order == NULL)
+        return -ENOMEM;
+    find_load_biases(reading);
+    for (size_t i = 0; i < file->mapping_count; i++)
+        order[i] = &file->mappings[i];
+    qsort(order, file->mapping_count, sizeof(*order), compare_mappings);
+    for (size_t i = 0; i < file->mapping_count; i++) {
+        const struct pprof_mapping *from = order[i];
+        size_t index = (size_t)(from - file->mappings);
+        reading->mappings[index] = PROFILE_NONE;
+        if (is_nowhere(reading, from))
+            continue;
+        struct profile_mapping mapping = {.start = from->start,
+                                          .end = from->limit,
+                                          .exact_offset = from->offset,
+                                          .load_bias = reading->load_bias[index]};
+        uint32_t path = take_string(reading, from->file);
+        reading->mappings[index] =
+            builder_mapping(reading->builder, &mapping, path, build_id_of(reading, from->build_id));
+    }
+    free(order);
+    return reading->builder->error;
+}
+
+/* --- locations --- */
+
+static int put_frame(struct pprof_reading *reading, const struct pprof_location *location,
+                     const struct pprof_function *function, uint32_t line)
+{
+    const struct pprof_mapping *mapping = mapping_of(reading, location);
+    size_t index = mapping == NULL ? 0 : (size_t)(mapping - reading->file.mappings);
+    uint64_t rel_pc = location->address, told;
+    uint32_t name = 0, source_file = 0;
+    const char *shown = NULL;
+    if (mapping != NULL)
+        rel_pc = offset_in(mapping, location->address) + reading->load_bias[index];
+    if (function != NULL && is_nameless(reading, function, mapping, &told)) {
+        rel_pc = mapping == NULL ? told : rel_pc;
+    } else if (function != NULL) {
+        name = take_string(reading, function->system_name);
+        source_file = take_string(reading, function->file);
+        uint32_t plain = take_string(reading, function->name);
+        if (name == 0)
+            name = plain;
+        else if (plain != 0 && plain != name)
+            shown = reading->builder->strings[plain];
+    }
+    uint32_t frame =
+        builder_frame(reading->builder, mapping == NULL ? PROFILE_NONE : reading->mappings[index],
+                      rel_pc, name, source_file, line);
+    size_t frames = reading->builder->profile->frame_count, had = reading->name_capacity;
+    if (frame == PROFILE_NONE ||
+        array_reserve(&reading->frames, &reading->frame_capacity, reading->frame_count, 1,
+                      sizeof(*reading->frames)) < 0 ||
+        (frames > had && array_reserve(&reading->names, &reading->name_capacity, had, frames - had,
+                                       sizeof(*reading->names)) < 0))
+        return builder_fail(reading->builder);
+    if (reading->name_capacity > had)
+        memset(reading->names + had, 0, (reading->name_capacity - had) * sizeof(*reading->names));
+    reading->frames[reading->frame_count++] = frame;
+    if (reading->names[frame] == NULL)
+        reading->names[frame] = shown;
+    return 0;
+}
+
+const struct pprof_location_frames *pprof_reading_frames(struct pprof_reading *reading, uint64_t id)
+{
+    uint32_t index = id_map_find(&reading->file.location_ids, id);
+    if (index == ID_MAP_NONE)
+        return NULL;
+    struct pprof_location_frames *made = &reading->locations[index];
+    const struct pprof_location *location = &reading->file.locations[index];
+    struct proto_span message = location->message;
+    const struct pprof_function *function;
+    uint32_t line;
+    int status;
+    if (made->count > 0)
+        return made;
+    size_t first = reading->frame_count;
+    while ((status = next_line(reading, &message, &function, &line)) > 0) {
+        if (put_frame(reading, location, function, line) < 0)
+            return NULL;
+    }
+    if (status < 0 || (reading->frame_count == first && put_frame(reading, location, NULL, 0) < 0))
+        return NULL;
+    made->first = first;
+    made->count = (uint32_t)(reading->frame_count - first);
+    return made;
+}

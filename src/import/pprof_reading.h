@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of reading a pprof file as a profile. pprof.c reads the head and controls the rest;
+ * pprof_frames.c converts strings, mappings and locations, pprof_samples.c samples.
+ */
+#ifndef HEAPPROFD_IMPORT_PPROF_READING_H
+#define HEAPPROFD_IMPORT_PPROF_READING_H
+
+#include "import/heap_figures.h"
+#include "import/pprof_file.h"
+
+/* A stack with more frames is treated as damage, and so are more callsites in all: few bytes of a
+ * hostile file could ask for any number of them. */
+#define PPROF_FRAMES_MAX (1u << 16)
+#define PPROF_CALLSITES_MAX (1u << 25)
+#define PPROF_VALUES_MAX 64u
+
+/* What a value of a sample counts. */
+enum pprof_column {
+    PPROF_ALLOC_OBJECTS,
+    PPROF_ALLOC_SPACE,
+    PPROF_OBJECTS,
+    PPROF_SPACE,
+    PPROF_COLUMNS
+};
+
+struct pprof_reading {
+    struct pprof_file file;
+    struct builder *builder;
+    struct heap_figures heap;
+    struct heap_figures_head head;
+    int column_of[PPROF_VALUES_MAX]; /* by value of a sample; -1: none of ours */
+    bool has[PPROF_COLUMNS];
+    uint32_t *strings;   /* of the builder, and 1, by the file's; 0: not yet taken over */
+    uint32_t *mappings;  /* of the builder, by the file's index; PROFILE_NONE: no mapping */
+    uint64_t *load_bias; /* by the file's index of mappings */
+    struct pprof_location_frames {
+        size_t first;
+        uint32_t count; /* 0: not yet made */
+    } * locations;
+    uint32_t *frames; /* of the locations, innermost first */
+    size_t frame_count, frame_capacity;
+    const char **names; /* by frame of the builder: as the file has it, or NULL */
+    size_t name_capacity;
+    uint64_t *ids, *last_ids; /* locations of the sample and of the one before, innermost first */
+    size_t id_count, id_capacity, last_count, last_capacity;
+    uint32_t *path; /* callsites of the sample before, by its locations from the outermost on */
+    size_t path_capacity;
+};
+
+/* Whether a string of the file is this text. */
+bool pprof_reading_is_text(const struct pprof_reading *reading, uint64_t string, const char *text);
+/* Return a string of the file, copied to the builder; "" if the file does not have it. */
+const char *pprof_reading_text(struct pprof_reading *reading, uint64_t string);
+/* Add the file's mappings to the builder. Return 0 or -ENOMEM. */
+int pprof_reading_take_mappings(struct pprof_reading *reading);
+/* Return the frames of the location with this id. NULL if there is no such location, if it is
+ * malformed, or without memory, which the builder then keeps as its error. */
+const struct pprof_location_frames *pprof_reading_frames(struct pprof_reading *reading,
+                                                         uint64_t id);
+/* Add the file's samples to reading->heap. Return 0 or a negative errno; *error is set except after
+ * -ENOMEM. */
+int pprof_reading_take_samples(struct pprof_reading *reading, const struct trace_source *source,
+                               struct error *error);
+
+#endif
