@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See heap_figures.h. */
+/* Collects the samples of one heap by callsite, and scales the figures of sampling profilers. */
 #include "import/heap_figures.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See import.h. */
+/* Recognizes a file by its first bytes and hands it to the reader of its format. */
 #include "import/import.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See line_reader.h. */
+/* Splits a source into lines in one buffer, which grows to the longest line. */
 #include "import/line_reader.h"
 
 #include <stdlib.h>

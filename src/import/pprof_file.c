@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See pprof_file.h. */
+/* Reads a whole pprof file into memory and indexes its messages by id. */
 #include "import/pprof_file.h"
 
 #include <stdlib.h>
