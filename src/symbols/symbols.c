@@ -27,7 +27,6 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
-#include <lzma.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,14 +34,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "symbols/debugdata.h"
 #include "symbols/elf_source.h"
 #include "util/sort_keys.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 #define BUILD_ID_LENGTH_MAX 64
-/* The largest .gnu_debugdata of a distribution unpacks to a few MiB. */
-#define DEBUGDATA_BYTES_MAX ((size_t)256 << 20)
-#define DEBUGDATA_MEMORY_MAX ((uint64_t)256 << 20)
 /* Bounds the comparison in a file with a million aliases of a million letters. */
 #define COMPARED_LENGTH_MAX 4096
 
@@ -203,66 +200,16 @@ static int collect_table(Elf *elf, GElf_Word table_type, struct symbol_array *ar
 
 /* --- .gnu_debugdata --- */
 
-/* Unpack xz into a malloc'd buffer. Return NULL: damaged, too big, or no memory. */
-static void *unpack_xz(const void *packed, size_t packed_size, size_t *size)
-{
-    lzma_stream stream = LZMA_STREAM_INIT;
-    if (lzma_stream_decoder(&stream, DEBUGDATA_MEMORY_MAX, 0) != LZMA_OK)
-        return NULL;
-    size_t capacity = packed_size < DEBUGDATA_BYTES_MAX / 8 ? 8 * packed_size : DEBUGDATA_BYTES_MAX;
-    unsigned char *buffer = malloc(capacity);
-    lzma_ret result = LZMA_OK;
-    stream.next_in = packed;
-    stream.avail_in = packed_size;
-    while (buffer != NULL && result == LZMA_OK) {
-        if (stream.total_out == capacity) {
-            if (capacity == DEBUGDATA_BYTES_MAX)
-                break;
-            capacity = capacity < DEBUGDATA_BYTES_MAX / 2 ? 2 * capacity : DEBUGDATA_BYTES_MAX;
-            unsigned char *bigger = realloc(buffer, capacity);
-            if (bigger == NULL)
-                break;
-            buffer = bigger;
-        }
-        stream.next_out = buffer + stream.total_out;
-        stream.avail_out = capacity - stream.total_out;
-        result = lzma_code(&stream, LZMA_FINISH);
-    }
-    *size = stream.total_out;
-    lzma_end(&stream);
-    if (result != LZMA_STREAM_END) {
-        free(buffer);
-        return NULL;
-    }
-    return buffer;
-}
-
 static int collect_debugdata(struct symbol_file *file, Elf *elf, struct symbol_array *array)
 {
-    size_t names;
-    if (elf_getshdrstrndx(elf, &names) != 0)
+    size_t size;
+    file->debugdata = debugdata_unpack(elf, &size);
+    if (file->debugdata == NULL)
         return 0;
-    Elf_Scn *section = NULL;
-    while ((section = elf_nextscn(elf, section)) != NULL) {
-        GElf_Shdr header;
-        if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_PROGBITS)
-            continue;
-        const char *name = elf_strptr(elf, names, header.sh_name);
-        if (name == NULL || strcmp(name, ".gnu_debugdata") != 0)
-            continue;
-        Elf_Data *data = elf_rawdata(section, NULL);
-        if (data == NULL || data->d_buf == NULL || data->d_size == 0)
-            return 0;
-        size_t size;
-        file->debugdata = unpack_xz(data->d_buf, data->d_size, &size);
-        if (file->debugdata == NULL)
-            return 0;
-        file->elfs[2] = elf_memory(file->debugdata, size);
-        if (file->elfs[2] == NULL || elf_kind(file->elfs[2]) != ELF_K_ELF)
-            return 0;
-        return collect_table(file->elfs[2], SHT_SYMTAB, array);
-    }
-    return 0;
+    file->elfs[2] = elf_memory(file->debugdata, size);
+    if (file->elfs[2] == NULL || elf_kind(file->elfs[2]) != ELF_K_ELF)
+        return 0;
+    return collect_table(file->elfs[2], SHT_SYMTAB, array);
 }
 
 /* --- the separate debug file --- */
