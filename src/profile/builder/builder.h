@@ -15,6 +15,7 @@
  *   builder_interned.c     interned data of each sequence
  *   builder_resolve.c      resolves its ids when they are used
  *   builder_heap.c         ProfilePackets: collects snapshots
+ *   builder_sample.c       their samples
  *   builder_unchanged.c    samples that are the same as in the previous dump
  *   builder_counters.c     counters of Perfetto's recorder, which restart under a new id
  *   builder_dump.c         turns snapshots into dumps
@@ -421,6 +422,11 @@ void builder_deobfuscation_free(struct builder_deobfuscation *deobfuscation);
 
 int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
                            struct proto_span packet, uint64_t packet_ns);
+/* Take a HeapSample into the dump. Return 0 or a negative errno. */
+int builder_take_sample(struct builder *builder, struct builder_sequence *sequence,
+                        struct pending_dump *dump, struct proto_span entry);
+/* Read parts that did not fit into their sample: they become a sample without other figures. */
+int builder_take_more(struct builder *builder, struct pending_dump *dump, struct proto_span entry);
 /* Append a sample to the dump. The parts of an unknown one are the last that were read. Return 0 or
  * -ENOMEM. */
 int builder_put_sample(struct builder *builder, struct pending_dump *dump,

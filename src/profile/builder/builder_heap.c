@@ -3,328 +3,11 @@
  * Read ProfilePackets. Samples wait in their sequence until the last packet of the snapshot: only
  * then is all of their interned data available.
  */
-#include <math.h>
 #include <string.h>
 
 #include "pb_field_numbers.h"
 #include "profile/builder/builder.h"
-#include "profile/rollup.h"
 #include "util/array.h"
-
-/* --- figures --- */
-
-static void take_figure(struct trace_figures *figures, const struct proto_field *field)
-{
-    switch (field->number) {
-    case PB_HEAP_FIGURES_ALLOCATED_BYTES:
-        figures->allocated_bytes = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_BYTES:
-        figures->freed_bytes = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_ALLOCATED_COUNT:
-        figures->allocated_count = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_COUNT:
-        figures->freed_count = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_ALLOCATED_BYTES_VARIANCE:
-        figures->allocated_bytes_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_BYTES_VARIANCE:
-        figures->freed_bytes_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_ALLOCATED_COUNT_VARIANCE:
-        figures->allocated_count_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_COUNT_VARIANCE:
-        figures->freed_count_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_SAMPLES:
-        figures->samples = field->value;
-        break;
-    case PB_HEAP_FIGURES_FREED_SAMPLES:
-        figures->freed_samples = field->value;
-        break;
-    case PB_HEAP_FIGURES_TEMPORARY_BYTES:
-        figures->temporary_bytes = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_TEMPORARY_COUNT:
-        figures->temporary_count = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_LIFETIME_MS_SUM:
-        figures->lifetime_ms_sum = proto_double(field);
-        break;
-    }
-}
-
-static int take_figures(struct trace_figures *figures, struct proto_span span)
-{
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0)
-        take_figure(figures, &field);
-    return status;
-}
-
-/* Estimate the variance of n samples that represent `bytes` in total, assuming equal sizes. With e
- * = s/p bytes each, s follows from p = 1 - exp(-s/T), and the variance is n e^2 (1-p). */
-static double estimate_variance(double bytes, double samples, uint64_t interval)
-{
-    if (samples <= 0 || bytes <= 0 || interval <= 1)
-        return 0;
-    double each = bytes / samples, size = each;
-    /* A sample represents at least the interval: these samples have the smallest possible size. */
-    if (each <= (double)interval)
-        return samples * each * each;
-    for (int i = 0; i < 30; i++)
-        size = each * -expm1(-size / (double)interval);
-    return samples * each * each * exp(-size / (double)interval);
-}
-
-/* Convert a count. A hostile trace may count to 2^64 and beyond, which exceeds uint64_t. */
-static uint64_t whole(double count)
-{
-    return count < 0x1p63 ? (uint64_t)count : UINT64_C(1) << 63;
-}
-
-void builder_estimate_figures(struct trace_figures *figures, uint64_t interval)
-{
-    figures->samples = whole(figures->allocated_count);
-    figures->freed_samples = whole(figures->freed_count);
-    figures->allocated_bytes_variance =
-        estimate_variance(figures->allocated_bytes, figures->allocated_count, interval);
-    figures->freed_bytes_variance =
-        estimate_variance(figures->freed_bytes, figures->freed_count, interval);
-    if (figures->freed_bytes_variance > figures->allocated_bytes_variance)
-        figures->freed_bytes_variance = figures->allocated_bytes_variance;
-}
-
-/* Set the number of samples if the file omits it: without variance every allocation was sampled. */
-static void fill_peak_samples(struct trace_peak_figures *peak)
-{
-    if (peak->count_variance == 0)
-        peak->samples = peak->count;
-}
-
-/* --- taking samples --- */
-
-static int take_part_field(struct profile_part *part, struct pending_tag *tag,
-                           const struct proto_field *field, bool *has_figures)
-{
-    switch (field->number) {
-    case PB_HEAP_THREAD_FIGURES_TID:
-        part->tid = (int32_t)field->value;
-        break;
-    case PB_HEAP_THREAD_FIGURES_FIGURES:
-        *has_figures = true;
-        return take_figures(&part->figures, field->span);
-    case PB_HEAP_THREAD_FIGURES_TYPE_ID:
-        tag->type = field->value;
-        break;
-    case PB_HEAP_THREAD_FIGURES_CONTEXT_ID:
-        tag->context = field->value;
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES:
-        part->peak.bytes = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT:
-        part->peak.count = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES_VARIANCE:
-        part->peak.bytes_variance = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT_VARIANCE:
-        part->peak.count_variance = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_SAMPLES:
-        part->peak.samples = (double)field->value;
-        break;
-    }
-    return 0;
-}
-
-/* Read one more part of a sample. */
-static int take_part(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
-                     struct profile_sample *sample, bool *has_figures)
-{
-    struct profile_part part = {0};
-    struct pending_tag tag = {0};
-    struct proto_field field;
-    int status;
-    *has_figures = false;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        if (take_part_field(&part, &tag, &field, has_figures) < 0)
-            return -EBADMSG;
-    }
-    if (status < 0)
-        return -EBADMSG;
-    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(part)) < 0 ||
-        array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(tag)) < 0)
-        return builder_fail(builder);
-    fill_peak_samples(&part.peak);
-    dump->tags[dump->part_count] = tag;
-    dump->parts[dump->part_count++] = part;
-    sample->part_count++;
-    sample->tagged |= tag.type != 0 || tag.context != 0;
-    return 0;
-}
-
-int builder_put_sample(struct builder *builder, struct pending_dump *dump,
-                       const struct pending_origin *origin, const struct profile_sample *sample)
-{
-    if (array_reserve(&dump->samples, &dump->sample_capacity, dump->sample_count, 1,
-                      sizeof(*sample)) < 0 ||
-        array_reserve(&dump->origins, &dump->origin_capacity, dump->sample_count, 1,
-                      sizeof(*origin)) < 0)
-        return builder_fail(builder);
-    dump->origins[dump->sample_count] = *origin;
-    if (origin->known == NULL)
-        dump->samples[dump->sample_count] = *sample;
-    dump->sample_count++;
-    return builder_keep(builder, 1);
-}
-
-/* Read parts that did not fit into their sample: they become a sample without other figures. */
-static int take_more(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
-{
-    struct profile_sample sample = {0};
-    struct proto_field field;
-    struct pending_origin origin = {.part_first = dump->part_count};
-    bool has_figures;
-    int status, code = 0;
-    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
-        if (status < 0)
-            return -EBADMSG;
-        if (field.number == PB_HEAP_MORE_FIGURES_CALLSTACK_ID)
-            origin.callstack = field.value;
-        else if (field.number == PB_HEAP_MORE_FIGURES_THREADS)
-            code = take_part(builder, dump, field.span, &sample, &has_figures);
-    }
-    return code < 0 ? code : builder_put_sample(builder, dump, &origin, &sample);
-}
-
-/* Copy the sample's figures to its part: a single part without figures is the whole sample. */
-static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
-{
-    struct profile_part *part = &dump->parts[dump->part_count - 1];
-    part->figures = sample->figures;
-    part->peak = sample->peak;
-}
-
-int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
-                        struct profile_sample *sample, uint64_t *callstack,
-                        enum builder_sample_kind *kind)
-{
-    struct proto_span estimate = {0};
-    struct proto_field field;
-    uint64_t max = 0, max_count = 0;
-    bool at_max = false, part_has_figures = true;
-    int status, code = 0;
-    *sample = (struct profile_sample){0};
-    *callstack = 0;
-    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
-        if (status < 0)
-            return -EBADMSG;
-        switch (field.number) {
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID:
-            *callstack = field.value;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED:
-            sample->figures.allocated_bytes = (double)field.value;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_FREED:
-            sample->figures.freed_bytes = (double)field.value;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_ALLOC_COUNT:
-            sample->figures.allocated_count = (double)field.value;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_FREE_COUNT:
-            sample->figures.freed_count = (double)field.value;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX:
-            max = field.value;
-            at_max = true;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX_COUNT:
-            max_count = field.value;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_ESTIMATE:
-            estimate = field.span;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES:
-            sample->peak.bytes = proto_double(&field);
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT:
-            sample->peak.count = proto_double(&field);
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES_VARIANCE:
-            sample->peak.bytes_variance = proto_double(&field);
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT_VARIANCE:
-            sample->peak.count_variance = proto_double(&field);
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_SAMPLES:
-            sample->peak.samples = (double)field.value;
-            break;
-        case PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS:
-            code = take_part(builder, dump, field.span, sample, &part_has_figures);
-            break;
-        }
-    }
-    if (code < 0)
-        return code;
-    if (at_max) {
-        dump->status.dump_at_max = true;
-        if (sample->peak.bytes == 0) {
-            sample->peak.bytes = (double)max;
-            sample->peak.count = (double)max_count;
-        }
-        if (estimate.at == NULL) {
-            sample->figures.allocated_bytes = (double)max;
-            sample->figures.allocated_count = (double)max_count;
-        }
-    }
-    if (estimate.at == NULL) {
-        /* Only Perfetto's recorder writes no estimates. */
-        builder->profile->heaps[dump->heap].is_perfettos = true;
-        builder_estimate_figures(&sample->figures, dump->status.interval_bytes);
-        if (at_max)
-            sample->peak.bytes_variance = sample->figures.allocated_bytes_variance;
-    } else if (take_figures(&sample->figures, estimate) < 0) {
-        return -EBADMSG;
-    }
-    fill_peak_samples(&sample->peak);
-    if (sample->part_count == 1 && !part_has_figures)
-        take_whole(dump, sample);
-    *kind = SAMPLE_OF_PEAK;
-    if (!at_max && estimate.at != NULL)
-        *kind = SAMPLE_OF_ITS_BYTES;
-    else if (!at_max && sample->part_count == 0)
-        *kind = SAMPLE_OF_COUNTERS;
-    return 0;
-}
-
-static int take_sample(struct builder *builder, struct builder_sequence *sequence,
-                       struct pending_dump *dump, struct proto_span entry)
-{
-    struct pending_origin origin = {0};
-    struct profile_sample sample;
-    enum builder_sample_kind kind;
-    int code = builder_take_unchanged(builder, sequence, dump, entry, &origin);
-    if (code != 0)
-        return code < 0 ? code : 0;
-    uint64_t kept_callstack = origin.callstack; /* the callstack that the kept bytes belong to */
-    origin.part_first = dump->part_count;
-    code = builder_read_sample(builder, dump, entry, &sample, &origin.callstack, &kind);
-    if (code < 0)
-        return code;
-    /* Such bytes do not determine the sample: a later dump must read them again. */
-    if (kind != SAMPLE_OF_ITS_BYTES || origin.callstack != kept_callstack)
-        origin.kept = 0;
-    origin.is_counted = kind == SAMPLE_OF_COUNTERS;
-    return builder_put_sample(builder, dump, &origin, &sample);
-}
 
 /* --- heads --- */
 
@@ -395,37 +78,45 @@ static int take_stats(struct trace_heap_dump *status, struct proto_span stats)
 
 #define HEAD(name) PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_##name
 
-static int take_head_field(struct builder *builder, struct trace_heap_dump *status,
-                           const struct proto_field *field)
+static void take_head_flag(struct trace_heap_dump *status, uint32_t number, bool value)
+{
+    switch (number) {
+    case HEAD(FROM_STARTUP):
+        status->from_startup = value;
+        break;
+    case HEAD(REJECTED_CONCURRENT):
+        status->rejected_concurrent = value;
+        break;
+    case HEAD(DISCONNECTED):
+        status->disconnected = value;
+        break;
+    case HEAD(BUFFER_OVERRAN):
+        status->buffer_overran = value;
+        break;
+    case HEAD(BUFFER_CORRUPTED):
+        status->buffer_corrupted = value;
+        break;
+    case HEAD(HIT_GUARDRAIL):
+        status->hit_guardrail = value;
+        break;
+    case HEAD(FINAL):
+        status->final = value;
+        break;
+    case HEAD(DUMP_AT_MAX):
+        status->dump_at_max = value;
+        break;
+    }
+}
+
+static void take_head_number(struct trace_heap_dump *status, const struct proto_field *field)
 {
     uint64_t value = field->value;
     switch (field->number) {
     case HEAD(PID):
         status->pid = (int32_t)value;
         break;
-    case HEAD(FROM_STARTUP):
-        status->from_startup = value != 0;
-        break;
-    case HEAD(REJECTED_CONCURRENT):
-        status->rejected_concurrent = value != 0;
-        break;
-    case HEAD(DISCONNECTED):
-        status->disconnected = value != 0;
-        break;
-    case HEAD(BUFFER_OVERRAN):
-        status->buffer_overran = value != 0;
-        break;
     case HEAD(CLIENT_ERROR):
         status->client_error = (uint32_t)value;
-        break;
-    case HEAD(BUFFER_CORRUPTED):
-        status->buffer_corrupted = value != 0;
-        break;
-    case HEAD(HIT_GUARDRAIL):
-        status->hit_guardrail = value != 0;
-        break;
-    case HEAD(HEAP_NAME):
-        status->heap_name = builder_text_of_span(builder, field->span);
         break;
     case HEAD(SAMPLING_INTERVAL_BYTES):
         status->interval_bytes = value;
@@ -439,8 +130,6 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     case HEAD(START_TIMESTAMP):
         status->start_timestamp_ns = value;
         break;
-    case HEAD(STATS):
-        return take_stats(status, field->span);
     case HEAD(EXACT_BYTES):
         status->exact_bytes = value;
         break;
@@ -451,10 +140,6 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     case HEAD(UNSENT_RING_BYTES):
         status->unsent_bytes_of_ring = value;
         break;
-    case HEAD(LOST):
-        return take_lost(status, field);
-    case HEAD(PLACES):
-        return field->type == PROTO_BYTES ? take_places(builder, status, field->span) : 0;
     case HEAD(PEAK_LIVE_BYTES):
         status->peak_live_bytes = proto_double(field);
         break;
@@ -464,17 +149,8 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     case HEAD(PEAK_TIMESTAMP):
         status->peak_timestamp_ns = value;
         break;
-    case HEAD(ALLOCATOR):
-        status->allocator = builder_text_of_span(builder, field->span);
-        break;
     case HEAD(EXIT_STATUS):
         status->exit_status = (int32_t)value;
-        break;
-    case HEAD(REMARK):
-        status->remark = builder_text_of_span(builder, field->span);
-        break;
-    case HEAD(FINAL):
-        status->final = value != 0;
         break;
     case HEAD(OTHER_TYPES):
         status->other_types = value;
@@ -482,15 +158,38 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
     case HEAD(WEIGHED_SAMPLES):
         status->weighed_samples = value;
         break;
-    case HEAD(UNSEEN_ALLOCATOR):
-        status->unseen_allocator = builder_text_of_span(builder, field->span);
-        break;
     case HEAD(OTHER_CONTEXTS):
         status->other_contexts = value;
         break;
-    case HEAD(DUMP_AT_MAX):
-        status->dump_at_max = value != 0;
+    default:
+        take_head_flag(status, field->number, value != 0);
+    }
+}
+
+static int take_head_field(struct builder *builder, struct trace_heap_dump *status,
+                           const struct proto_field *field)
+{
+    switch (field->number) {
+    case HEAD(HEAP_NAME):
+        status->heap_name = builder_text_of_span(builder, field->span);
         break;
+    case HEAD(STATS):
+        return take_stats(status, field->span);
+    case HEAD(LOST):
+        return take_lost(status, field);
+    case HEAD(PLACES):
+        return field->type == PROTO_BYTES ? take_places(builder, status, field->span) : 0;
+    case HEAD(ALLOCATOR):
+        status->allocator = builder_text_of_span(builder, field->span);
+        break;
+    case HEAD(REMARK):
+        status->remark = builder_text_of_span(builder, field->span);
+        break;
+    case HEAD(UNSEEN_ALLOCATOR):
+        status->unseen_allocator = builder_text_of_span(builder, field->span);
+        break;
+    default:
+        take_head_number(status, field);
     }
     return 0;
 }
@@ -662,9 +361,9 @@ static int take_process_dump(struct builder *builder, struct builder_sequence *s
     code = 0;
     while (code == 0 && proto_next(&again, &field) > 0) {
         if (field.number == HEAD(SAMPLES) && field.type == PROTO_BYTES)
-            code = take_sample(builder, sequence, dump, field.span);
+            code = builder_take_sample(builder, sequence, dump, field.span);
         else if (field.number == HEAD(MORE) && field.type == PROTO_BYTES)
-            code = take_more(builder, dump, field.span);
+            code = builder_take_more(builder, dump, field.span);
     }
     return code;
 }

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read the samples of ProfilePackets: figures, peaks, and the parts of threads and types. */
+#include <math.h>
+
+#include "pb_field_numbers.h"
+#include "profile/builder/builder.h"
+#include "util/array.h"
+
+/* --- figures --- */
+
+static void take_figure(struct trace_figures *figures, const struct proto_field *field)
+{
+    switch (field->number) {
+    case PB_HEAP_FIGURES_ALLOCATED_BYTES:
+        figures->allocated_bytes = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_BYTES:
+        figures->freed_bytes = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_ALLOCATED_COUNT:
+        figures->allocated_count = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_COUNT:
+        figures->freed_count = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_ALLOCATED_BYTES_VARIANCE:
+        figures->allocated_bytes_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_BYTES_VARIANCE:
+        figures->freed_bytes_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_ALLOCATED_COUNT_VARIANCE:
+        figures->allocated_count_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_FREED_COUNT_VARIANCE:
+        figures->freed_count_variance = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_SAMPLES:
+        figures->samples = field->value;
+        break;
+    case PB_HEAP_FIGURES_FREED_SAMPLES:
+        figures->freed_samples = field->value;
+        break;
+    case PB_HEAP_FIGURES_TEMPORARY_BYTES:
+        figures->temporary_bytes = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_TEMPORARY_COUNT:
+        figures->temporary_count = proto_double(field);
+        break;
+    case PB_HEAP_FIGURES_LIFETIME_MS_SUM:
+        figures->lifetime_ms_sum = proto_double(field);
+        break;
+    }
+}
+
+static int take_figures(struct trace_figures *figures, struct proto_span span)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&span, &field)) > 0)
+        take_figure(figures, &field);
+    return status;
+}
+
+/* Estimate the variance of n samples that represent `bytes` in total, assuming equal sizes. With e
+ * = s/p bytes each, s follows from p = 1 - exp(-s/T), and the variance is n e^2 (1-p). */
+static double estimate_variance(double bytes, double samples, uint64_t interval)
+{
+    if (samples <= 0 || bytes <= 0 || interval <= 1)
+        return 0;
+    double each = bytes / samples, size = each;
+    /* A sample represents at least the interval: these samples have the smallest possible size. */
+    if (each <= (double)interval)
+        return samples * each * each;
+    for (int i = 0; i < 30; i++)
+        size = each * -expm1(-size / (double)interval);
+    return samples * each * each * exp(-size / (double)interval);
+}
+
+/* Convert a count. A hostile trace may count to 2^64 and beyond, which exceeds uint64_t. */
+static uint64_t whole(double count)
+{
+    return count < 0x1p63 ? (uint64_t)count : UINT64_C(1) << 63;
+}
+
+void builder_estimate_figures(struct trace_figures *figures, uint64_t interval)
+{
+    figures->samples = whole(figures->allocated_count);
+    figures->freed_samples = whole(figures->freed_count);
+    figures->allocated_bytes_variance =
+        estimate_variance(figures->allocated_bytes, figures->allocated_count, interval);
+    figures->freed_bytes_variance =
+        estimate_variance(figures->freed_bytes, figures->freed_count, interval);
+    if (figures->freed_bytes_variance > figures->allocated_bytes_variance)
+        figures->freed_bytes_variance = figures->allocated_bytes_variance;
+}
+
+/* Set the number of samples if the file omits it: without variance every allocation was sampled. */
+static void fill_peak_samples(struct trace_peak_figures *peak)
+{
+    if (peak->count_variance == 0)
+        peak->samples = peak->count;
+}
+
+/* --- taking samples --- */
+
+static int take_part_field(struct profile_part *part, struct pending_tag *tag,
+                           const struct proto_field *field, bool *has_figures)
+{
+    switch (field->number) {
+    case PB_HEAP_THREAD_FIGURES_TID:
+        part->tid = (int32_t)field->value;
+        break;
+    case PB_HEAP_THREAD_FIGURES_FIGURES:
+        *has_figures = true;
+        return take_figures(&part->figures, field->span);
+    case PB_HEAP_THREAD_FIGURES_TYPE_ID:
+        tag->type = field->value;
+        break;
+    case PB_HEAP_THREAD_FIGURES_CONTEXT_ID:
+        tag->context = field->value;
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES:
+        part->peak.bytes = proto_double(field);
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT:
+        part->peak.count = proto_double(field);
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES_VARIANCE:
+        part->peak.bytes_variance = proto_double(field);
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT_VARIANCE:
+        part->peak.count_variance = proto_double(field);
+        break;
+    case PB_HEAP_THREAD_FIGURES_PEAK_SAMPLES:
+        part->peak.samples = (double)field->value;
+        break;
+    }
+    return 0;
+}
+
+/* Read one more part of a sample. */
+static int take_part(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
+                     struct profile_sample *sample, bool *has_figures)
+{
+    struct profile_part part = {0};
+    struct pending_tag tag = {0};
+    struct proto_field field;
+    int status;
+    *has_figures = false;
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (take_part_field(&part, &tag, &field, has_figures) < 0)
+            return -EBADMSG;
+    }
+    if (status < 0)
+        return -EBADMSG;
+    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(part)) < 0 ||
+        array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(tag)) < 0)
+        return builder_fail(builder);
+    fill_peak_samples(&part.peak);
+    dump->tags[dump->part_count] = tag;
+    dump->parts[dump->part_count++] = part;
+    sample->part_count++;
+    sample->tagged |= tag.type != 0 || tag.context != 0;
+    return 0;
+}
+
+int builder_put_sample(struct builder *builder, struct pending_dump *dump,
+                       const struct pending_origin *origin, const struct profile_sample *sample)
+{
+    if (array_reserve(&dump->samples, &dump->sample_capacity, dump->sample_count, 1,
+                      sizeof(*sample)) < 0 ||
+        array_reserve(&dump->origins, &dump->origin_capacity, dump->sample_count, 1,
+                      sizeof(*origin)) < 0)
+        return builder_fail(builder);
+    dump->origins[dump->sample_count] = *origin;
+    if (origin->known == NULL)
+        dump->samples[dump->sample_count] = *sample;
+    dump->sample_count++;
+    return builder_keep(builder, 1);
+}
+
+/* Copy the sample's figures to its part: a single part without figures is the whole sample. */
+static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
+{
+    struct profile_part *part = &dump->parts[dump->part_count - 1];
+    part->figures = sample->figures;
+    part->peak = sample->peak;
+}
+
+/* A sample's fields that mean something only together. */
+struct sample_fields {
+    struct proto_span estimate; /* .at == NULL: none */
+    uint64_t max, max_count;
+    bool at_max, part_has_figures;
+};
+
+static int take_sample_field(struct builder *builder, struct pending_dump *dump,
+                             const struct proto_field *field, struct profile_sample *sample,
+                             struct sample_fields *fields, uint64_t *callstack)
+{
+    switch (field->number) {
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID:
+        *callstack = field->value;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED:
+        sample->figures.allocated_bytes = (double)field->value;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_FREED:
+        sample->figures.freed_bytes = (double)field->value;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_ALLOC_COUNT:
+        sample->figures.allocated_count = (double)field->value;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_FREE_COUNT:
+        sample->figures.freed_count = (double)field->value;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX:
+        fields->max = field->value;
+        fields->at_max = true;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX_COUNT:
+        fields->max_count = field->value;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_ESTIMATE:
+        fields->estimate = field->span;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES:
+        sample->peak.bytes = proto_double(field);
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT:
+        sample->peak.count = proto_double(field);
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES_VARIANCE:
+        sample->peak.bytes_variance = proto_double(field);
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT_VARIANCE:
+        sample->peak.count_variance = proto_double(field);
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_SAMPLES:
+        sample->peak.samples = (double)field->value;
+        break;
+    case PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS:
+        return take_part(builder, dump, field->span, sample, &fields->part_has_figures);
+    }
+    return 0;
+}
+
+static int finish_sample(struct builder *builder, struct pending_dump *dump,
+                         const struct sample_fields *fields, struct profile_sample *sample)
+{
+    if (fields->at_max) {
+        dump->status.dump_at_max = true;
+        if (sample->peak.bytes == 0) {
+            sample->peak.bytes = (double)fields->max;
+            sample->peak.count = (double)fields->max_count;
+        }
+        if (fields->estimate.at == NULL) {
+            sample->figures.allocated_bytes = (double)fields->max;
+            sample->figures.allocated_count = (double)fields->max_count;
+        }
+    }
+    if (fields->estimate.at == NULL) {
+        /* Only Perfetto's recorder writes no estimates. */
+        builder->profile->heaps[dump->heap].is_perfettos = true;
+        builder_estimate_figures(&sample->figures, dump->status.interval_bytes);
+        if (fields->at_max)
+            sample->peak.bytes_variance = sample->figures.allocated_bytes_variance;
+    } else if (take_figures(&sample->figures, fields->estimate) < 0) {
+        return -EBADMSG;
+    }
+    fill_peak_samples(&sample->peak);
+    if (sample->part_count == 1 && !fields->part_has_figures)
+        take_whole(dump, sample);
+    return 0;
+}
+
+int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
+                        struct profile_sample *sample, uint64_t *callstack,
+                        enum builder_sample_kind *kind)
+{
+    struct sample_fields fields = {.part_has_figures = true};
+    struct proto_field field;
+    int status, code = 0;
+    *sample = (struct profile_sample){0};
+    *callstack = 0;
+    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        code = take_sample_field(builder, dump, &field, sample, &fields, callstack);
+    }
+    if (code == 0)
+        code = finish_sample(builder, dump, &fields, sample);
+    if (code < 0)
+        return code;
+    *kind = SAMPLE_OF_PEAK;
+    if (!fields.at_max && fields.estimate.at != NULL)
+        *kind = SAMPLE_OF_ITS_BYTES;
+    else if (!fields.at_max && sample->part_count == 0)
+        *kind = SAMPLE_OF_COUNTERS;
+    return 0;
+}
+
+int builder_take_sample(struct builder *builder, struct builder_sequence *sequence,
+                        struct pending_dump *dump, struct proto_span entry)
+{
+    struct pending_origin origin = {0};
+    struct profile_sample sample;
+    enum builder_sample_kind kind;
+    int code = builder_take_unchanged(builder, sequence, dump, entry, &origin);
+    if (code != 0)
+        return code < 0 ? code : 0;
+    uint64_t kept_callstack = origin.callstack; /* the callstack that the kept bytes belong to */
+    origin.part_first = dump->part_count;
+    code = builder_read_sample(builder, dump, entry, &sample, &origin.callstack, &kind);
+    if (code < 0)
+        return code;
+    /* Such bytes do not determine the sample: a later dump must read them again. */
+    if (kind != SAMPLE_OF_ITS_BYTES || origin.callstack != kept_callstack)
+        origin.kept = 0;
+    origin.is_counted = kind == SAMPLE_OF_COUNTERS;
+    return builder_put_sample(builder, dump, &origin, &sample);
+}
+
+int builder_take_more(struct builder *builder, struct pending_dump *dump, struct proto_span entry)
+{
+    struct profile_sample sample = {0};
+    struct proto_field field;
+    struct pending_origin origin = {.part_first = dump->part_count};
+    bool has_figures;
+    int status, code = 0;
+    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
+        if (status < 0)
+            return -EBADMSG;
+        if (field.number == PB_HEAP_MORE_FIGURES_CALLSTACK_ID)
+            origin.callstack = field.value;
+        else if (field.number == PB_HEAP_MORE_FIGURES_THREADS)
+            code = take_part(builder, dump, field.span, &sample, &has_figures);
+    }
+    return code < 0 ? code : builder_put_sample(builder, dump, &origin, &sample);
+}
