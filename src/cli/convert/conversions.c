@@ -7,19 +7,18 @@
 #include "cli/options/suggest.h"
 
 const struct conversion conversions[] = {
-    {"binary", convert_binary, "the trace that a text describes"},
-    {"bundle", convert_bundle, "the trace with names for all that can be found, in one file"},
+    {"binary", convert_binary, "a trace, from its text form"},
+    {"bundle", convert_bundle, "the trace and all names that can be found for it, in one file"},
     {"collapsed", convert_collapsed, "stacks for flamegraph.pl, inferno and others"},
     {"decompress_packets", convert_decompress_packets, "the trace without compressed packets"},
     {"memory_infra", convert_memory_infra,
      "Chrome's memory dumps, for the trace viewer and its scripts"},
-    {"flamegraph", convert_flamegraph, "a page with flame graphs: every view of each heap"},
+    {"flamegraph", convert_flamegraph, "a web page with flame graphs: every view of each heap"},
     {"profile", convert_profile, "pprof files, one for each process, heap and dump"},
     {"speedscope", convert_speedscope, "a file for Speedscope: every view, with files and lines"},
-    {"deobfuscate", convert_deobfuscate,
-     "names of obfuscated Java code, to be appended to the trace"},
-    {"symbolize", convert_symbolize, "functions, files and lines, to be appended to the trace"},
-    {"text", convert_text, "every packet as protobuf's text format"},
+    {"deobfuscate", convert_deobfuscate, "names of obfuscated Java code, to append to the trace"},
+    {"symbolize", convert_symbolize, "functions, files and lines, to append to the trace"},
+    {"text", convert_text, "every packet in protobuf's text format"},
 };
 const size_t conversion_count = sizeof(conversions) / sizeof(conversions[0]);
 

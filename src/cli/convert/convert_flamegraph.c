@@ -6,7 +6,9 @@
 
 #include "cli/convert/conversions.h"
 #include "cli/convert/stack_conversion.h"
+#include "cli/files/conversion_io.h"
 #include "cli/options/filter_options.h"
+#include "cli/options/profile_options.h"
 #include "compare/diff.h"
 #include "export/flame_page.h"
 #include "profile/partial.h"
@@ -14,20 +16,13 @@
 static const char help[] =
     "usage: traceconv flamegraph [options] [DIR|TRACE] [OUT.html]\n"
     "\n"
-    "  Writes one page that any browser opens, with nothing else: a flame graph of each view\n"
-    "  (space, objects, alloc_space, alloc_objects, max) of each process and heap, as of its\n"
-    "  last dump, to choose from; from above and from below, with zoom, search, and how sure\n"
-    "  each figure is. TRACE: '-', or none where it is not a terminal: standard input.\n"
-    "  OUT: '-' or none: standard output.\n"
+    "  Writes a self-contained page for any browser, with a flame graph of each view (space,\n"
+    "  objects, alloc_space, alloc_objects, max) of each process and heap, at its last dump:\n"
+    "  top-down and bottom-up, with zoom, search, and the 95 % limits of each figure.\n"
+    "\n" CONVERSION_INPUT_HELP CONVERSION_OUTPUT_HELP
+    "\n" DUMP_CHOICE_HELP FILTER_HELP DEMANGLE_FULL_HELP "      --help, --version\n"
     "\n"
-    "  --pid PID, --heap NAME   only these\n"
-    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last "
-    "(default)\n" FILTER_HELP
-    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
-    "                without parameters and template arguments, or mangled\n"
-    "      --help, --version\n"
-    "\n"
-    "heap_profile leaks --flame-graph makes one of what has grown.\n";
+    "heap_profile leaks --flame-graph writes a flame graph of growth.\n";
 
 struct source {
     const struct profile *profile;

@@ -24,22 +24,17 @@
 static const char help[] =
     "usage: traceconv profile [options] [DIR|TRACE]\n"
     "\n"
-    "  Writes one pprof file for each process, heap and dump of a trace and prints the name of\n"
-    "  the directory that they are in. TRACE: '-', or none where it is not a terminal: standard\n"
-    "  input.\n"
-    "\n"
+    "  Writes one pprof file for each process, heap and dump of a trace, and prints the name of\n"
+    "  their directory. Profiles that ended early, or never began because another session had the\n"
+    "  process, are reported on standard error.\n"
+    "\n" CONVERSION_INPUT_HELP "\n"
     "  --pid PID,...        only these processes\n"
     "  --timestamps T,...   only the dumps at these times of the trace, in nanoseconds\n"
-    "  --no-annotations     functions without [jit], [interp] and the like behind their names\n"
-    "  -o, --output DIR     the directory, made if it is not there; files of the same names\n"
-    "                       in it are replaced (default: a new one in TMPDIR or /tmp)\n"
-    "  --gzip               gzipped files\n" FILTER_HELP
-    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
-    "                       without parameters and template arguments, or mangled\n"
-    "      --help, --version\n"
-    "\n"
-    "  Profiles that ended early, or never began because another session had the process, are\n"
-    "  said on standard error.\n";
+    "  --no-annotations     do not append [jit], [interp] and the like to functions' names\n"
+    "  -o, --output DIR     the directory; created if missing, and files of the same names are\n"
+    "                       replaced (default: a new one in TMPDIR or /tmp)\n"
+    "  --gzip               write gzipped files\n" FILTER_HELP DEMANGLE_FULL_HELP
+    "      --help, --version\n";
 
 struct request {
     const char *argument, *directory;

@@ -2,23 +2,19 @@
 /* Writes a Speedscope file: every view of each heap's last dump. */
 #include "cli/convert/conversions.h"
 #include "cli/convert/stack_conversion.h"
+#include "cli/files/conversion_io.h"
 #include "cli/options/filter_options.h"
+#include "cli/options/profile_options.h"
 #include "export/speedscope.h"
 
 static const char help[] =
     "usage: traceconv speedscope [options] [DIR|TRACE] [OUT]\n"
     "\n"
-    "  Writes the file that https://www.speedscope.app and the npm package speedscope open:\n"
-    "  one profile for each view (space, objects, alloc_space, alloc_objects, max) of each\n"
-    "  process and heap, as of its last dump, with files and lines. TRACE: '-', or none where\n"
-    "  it is not a terminal: standard input. OUT: '-' or none: standard output.\n"
-    "\n"
-    "  --pid PID, --heap NAME   only these\n"
-    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last "
-    "(default)\n" FILTER_HELP
-    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
-    "                without parameters and template arguments, or mangled\n"
-    "      --help, --version\n";
+    "  Writes a file for https://www.speedscope.app and the npm package speedscope: one profile\n"
+    "  for each view (space, objects, alloc_space, alloc_objects, max) of each process and heap,\n"
+    "  at its last dump, with source files and lines.\n"
+    "\n" CONVERSION_INPUT_HELP CONVERSION_OUTPUT_HELP
+    "\n" DUMP_CHOICE_HELP FILTER_HELP DEMANGLE_FULL_HELP "      --help, --version\n";
 
 static int64_t write_stacks(const struct profile *profile, const struct export_dump *dumps,
                             size_t count, enum export_view view, const char *name, FILE *out)

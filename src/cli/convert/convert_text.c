@@ -12,32 +12,33 @@
 #include "cli/print/progress.h"
 #include "trace/text/trace_text.h"
 
-#define READS                                                                                      \
-    "  standard input. gzip, zstd and compressed packets are unpacked. OUT: '-' or none:\n"        \
-    "  standard output.\n"                                                                         \
+#define READS_HELP                                                                                 \
     "\n"                                                                                           \
+    "  gzip, zstd and compressed packets are unpacked.\n" CONVERSION_OUTPUT_HELP "\n"              \
     "      --help, --version\n"
 
 static const char text_help[] =
     "usage: traceconv text [DIR|TRACE] [OUT]\n"
     "\n"
-    "  Writes every packet of a trace as protobuf's text format. Fields that are not known stand\n"
-    "  by their numbers, and comments '# wire: ...' say where bytes are other than usual: so\n"
-    "  traceconv binary makes the same trace of it again, byte for byte; of a compressed one\n"
-    "  what traceconv decompress_packets writes. TRACE: '-', or none where it is not a "
-    "terminal:\n" READS;
+    "  Writes every packet of a trace in protobuf's text format. Unknown fields appear by their\n"
+    "  numbers, and comments '# wire: ...' record unusual encodings, so that traceconv binary\n"
+    "  can restore the same trace, byte for byte (a compressed trace: as traceconv\n"
+    "  decompress_packets writes it).\n"
+    "\n" CONVERSION_INPUT_HELP READS_HELP;
 
 static const char binary_help[] =
     "usage: traceconv binary [TEXT] [OUT]\n"
     "\n"
-    "  Writes the trace that a text in protobuf's text format describes, such as traceconv text,\n"
-    "  protoc --decode or a person wrote. TEXT: '-', or none where it is not a terminal:\n" READS;
+    "  Writes the trace that a file in protobuf's text format describes. The text may come from\n"
+    "  traceconv text, protoc --decode or an editor. TEXT '-', or none unless on a terminal, is\n"
+    "  standard input.\n" READS_HELP;
 
 static const char unpack_help[] =
     "usage: traceconv decompress_packets [DIR|TRACE] [OUT]\n"
     "\n"
-    "  Writes a trace as it is, but with what compressed packets hold in their place, for tools\n"
-    "  that do not read these. TRACE: '-', or none where it is not a terminal:\n" READS;
+    "  Writes a trace with its compressed packets replaced by their contents, for tools that\n"
+    "  cannot read them.\n"
+    "\n" CONVERSION_INPUT_HELP READS_HELP;
 
 static const struct option_entry options[] = {OPTIONS_END};
 

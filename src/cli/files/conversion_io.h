@@ -11,6 +11,12 @@
 #include "util/error.h"
 #include "util/output_file.h"
 
+/* The --help texts on the arguments TRACE and OUT. */
+#define CONVERSION_INPUT_HELP                                                                      \
+    "  TRACE is a file, or a directory that heap_profile wrote; '-' is standard input. Without\n"  \
+    "  TRACE, standard input is read or, if it is a terminal, the latest profile.\n"
+#define CONVERSION_OUTPUT_HELP "  OUT '-', or none, is standard output.\n"
+
 /* Write the path of the trace that an argument names (a file, or a directory that heap_profile
  * wrote) to `path`. Without an argument take standard input or, if that is a terminal, the latest
  * profile; "-" is standard input. Return 0 or a negative errno. */

@@ -16,25 +16,25 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *summary;
 } verbs[] = {
-    {"check", cmd_check, "say whether a profile, or a command, keeps to its budgets"},
-    {"diff", cmd_diff, "say what grew and what shrank between two profiles"},
-    {"doctor", cmd_doctor, "say what will work here, with a process or a program"},
-    {"explore", cmd_explore, "walk through a profile, on the terminal"},
+    {"check", cmd_check, "check a profile, or a command, against budgets"},
+    {"diff", cmd_diff, "show what grew and what shrank between two profiles"},
+    {"doctor", cmd_doctor, "check what can be profiled here, and why not"},
+    {"explore", cmd_explore, "browse a profile on the terminal"},
     {"host", cmd_host, "run a command and profile its heap"},
     {"leaks", cmd_leaks, "list the call stacks that hold most, or have grown most"},
-    {"query", cmd_query, "ask profiles in SQL"},
+    {"query", cmd_query, "query profiles in SQL"},
     {"record", cmd_record, "run the session that a configuration file describes"},
-    {"report", cmd_report, "print what a profile says"},
+    {"report", cmd_report, "print a report on a profile"},
     {"shell", cmd_shell, "run a shell whose programs can be profiled later"},
-    {"snapshot", cmd_snapshot, "take a dump of what is profiled, now"},
-    {"status", cmd_status, "say which sessions run, and what they see"},
-    {"stop", cmd_stop, "end sessions"},
+    {"snapshot", cmd_snapshot, "take a dump of running sessions now"},
+    {"status", cmd_status, "show running sessions and their processes"},
+    {"stop", cmd_stop, "end running sessions"},
 };
 
 static void print_help(FILE *out)
 {
     fputs("usage: heap_profile VERB [options]\n"
-          "       heap_profile -n NAME | -p PID [options]   profile what runs already\n"
+          "       heap_profile -n NAME | -p PID [options]   profile running processes\n"
           "\n"
           "Shows which call stacks of a program hold, allocate and free its memory.\n"
           "\n",
@@ -42,17 +42,17 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         fprintf(out, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fputs("\n"
-          "Makes other files of a profile, as traceconv does:\n"
+          "Convert a profile to another format (as traceconv does):\n"
           "\n",
           out);
     for (size_t i = 0; i < conversion_count; i++)
         fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
     fputs("\n"
-          "In short:\n"
+          "Quick start:\n"
           "  heap_profile host -- COMMAND [ARGS]\n"
           "  heap_profile report\n"
           "\n"
-          "heap_profile VERB --help says more; so does man heap_profile.\n",
+          "More help: heap_profile VERB --help, man heap_profile.\n",
           out);
 }
 

@@ -13,15 +13,17 @@ static void print_help(FILE *out)
 {
     fputs("usage: traceconv VERB [options] [TRACE] [OUT]\n"
           "\n"
-          "Makes of a trace:\n"
+          "Converts a trace or another heap profile to:\n"
           "\n",
           out);
     for (size_t i = 0; i < conversion_count; i++)
         fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
     fputs("\n"
-          "TRACE: a file, or a directory that heap_profile wrote; '-' or none: standard input.\n"
-          "OUT: a file; '-' or none: standard output.\n"
-          "traceconv VERB --help says more; so does man traceconv.\n",
+          "TRACE is a file, or a directory that heap_profile wrote; '-' is standard input. Without "
+          "TRACE,\n"
+          "standard input is read or, if it is a terminal, the latest profile.\n"
+          "OUT is a file; '-' or none: standard output.\n"
+          "More help: traceconv VERB --help, man traceconv.\n",
           out);
 }
 

@@ -17,10 +17,11 @@
 option_take take_filter;
 
 #define FILTER_HELP                                                                                \
-    "  --focus REGEX, --ignore REGEX   keep only stacks in which a function, file or module\n"     \
-    "                  matches; drop these stacks\n"                                               \
-    "  --hide REGEX, --show-from REGEX   remove frames that match; remove the callers of the\n"    \
-    "                  outermost frame that matches\n"
+    "  --focus REGEX, --ignore REGEX   keep only, or drop, stacks with a frame whose function,\n"  \
+    "                  source file or module matches\n"                                            \
+    "  --hide REGEX, --show-from REGEX   remove matching frames, or the callers of the "           \
+    "outermost\n"                                                                                  \
+    "                  matching frame\n"
 
 /* "3.20 MB of 12.0 MB (26.7 %)". */
 struct filter_share {

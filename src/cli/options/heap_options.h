@@ -35,12 +35,14 @@ option_take take_ring_bytes;
 option_take take_names; /* appends A,B to a char ** */
 
 #define HEAP_OPTIONS_HELP                                                                          \
-    "      --heaps A,B        these heaps (libc.malloc); also those that programs register\n"      \
-    "      --all-heaps        all of them; libc.mmap only where --heaps names it\n"                \
-    "      --exclude-heaps A,B        none of these\n"                                             \
-    "      --heap-intervals 4k,1      bytes between samples, one for each of --heaps\n"            \
-    "      --stack-mode MODE  what a callsite is: native (the stack), native-with-thread-names,\n" \
-    "                         pseudo (the program's contexts), mixed (the stack below them)\n"
+    "      --heaps A,B        heaps to profile (libc.malloc), for instance libc.mmap, or heaps "   \
+    "that\n"                                                                                       \
+    "                         programs register\n"                                                 \
+    "      --all-heaps        all heaps except libc.mmap, unless --heaps names it\n"               \
+    "      --exclude-heaps A,B        all heaps but these\n"                                       \
+    "      --heap-intervals 4k,1      sampling intervals in bytes, one for each heap of --heaps\n" \
+    "      --stack-mode MODE  form of a callsite: native (the stack), native-with-thread-names,\n" \
+    "                         pseudo (the program's contexts), mixed (the stack below these)\n"
 
 /* Warn of each heap in --exclude-heaps that would not be profiled anyway. Call it after all options
  * are parsed. */

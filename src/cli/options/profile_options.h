@@ -34,6 +34,9 @@ const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
     OPTION_ENTRY("pid", 0, OPTION_PID, type, member.pid),                                          \
         OPTION_ENTRY("heap", 0, OPTION_TEXT, type, member.heap),                                   \
         OPTION_ENTRY_CALL("dump", 0, type, member.dump, take_dump)
+#define DUMP_CHOICE_HELP                                                                           \
+    "  --pid PID, --heap NAME   only this process, only this heap\n"                               \
+    "  --dump N      the N-th dump of each heap, from 1, or 'final', the last (default)\n"
 option_take take_dump;        /* takes N, last or final */
 option_take take_dump_or_all; /* takes "all", too */
 
@@ -45,6 +48,9 @@ extern const char *const view_option_names[];
 #define DEMANGLE_OPTION(type, member)                                                              \
     OPTION_ENTRY_CHOICE("demangle", type, member, demangle_option_names)
 #define DEMANGLING_DEFAULT (-1)
+#define DEMANGLE_FULL_HELP                                                                         \
+    "  --demangle full|simple|none   functions' names in full (default), without parameters and\n" \
+    "                template arguments, or mangled\n"
 /* Return the chosen mode; without a choice, full names for scripts and simple ones for people. */
 enum demangle_mode demangling_of(int chosen, bool for_scripts);
 extern const char *const demangle_option_names[];

@@ -22,13 +22,13 @@
 #include "daemon/server/discovery_examine.h"
 #include "daemon/sockets/run_directory.h"
 
-static const char help[] =
-    "usage: heap_profile doctor [-p PID | -- COMMAND]\n"
-    "\n"
-    "Says what will work on this machine and with this process or program, and what not, why, and\n"
-    "what would help. Changes nothing.\n"
-    "\n"
-    "Exit code: 0 if it can be profiled, 1 if not, 2 for wrong usage.\n";
+static const char help[] = "usage: heap_profile doctor [-p PID | -- COMMAND]\n"
+                           "\n"
+                           "Checks what works on this machine and with this process or program. "
+                           "For what does not, prints\n"
+                           "the reason and the remedy. Changes nothing.\n"
+                           "\n"
+                           "Exit code: 0 if it can be profiled, 1 if not, 2 for wrong usage.\n";
 
 struct request {
     int32_t pid; /* 0: not given */
