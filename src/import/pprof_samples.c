@@ -3,8 +3,6 @@
  * Adds a pprof file's samples to the heap: callsites of locations, figures of values, threads and
  * tags of labels.
  */
-#include <string.h>
-
 #include "import/pprof_reading.h"
 #include "pprof_field_numbers.h"
 #include "util/array.h"
