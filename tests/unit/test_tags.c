@@ -86,6 +86,9 @@ static void begin_dump(struct scene *scene, uint64_t timestamp_ns, bool final)
     struct trace_heap_dump dump = fixture_dump();
     dump.timestamp_ns = timestamp_ns;
     dump.final = final;
+    /* Dumps with these fields are complete. */
+    dump.exact_calls = 0;
+    dump.peak_live_bytes = 0;
     trace_writer_dump_begin(scene->writer, &dump);
 }
 

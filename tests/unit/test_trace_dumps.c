@@ -24,6 +24,9 @@ static void write_dump(struct trace_writer *writer, uint64_t timestamp_ns, uint6
         .peak.count = 1};
     dump.timestamp_ns = timestamp_ns;
     dump.dump_at_max = at_max;
+    /* Dumps with these fields are complete. */
+    dump.exact_calls = 0;
+    dump.peak_live_bytes = 0;
     trace_writer_dump_begin(writer, &dump);
     trace_writer_dump_sample(writer, &sample);
     trace_writer_dump_end(writer);
@@ -42,6 +45,35 @@ static void what_a_dump_leaves_out_is_carried_over(void **state)
     struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
     assert_int_equal(profile->heaps[0].dump_count, 2);
     assert_true(profile->heaps[0].dumps[1].total.allocated_bytes == 150);
+    profile_free(profile);
+    free(trace.bytes);
+}
+
+/* A frame that gets its name after a dump makes another callstack in the next one. The old one must
+ * not count beside it. */
+static void a_dump_of_heapprofd_is_complete(void **state)
+{
+    (void)state;
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    struct fixture_stacks stacks = fixture_stacks(writer);
+    for (uint64_t i = 0; i < 2; i++) {
+        struct trace_heap_dump dump = fixture_dump();
+        struct trace_heap_sample sample = {
+            .callstack = i == 0 ? stacks.in_outer : stacks.in_inner,
+            .figures = {.allocated_bytes = 100, .allocated_count = 1, .samples = 1}};
+        dump.timestamp_ns = i + 1;
+        dump.exact_bytes = 100;
+        dump.exact_calls = 1;
+        trace_writer_dump_begin(writer, &dump);
+        trace_writer_dump_sample(writer, &sample);
+        trace_writer_dump_end(writer);
+    }
+    trace_writer_close(writer);
+    struct fixture_trace trace = fixture_take(fd);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    assert_int_equal(profile->heaps[0].dump_count, 2);
+    assert_true(profile->heaps[0].dumps[1].total.allocated_bytes == 100);
     profile_free(profile);
     free(trace.bytes);
 }
@@ -322,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_dump_leaves_out_is_carried_over),
+        cmocka_unit_test(a_dump_of_heapprofd_is_complete),
         cmocka_unit_test(dump_at_max_has_self_max_and_no_other_counter),
         cmocka_unit_test(a_part_of_the_maximum_that_falls_gets_counters),
         cmocka_unit_test(processes_share_stacks_of_one_file),

@@ -376,6 +376,14 @@ static void resolve_places(struct builder *builder, struct builder_sequence *seq
         qsort(places, status->place_count, sizeof(*places), compare_places);
 }
 
+/* heapprofd, which alone writes these fields, leaves no callstack out of a dump. One that is not in
+ * the next dump has got names for its frames since, and is there under another id: carried over, it
+ * would count twice. */
+static bool is_complete(const struct trace_heap_dump *status)
+{
+    return status->has_exact_calls || status->peak_live_bytes > 0;
+}
+
 static int make_dump(struct builder *builder, struct builder_sequence *sequence,
                      struct pending_dump *pending)
 {
@@ -401,6 +409,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
     } else if (resolve_samples(builder, sequence, pending, making.places) == 0) {
         making.before = heap->dump_count > 0 ? &heap->dumps[heap->dump_count - 1] : NULL;
         bool carried = making.before != NULL && !pending->status.dump_at_max &&
+                       (!is_complete(&pending->status) || making.dump.incomplete) &&
                        !builder->owner->as_in_trace &&
                        builder->carried_samples < CARRIED_SAMPLES_MAX;
         if (fill_dump(builder, sequence, &making, carried) == 0 && making.before == NULL)
