@@ -35,7 +35,7 @@ LATEST_S = 3.0
 # What a loaded machine may take from a second of ours.
 SLACK_S = 1.5
 FIRST_CHECKPOINT_S = 1.0
-THREADS, ENTRIES = 2, 8192
+THREADS, ENTRIES = 2, 32768
 # Times of dumps are of a clock that ticks every 4 ms, and so is what they are converted by.
 TICK_S = 0.005
 # Of the C library, before and beside what the program counts.

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define THREADS 2
-#define ENTRIES 8192
+#define ENTRIES 32768 /* one each 0.5 ms: 16 s, longer than a test lets it run */
 #define CALLS_OF_ENTRY 20
 #define LIVE 64
 
