@@ -855,13 +855,20 @@ def bad_usage():
     check(not os.path.exists(at("ran")), "a command was run although its options were refused")
     for arguments, *said in (
         (["reprot"], "no verb 'reprot'", "did you mean report?"),
-        (["jq", "."], "no verb 'jq'", "heap_profile host -- jq"),
+        (["jq", "."], "no verb 'jq'", "heap_profile host -- jq", "heap_profile --help"),
+        (["-p", "abc"], "--pid", "1234,5678", "'abc'"),
         (["report", "--cumulativ-"], "did you mean --cumulative?"),
         (["report", "--view", "spce"], "not 'spce'", "alloc_space"),
         (["report", "--top", "-3"], "--top", "'-3'"), (["report", "--pid", "x"], "--pid", "'x'"),
         (["report", "--t", "3"], "more than one option"),
     ):
         expect(tool(*arguments), 2, " ".join(arguments), *said)
+    for arguments, usage in ((["-n", "--help"], b"usage: heap_profile -n "),
+                             (["--pid", "--help"], b"usage: heap_profile -n "),
+                             (["help"], b"usage: heap_profile VERB")):
+        outcome = tool(*arguments)
+        expect(outcome, 0, " ".join(arguments))
+        check(outcome.stdout.startswith(usage), f"{arguments}: {outcome.stdout!r}")
     check(b"did you mean" not in tool("jq").stderr, "jq is near no verb")
     check(b"did you mean" not in tool("host", "--zzzz").stderr, "--zzzz is near no option")
 

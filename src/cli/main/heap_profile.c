@@ -71,7 +71,8 @@ int main(int argc, char **argv)
     const struct conversion *conversion = conversion_find(argv[1]);
     if (conversion != NULL)
         return conversion->run(argc - 1, argv + 1);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         print_help(stdout);
         return 0;
     }
@@ -89,7 +90,9 @@ int main(int argc, char **argv)
     if (nearest != NULL)
         format_printf(stderr, "; did you mean %s?", nearest);
     fputc('\n', stderr);
-    format_printf(stderr, "heap_profile: to profile a program: heap_profile host -- %s ...\n",
+    format_printf(stderr,
+                  "heap_profile: to profile a program: heap_profile host -- %s ...; "
+                  "for the verbs: heap_profile --help\n",
                   argv[1]);
     return 2;
 }

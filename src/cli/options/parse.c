@@ -102,7 +102,7 @@ bool parse_numbers(const char *option, const char *what, const char *text, uint6
         uint64_t number;
         const char *rest = at;
         if (!parse_whole(at, &number, &rest) || (*rest != ',' && *rest != '\0')) {
-            format_printf(stderr, "%s: %s takes %s, as in 12,345, not '%s'\n",
+            format_printf(stderr, "%s: %s takes %s, as in 1234,5678, not '%s'\n",
                           program_invocation_short_name, option, what, text);
             return false;
         }

@@ -117,6 +117,11 @@ static const struct option_entry options[] = {
 static int parse_arguments(int argc, char **argv, struct profile_arguments *arguments)
 {
     static const struct verb_line line = {"heap_profile -n", help, options, false};
+    /* "heap_profile -n --help" asks for help: it does not wait for a process of that name. */
+    if (argc == 3 && strcmp(argv[2], "--help") == 0) {
+        fputs(help, stdout);
+        return 0;
+    }
     int code = options_parse(&line, argc, argv, arguments);
     if (code >= 0)
         return code;
