@@ -199,7 +199,7 @@ static void check_program(const char *path, const char *name, bool will_start)
         say(FINE, "a symbol table: names of functions, no lines (-g has them)");
     else
         say(LACKING, "stripped: names of exported functions only, unless its symbols are found%s",
-            program.has_debug_link ? " (it names a file of debug information)" : "");
+            program.has_debug_link ? " (it names its debug file)" : "");
     if (program.build_id[0] != 0)
         say(FINE, "build id %s", program.build_id);
     else

@@ -183,11 +183,11 @@ static int explain_refusal(const struct process_info *info, struct error *error)
                          "kernel lets only root profile it, or you with that group (newgrp)",
                          pid, process_info_name(info), theirs.gid[1], (unsigned)getgid());
     if ((theirs.permitted & ~own.permitted) != 0)
-        return error_set(error, -EPERM,
-                         "process %d (%s) has rights that you have not (capabilities %#llx): only "
-                         "root may profile it",
-                         pid, process_info_name(info),
-                         (unsigned long long)(theirs.permitted & ~own.permitted));
+        return error_set(
+            error, -EPERM,
+            "process %d (%s) has capabilities that you do not have (%#llx): profile it "
+            "as a user who has them, as root does outside containers",
+            pid, process_info_name(info), (unsigned long long)(theirs.permitted & ~own.permitted));
     if (!is_in_our_user_namespace(info->pid))
         return error_set(error, -EPERM,
                          "process %d (%s) is in another user namespace, over which you have no "
