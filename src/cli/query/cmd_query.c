@@ -36,7 +36,12 @@ static const char help[] =
     "      --jsonl          print one object a line\n"
     "      --table          print an aligned table (default on a terminal)\n"
     "      --export FILE    write all tables to an SQLite database, which query can read, too\n"
-    "      --help, --version\n";
+    "      --help, --version\n"
+    "\n"
+    "Examples:\n"
+    "  heap_profile query .schema\n"
+    "  heap_profile query --table \"select pid, name from process\"\n"
+    "  heap_profile query profile/raw-trace -f questions.sql --csv\n";
 
 struct request {
     const char *file, *export_path, *sql;
