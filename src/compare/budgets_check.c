@@ -203,7 +203,7 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
         result->value = result->low = result->high = result->limit;
     if (heap->interval_bytes == 0 && !result->exact && result->budget->kind != BUDGET_TEMPORARY) {
         result->state = BUDGET_UNDECIDABLE;
-        result->reason = "the file does not tell its sampling interval";
+        result->reason = "the sampling interval is not in the file";
     } else if (result->low > result->limit + slack &&
                (partial == NULL || result->budget->kind != BUDGET_TEMPORARY)) {
         /* A partial sum is a lower bound, so it can fail. A partial share is not: the missing part
@@ -283,7 +283,7 @@ static void set_unknown(struct budget_result *result, const char *reason)
     result->unknown = true;
 }
 
-static const char unknown_reason[] = "the file does not tell";
+static const char unknown_reason[] = "the figure is not in the file";
 
 /* Return whether the profile does not contain the budget's figure: imported files contain fewer. */
 static bool is_unknown(const struct profile_heap *heap, const struct profile_dump *dump,

@@ -326,7 +326,7 @@ def usage(directory):
         (("--max-live", "1", "--max-growth", "1", whole), "go together"),
         (("--max-live", "1", "--budgets", "/not/there", whole), "cannot read"),
         (("--max-live", "1", "/not/there"), "/not/there"),
-        (("--max-live", "1", whole, "more"), "what is to be checked"),
+        (("--max-live", "1", whole, "more"), "nothing to check"),
         (("--max-live", "1", "--undecided", "maybe", whole), "pass or fail"),
         (("--max-live", "1", "--pid", "1", whole), "nothing in it"),
         (("--max-leaks", "1", whole), "--max-leak"),

@@ -508,10 +508,10 @@ def types_and_contexts():
 def untold():
     """What a file has no place for is no 0: a figure that it does not tell is passed by, and said."""
     terminal = explore(usual(), "--view", "max")
-    until(terminal, "What was at peak is not told by the file; this is what was live.", "at first")
+    until(terminal, "What was at peak is not in the file; this is what was live.", "at first")
     under_cursor(terminal, "main", "what is told")
     terminal.send("f")
-    until(terminal, "What was allocated is not told by the file; this is what was live.", "the next figure")
+    until(terminal, "What was allocated is not in the file; this is what was live.", "the next figure")
     quit_it(terminal)
     path = os.path.join(directory, "stacks.txt")
     with open(path, "w") as out:

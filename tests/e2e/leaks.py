@@ -219,7 +219,7 @@ def untold(directory):
         out.write("main;parse 9000\n")
     (heap,) = leaks_json(path, more)["processes"][0]["heaps"]
     check(heap["leaks"][0]["size"] == 5000 and not heap["leaks"][0]["size_beyond_chance"], f"no mark: {heap}")
-    check("counts are not told by the file: nothing is above --threshold" in
+    check("counts are not in the file: nothing is above --threshold" in
           leaks("--threshold", "0", path).stdout.decode(), "a threshold of what is not told")
 
 

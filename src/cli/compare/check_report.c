@@ -75,7 +75,7 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
     if (result->state != BUDGET_UNDECIDABLE || used < 0 || (size_t)used >= size)
         return;
     if (result->deciding_interval_bytes > 0)
-        snprintf(buffer + used, size - (size_t)used, "; %s: an interval of %s B would tell",
+        snprintf(buffer + used, size - (size_t)used, "; %s: an interval of %s B would decide",
                  result->reason, format_count((double)result->deciding_interval_bytes).bytes);
     else
         snprintf(buffer + used, size - (size_t)used, "; %s", result->reason);

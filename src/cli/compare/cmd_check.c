@@ -158,7 +158,7 @@ static bool take_subject(int argc, char **argv, struct request *request)
         return true;
     }
     if (is_command || argc - optind > 1) {
-        fputs("heap_profile: what is to be checked? As in: heap_profile check [options] TRACE, or "
+        fputs("heap_profile: nothing to check: try heap_profile check [options] TRACE, or "
               "heap_profile check [options] -- COMMAND [ARGS]\n",
               stderr);
         return false;

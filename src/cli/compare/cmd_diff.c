@@ -118,7 +118,7 @@ static int open_sources(char *const *arguments, int count, struct compare_source
     if (code < 0)
         return code;
     if (count == 1 && sources[0].which != COMPARE_LAST)
-        return error_set(error, -EINVAL, "%s is one dump: to what is it to be compared?",
+        return error_set(error, -EINVAL, "%s is a single dump: name a second one to compare",
                          arguments[0]);
     if (count == 1) {
         sources[0].which = COMPARE_NUMBER;

@@ -51,7 +51,7 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
         return output_find_trace(argument, source->path, error);
     if (!parse_dump(at + 1, source))
         return error_set(error, -EINVAL,
-                         "%s: behind the @ stands the number of a dump (@2), a time (@12.5s), max "
+                         "%s: after the @ goes the number of a dump (@2), a time (@12.5s), max "
                          "or last",
                          argument);
     char *name = strndup(argument, (size_t)(at - argument));

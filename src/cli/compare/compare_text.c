@@ -164,13 +164,13 @@ static void print_side(const struct page *page, const char *name,
     if (heap->interval_bytes > 0)
         fprintf(page->out, ", interval %s B\n", format_count((double)heap->interval_bytes).bytes);
     else
-        fputs(", at an interval that the file does not tell: no ± can be said\n", page->out);
+        fputs(", at an unknown interval: no ± can be computed\n", page->out);
     if (is_unseen(dumps, count))
-        fputs("  unknown  no call of the allocator was seen: heap_profile report says why\n",
+        fputs("  unknown  no call of the allocator was seen: heap_profile report explains why\n",
               page->out);
     for (size_t i = 0; i < count; i++) {
         if (!dumps[i].heap->unseen && profile_dump_is_partial(dumps[i].heap, dumps[i].dump)) {
-            fputs("  partial  samples are missing on this side: heap_profile report says which\n",
+            fputs("  partial  samples are missing on this side: heap_profile report lists which\n",
                   page->out);
             break;
         }
@@ -219,8 +219,8 @@ static void print_head(const struct page *page, const struct compare_source sour
         const struct change *change = &pair->total.changes[view];
         bool counts = counts_calls(view);
         if (diff_is_unknown(pair, view)) {
-            fprintf(page->out, "    %-38s %11s not told by both sides\n",
-                    export_view_words[view].title, "?");
+            fprintf(page->out, "    %-38s %11s not in both files\n", export_view_words[view].title,
+                    "?");
             continue;
         }
         struct formatted margin = {""};
@@ -246,7 +246,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
         return 0;
     }
     if (diff_is_unknown(page->pair, page->options->view)) {
-        fprintf(page->out, "\n%s: one of the files does not tell; --view %s may be there\n",
+        fprintf(page->out, "\n%s: not in one of the files; try --view %s\n",
                 export_view_words[page->options->view].title,
                 page->options->view == EXPORT_SPACE ? "alloc_space" : "space");
         free(rows);

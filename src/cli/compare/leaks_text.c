@@ -175,12 +175,11 @@ static void print_heap(const struct page *page)
         return;
     }
     if (is_unknown(page, EXPORT_SPACE)) {
-        fprintf(page->out, ": what is live is not told by the file%s\n",
-                is_difference(page) ? "s" : "");
+        fprintf(page->out, ": live memory is not in the file%s\n", is_difference(page) ? "s" : "");
         return;
     }
     if (page->leaks->options->growth.has_count_threshold && is_unknown(page, EXPORT_OBJECTS)) {
-        fprintf(page->out, ": counts are not told by the file%s: nothing is above --threshold\n",
+        fprintf(page->out, ": counts are not in the file%s: nothing is above --threshold\n",
                 is_difference(page) ? "s" : "");
         return;
     }

@@ -57,8 +57,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= suffix && strcmp(text + length - suffix, end) == 0;
 }
 
-/* Who may read the trace may read the copy with names; the owner stays the same if we may set it.
- */
+/* Give the copy the permissions of the trace, and its owner if we may. */
 static void copy_permissions(int fd, const char *like)
 {
     struct stat status;
@@ -68,7 +67,7 @@ static void copy_permissions(int fd, const char *like)
         conversion_warn("%s: its permissions are not kept: %s", like, strerror(errno));
 }
 
-/* Give the original a second name, one that no file has. */
+/* Keep the original under a second, unused name. */
 static int keep_original(const struct output_file *file, const char *target, char backup[PATH_MAX],
                          struct error *error)
 {
@@ -84,7 +83,7 @@ static int keep_original(const struct output_file *file, const char *target, cha
             return 0;
         if (errno == EEXIST)
             continue;
-        /* Without links the original changes its name, and is missing for a moment. */
+        /* Without hard links, rename the original: it is missing for a moment. */
         if (renameat2(file->directory, file->name, file->directory, name, RENAME_NOREPLACE) == 0)
             return 0;
         if (errno != EEXIST)

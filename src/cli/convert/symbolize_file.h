@@ -14,12 +14,12 @@
 struct symbolize_file {
     const char *path;
     const char *out; /* NULL: in place; "-": standard output */
-    bool backup;     /* in place: the original is kept as PATH.BACKUP, or as the next free name */
+    bool backup;     /* in place: keep the original as PATH.BACKUP, or under the next free name */
     bool quiet;
     struct memory_infra_symbolize_options symbolizing;
 };
 
-/* Whether the file is such JSON, as far as its first bytes show. */
+/* Return whether the file is MemoryInfra JSON, judged by its first bytes. */
 bool symbolize_file_is_json(const char *path);
 
 /* Do it, and report on standard error unless quiet. *symbols, to be freed in any case, has the

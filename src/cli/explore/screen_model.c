@@ -47,7 +47,7 @@ static void show_told(struct screen *screen, enum diff_figure wanted)
     enum diff_figure told = first_told(screen, wanted);
     breakdown_set_figure(screen->breakdown, told);
     if (told != wanted)
-        say(screen, "What was %s is not told by the file; this is what was %s.",
+        say(screen, "What was %s is not in the file; this is what was %s.",
             screen_figure_words[wanted], screen_figure_words[told]);
 }
 
@@ -530,7 +530,7 @@ void screen_search(struct screen *screen)
 void screen_search_on(struct screen *screen, int direction)
 {
     if (*screen->wanted == '\0') {
-        say(screen, "Nothing was looked for yet: /");
+        say(screen, "No search yet: press /");
         return;
     }
     if (screen->find_at == 0 && search_rows(screen, direction))

@@ -56,7 +56,7 @@ int conversion_open_output(struct output_file *file, const char *out, const char
     if (out == NULL || strcmp(out, "-") == 0) {
         if (!is_text && isatty(STDOUT_FILENO))
             return error_set(error, -EINVAL,
-                             "what comes out is no text for a terminal: name a file to write to");
+                             "the output is binary and would go to a terminal: name a file");
         int flags = fcntl(STDOUT_FILENO, F_GETFL);
         if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
             return error_set(error, -EBADF, "standard output is closed: name a file to write to");

@@ -156,7 +156,8 @@ static struct query_database *open_traces(const struct request *request, struct 
             goto failed;
         if (query_is_database(path)) {
             if (count > 1) {
-                error_set(error, -EINVAL, "%.300s: an exported database is asked alone", path);
+                error_set(error, -EINVAL,
+                          "%.300s: an exported database cannot be combined with other files", path);
                 goto failed;
             }
             return query_database_open_file(path, error);

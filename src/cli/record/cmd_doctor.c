@@ -104,7 +104,7 @@ static void check_daemon(void)
     session_list_read(&list);
     const struct session_server *daemon = session_list_daemon(&list);
     if (daemon != NULL && session_server_status(daemon) != NULL) {
-        say(FINE, "a heapprofd runs: heap_profile status says what it does");
+        say(FINE, "a heapprofd runs: see heap_profile status");
     } else if (daemon != NULL) {
         say(LACKING, "%s: %s", daemon->path, daemon->error.message);
     } else if (run_directory_choose(path, &error) == 0) {

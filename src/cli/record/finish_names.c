@@ -44,7 +44,7 @@ static int open_file(const struct output *output, const char *name, struct outpu
     int code =
         output_file_open_in(file, output->fd, output->directory, name, OUTPUT_FILE_NEW, &error);
     if (code < 0)
-        warn("no names were looked up", error.message);
+        warn("no names were added", error.message);
     return code;
 }
 
@@ -169,7 +169,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
         _exit(getppid() == us ? write_it(work) : 1);
     }
     if (child < 0) {
-        warn("no names were looked up", strerror(errno));
+        warn("no names were added", strerror(errno));
         status = 1 << 8; /* as if the child had exited with 1 */
     }
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -211,7 +211,7 @@ void finish_names_add(const struct output *output, const struct profile *profile
     void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
-        warn("no names were looked up", strerror(errno));
+        warn("no names were added", strerror(errno));
         return;
     }
     names->reasons = shared;

@@ -83,8 +83,8 @@ static void tell_end(const struct session_run_result *result)
               "is that of the program's file, or what the process calls itself)\n",
               stderr);
     else if (result->profiled == 0)
-        fputs("heap_profile: no process was profiled; heap_profile doctor -p PID says what would "
-              "work\n",
+        fputs("heap_profile: no process was profiled; heap_profile doctor -p PID shows what "
+              "would work\n",
               stderr);
 }
 
@@ -135,7 +135,7 @@ int record_session_run(const struct record_session *session)
         output_discard(&output);
     } else if (wrote && !quiet) {
         format_printf(stderr, "Trace in %s\n", session->trace_path);
-        format_printf(stderr, "  %s report %s   what it says\n", program_invocation_name,
+        format_printf(stderr, "  %s report %s   prints a report\n", program_invocation_name,
                       session->trace_path);
     }
     if (code < 0)

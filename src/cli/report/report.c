@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the reports share: views, totals, words. See report.h. */
+/* Computes the views, figures and totals that the text and JSON reports share. */
 #include "cli/report/report.h"
 
 #include <math.h>
@@ -92,7 +92,7 @@ struct report_figure report_total_of(const struct profile_dump *dump, enum repor
 
 double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    /* The status is as of the last dump: earlier ones had not come to that peak yet. */
+    /* The status is as of the last dump; earlier dumps precede that peak. */
     return dump == &heap->dumps[heap->dump_count - 1] ? heap->status.peak_live_bytes
                                                       : report_total_of(dump, REPORT_MAX).bytes;
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The report for scripts: one JSON object with every callsite, unrounded. The
- * layout is documented in docs/report.md.
- */
+/* Prints the report as one JSON object with every callsite, unrounded. docs/report.md describes the
+ * layout. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -58,14 +56,14 @@ static void print_figures(struct json_writer *json, const struct rollup_values *
     json_number(json, "temporary_objects", is_known ? figures->temporary_count : (double)NAN);
 }
 
-/* --- frames: a frame stands in many stacks; its text is kept --- */
+/* --- frames: many stacks share a frame, so its text is cached --- */
 
-/* Many frames can have one long name. Texts beyond this are made again each time. */
+/* Limit of the cache: many frames can share one long name. Other texts are made again each time. */
 #define KEPT_BYTES_MAX ((size_t)32 << 20)
 
 struct frame_texts {
     const struct profile *profile;
-    char **texts; /* by frame; NULL: not kept */
+    char **texts; /* by frame; NULL: not cached */
     size_t *lengths;
     size_t kept_bytes;
     struct report_gap_finder gaps;
@@ -201,7 +199,7 @@ static void print_lost(struct json_writer *json, const struct trace_heap_dump *s
     json_end_object(json);
 }
 
-/* Print why it ended early, or has nothing. The codes of client_error are one number. */
+/* Print why the profile ended early or is empty. All codes of client_error are one number. */
 static void print_flags(struct json_writer *json, const struct trace_heap_dump *status)
 {
     for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
@@ -251,7 +249,7 @@ static void print_unknown(struct json_writer *json, const struct profile_heap *h
     json_end_array(json);
 }
 
-/* null: unknown. */
+/* Print the totals; null: unknown. */
 static void print_totals(struct json_writer *json, const struct profile_heap *heap,
                          const struct profile_dump *dump)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report_tables.h. */
+/* Prints the tables of the text report: callsites, functions, threads, groups. */
 #include "cli/report/report_tables.h"
 
 #include <inttypes.h>
@@ -34,13 +34,14 @@ bool printer_is_exact(const struct printer *printer)
     return profile_dump_is_exact(printer->heap, printer->dump);
 }
 
-/* The margin in words where the file or the interval decides it; empty: by the limits. */
+/* Return the margin as a word ("exact") if the file or the interval determines it; "" if the limits
+ * do. */
 static struct formatted margin_of_heap(const struct printer *printer)
 {
     struct formatted text = {""};
     const struct trace_heap_dump *status = &printer->heap->status;
     bool all_weighed = status->weighed_samples == status->heap_samples;
-    /* How well the program sampled is not for us to say. */
+    /* The error of samples that the program drew itself is unknown. */
     if (status->weighed_samples > 0 && !printer_is_partial(printer) &&
         (all_weighed || printer->heap->interval_bytes == 1))
         snprintf(text.bytes, sizeof(text.bytes), "as reported");
@@ -107,9 +108,9 @@ void printer_frame(const struct printer *printer, uint32_t index, size_t used)
 
 /* --- tables --- */
 
-#define FIGURES_COLUMNS 60u /* before a row's text; without the last two figures: */
+#define FIGURES_COLUMNS 60u /* columns before a row's text; without the last two figures: */
 #define FEW_FIGURES_COLUMNS 39u
-#define TEXT_LEAST 48u /* where it has less, it gets the room of two figures */
+#define TEXT_LEAST 48u /* if it would get less, drop two figures */
 
 void printer_set_words(struct printer *printer, const struct folding *folding)
 {
@@ -174,14 +175,14 @@ static void print_callsite(const struct printer *printer, uint32_t callsite)
         stack_format_print_stack(&printer->words, callsite, 0, STACK_INDENT, printer->out);
 }
 
-/* What stands in a line of a table of callsites. */
+/* A row of a table of callsites. */
 struct callsite_line {
-    XXH128_hash_t text; /* of the stack as it is printed */
-    uint32_t callsite;  /* of the stack that ranks highest among those of the line */
+    XXH128_hash_t text; /* hash of the printed stack */
+    uint32_t callsite;  /* of the highest-ranking stack in the row */
     struct rollup_values values;
-    double rank, highest; /* of all stacks of the line, of that one */
+    double rank, highest; /* of all stacks in the row; of that one */
     size_t stacks;
-    size_t order; /* of equal ones */
+    size_t order; /* order of equal ranks */
 };
 
 static int compare_texts(const void *a, const void *b)
@@ -212,7 +213,7 @@ static double rank_of(const struct rollup_values *values, int by)
     return report_rank(&figure, (enum report_view)by);
 }
 
-/* Adds up those that are printed the same. The number that is left. */
+/* Merge rows that are printed alike. Return the number left. */
 static size_t merge_lines(struct callsite_line *lines, size_t count)
 {
     size_t kept = 0;
@@ -233,8 +234,8 @@ static size_t merge_lines(struct callsite_line *lines, size_t count)
     return kept;
 }
 
-/* The lines of a table, that which ranks highest first: a line for each stack that can be told
- * from the others by what is printed of it. NULL: no memory. */
+/* Return the rows of a table, highest rank first: one for each stack that is printed differently.
+ * NULL: no memory. */
 static struct callsite_line *rank_callsites(const struct printer *printer, int by,
                                             size_t *line_count)
 {
@@ -445,7 +446,7 @@ static void print_group(const struct printer *printer, const struct grouping_row
     fputc('\n', printer->out);
 }
 
-/* Rows of one level; the outer one's have theirs below them. */
+/* Print the rows of one level, each followed by its own rows of the next level. */
 static void print_group_rows(const struct printer *printer, const struct grouping *grouping,
                              const struct grouping_row *outer, double total, size_t top)
 {

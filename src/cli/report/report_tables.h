@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the report for people consists of below its head: tables of callsites, functions, threads,
- * groups, and the tree; and the words that head and tables share.
- */
+/* The tables of the text report (callsites, functions, threads, groups, and the tree), and texts
+ * that they share with its header. */
 #ifndef HEAPPROFD_CLI_REPORT_REPORT_TABLES_H
 #define HEAPPROFD_CLI_REPORT_REPORT_TABLES_H
 
@@ -11,38 +9,38 @@
 #include "cli/report/report.h"
 #include "cli/report/report_gaps.h"
 
-#define PRINTER_COMMAND_WIDTH 4096 /* as much as the profile keeps */
+#define PRINTER_COMMAND_WIDTH 4096 /* the most that the profile keeps */
 #define PRINTER_MODULE_WIDTH 255
 
-/* Lines of the sections that follow the main table, and of what is in a group. */
+/* Rows of the sections that follow the main table, and of each group's contents. */
 #define PRINTER_SECTION_LINES 5
 
 struct printer {
     const struct profile *profile;
-    struct rollup_tables *tables;   /* what all heaps share */
-    struct report_gap_finder *gaps; /* likewise */
+    struct rollup_tables *tables;   /* shared by all heaps */
+    struct report_gap_finder *gaps; /* shared by all heaps */
     const struct report_options *options;
     const struct profile_heap *heap;
     const struct profile_dump *dump;
     struct stack_format words;
-    bool is_narrow; /* no room for all figures */
+    bool is_narrow; /* the line has no room for all figures */
     FILE *out;
 };
 
-/* Whether allocations are missing from the figures (not only stacks or frees). */
+/* Return whether allocations are missing from the figures (not only stacks or frees). */
 bool printer_is_partial(const struct printer *printer);
 bool printer_is_exact(const struct printer *printer);
 
-/* "± 12 kB"; "-8 kB +20 kB" where the two sides differ by a quarter, which they do for few
- * samples; or "exact": at interval 1 what was recorded has no error, but is not all. */
+/* Return "± 12 kB"; "-8 kB +20 kB" if the sides differ by a quarter, as with few samples; or
+ * "exact": at interval 1 recorded figures have no error, even if they are incomplete. */
 struct formatted printer_margin(const struct printer *printer, const struct report_figure *figure,
                                 bool counts);
 /* The same for a sum over the whole heap. */
 struct formatted printer_total_margin(const struct printer *printer,
                                       const struct report_figure *total, bool counts);
 
-/* The command line; the program's name where it is empty, as a kernel thread's is, and that of a
- * program that has overwritten its arguments. */
+/* Return the command line, or the program's name if it is empty: for kernel threads and programs
+ * that have overwritten their arguments. */
 const char *report_process_title(const struct profile_process *process);
 
 const char *printer_view_title(enum report_view view);

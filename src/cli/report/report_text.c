@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for people: a head of facts, then tables. See report.h. */
+/* Prints the text report: a header of facts, then tables. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 
 #define BRIEF_LINES 5
 #define REMARK_WIDTH 2000
-#define UNPROFILED_NAMES 20u /* with one reason */
+#define UNPROFILED_NAMES 20u /* printed for each reason */
 
-/* --- the head --- */
+/* --- the header --- */
 
 static struct formatted format_loss(enum trace_loss_unit unit, uint64_t amount)
 {
@@ -59,7 +59,7 @@ static void print_others(const struct printer *printer)
                 format_count((double)status->other_contexts).bytes);
 }
 
-/* A total and its margin. */
+/* Print a total and its margin. */
 static void print_total(const struct printer *printer, double value,
                         const struct report_figure *figure, bool counts)
 {
@@ -70,7 +70,7 @@ static void print_total(const struct printer *printer, double value,
     format_print_amount(printer->out, value, amount.bytes, unit, &margin);
 }
 
-/* Exact, unless the program sampled by itself. */
+/* Print the allocated total: exact, unless the program sampled by itself. */
 static void print_allocated(const struct printer *printer)
 {
     const struct profile_dump *dump = printer->dump;
@@ -83,7 +83,7 @@ static void print_allocated(const struct printer *printer)
         return;
     }
     if (unknown) {
-        fputs("\n  allocated     not told by the file\n", printer->out);
+        fputs("\n  allocated     not in the file\n", printer->out);
         return;
     }
     const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
@@ -101,7 +101,7 @@ static void print_live(const struct printer *printer)
     const struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
     FILE *out = printer->out;
     if (report_is_unknown(printer->heap, REPORT_SPACE)) {
-        fputs("  live          not told by the file\n", out);
+        fputs("  live          not in the file\n", out);
         return;
     }
     fputs("  live          ", out);
@@ -117,7 +117,7 @@ static void print_peak(const struct printer *printer)
 {
     const struct report_figure peak = report_total_of(printer->dump, REPORT_MAX);
     if (report_is_unknown(printer->heap, REPORT_MAX)) {
-        fputs("  peak          not told by the file", printer->out);
+        fputs("  peak          not in the file", printer->out);
         return;
     }
     fputs("  peak          ", printer->out);
@@ -213,8 +213,7 @@ static void print_head(const struct printer *printer)
                 format_count((double)dump->total.samples).bytes,
                 printer_is_exact(printer) ? ": all figures are exact" : " that was not lost");
     else if (heap->interval_bytes == 0)
-        fputs("\n  samples       at an interval that the file does not tell: no ± can be said\n",
-              out);
+        fputs("\n  samples       at an unknown interval: no ± can be computed\n", out);
     else
         fprintf(out,
                 "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
@@ -257,8 +256,8 @@ static bool was_never_joined(const struct profile_heap *heap)
     return heap->status.timestamp_ns == heap->status.start_timestamp_ns;
 }
 
-/* Unseen processes of one name and reason, perhaps with other numbers in it: of processes, of
- * milliseconds. */
+/* Unseen processes with the same name and reason, except for numbers in it (of processes, of
+ * milliseconds). */
 struct unseen_group {
     size_t first, count; /* sections */
     uint64_t rss_bytes;  /* the largest */
@@ -269,7 +268,7 @@ struct unseen_groups {
     uint32_t *ids;              /* by section; 0: seen */
 };
 
-/* Copy a reason, each number as 0. Return the end. */
+/* Copy a reason with each number replaced by 0. Return the end. */
 static char *put_reason(char *to, const char *reason)
 {
     static const char digits[] = "0123456789";
@@ -281,7 +280,7 @@ static char *put_reason(char *to, const char *reason)
     return to;
 }
 
-/* 0: no memory. */
+/* Return the id of the group; 0: no memory. */
 static uint32_t group_of(struct intern_table *table, const char *name,
                          const struct profile_heap *heap)
 {
@@ -356,9 +355,10 @@ static void print_unseen(const struct printer *printer, const struct unseen_grou
     fputc('\n', printer->out);
 }
 
-/* --- all of it --- */
+/* --- the report --- */
 
-/* What a process still held when it ended has leaked; while it runs, nobody can say. */
+/* Return the title of the live memory. What a process held at its end has leaked; while it runs,
+ * that is unknown. */
 static const char *title_of_rest(const struct trace_heap_dump *status)
 {
     return status->exit_status >= 0 ? "Leaks: still live at the end" : "Still live at the end";
@@ -369,7 +369,7 @@ static void print_body(const struct printer *printer)
     const struct report_options *options = printer->options;
     if (report_is_unknown(printer->heap, options->view)) {
         printer_title(printer, printer_view_title(options->view));
-        fputs("  not told by the file\n", printer->out);
+        fputs("  not in the file\n", printer->out);
         if (!report_is_unknown(printer->heap, REPORT_MAX))
             printer_callsites(printer, REPORT_MAX, options->top, printer_view_title(REPORT_MAX),
                               true);
@@ -399,7 +399,7 @@ static const char *title_of_peak_at_end(const struct trace_heap_dump *status)
                                     : "Still live at the end, which is the peak";
 }
 
-/* Whether what is live is what was live at the peak, callsite by callsite. */
+/* Return whether live memory equals that at the peak, callsite by callsite. */
 static bool is_peak(const struct printer *printer)
 {
     for (size_t i = 0; i < printer->dump->sample_count; i++) {
@@ -463,7 +463,7 @@ static void print_unprofiled(const struct profile *profile, FILE *out)
     }
 }
 
-/* Beside the profile there is every sample by itself (stream_allocations). */
+/* Print the sums of samples that the trace contains one by one (stream_allocations). */
 static void print_streams(const struct profile *profile, const struct report_options *options,
                           FILE *out)
 {
@@ -487,7 +487,7 @@ static void print_streams(const struct profile *profile, const struct report_opt
     }
 }
 
-/* A brief report leaves them to its caller, who may know more of the reasons. */
+/* Print frames without names. A brief report leaves this to its caller, which has more reasons. */
 static void print_unnamed(const struct profile *profile, const struct report_options *options,
                           FILE *out)
 {
