@@ -8,7 +8,6 @@
 #include "attach/attach.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,29 +20,18 @@
 #include "attach/locate.h"
 #include "attach/presence.h"
 #include "attach/process.h"
+#include "attach/remove_client.h"
 #include "attach/seccomp_filter.h"
+#include "attach/stop.h"
 #include "attach/symbols_remote.h"
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
+#include "util/clock.h"
 #include "util/process_stat.h"
 #include "wire/sampling.h"
 
-/* Limit of stops of the process to check that no thread is in the client. Between two stops the
- * client's own counters are read, for at most this time in total: if many threads share few
- * processors, a thread that lost its processor in the middle of a sample gets it back only after
- * seconds. */
-#define REMOVE_ATTEMPTS 20
-#define REMOVE_PATIENCE_MS 4000
-#define REMOVE_PAUSE_MS 5
-
 /* Attempts to find no thread in a signal handler that interrupted a replaced entry. */
 #define ENTRY_ATTEMPTS 20
-
-/* A ring with a heartbeat of this age is still served by a daemon. */
-#define HEARTBEAT_PATIENCE_MS 2000
-
-/* Limit of clients of dead attachers that are removed at once. */
-#define ORPHANS_MAX 64
 
 /* Bytes that are read of a function of unknown size. */
 #define UNSIZED_BYTES 64u
@@ -56,18 +44,6 @@ struct attach {
     struct trampoline trampolines[ATTACHED_FUNCTIONS];
     unsigned count;
 };
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-static void pause_ms(unsigned ms)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
-}
 
 /* Return when the process started, in the kernel's ticks, or 0 if it has ended. */
 static uint64_t start_time_of(pid_t pid)
@@ -153,47 +129,10 @@ static void fill_params(struct attached_params *params, const struct attach *att
     params->site_count = attach->count;
     if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=
         (ssize_t)sizeof(params->seed))
-        params->seed = now_us() ^ ((uint64_t)attach->pid << 40);
+        params->seed = clock_read_ns(CLOCK_MONOTONIC) / 1000 ^ ((uint64_t)attach->pid << 40);
 }
 
 /* --- with all threads stopped --- */
-
-static int explain_stop(const struct tracee *tracee, int code, struct attach_outcome *outcome,
-                        struct error *error)
-{
-    if (code == -EPERM || code == -EACCES)
-        return process_explain_permission(tracee->pid, outcome, error);
-    if (code == -ESRCH) {
-        outcome->refusal = ATTACH_NO_PROCESS;
-        return error_set(error, -ESRCH, "process %d has ended", (int)tracee->pid);
-    }
-    if (code == -ETIMEDOUT) {
-        outcome->refusal = ATTACH_BUSY;
-        return error_set(error, -EAGAIN,
-                         "thread %d of process %d could not be stopped within %u ms (it %s): try "
-                         "again later",
-                         (int)tracee->stuck, (int)tracee->pid,
-                         tracee->stuck_without_processor ? TRACEE_TURN_MS : tracee->patience_ms,
-                         tracee->stuck_without_processor ? "gets no processor"
-                                                         : "waits in the kernel");
-    }
-    return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
-}
-
-/* Check whether the filters of all threads allow the system calls for this purpose. Return 0 or a
- * negative errno. */
-static int check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
-                         struct error *error)
-{
-    struct error why = {0};
-    for (size_t i = 0; i < tracee->thread_count; i++) {
-        if (!tracee->threads[i].stopped || tracee->threads[i].gone)
-            continue;
-        if (seccomp_filter_check(tracee->pid, tracee->threads[i].tid, purpose, &why) < 0)
-            return error_set(error, -EPERM, "process %d: %s", (int)tracee->pid, why.message);
-    }
-    return 0;
-}
 
 /* Return whether the code that the trampolines were made from is unchanged. */
 static bool code_is_unchanged(const struct attach *attach, const struct tracee *tracee)
@@ -304,10 +243,10 @@ static int stop_outside_entries(const struct attach *attach, struct tracee *trac
                                 struct error *error)
 {
     for (int attempt = 0;; attempt++) {
-        *stopped_at = now_us();
+        *stopped_at = clock_read_ns(CLOCK_MONOTONIC) / 1000;
         int code = tracee_stop(tracee);
         if (code < 0)
-            return explain_stop(tracee, code, outcome, error);
+            return stop_explain(tracee, code, outcome, error);
         pid_t in_the_way = clear_entries(attach, tracee);
         if (in_the_way == 0)
             return 0;
@@ -322,158 +261,6 @@ static int stop_outside_entries(const struct attach *attach, struct tracee *trac
         }
         tracee_wait_turn(tracee, in_the_way);
     }
-}
-
-/* --- a client that is already there --- */
-
-/* Wait until no thread is in the client, and remove it. Return 0; -EBUSY: a thread stays in it, or
- * it must not be unmapped (outcome->left has the reason); or a negative errno of another failure.
- * The process runs before and after. */
-static int remove_client(struct presence *presence, struct tracee *tracee,
-                         struct attach_outcome *outcome)
-{
-    int restored = -EBUSY;
-    uint64_t deadline_us = now_us() + REMOVE_PATIENCE_MS * 1000;
-    for (int attempt = 0; attempt < REMOVE_ATTEMPTS; attempt++) {
-        uint64_t began = now_us();
-        int code = tracee_stop(tracee);
-        if (code < 0)
-            return code;
-        outcome->threads = (unsigned)tracee->thread_count;
-        code = presence_read(presence, tracee);
-        if (code == 0)
-            restored = presence_restore(presence, tracee);
-        bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
-        struct error forbidden = {0};
-        bool must_stay = deserted && check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) < 0;
-        if (deserted)
-            tracee_move(tracee);
-        if (deserted && !must_stay)
-            code = presence_remove(presence, tracee);
-        tracee_resume(tracee);
-        uint64_t stopped = tracee->resumed_us - began;
-        if (stopped > outcome->stopped_us)
-            outcome->stopped_us = stopped;
-        outcome->code_restored = restored == 0;
-        if (code < 0 || restored < 0)
-            return code < 0 ? code : restored;
-        if (must_stay) {
-            snprintf(outcome->left, sizeof(outcome->left),
-                     "the profiler's memory stays mapped, unused: %.180s", forbidden.message);
-            return -EBUSY;
-        }
-        if (deserted)
-            return 0;
-        do {
-            pause_ms(REMOVE_PAUSE_MS);
-        } while (presence_is_busy(presence, tracee) && now_us() < deadline_us);
-    }
-    return -EBUSY;
-}
-
-static bool is_attached_ring(const struct process_region *region)
-{
-    return strstr(region->path, "/memfd:" ATTACHED_RING_NAME) != NULL;
-}
-
-/* Remove another attacher's client if that attacher has died. Return 1 if one was removed, 0 if
- * there is none, or a negative errno. */
-static int remove_orphan(const struct process *process, struct tracee *tracee,
-                         struct attach_outcome *outcome, struct error *error)
-{
-    struct presence orphan;
-    struct ring_control control;
-    if (!presence_find(&orphan, process, tracee))
-        return 0;
-    int32_t owner = orphan.params.daemon_pid;
-    bool is_served = orphan.params.ring != 0 && (owner == 0 || kill(owner, 0) == 0) &&
-                     tracee_read(tracee, orphan.params.ring, &control, sizeof(control)) == 0 &&
-                     control.stopping == 0 &&
-                     now_us() / 1000 < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
-    outcome->refusal = ATTACH_ATTACHED;
-    if (is_served)
-        return error_set(error, -EBUSY, "another heapprofd is attached to process %d",
-                         (int)process->pid);
-    int code = remove_client(&orphan, tracee, outcome);
-    outcome->refusal = code < 0 ? ATTACH_BUSY : ATTACH_FAILED;
-    outcome->stopped_us = 0; /* only the stop of the attach itself is reported */
-    if (code < 0 && outcome->left[0] != 0) {
-        outcome->refusal = ATTACH_SECCOMP;
-        return error_set(error, -EPERM, "process %d still has parts of an earlier heapprofd: %s",
-                         (int)process->pid, outcome->left);
-    }
-    if (code < 0)
-        return error_set(
-            error, -EAGAIN,
-            "process %d still contains parts of an earlier heapprofd, which could not be "
-            "removed (%s): try again later",
-            (int)process->pid, strerror(-code));
-    return 1;
-}
-
-static bool has_lost_ring(const struct process *process)
-{
-    bool has_ring = false;
-    for (size_t i = 0; i < process->region_count; i++) {
-        if (strstr(process->regions[i].path, "/memfd:" ATTACHED_MEMFD_NAME) != NULL)
-            return false;
-        has_ring |= is_attached_ring(&process->regions[i]);
-    }
-    return has_ring;
-}
-
-static int unmap_rings(const struct process *process, struct tracee *tracee)
-{
-    int code = tracee_work_begin(tracee);
-    if (code < 0)
-        return code;
-    for (size_t i = 0; i < process->region_count; i++) {
-        const struct process_region *region = &process->regions[i];
-        if (is_attached_ring(region))
-            enter_unmap(tracee, region->start, region->end - region->start);
-    }
-    return tracee_work_end(tracee);
-}
-
-/* Unmap rings without a client: their attacher was killed after it had mapped one of the two, or
- * while it removed both. Decide while the process is stopped: until then another attacher may map
- * or unmap its ring, and the process may map something else there. */
-static int unmap_lost_rings(struct process *process, struct tracee *tracee)
-{
-    struct error forbidden = {0};
-    if (!has_lost_ring(process))
-        return 0;
-    int code = tracee_stop(tracee);
-    if (code < 0)
-        return code;
-    if (check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) == 0) {
-        code = process_read_regions(process);
-        if (code == 0 && has_lost_ring(process))
-            code = unmap_rings(process, tracee);
-    }
-    tracee_resume(tracee);
-    return code;
-}
-
-/* Remove the clients of all dead attachers. There may be several, because an attacher that is
- * killed during its attach leaves a client that is not in use. */
-static int remove_orphans(struct process *process, struct tracee *tracee,
-                          struct attach_outcome *outcome, struct error *error)
-{
-    int code = 1;
-    for (int i = 0; code > 0 && i < ORPHANS_MAX; i++) {
-        code = remove_orphan(process, tracee, outcome, error);
-        int read = code > 0 ? process_read_regions(process) : 0;
-        if (read < 0)
-            return error_set(error, read, "cannot read the mappings of process %d: %s",
-                             (int)process->pid, strerror(-read));
-    }
-    if (code == 0) {
-        code = unmap_lost_rings(process, tracee);
-        if (code < 0)
-            return explain_stop(tracee, code, outcome, error);
-    }
-    return code < 0 ? code : 0;
 }
 
 /* --- attaching and detaching --- */
@@ -511,7 +298,7 @@ static int attach_to(struct attach *attach, const struct attach_options *options
     }
     if (code == 0) {
         outcome->threads = (unsigned)tracee->thread_count;
-        code = check_seccomp(tracee, SECCOMP_TO_STAY, error);
+        code = stop_check_seccomp(tracee, SECCOMP_TO_STAY, error);
         if (code < 0)
             outcome->refusal = ATTACH_SECCOMP;
         if (code == 0 && !code_is_unchanged(attach, tracee)) {
@@ -544,7 +331,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
 {
     struct process process;
     struct tracee tracee;
-    uint64_t began = now_us();
+    uint64_t began = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     struct attach *attach = calloc(1, sizeof(*attach));
     if (attach == NULL) {
@@ -560,7 +347,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
         if (options->patience_ms > 0)
             tracee.patience_ms = options->patience_ms;
         if (code < 0)
-            explain_stop(&tracee, code, outcome, error);
+            stop_explain(&tracee, code, outcome, error);
         else
             code = attach_to(attach, options, &process, &tracee, outcome, error);
         tracee_close(&tracee);
@@ -568,7 +355,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
     }
     process_clear(&process);
     code = explain_end(options->pid, code, outcome, error);
-    outcome->total_us = now_us() - began;
+    outcome->total_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - began;
     if (code < 0) {
         free(attach);
         return NULL;
@@ -580,7 +367,7 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
 {
     struct tracee tracee = {.memory_fd = -1};
     struct process process = {.pid = attach->pid};
-    uint64_t began = now_us();
+    uint64_t began = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     int code = -ESRCH;
     /* An exec has discarded the image and the patched code. */
@@ -610,7 +397,7 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
                      "session attaches");
         code = 0;
     }
-    outcome->total_us = now_us() - began;
+    outcome->total_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - began;
     pid_t pid = attach->pid;
     free(attach);
     if (code < 0)
@@ -640,7 +427,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
         process.own = own_symbols_open(pid);
         code = tracee_open(&tracee, pid);
         if (code < 0)
-            explain_stop(&tracee, code, outcome, error);
+            stop_explain(&tracee, code, outcome, error);
         else
             code = locate_functions(&located, &process, &tracee, outcome, error);
         if (code == 0)

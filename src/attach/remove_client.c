@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wait until no thread is in a client, and unmap it; find clients and rings of dead attachers. */
+#include "attach/remove_client.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "attach/enter.h"
+#include "attach/seccomp_filter.h"
+#include "attach/stop.h"
+#include "util/clock.h"
+
+/* Limit of stops of the process to check that no thread is in the client. Between two stops the
+ * client's own counters are read, for at most this time in total: if many threads share few
+ * processors, a thread that lost its processor in the middle of a sample gets it back only after
+ * seconds. */
+#define REMOVE_ATTEMPTS 20
+#define REMOVE_PATIENCE_MS 4000
+#define REMOVE_PAUSE_MS 5
+
+/* A ring with a heartbeat of this age is still served by a daemon. */
+#define HEARTBEAT_PATIENCE_MS 2000
+
+/* Limit of clients of dead attachers that are removed at once. */
+#define ORPHANS_MAX 64
+
+static void pause_ms(unsigned ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
+}
+
+int remove_client(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
+{
+    int restored = -EBUSY;
+    uint64_t deadline_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 + REMOVE_PATIENCE_MS * 1000;
+    for (int attempt = 0; attempt < REMOVE_ATTEMPTS; attempt++) {
+        uint64_t began = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+        int code = tracee_stop(tracee);
+        if (code < 0)
+            return code;
+        outcome->threads = (unsigned)tracee->thread_count;
+        code = presence_read(presence, tracee);
+        if (code == 0)
+            restored = presence_restore(presence, tracee);
+        bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
+        struct error forbidden = {0};
+        bool must_stay = deserted && stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) < 0;
+        if (deserted)
+            tracee_move(tracee);
+        if (deserted && !must_stay)
+            code = presence_remove(presence, tracee);
+        tracee_resume(tracee);
+        uint64_t stopped = tracee->resumed_us - began;
+        if (stopped > outcome->stopped_us)
+            outcome->stopped_us = stopped;
+        outcome->code_restored = restored == 0;
+        if (code < 0 || restored < 0)
+            return code < 0 ? code : restored;
+        if (must_stay) {
+            snprintf(outcome->left, sizeof(outcome->left),
+                     "the profiler's memory stays mapped, unused: %.180s", forbidden.message);
+            return -EBUSY;
+        }
+        if (deserted)
+            return 0;
+        do {
+            pause_ms(REMOVE_PAUSE_MS);
+        } while (presence_is_busy(presence, tracee) &&
+                 clock_read_ns(CLOCK_MONOTONIC) / 1000 < deadline_us);
+    }
+    return -EBUSY;
+}
+
+static bool is_attached_ring(const struct process_region *region)
+{
+    return strstr(region->path, "/memfd:" ATTACHED_RING_NAME) != NULL;
+}
+
+/* Remove another attacher's client if that attacher has died. Return 1 if one was removed, 0 if
+ * there is none, or a negative errno. */
+static int remove_orphan(const struct process *process, struct tracee *tracee,
+                         struct attach_outcome *outcome, struct error *error)
+{
+    struct presence orphan;
+    struct ring_control control;
+    if (!presence_find(&orphan, process, tracee))
+        return 0;
+    int32_t owner = orphan.params.daemon_pid;
+    bool is_served = orphan.params.ring != 0 && (owner == 0 || kill(owner, 0) == 0) &&
+                     tracee_read(tracee, orphan.params.ring, &control, sizeof(control)) == 0 &&
+                     control.stopping == 0 &&
+                     clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
+    outcome->refusal = ATTACH_ATTACHED;
+    if (is_served)
+        return error_set(error, -EBUSY, "another heapprofd is attached to process %d",
+                         (int)process->pid);
+    int code = remove_client(&orphan, tracee, outcome);
+    outcome->refusal = code < 0 ? ATTACH_BUSY : ATTACH_FAILED;
+    outcome->stopped_us = 0; /* only the stop of the attach itself is reported */
+    if (code < 0 && outcome->left[0] != 0) {
+        outcome->refusal = ATTACH_SECCOMP;
+        return error_set(error, -EPERM, "process %d still has parts of an earlier heapprofd: %s",
+                         (int)process->pid, outcome->left);
+    }
+    if (code < 0)
+        return error_set(
+            error, -EAGAIN,
+            "process %d still contains parts of an earlier heapprofd, which could not be "
+            "removed (%s): try again later",
+            (int)process->pid, strerror(-code));
+    return 1;
+}
+
+static bool has_lost_ring(const struct process *process)
+{
+    bool has_ring = false;
+    for (size_t i = 0; i < process->region_count; i++) {
+        if (strstr(process->regions[i].path, "/memfd:" ATTACHED_MEMFD_NAME) != NULL)
+            return false;
+        has_ring |= is_attached_ring(&process->regions[i]);
+    }
+    return has_ring;
+}
+
+static int unmap_rings(const struct process *process, struct tracee *tracee)
+{
+    int code = tracee_work_begin(tracee);
+    if (code < 0)
+        return code;
+    for (size_t i = 0; i < process->region_count; i++) {
+        const struct process_region *region = &process->regions[i];
+        if (is_attached_ring(region))
+            enter_unmap(tracee, region->start, region->end - region->start);
+    }
+    return tracee_work_end(tracee);
+}
+
+/* Unmap rings without a client: their attacher was killed after it had mapped one of the two, or
+ * while it removed both. Decide while the process is stopped: until then another attacher may map
+ * or unmap its ring, and the process may map something else there. */
+static int unmap_lost_rings(struct process *process, struct tracee *tracee)
+{
+    struct error forbidden = {0};
+    if (!has_lost_ring(process))
+        return 0;
+    int code = tracee_stop(tracee);
+    if (code < 0)
+        return code;
+    if (stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) == 0) {
+        code = process_read_regions(process);
+        if (code == 0 && has_lost_ring(process))
+            code = unmap_rings(process, tracee);
+    }
+    tracee_resume(tracee);
+    return code;
+}
+
+int remove_orphans(struct process *process, struct tracee *tracee, struct attach_outcome *outcome,
+                   struct error *error)
+{
+    int code = 1;
+    for (int i = 0; code > 0 && i < ORPHANS_MAX; i++) {
+        code = remove_orphan(process, tracee, outcome, error);
+        int read = code > 0 ? process_read_regions(process) : 0;
+        if (read < 0)
+            return error_set(error, read, "cannot read the mappings of process %d: %s",
+                             (int)process->pid, strerror(-read));
+    }
+    if (code == 0) {
+        code = unmap_lost_rings(process, tracee);
+        if (code < 0)
+            return stop_explain(tracee, code, outcome, error);
+    }
+    return code < 0 ? code : 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Explain failed stops, and check the seccomp filters of stopped threads. */
+#include "attach/stop.h"
+
+#include <errno.h>
+#include <string.h>
+
+int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *outcome,
+                 struct error *error)
+{
+    if (code == -EPERM || code == -EACCES)
+        return process_explain_permission(tracee->pid, outcome, error);
+    if (code == -ESRCH) {
+        outcome->refusal = ATTACH_NO_PROCESS;
+        return error_set(error, -ESRCH, "process %d has ended", (int)tracee->pid);
+    }
+    if (code == -ETIMEDOUT) {
+        outcome->refusal = ATTACH_BUSY;
+        return error_set(error, -EAGAIN,
+                         "thread %d of process %d could not be stopped within %u ms (it %s): try "
+                         "again later",
+                         (int)tracee->stuck, (int)tracee->pid,
+                         tracee->stuck_without_processor ? TRACEE_TURN_MS : tracee->patience_ms,
+                         tracee->stuck_without_processor ? "gets no processor"
+                                                         : "waits in the kernel");
+    }
+    return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
+}
+
+int stop_check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
+                       struct error *error)
+{
+    struct error why = {0};
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        if (!tracee->threads[i].stopped || tracee->threads[i].gone)
+            continue;
+        if (seccomp_filter_check(tracee->pid, tracee->threads[i].tid, purpose, &why) < 0)
+            return error_set(error, -EPERM, "process %d: %s", (int)tracee->pid, why.message);
+    }
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stops of a process, as attaching and removing both need them. */
+#ifndef HEAPPROFD_ATTACH_STOP_H
+#define HEAPPROFD_ATTACH_STOP_H
+
+#include "attach/process.h"
+#include "attach/seccomp_filter.h"
+#include "attach/tracee.h"
+
+/* Explain why tracee_open() or tracee_stop() failed with this code. Return an error for the caller,
+ * and set the refusal of the outcome. */
+int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *outcome,
+                 struct error *error);
+
+/* Check whether the filters of all threads allow the system calls for this purpose. Return 0 or a
+ * negative errno. */
+int stop_check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
+                       struct error *error);
+
+#endif
