@@ -39,7 +39,7 @@ static const char help[] =
     "      --help, --version\n"
     "\n"
     "Examples:\n"
-    "  heap_profile query .schema\n"
+    "  echo .schema | heap_profile query\n"
     "  heap_profile query --table \"select pid, name from process\"\n"
     "  heap_profile query profile/raw-trace -f questions.sql --csv\n";
 
