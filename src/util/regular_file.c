@@ -54,6 +54,13 @@ int regular_file_root_of(pid_t pid)
     return root < 0 ? -errno : root;
 }
 
+bool regular_file_is_same(const char *one, const char *other)
+{
+    struct stat first, second;
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && S_ISREG(first.st_mode) &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 static bool is_same_file(const char *theirs, const char *ours)
 {
     struct stat left, right;

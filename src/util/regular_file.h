@@ -19,6 +19,9 @@ int regular_file_open(const char *path, struct stat *status);
  */
 int regular_file_open_below(int root, const char *path, int flags, struct stat *status);
 
+/* Return whether both paths lead to the same regular file. */
+bool regular_file_is_same(const char *one, const char *other);
+
 /* Open the root directory of a process, for regular_file_open_below(). */
 int regular_file_root_of(pid_t pid);
 

@@ -207,8 +207,8 @@ static int open_source(const char *argument, const struct compare_choice *choice
     }
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);
-    else if (*source->profile->warning != '\0')
-        format_printf(stderr, "heap_profile: %s: %s\n", source->argument, source->profile->warning);
+    else
+        compare_source_warn(source);
     return code;
 }
 

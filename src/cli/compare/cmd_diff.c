@@ -225,10 +225,7 @@ int cmd_diff(int argc, char **argv)
         else
             format_printf(stderr, "heap_profile: %s\n", error.message);
     }
-    for (int i = 0; i < 2; i++)
-        if (sources[i].profile != NULL && *sources[i].profile->warning != '\0')
-            format_printf(stderr, "heap_profile: %s: %s\n", sources[i].argument,
-                          sources[i].profile->warning);
+    compare_sources_warn(sources);
     compare_sources_close(sources);
     profile_filter_clear(&request.filter);
     return code;

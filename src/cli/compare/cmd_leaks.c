@@ -204,12 +204,6 @@ static int find_leaks(const struct request *request, struct compare_source sourc
     return code;
 }
 
-static void warn(const struct compare_source *source)
-{
-    if (source->profile != NULL && *source->profile->warning != '\0')
-        format_printf(stderr, "heap_profile: %s: %s\n", source->argument, source->profile->warning);
-}
-
 int cmd_leaks(int argc, char **argv)
 {
     bool terminal = isatty(STDOUT_FILENO);
@@ -228,9 +222,7 @@ int cmd_leaks(int argc, char **argv)
             format_printf(stderr, "heap_profile: %s\n", error.message);
             code = VERB_FAILED;
         }
-        for (int i = 0; i < 2; i++)
-            if (i == 0 || sources[0].profile != sources[1].profile)
-                warn(&sources[i]);
+        compare_sources_warn(sources);
     }
     compare_sources_close(sources);
     profile_filter_clear(&request.filter);

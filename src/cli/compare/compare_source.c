@@ -10,7 +10,9 @@
 
 #include "cli/files/output_directory.h"
 #include "cli/options/parse.h"
+#include "cli/print/format.h"
 #include "cli/print/progress.h"
+#include "util/regular_file.h"
 
 /* Parse the number, time or word after the '@'. Return false if it is none of them. */
 static bool parse_dump(const char *text, struct compare_source *source)
@@ -62,20 +64,13 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
     return code;
 }
 
-static bool is_same_file(const char *one, const char *other)
-{
-    struct stat first, second;
-    return stat(one, &first) == 0 && stat(other, &second) == 0 && S_ISREG(first.st_mode) &&
-           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 int compare_sources_read(struct compare_source sources[2],
                          const struct profile_read_options *options, struct error *error)
 {
     sources[0].profile = progress_import(sources[0].path, options, error);
     if (sources[0].profile == NULL)
         return error->code;
-    sources[1].profile = is_same_file(sources[0].path, sources[1].path)
+    sources[1].profile = regular_file_is_same(sources[0].path, sources[1].path)
                              ? sources[0].profile
                              : progress_import(sources[1].path, options, error);
     return sources[1].profile == NULL ? error->code : 0;
@@ -99,6 +94,19 @@ int compare_sources_check_size(const struct compare_source sources[2], bool whol
         }
     export_callers_clear(&callers);
     return code;
+}
+
+void compare_source_warn(const struct compare_source *source)
+{
+    if (source->profile != NULL && *source->profile->warning != '\0')
+        format_printf(stderr, "heap_profile: %s: %s\n", source->argument, source->profile->warning);
+}
+
+void compare_sources_warn(const struct compare_source sources[2])
+{
+    compare_source_warn(&sources[0]);
+    if (sources[0].profile != sources[1].profile)
+        compare_source_warn(&sources[1]);
 }
 
 void compare_sources_close(struct compare_source sources[2])

@@ -33,6 +33,10 @@ int compare_sources_read(struct compare_source sources[2],
  * Return 0, or -E2BIG (export/view.h) or -ENOMEM with *error set. */
 int compare_sources_check_size(const struct compare_source sources[2], bool whole_stacks,
                                struct error *error);
+/* Print the warning of a source's profile, if it has been read and has one. */
+void compare_source_warn(const struct compare_source *source);
+/* Print the warnings of both profiles, once if they are the same. */
+void compare_sources_warn(const struct compare_source sources[2]);
 void compare_sources_close(struct compare_source sources[2]);
 
 struct compare_choice {

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
@@ -15,6 +14,7 @@
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
+#include "util/regular_file.h"
 
 static const char help[] =
     "usage: heap_profile explore [options] [DIR|TRACE[@DUMP]...]\n"
@@ -88,21 +88,13 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     return -1;
 }
 
-static bool is_same_file(const char *one, const char *other)
-{
-    struct stat first, second;
-    if (strcmp(one, other) == 0)
-        return true;
-    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
-}
-
 /* Read the profile of a column, unless another trace is the same file. */
 static int read_trace(struct request *request, struct compare_source *column, struct error *error)
 {
     struct screen_request *screen = &request->screen;
     for (size_t i = 0; i < screen->trace_count; i++) {
-        if (is_same_file(request->traces[i].path, column->path)) {
+        const char *path = request->traces[i].path;
+        if (strcmp(path, column->path) == 0 || regular_file_is_same(path, column->path)) {
             column->profile = request->traces[i].profile;
             return 0;
         }
@@ -159,9 +151,7 @@ static int explore(struct request *request, char *const *arguments, int count)
     if (code == 0)
         code = screen_run(&request->screen, &ended_by, &error);
     for (size_t i = 0; i < request->screen.trace_count; i++)
-        if (*request->traces[i].profile->warning != '\0')
-            format_printf(stderr, "heap_profile: %s: %s\n", request->traces[i].argument,
-                          request->traces[i].profile->warning);
+        compare_source_warn(&request->traces[i]);
     if (code < 0 && code != -EINTR)
         format_printf(stderr, "heap_profile: %s\n", error.message);
     for (size_t i = 0; i < request->screen.trace_count; i++)

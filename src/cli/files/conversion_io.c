@@ -15,6 +15,7 @@
 #include "cli/print/format.h"
 #include "import/import.h"
 #include "trace/read/trace_source.h"
+#include "util/regular_file.h"
 
 /* Bytes that identify a file's format (import.h). */
 #define PEEK_BYTES (64u * 1024u)
@@ -43,13 +44,6 @@ int conversion_keep_input(char path[PATH_MAX], struct error *error)
     return 0;
 }
 
-static bool is_same_file(const char *one, const char *other)
-{
-    struct stat a, b;
-    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino && S_ISREG(a.st_mode);
-}
-
 int conversion_open_output(struct output_file *file, const char *out, const char *input,
                            bool is_text, struct error *error)
 {
@@ -62,7 +56,7 @@ int conversion_open_output(struct output_file *file, const char *out, const char
             return error_set(error, -EBADF, "standard output is closed: name a file to write to");
         return output_file_open(file, "/dev/stdout", 0, error);
     }
-    if (is_same_file(out, input))
+    if (regular_file_is_same(out, input))
         return error_set(error, -EINVAL, "%s is the trace itself: name another file to write to",
                          out);
     return output_file_open(file, out, 0, error);
