@@ -122,7 +122,7 @@ static void print_file(const char *path, unsigned line, FILE *out)
 }
 
 /* Return the innermost frame of the heaviest callsite whose source file exists, or else the
- * innermost one with a source line; NULL: none. */
+ * innermost one of the program's own with a source line; NULL: none. */
 static const struct profile_frame *source_of(const struct check_page *page,
                                              const struct budget_result *result)
 {
@@ -137,7 +137,8 @@ static const struct profile_frame *source_of(const struct check_page *page,
             continue;
         if (access(frame->source_file, F_OK) == 0)
             return frame;
-        found = found == NULL ? frame : found;
+        if (found == NULL && folding_of(&page->folding, profile->callsites[at].frame) == NULL)
+            found = frame;
     }
     return found;
 }

@@ -125,7 +125,8 @@ int record_session_run(const struct record_session *session)
         return RECORD_SESSION_FAILED;
     }
     if (session->trace_path == NULL && wrote) {
-        output_publish(&output);
+        if (result.profiled > 0) /* else the latest profile stays the one that has something */
+            output_publish(&output);
         const struct finish_options finish = {quiet, session->no_symbols, session->memory_infra};
         int finished = finish_output(&output, &finish, &error);
         if (finished < 0)
