@@ -908,6 +908,9 @@ def output_directory():
     check(os.path.realpath(latest).startswith(at("heap_profile-")), "no latest")
     check(".latest" not in os.listdir(latest), "what it was renamed from is left")
     check(tool("report").status == 0, "report shows the latest")
+    shown = os.readlink(latest)
+    check(tool("-n", "no-such-program", "-d", "100", "-q").status == 3, "nothing profiled")
+    check(os.readlink(latest) == shown, "a session without a process became the latest profile")
 
 
 def latest_of_each_user():
