@@ -58,7 +58,7 @@ def descriptors_of(pid):
 
 
 def profile(pid, directory, *options, environment=None):
-    """One session of heap_profile -p; its outcome and its report (None if there is none)."""
+    """Run one session of heap_profile -p. Return its outcome and its report (None if there is none)."""
     output = tempfile.mkdtemp(dir=directory)
     outcome = run([TOOL, "-p", str(pid), "-o", output, *options], env=environment)
     trace = os.path.join(output, "raw-trace")
@@ -71,7 +71,7 @@ def remark_of(report, pid):
 
 
 class Bare(Commanded):
-    """A program that does what it is told and knows nothing of us."""
+    """A program that obeys commands and is not linked to our library."""
 
     def __init__(self, daemon, name=None, directory=None):
         super().__init__(daemon.environment, name, directory, preload=False)
@@ -349,7 +349,7 @@ def static_program():
 
 
 def jemalloc():
-    """Its own functions beside malloc: what is released by them is not live any more."""
+    """Memory released by functions of its own beside malloc is not live any more."""
     for name in ("jemalloc_calls", "jemalloc_calls_linked_in"):
         if not os.path.exists(program(name)):
             harness.skip("built without jemalloc")
@@ -386,7 +386,7 @@ def jemalloc():
 
 
 def musl():
-    """A process that runs on musl, to the byte and the call; twice, for what was left of the first."""
+    """A process on musl, exact to the byte and the call; twice, because the first session leaves code behind."""
     loader = "/lib/ld-musl-x86_64.so.1"
     if not os.path.exists(loader):
         harness.skip("no musl")
@@ -449,7 +449,7 @@ def forks_and_execs():
         for _ in range(10):
             process.tell("fork")
         process.tell("hold 5 100")
-        # Now that the parent has a session of its own to leave behind, too.
+        # Now the parent has a session to leave behind, too.
         process.tell("fork")
         session.end()
         heap = heap_of(session.report(), process.pid)
@@ -551,7 +551,7 @@ def exec_by_name():
 
 
 def daemon_killed():
-    """The program goes on; the next one takes out what was left and attaches anew."""
+    """The program goes on; the next session removes the leftovers and attaches again."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
         code = code_of(process.pid)
@@ -736,7 +736,7 @@ def forbidden_calls():
 
 
 def failing_calls():
-    """A filter under which they fail: a refusal or a profile, and nothing stays behind."""
+    """A seccomp filter makes them fail: a refusal or a profile, and no leftovers."""
     with scene() as (daemon, directory):
         filters = {name: f"forbid errno {number}" for name, number in NEEDED_CALLS.items()}
         outcome, remarks = profile_filtered(directory, daemon, filters)

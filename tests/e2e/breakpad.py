@@ -72,7 +72,7 @@ def directories(scene):
 
 
 def others(scene):
-    """A symbol file of another build gives no names, and is said; so is a damaged one, and the rest goes on."""
+    """A symbol file of another build, or a damaged one, gives no names and is reported; others still count."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     addresses, build_id = code_addresses(path), build_id_of(path)
     module = (path, build_id, addresses, bias_of(path))

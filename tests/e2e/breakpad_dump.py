@@ -37,7 +37,7 @@ class Numbers(dict):
 
 
 def runs(pairs):
-    """(address, value) in order, to (start, size, value) of what is next to each other and equal."""
+    """Merge ordered (address, value) pairs into ranges (start, size, value) of equal neighbours."""
     result = []
     for address, value in pairs:
         if result and result[-1][2] == value and sum(result[-1][:2]) == address:

@@ -140,7 +140,7 @@ def in_place(case):
 
 @in_place
 def at_end(place):
-    """Lines and inlined functions stand in the report, in pprof's files, and in symbolized-trace."""
+    """Lines and inlined functions appear in the report, in pprof files, and in symbolized-trace."""
     said = place.named()
     check("inlined" in said and "hidden" in said, f"the short report: {said}")
     check("symbolized-trace" in said, f"what was written: {said}")
@@ -184,7 +184,7 @@ def nothing_to_add(place):
 
 @in_place
 def wrong_environment(place):
-    """What is wrong with where to look is said, and the profile is there."""
+    """Wrong search places are reported, and the profile is written all the same."""
     said = place.named(PERFETTO_SYMBOLIZER_MODE="elsewhere")
     check("PERFETTO_SYMBOLIZER_MODE" in said, said)
     check_nameless(place.output)
@@ -291,7 +291,7 @@ def twice(place):
 
 @in_place
 def missing(place):
-    """The summary says what has no name, why, and what to do; --verbose where it was looked for."""
+    """The summary lists what has no name, why, and the remedy; --verbose adds the searched places."""
     place.host("--no-symbols")
     outcome = place.bundle("--no-auto-symbol-paths")
     said = outcome.stderr.decode()

@@ -150,7 +150,7 @@ def temporary(directory):
     check(found == "fails" and result["exact"] and result["value"] == 0.75, f"more than 74.9 %: {result}")
     for samples, wanted in ((10**6, {"90%": "holds", "76%": "holds", "74%": "fails", "50%": "fails"}),
                             (10, {"74%": "undecidable", "80%": "undecidable"})):
-        # Blocks so small that each sample stands for the interval.
+        # Blocks so small that each sample represents a whole interval.
         size, weight = 16.0, 4096 / 16
         figures = {1: samples * 4096.0, 2: samples * 3072.0, 3: samples * weight, 4: samples * weight * 0.75,
                    5: samples * 4096.0**2, 6: samples * 0.75 * 4096**2, 7: samples * weight**2,
@@ -163,7 +163,7 @@ def temporary(directory):
 
 
 def partial(directory):
-    """What can be missing is one table: report, JSON, SQL, pprof and budgets agree on what is partial."""
+    """Report, JSON, SQL, pprof and budgets take losses from one table, and agree on what is partial."""
     totals = field(5000, 1000) + field(5001, 10)
     losses = [  # (status, its name, whether the exact totals lack it, too, a part of the words, SQL's row)
         (field(7, 1), "buffer_overran", True, "allocated faster", "heapprofd_buffer_overran"),

@@ -39,7 +39,7 @@ def tool(*arguments, **options):
 
 
 def expect(outcome, status, what, *said):
-    """Exit status, and each text in what was said on standard error."""
+    """Check the exit status, and that standard error contains each text."""
     check(outcome.status == status, f"{what}: status {outcome.status}, not {status}")
     words = outcome.stderr.decode(errors="replace")
     for text in said:
@@ -53,7 +53,7 @@ def write(name, data):
 
 
 def made_trace(callsites=3000):
-    """A trace of two dumps of so many callsites, with all that a trace can hold."""
+    """Make a trace of two dumps with this number of callsites and every kind of packet."""
     os.makedirs(at("made"), exist_ok=True)
     check(run([MAKE_TRACE, at("made"), str(callsites)]).status == 0, "make_trace failed")
     with open(at("made/raw-trace"), "rb") as file:
@@ -77,7 +77,7 @@ SMALL = "#include <stdlib.h>\nint main() { volatile char *p = malloc(100); p[0] 
 
 
 def truncated():
-    """Cut anywhere: no crash; what was whole before the cut is shown and called partial."""
+    """A trace cut anywhere causes no crash; the part before the cut is shown and marked partial."""
     data = made_trace(10000)
     whole = json.loads(tool("report", "--json", at("made")).stdout)
     check(whole["heaps"][0]["incomplete"] is False and whole["warning"] == "", "whole: not partial")
@@ -97,7 +97,7 @@ def truncated():
         shown += 1
         found = json.loads(script.stdout)
         heap = found["heaps"][-1]
-        # A cut between two packets is none that a reader could see, if a dump ended there.
+        # A cut between two packets cannot be noticed if a dump ended there.
         if not heap["incomplete"]:
             check(len(heap["callsites"]) == sites, f"{what}: {len(heap['callsites'])} callsites")
             continue
@@ -218,7 +218,7 @@ def number_of(text):
 
 
 def main_table(text):
-    """Of a report, the first table alone."""
+    """Return only the first table of a report."""
     return text.split(b"\n\n")[1] if text.count(b"\n\n") > 1 else text
 
 
@@ -257,7 +257,7 @@ def views_agree():
                 if not check(lines, f"{what}: no lines in {text[-300:]!r}"):
                     continue
                 if shape == ("--cumulative",):
-                    # Under one function stands at most all; the highest is first.
+                    # Rows below a function add up to at most its figure; the largest comes first.
                     check(lines[0][0] == max(line[0] for line in lines), f"{what}: not in order")
                     check(lines[0][0] <= total * 1.005 + 0.5, f"{what}: {lines[0][0]} of {total}")
                     continue
@@ -275,7 +275,7 @@ def tree_roots(text):
     """The outermost lines of the tree: those with a branch in the first column, or else the first line."""
     found, branches = [], []
     for line in text.split(b"\n\n")[1].decode().splitlines():
-        # The last figure column is the mean, and two spaces stand before the outermost names.
+        # The last figure column is the mean, and two spaces precede the outermost names.
         match = re.match(r"( *[\d.,]+(?: [kMGT]?B)? +[\d.]+% .{19} .{10} .{9}  )(\S)", line)
         if match:
             found += figures_of(line.encode())
@@ -311,7 +311,7 @@ def branches():
 
 
 def intervals():
-    """What is certain bounds a figure; the peak is as sure as what is live; nothing is "-0"."""
+    """Exact totals bound estimates; the peak is as certain as live memory; nothing is "-0"."""
     commands = b"hold 20 2000\nchurn 1000 65536\n"
     words = ""
     for number in range(4):
@@ -328,7 +328,7 @@ def intervals():
                 low, high = site[view]["low95"], site[view]["high95"]
                 check(0 <= low <= high <= most and low <= site[view]["estimate"], f"{view} {site[view]}, most {most}")
         (held,) = [site for site in heap["callsites"] if site["frames"][0]["name"] == "hold_block"] or [None]
-        # Each sample is of a whole block, and so many blocks were live when the heap was largest.
+        # Each sample is a whole block, and this many blocks were live at the heap's peak.
         if held:
             check(held["space"]["low95"] >= 2000 * held["samples"], f"below what was sampled: {held}")
             for view in ("space", "objects"):
@@ -539,7 +539,7 @@ def titles():
 
 
 def hints():
-    """What was probably meant is said."""
+    """Errors suggest the probable meaning."""
     expect(tool("host", "--block", "--", "true"), 2, "--block", "more than one option",
            "--block-client, --block-client-timeout")
     outcome = profile_of("hints", "true", options=["--all-heaps", "--exclude-heaps", "malloc", "-i", "1"])
@@ -677,7 +677,7 @@ def equal_children():
 
 
 def said_on_terminal(*arguments):
-    """What a command of ours says on a terminal, where standard output is none."""
+    """Run a command of ours on a terminal, without standard output. Return its messages."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
                                env={**os.environ, **TEMPORARY})
@@ -739,7 +739,7 @@ def silent_children():
                 count = 2 if name == "still" else 1
                 check(kinds.get(name) == (kind, count), f"{what}: {name} is {kinds.get(name)}, not {kind}, {count}")
             check(b"still (2 processes)" in outcome.stderr, f"{what}: {outcome.stderr[-900:]!r}")
-            # Where the kernel tells of nothing, what was too short may be missing, and that is said.
+            # If the kernel does not report new processes, short ones may be missing, and the report warns of it.
             check(("incomplete" in [e["kind"] for e in found]) != (told and not wrapper), f"{what}: {kinds}")
     alone = json.loads(tool("report", "--json", at("silent-0-0")).stdout)
     check(alone["heaps"], "the command itself is profiled")
@@ -788,7 +788,7 @@ def silent_command(cleaned):
 
 
 def not_to_be_run():
-    """The doctor says what is wrong with a command that is there and cannot be run."""
+    """The doctor reports why an existing command cannot be run."""
     for name, mode, words in (("locked", 0o644, b"chmod +x"), ("absent", None, b"no such file")):
         if mode:
             shutil.copy(shutil.which("true"), at(name))
@@ -874,7 +874,7 @@ def bad_usage():
 
 
 def limits():
-    """The smallest ring works, one beyond the largest is cut and that is said."""
+    """The smallest ring works; one beyond the largest is cut, with a notice."""
     dynamic = compile_c("dynamic", SMALL)
     outcome = profile_of("smallest", dynamic, options=["-i", "1", "--shmem-size", "8192"])
     check(outcome.status == 0 and b"100 B in 1 calls" in outcome.stderr, "--shmem-size 8192")
@@ -886,7 +886,7 @@ def limits():
 
 
 def output_directory():
-    """Only a new or an empty directory is written to, and what is refused runs nothing."""
+    """Output goes only to a new or an empty directory; after a refusal nothing runs."""
     ran = ["touch", at("ran")]
     os.makedirs(at("full/sub"))
     write("full/kept", b"kept")
@@ -939,7 +939,7 @@ def latest_of_each_user():
 
 
 def traceconv():
-    """traceconv profile writes what host wrote, where it was asked to, and says what it could not."""
+    """traceconv profile writes the same files as host, into the given directory, and reports what it cannot write."""
     data = made_trace(10000)
     ours = {name for name in os.listdir(at("made")) if name.endswith(".pb.gz")}
     outcome = run([TRACECONV, "profile", "--gzip", "-o", at("out"), at("made")], env=TEMPORARY)
@@ -1001,7 +1001,7 @@ def quiet_and_dumps():
 
 
 def duration():
-    """-d ends the profile, not the command, and what is live then is not called a leak."""
+    """-d ends the profile, not the command, and memory that is live then is not called a leak."""
     begin = time.monotonic()
     outcome = profile_of("short", "sh", "-c", "sleep 1; echo done; exit 5", options=["-d", "400", "-i", "1"])
     check(time.monotonic() - begin >= 1, "the command did not run to its end")

@@ -149,7 +149,7 @@ def archive(*members, kind="w", form=tarfile.GNU_FORMAT):
 
 
 def archives():
-    """Of a tar archive the traces in it are read, as if they stood one behind the other."""
+    """The traces in a tar archive are read as if they were concatenated."""
     trace = made_trace(50)
     halves = trace + block(1, number(8, 5)), block(1, number(8, 6))
     members = (("a",), ("a/" + "long" * 60, halves[0]), ("readme", b"Not a trace."), ("none", b""),
@@ -211,7 +211,7 @@ def large():
 
 
 def wrong_input():
-    """What is cut off or no text is said with its place, and what came before it is written."""
+    """A cut or invalid text is reported with its place, and the part before it is written."""
     trace = made_trace(50)
     text = convert("text", stdin=trace)
     said = convert("text", stdin=trace[:-7], status=1)
@@ -238,7 +238,7 @@ def wrong_input():
 
 
 def nothing_written(trace):
-    """Where there is no room, no standard output, or no trace, that is said."""
+    """A full disk, a missing standard output, and input that is no trace are reported."""
     path = write("trace", trace)
     for verb in ("text", "decompress_packets", "collapsed", "flamegraph", "speedscope", "symbolize", "bundle"):
         said = "" if verb == "symbolize" else convert(verb, path, "/dev/full", status=1)
@@ -253,7 +253,7 @@ def nothing_written(trace):
 
 
 def no_traces():
-    """What is made of traces alone says what another profile is; other tools' names for verbs lead to ours."""
+    """Conversions that need a trace name the format of other profiles; other tools' verb names lead to ours."""
     made_trace(100)
     convert("memory_infra", at("made"), at("dump.json.gz"))
     convert("profile", "-o", at("pprof"), at("made"))
@@ -346,7 +346,7 @@ def shows(wanted, command, feed=None, drain=None):
 
 
 def progress():
-    """How far it is, is said on a terminal, of whatever is read or written slowly, and goes away."""
+    """Slow reading and writing show progress on a terminal, and erase it at the end."""
     trace = made_trace(20000)
     padding = block(1, number(10, 1)) * 20000
     dump = gzip.decompress(convert("memory_infra", "--dump", "final", at("made"), at("dump.json.gz"))
@@ -583,7 +583,7 @@ def profile_options():
 
 
 def profile_warnings():
-    """Profiles that ended early or never began are said, each once, and no others."""
+    """Profiles that ended early or never began are reported, each once, and no others."""
     interned = hostile_trace()
     flags = ((21, 7, 1, "process 21 (?): ended early: the process allocated faster than the profiler could read"),
              (22, 8, 1, "process 22 (?): ended early: the process overwrote the memory"),

@@ -88,7 +88,7 @@ class Daemon:
 
 
 class Commanded:
-    """A preloaded program that does what it is told."""
+    """A preloaded program that obeys commands."""
 
     def __init__(self, environment, name=None, directory=None, preload=True):
         path = program("commanded")
@@ -122,7 +122,7 @@ class Commanded:
 
 
 class Session:
-    """A heap_profile that runs until it is told to end."""
+    """A heap_profile that runs until it is asked to end."""
 
     def __init__(self, daemon, output, *options, begins=True):
         self.output = output
@@ -341,7 +341,7 @@ def all_but_sites(heap):
 
 
 class Stormy(Commanded):
-    """One whose samples are left by jumps, as long as it is not told to be calm."""
+    """A program that leaves its samples by longjmp, until it is asked to stop that."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(
@@ -357,7 +357,7 @@ class Stormy(Commanded):
 
 
 def reinit_after_jumps():
-    """What stands in the ring behind a record that was left is not lost at the session's end."""
+    """Records in the ring after an abandoned one are not lost at the session's end."""
     with scene() as (daemon, directory):
         process = Stormy(daemon.environment)
         for round_number in range(6):
@@ -371,7 +371,7 @@ def reinit_after_jumps():
             found = figure(heap, "allocate_in_handler", "alloc_objects")
             lost = heap["lost"]["reentrant"]
             check(4000 - lost <= found <= 4000, f"{found} calls of 4000, {all_but_sites(heap)}")
-            # Every call has a sample or is counted as lost. One that a jump left behind its sample is both.
+            # Every call has a sample or counts as lost; one abandoned by a jump after its sample counts as both.
             sampled = sum(site["alloc_objects"]["estimate"] for site in heap["callsites"])
             unnamed = heap["exact_calls"] - sampled - heap["lost"]["allocations"]
             check(-500 <= unnamed <= 0, f"{unnamed} calls are missing and not counted, {all_but_sites(heap)}")
@@ -383,7 +383,7 @@ def reinit_after_jumps():
 
 
 class Stepped(Commanded):
-    """One whose threads are interrupted in their first allocation."""
+    """A program whose threads are interrupted in their first allocation."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(
@@ -449,7 +449,7 @@ def reinit_after_cancelled_threads():
 
 
 class Crew(Commanded):
-    """One of several threads that stay."""
+    """A program with several long-lived threads."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(
@@ -724,7 +724,7 @@ def daemon_killed():
 
 
 def requester_killed():
-    """Whoever is killed leaves no session behind."""
+    """A killed client leaves no session behind."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
@@ -948,7 +948,7 @@ def streamed_events(path, pid):
 
 
 def stream_allocations():
-    """Every event stands in the trace, and their sums are the dump's."""
+    """Every event is in the trace, and their sums equal the dump's."""
     with scene() as (daemon, directory):
         for interval in (1, 4096):
             process = Commanded(daemon.environment)
@@ -1059,7 +1059,7 @@ def adaptive():
 
 
 def stopped(*fields):
-    """A process whose profiler stands still while it fills the smallest ring; what is told of it."""
+    """A process whose profiler is stopped while it fills the smallest ring; the loss is reported."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         recording = Recording(daemon, directory, config_of(
@@ -1367,7 +1367,7 @@ def newcomers_told_of():
         for _ in range(5):
             process = Stepper(directory, "200")
             shares[process.pid] = 1 / process.steps()
-        # One by way of a shell that becomes it.
+        # A process that starts as a shell and becomes the program by exec.
         shell = subprocess.Popen(
             ["sh", "-c", 'exec "$0" 200', newcomer(directory)],
             stdout=subprocess.PIPE,
@@ -1387,8 +1387,8 @@ def newcomers_told_of():
 
 
 def newcomers_by_polling():
-    """In another network namespace nobody tells the daemon: newcomers are found, and it is said
-    what was missed."""
+    """In another network namespace the daemon gets no exec events: it finds newcomers late, and reports the
+    losses."""
     need_root()
     with scene(wrapper=("unshare", "--net")) as (daemon, directory):
         check(not daemon.status()["told_of_newcomers"], "nobody tells it")

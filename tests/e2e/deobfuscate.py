@@ -349,7 +349,7 @@ def packages():
     check("com.one, com.two, java" in words and "no process" in words, words)
     got, summary, words = names([(1, [("b.a", "x", 0)])], both[0])
     check(got == ["b.a"] and "no frame of the trace" in words, f"{got}: {words}")
-    # The environment's, and what is said last counts.
+    # Maps of the environment; of two for one package the last one counts.
     trace = make_trace(frames("/system/app/base.apk"), processes)
     first, _, _ = scene.convert(trace, env={"PERFETTO_PROGUARD_MAP": f"com.one={one}:com.two={two}"})
     check([package for package, _ in decode(first)] == ["com.one", "com.two"], f"{decode(first)}")
@@ -416,7 +416,7 @@ def packets():
 
 
 def errors():
-    """A map that cannot be read is an error with its line; what is unknown is passed over."""
+    """An unreadable map is an error with its line; unknown lines are skipped."""
     scene = Scene()
     trace = make_trace([(100, [("a.b", APK, 0)])])
     head = "# comment\n\ncom.example.Main -> a:\r\n\t# indented\n    void run() -> b\n"

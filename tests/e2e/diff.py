@@ -239,13 +239,13 @@ def pprof(directory):
 
 
 def dumps_in(path):
-    """How many a profile has so far; 0 while there is none."""
+    """Return the number of dumps that a profile has so far; 0 without a profile."""
     done = run([TOOL, "report", "--json", path])
     return max((heap["dumps"] for heap in json.loads(done.stdout)["heaps"]), default=0) if done.status == 0 else 0
 
 
 def dumps(directory):
-    """Of one process: by number, by time, by size; what lives through cancels."""
+    """Dumps of one process by number, by time and by size; blocks live at both cancel out."""
     path = os.path.join(directory, "profile")
     stepper = subprocess.Popen([program("stepper"), "attached", "100000"], stdout=subprocess.DEVNULL)
     # Attaching takes its time on a slow machine: the dumps count, not the seconds.
@@ -267,7 +267,7 @@ def dumps(directory):
     check(marked({"heaps": [heap]}, "alloc_space") == ["step_block"], "where it grew")
     # Independent runs would have the variance of both.
     (step,) = [row for row in heap["rows"] if row["frames"][0]["name"] == "step_block"]
-    # The upper limits say little of that: what was allocated in all cuts them.
+    # Upper limits show little of that, because the allocated total bounds them.
     margin = step["space"]["change"] - step["space"]["low95"]
     (other,) = diff_json(f"{path}@2", f"{path}@last")["heaps"]
     (step,) = [row for row in other["rows"] if row["frames"][0]["name"] == "step_block"]
@@ -295,7 +295,7 @@ __attribute__((noinline)) void *%s(int i) { last = malloc(%d); __asm__ volatile(
 
 
 def builds(directory):
-    """Two builds of a program have other addresses, and are the same but for what was changed."""
+    """Two builds of a program differ in addresses, but compare equal except for the change."""
     harness.need("gcc")
     profiles = []
     for number, (name, size, before) in enumerate(

@@ -256,7 +256,7 @@ main              +5.25 kB│   1.75 kB   3.50 kB  +1.75 kB  parse
 
 
 def directories():
-    """What heap_profile wrote is called by its directory: in each stands a file of the same name."""
+    """Profiles of heap_profile are named by their directories, because their files have the same name."""
     paths = []
     for name in ("before", "after"):
         os.mkdir(os.path.join(directory, name))
@@ -267,7 +267,7 @@ def directories():
 
 
 def traces():
-    """Of two files: told apart by number, and matched by name."""
+    """Two files are distinguished by number, and matched by name."""
     one, other = usual(), memory_infra("other.json", {(200, "prog"): [{"malloc": GROWN}]})
     terminal = explore(one, other)
     until(terminal, "start", "first")
@@ -468,7 +468,7 @@ def written():
 
 
 def types_and_contexts():
-    """A program that says what it allocates, and on whose behalf."""
+    """A program that reports types and contexts of its allocations."""
     script = "register pool\nallocate 1 0 100 Node\npush main loop\npush parse\nallocate 1 1 200 Node\n" \
              "allocate 1 2 400 Style\npop 2\nallocate 1 3 50 Node\nfree 1 3\n"
     path = os.path.join(directory, "profile")
@@ -506,7 +506,7 @@ def types_and_contexts():
 
 
 def untold():
-    """What a file has no place for is no 0: a figure that it does not tell is passed by, and said."""
+    """A figure that the file cannot contain is not 0: it is skipped, with a message."""
     terminal = explore(usual(), "--view", "max")
     until(terminal, "What was at peak is not in the file; this is what was live.", "at first")
     under_cursor(terminal, "main", "what is told")
@@ -549,7 +549,7 @@ everything             0 B│  Nothing is here.
         terminal.send(key)
     until(terminal, 'Nothing here or below has "x"', "no row to be found")
     quit_it(terminal)
-    # Cut off: what is left is shown, and the end says that it is not all.
+    # A cut trace is shown as far as it goes, with a warning at the end.
     with open(trace("cut", [([f"f{i}", "main"], 1000, 1) for i in range(50)]), "rb") as whole_file:
         data = whole_file.read()
     cut = os.path.join(directory, "cut-off")

@@ -44,7 +44,7 @@ ROW = re.compile(r"│ *(-?[\d,]+) +(-?[\d,]+) +[\d.]+%  (.+)$")
 
 
 def rows_shown(terminal):
-    """Of the rows on the screen: (bytes, count, name)."""
+    """Return (bytes, count, name) of the rows on the screen."""
     found = [ROW.search(line) for line in terminal.screen.text()[3:]]
     return [(int(f[1].replace(",", "")), int(f[2].replace(",", "")), f[3].rstrip("…")) for f in found if f]
 
@@ -71,7 +71,7 @@ def compare_rows(terminal, table, what):
 
 
 def agrees(path):
-    """Steps through the largest, in the tree; then what is heavy."""
+    """Step through the largest rows in the tree, then in the heavy mode."""
     report = json.loads(run([TOOL, "report", "--json", "--top", "0", path]).stdout)
     heap = max(report["heaps"], key=lambda h: h["total"]["alloc_space"]["estimate"])
     callsites = heap["callsites"]

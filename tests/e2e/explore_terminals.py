@@ -183,7 +183,7 @@ def endings():
         terminal = explore(path)
         until(terminal, "start", "first")
         for key in keys:
-            # Ctrl-C has the terminal throw away what is on its way to the screen.
+            # Ctrl-C makes the terminal discard its pending output.
             while terminal.read(0.1):
                 pass
             terminal.send(key)
@@ -219,7 +219,7 @@ def stopped():
     until(terminal, "Stopped", "stopped")
     check(not terminal.screen.alternate and terminal.screen.cursor_shown, "the shell has its screen")
     terminal.send("stty -a | grep -o -- '-\\?icanon'\n")
-    # Where the shell was slow, its prompt stands before the answer.
+    # If the shell was slow, its prompt precedes the answer.
     check(terminal.wait(lambda s: any(line.split()[-1:] == ["icanon"] for line in s.text()), 10),
           "and its modes:\n" + "\n".join(terminal.screen.text()))
     terminal.send("fg\n")

@@ -115,7 +115,7 @@ def explore(*arguments, **options):
 
 
 def whole(text, lines=24, path_width=26):
-    """The lines of a screen. In place of a line ~ stand as many empty ones as make the height."""
+    """Return the lines of a screen. A line ~ means as many empty lines as fill the height."""
     wanted = text.strip("\n").split("\n")
     if "~" in wanted:
         at = wanted.index("~")

@@ -81,7 +81,7 @@ def same(ours, theirs, what):
 
 
 def verbs(directory):
-    """Every verb shows the same stacks, and says what it leaves out."""
+    """Every verb shows the same stacks and reports what it leaves out."""
     path = write_stacks(directory)
     for options, (kept, left) in CASES_OF.items():
         converted = ok(TRACECONV, "collapsed", *options, path)
@@ -110,7 +110,7 @@ def verbs(directory):
 
 
 def sides(directory):
-    """A difference of filtered profiles, and what is left out of each side."""
+    """A difference of filtered profiles reports what is left out of each side."""
     grown = {stack: size * 2 if "serve" in stack else size for stack, size in STACKS.items()}
     before, after = write_stacks(directory), write_stacks(directory, grown, "grown")
     found = json.loads(ok(TOOL, "diff", "--json", "--focus", "parse", before, after).stdout)
@@ -157,7 +157,7 @@ def patterns(directory):
 
 
 def explored(directory):
-    """The screen has what stays, and says what is left out."""
+    """The screen shows the kept stacks and reports what is left out."""
     terminal = Terminal([TOOL, "explore", "--focus", "serve", write_stacks(directory)], columns=150)
     check(terminal.wait(lambda screen: any(" main" in line for line in screen.text()), 10), terminal.screen.text())
     text = "\n".join(terminal.screen.text())
@@ -168,7 +168,7 @@ def explored(directory):
 
 
 def programs(directory):
-    """Real stacks: what stays and what is left out are the whole; C++ names match with and without arguments."""
+    """Real stacks: kept and dropped ones add up to the whole; C++ names match with and without arguments."""
     need("sqlite3")
     script = "create table t(a,b); insert into t select value, hex(value) from generate_series(1,3000);" \
              "select sum(length(b)) from t group by a % 7 order by 1;"

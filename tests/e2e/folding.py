@@ -104,7 +104,7 @@ def profile_of_containers(directory, interval="64"):
 
 
 def containers(directory):
-    """Templates of the standard library stand in the program's own module, and are folded there."""
+    """Templates of the standard library are in the program's own module, and are folded there."""
     path, summary = profile_of_containers(directory)
     text = report(path=path)
     wanted = {"shop::fill_lists", "shop::fill_names", "shop::basket::fill"}

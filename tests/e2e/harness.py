@@ -281,7 +281,7 @@ def host_command(command, directory, interval, *options):
 
 
 def profile(command, interval=1, options=(), keep=None, **run_options):
-    """Runs a command under the profiler; its outcome and its Profile (None if there is none)."""
+    """Run a command under the profiler. Return its outcome and its Profile (None if there is none)."""
     directory = keep or tempfile.mkdtemp(prefix="test-")
     try:
         outcome = run(host_command(command, directory, interval, *options), **run_options)

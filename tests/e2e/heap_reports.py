@@ -285,7 +285,7 @@ def many_heaps():
 
 
 def many_types():
-    """More types than are told apart: the rest is counted."""
+    """If there are more types than the client distinguishes, the rest is counted together."""
     heaps = profile("types", "--heaps", "pool", "-i", "1",
                     script="register pool\ntypes 1 100000 16\n")
     heap = heaps["pool"]

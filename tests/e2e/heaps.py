@@ -26,7 +26,7 @@ SUFFIXES = {"archive": "_archive", "archive preloaded": "_archive", "static": "_
 
 
 class Program:
-    """A program with heaps that does what it is told."""
+    """A program with heaps that obeys commands."""
 
     def __init__(self, environment, way="shared", name="heap_commanded"):
         path = program(name + SUFFIXES.get(way, ""))
@@ -123,7 +123,7 @@ def check_total(heap, what, **wanted):
 
 
 def two_allocators():
-    """Of two heaps only those show that were asked for, each with its own figures."""
+    """Only the requested heaps of two appear, each with its own figures."""
     with company("preloaded") as (daemon, directory, process):
         first, second, third = map(process.register, ("first", "second", "third"))
         with session_of(daemon, directory, process, "--heaps", "libc.malloc,second,first") as session:
@@ -245,7 +245,7 @@ def vfork_of_a_silent_thread():
 
 
 def accurate_report_sample():
-    """A program that samples by itself: sizes stand for what they stand for, at any interval."""
+    """A program that samples by itself: its weights count, at any interval."""
     for way in WAYS:
         for interval in (1, 1_000_000):
             with company(way) as (daemon, directory, process):
@@ -448,7 +448,7 @@ def before_and_after_main():
 
 
 def restricted():
-    """A program that may not make the client's system calls is not invited, and told of."""
+    """A program that may not make the client's system calls is not invited, and is reported."""
     for way in ("shared", "archive"):
         with company(way) as (daemon, directory, process):
             process.register("custom")
@@ -598,7 +598,7 @@ def many_threads():
 
 
 def million_types():
-    """A million types: so many are told apart, the rest is one, and is counted."""
+    """With a million types, a limited number is distinguished; the rest counts as one type."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
         with session_of(daemon, directory, process, "--heaps", "custom") as session:

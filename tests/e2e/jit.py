@@ -154,7 +154,7 @@ def node_jitdump():
 
 
 def node_without_map():
-    """Frames are told to be generated, and the remark what to do."""
+    """Frames are marked as generated, and the remark has the remedy."""
     with directory() as path:
         heap, _ = node_heap(path)
         frames = [f for site in heap["callsites"] for f in site["frames"] if f.get("kind") == "jit"]
@@ -317,7 +317,7 @@ def hand_made(mode, path):
 
 
 class HandMade:
-    """The program, which does what it is told; it is attached to before it runs its code."""
+    """The program, which obeys commands; the profiler attaches before it runs its code."""
 
     def __init__(self, daemon, path, mode):
         self.daemon = daemon
@@ -423,7 +423,7 @@ def exec_writes_another():
 
 
 def not_trusted():
-    """A link is not followed; another user's file is not read. Both are said."""
+    """A link is not followed, and another user's file is not read. Both are reported."""
     heap = told("link")
     check_hand_made(heap, "", "")
     check("is a link" in heap["remark"], heap["remark"])
@@ -434,7 +434,7 @@ def not_trusted():
 
 
 def damaged():
-    """What is good in a damaged map counts; what is not is said, where names are missing."""
+    """Valid lines of a damaged map count; the damage is reported if names are missing."""
     heap = told("damaged")
     check_hand_made(heap, "outer", "")
     check("2 lines" in heap["remark"], heap["remark"])

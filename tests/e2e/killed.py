@@ -128,7 +128,7 @@ class Killed:
 
 
 def check_killed_profiler(directory, tally, killed_s, what, since=(0, 0), began_s=None):
-    """Of a profiler that lived for long enough: a dump, not older than half of its life."""
+    """Return a dump of a profiler that ran long enough, not older than half of its life."""
     trace = Killed(os.path.join(directory, "profile"), what)
     began_s = began_s or tally.began_s()
     age_s = killed_s - began_s if began_s else 0

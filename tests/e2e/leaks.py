@@ -52,7 +52,7 @@ class Made:
             field(12, tags), timestamp=1, sequence=1, flags=2)
 
     def part(self, pid, heap, key, now):
-        """Sums since the start: what goes was freed, what comes was allocated."""
+        """Sums since the start: blocks that vanish were freed, new blocks were allocated."""
         size, count, freed_size, freed_count = self.sums.get((pid, heap, key), (0, 0, 0, 0))
         size += max(now[0] - (size - freed_size), 0)
         count += max(now[1] - (count - freed_count), 0)
@@ -126,7 +126,7 @@ def same(got, wanted, what):
 
 
 def one(directory):
-    """Of one profile: all that is live, the largest first, each stack with its own alone."""
+    """With one profile: all live memory, the largest first, each stack with its own allocations only."""
     path = one_process({"main;a": (100, 1), "main;b": (5000, 2), "main": (300, 30)}).write(directory, "t")
     same(entries(leaks_json(path)), {(7, "malloc"): [("main;b", 5000, 2), ("main", 300, 30), ("main;a", 100, 1)]},
          "sorted by size")
@@ -249,7 +249,7 @@ def two_servers(sizes):
 
 
 def processes(directory):
-    """By pid; by name and command line; what has no partner is left out, and told."""
+    """Pair by pid, or by name and command line; heaps without a partner are left out and reported."""
     before = two_servers({10: ("/bin/server -a", {"malloc": 100}), 11: ("/bin/server -b", {"malloc": 200}),
                           12: ("/bin/gone", {"malloc": 5})}).write(directory, "before")
     after = two_servers({11: ("/bin/server -a", {"malloc": 1000, "zone": 9}), 10: ("/bin/server -b", {"malloc": 400}),
@@ -286,7 +286,7 @@ def processes(directory):
 
 
 def files(directory):
-    """What stands in --output DIR."""
+    """The files in --output DIR."""
     hard = 'f<T>("\\") </script>\n\u2028\u00e9'
     made = Made({7: ["/bin/server"], 8: ["/bin/idle"]},
                 [{(7, "malloc"): {("main;f", "Node"): (40, 4), ("main", ""): (50, 5)}, (7, "a/b zone"): {(hard, ""): (1, 1)},
@@ -302,7 +302,7 @@ def files(directory):
         ], "the list")
     with open(os.path.join(out, "process_7_a%2Fb%20zone-leaks.json")) as content:
         same(json.load(content)[0]["stackframes"], [hard], "names are escaped")
-    # What an earlier run left goes, what is somebody else's stays.
+    # Files of an earlier run are removed; all other files stay.
     for name in ("process_99_malloc-leaks.json", "process_notes-leaks.json", "process_7.json", "notes"):
         with open(os.path.join(out, name), "w") as other:
             other.write("[]")
@@ -456,7 +456,7 @@ def values(places):
 
 
 def page(directory):
-    """Trees from above and from below, what is drawn, and what search finds."""
+    """Top-down and bottom-up trees, their drawing, and the search."""
     made = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h;g": (50, 5), "main;r;r;r": (30, 3)}
     path = flamegraph(directory, one_process(made).write(directory, "t"))
     document = page_of(path, "g", "R", "/^[fh]$/", "program", "/(/", "nobody")
@@ -560,7 +560,7 @@ def page_figures(directory):
 
 
 def graph_files(directory):
-    """leaks --flame-graph: the page and its JSON, of what has grown."""
+    """leaks --flame-graph: the page and its JSON show growth."""
     hard = 'f("\\") </script>'
     deep = ";".join(f"f{i}" for i in range(900))
     before, after = {"main;f": (10, 1), "main;" + hard: (5, 5)}, {"main;f": (110, 3), "main;" + hard: (1005, 5), deep: (7, 1)}

@@ -534,7 +534,7 @@ def deep():
 
 
 def refused():
-    """What cannot be used is an error that says what, and where."""
+    """Unusable input is an error with its place and reason."""
     for name, document, wanted in (
         ("an unknown version", {"traceEvents": [small(version=2)]}, "version 2: known is 1"),
         ("no version", {"traceEvents": [small(version=None)]}, "version null"),
@@ -559,7 +559,7 @@ def refused():
 
 
 def kept():
-    """What was good before is kept, and what was wrong is said."""
+    """Valid input before the damage counts, and the damage is reported."""
     good, more = small(), small(number=2, time=2000, sites=(("a", "b"), ("c",)))
     text = json.dumps({"traceEvents": [good, more]})
     whole = len(json.dumps({"traceEvents": [good]})) - 2

@@ -193,7 +193,7 @@ class Scene:
         return self.path(name)
 
     def symbolize(self, path, *options, out=None, status=0, cwd=None, env=None):
-        """What is said, and the summary."""
+        """The messages, and the summary."""
         summary = self.path("summary")
         clean = {"PERFETTO_BINARY_PATH": "", "DEBUGINFOD_URLS": "", **(env or {})}
         done = run([TRACECONV, "symbolize", "--json", summary, *options, path, *([out] if out else [])], env=clean, cwd=cwd)

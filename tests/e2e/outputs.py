@@ -140,7 +140,7 @@ def strangers_directories():
         check(os.listdir(safe) == [], f"{name} followed a stranger's link: {os.listdir(safe)}")
     refused("host in TMPDIR", ["env", f"TMPDIR={at('theirs')}", TOOL, "host", "-q", "--", "true"])
     refused("a configuration's output", [TOOL, "record", "-c", at("config"), "-o", at("theirs/x")])
-    # Of the directories above the working directory none matters: nobody goes through them.
+    # The directories above the working directory do not matter: nobody goes through them.
     outcome = call(TOOL, "host", "-q", "-o", "here", "--", "true", cwd=at("open/inside"))
     check(outcome.status == 0, f"from the working directory: {outcome.stderr!r}")
     outcome = call(TOOL, "host", "-q", "-o", "../here", "--", "true", cwd=at("open/inside"))

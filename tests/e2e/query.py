@@ -193,7 +193,7 @@ def finding_dumps():
 
 
 def seed_queries():
-    """The statements of Perfetto's page as they stand there, but for the numbers in them."""
+    """The statements of Perfetto's documentation, unchanged except for their numbers."""
     trace = write(HEAD, two_dumps())
     expect(trace, "select c.id, c.depth, f.name, f.rel_pc, m.build_id, m.name as file from "
            "stack_profile_callsite c join stack_profile_frame f on c.frame_id = f.id "
@@ -266,7 +266,7 @@ def clock_snapshots():
     expect(write(one, tree, dumps_at(0)), "select name, size from experimental_flamegraph(-10, 2, 'native')",
            [("main", 0), ("malloc", 100)])
     expect(write(one, tree, dumps_at(30, start=[15])), TIMES, [(5, 20, 15)])
-    # A snapshot that stands behind the dumps places them, too; each by the one before it.
+    # A snapshot after the dumps places them, too; each uses the one before it.
     three = [snapshot({4: 100, 6: 1100}), snapshot({4: 200, 6: 1250}), snapshot({4: 300, 6: 1400})]
     times = (50, 100, 199, 200, 299, 1000)
     wanted = [(1050,), (1100,), (1199,), (1250,), (1349,), (2100,)]
@@ -412,7 +412,7 @@ def several_heaps():
 
 
 def dump_at_max():
-    """The positive row alone; the count only where the first interval is told."""
+    """Only the positive row; its count only if the first interval is known."""
     for told, count in ((b"", 0), (field(13, 4096), 3)):
         trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), packet(
             profile_packet([heap_samples(7, [sample(1, maximum=77, maximum_count=3)], 1000,
@@ -455,7 +455,7 @@ def resting_callsites():
 
 
 def malformed():
-    """A counter that goes down: its row is left out, the rest stands."""
+    """If a counter decreases, its row is left out and the others stay."""
     trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(
         packet(profile_packet([heap_samples(7, d, 1000 * (i + 1))], i), timestamp=1, sequence=1)
         for i, d in enumerate([[sample(1, 100, 0, 2, 0)], [sample(1, 90, 0, 3, 0)],
@@ -473,7 +473,7 @@ def malformed():
 
 
 def java_heap():
-    """What ART's heap tells of frees is none."""
+    """ART's heap reports no frees."""
     trace = write(HEAD, two_dumps("com.android.art"))
     expect(trace, "select callsite_id, count, size from heap_profile_allocation", [(1, 10, 100), (1, 5, 50), (3, 1, 8)])
     expect(trace, "select cumulative_size from experimental_flamegraph(2100, 2, 'native') where depth = 0", [(158,)])
@@ -994,7 +994,7 @@ def sums_agree():
 
 
 def perfettos_recorder():
-    """Perfetto's recorder counts samples, and does not tell the peak; or tells it and nothing else."""
+    """Perfetto's recorder counts samples and reports either the peak or the other figures, never both."""
     sampled = field(12, 4096) + field(13, 4096)
 
     def of(samples, name):

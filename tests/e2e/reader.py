@@ -117,7 +117,7 @@ def ended(number):
 
 
 def killed():
-    """Names are missing, and that is said; figures and the program's output are the same."""
+    """Names are missing, with a message; figures and the program's output stay the same."""
     ended(signal.SIGKILL)
 
 

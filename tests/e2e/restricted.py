@@ -81,7 +81,7 @@ def in_a_small_ring():
 
 
 def refused_by_the_kernel():
-    """Who only asked what is there, or was refused, is not restricted."""
+    """A process that was only asked, or refused, is not restricted."""
     check_lines("refused", ["probe", *WORK, "fork"], False, HELD, ["--follow-children"])
 
 

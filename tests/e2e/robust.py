@@ -62,7 +62,7 @@ def simple(name, *arguments, **options):
 
 
 def limits_from_start():
-    """Limits that stand before the program begins: it runs as without us, profiled or not."""
+    """With limits set before the program starts, it runs as without us, profiled or not."""
     limits = program("limits")
     for limit, what in (("-v 40000", "files"), ("-d 28000", "data"), ("-n 4", "files"),
                         ("-s 64", "files")):
@@ -229,7 +229,7 @@ def sudden_death():
         ours, profile = harness.same_with_and_without([program("vanish"), how, str(count)])
         check(ours.status == status, f"{how}: status {ours.status}, not {status}")
         if check(profile is not None, f"{how}: no profile"):
-            # Behind an exec, what came before it is a heap of its own.
+            # After an exec, the memory before it is a heap of its own.
             found = profile.process().allocated_by("allocate_and_tell")
             check(
                 (round(found.alloc_objects), round(found.alloc_space)) == (count, 100 * count),
@@ -238,7 +238,7 @@ def sudden_death():
 
 
 def killed_from_outside():
-    """kill -9 at any instant: what the program had told is in the profile."""
+    """kill -9 at any instant: all records that the program had written are in the profile."""
     for lines in (1, 10, 3000):
         with tempfile.TemporaryDirectory() as directory:
             output = os.path.join(directory, "profile")

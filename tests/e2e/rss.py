@@ -184,7 +184,7 @@ def each_dump():
 
 
 def ended_before():
-    """Too short for a look, mostly: then that is said, and no row is made up."""
+    """A run mostly too short for a memory snapshot: then the report states that and invents no row."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
         run(harness.host_command(["/bin/true"], output, 4096))
@@ -197,7 +197,7 @@ def ended_before():
 
 
 def became_another():
-    """The memory of a program without a client is not told with the blocks of the one before its exec."""
+    """The memory of a program without a client is not mixed with the blocks of the program before its exec."""
     command = ["env", "LD_PRELOAD=", program("resident"), "mapped"]
     with profiled(command) as (output, truth):
         check(truth["Rss:"] > 30 * MIB, f"the program has {truth['Rss:']:,}")

@@ -183,7 +183,7 @@ def blocked_trace():
             mine = Commanded({**daemon.environment}, preload=True)
             check(time.monotonic() - began < SOON_S, "a program of another user starts")
             mine.end()
-            # Its end: the session does not react, and is killed, which is said.
+            # A session that does not react at its end is killed, with a message.
             os.kill(recording.pid, signal.SIGKILL)
             recording.communicate()
             began = time.monotonic()
@@ -301,7 +301,7 @@ def started(arguments, **how):
 
 
 def access_table():
-    """Who may profile what is what the kernel lets a debugger do."""
+    """A user may profile the processes that the kernel lets the user trace."""
     need_root()
     harness.need("setpriv", "unshare")
     shadow, commanded = 42, program("commanded")
@@ -573,7 +573,7 @@ def forged_module():
 
 
 def is_written(pid, mode, path):
-    """Whether hand_made has told of its code; it waits for a line then."""
+    """Return whether hand_made has reported its code; it then waits for a line."""
     if not os.path.exists(path):
         return False
     with open(path if mode == "map" else f"/proc/{pid}/maps") as file:
@@ -729,7 +729,7 @@ def page_tells_nothing(daemon, directory):
 
 
 def process_tells_nothing(pid):
-    """Of a session process of another user's, /proc shows the name and the user."""
+    """/proc shows only the name and the user of another user's session process."""
     shown = json.loads(as_bob(
         "import json, os, sys\n"
         "shown = {}\n"

@@ -27,7 +27,7 @@ PATIENCE = 30 * harness.SLOWNESS
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "HEAPPROFD_RUN_DIR": os.path.join(WORK, "run")}
 
 
-# Of a process that allocates nothing nothing is known, and no file written.
+# Nothing is known of a process that allocates nothing, and no file is written.
 BUSY = [sys.executable, "-c", "import time\nwhile True: bytearray(99999); time.sleep(0.001)"]
 
 
@@ -481,7 +481,7 @@ def ends_with_its_processes():
             second.wait()
             _, err = end_of(session, what, 0)
             check("Profile in " in err and len(profile_files(name)) == 2, f"{what}: {err[-300:]}")
-            # One that waits to join counts as long as it lives.
+            # A process that waits to join counts as long as it lives.
             asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
             session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(name + "-asleep"))
             time.sleep(0.4)
@@ -493,7 +493,7 @@ def ends_with_its_processes():
 
 
 def refusals_at_once():
-    """What cannot be profiled is said when it is known; where nothing else is asked for, that is all."""
+    """Processes that cannot be profiled are reported at once; if no others are wanted, the session ends."""
     sleeper, child = begin("sleep", "60"), None
     server = host("refusing", "sleep", "60")
     child = command_of(server.pid, "sleep")

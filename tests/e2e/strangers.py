@@ -87,14 +87,14 @@ def descriptors():
 
 
 def answer_to(daemon, message, count):
-    """What the daemon says to a message with so many descriptors."""
+    """Return the daemon's reply to a message with this number of descriptors."""
     with connect(daemon) as peer, open("/dev/null") as null:
         socket.send_fds(peer, [message], [null.fileno()] * count)
         return peer.recv(65536)
 
 
 def descriptors_are_refused():
-    """The reason is said."""
+    """The reason is printed."""
     with scene() as (daemon, _):
         check(b"a request that takes none" in answer_to(daemon, STATUS, 1), "a status with a file")
         check(b"a request takes one file" in answer_to(daemon, START, 2), "a start with two files")

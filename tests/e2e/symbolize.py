@@ -677,7 +677,7 @@ def vdso(scene):
 
 
 def archives(scene):
-    """Libraries stored in an .apk, by each form of a mapping's path; never what is compressed."""
+    """Libraries stored in an .apk are found by each form of a mapping's path; compressed ones never."""
     whole = scene.compile("whole", "c", "gcc", "-g", "-O2")
     other = scene.compile("other", "c", "gcc", "-g", "-O1")
     build_id, addresses = build_id_of(whole), code_addresses(whole)
@@ -727,7 +727,7 @@ def archives(scene):
 
 
 def reasons(scene):
-    """Each address without a name has a reason, and the remedy is said."""
+    """Each address without a name has a reason, and its remedy is printed."""
     whole = scene.compile("whole", "c", "gcc", "-O1")
     build_id, addresses = build_id_of(whole), code_addresses(whole)
     stripped = scene.path("stripped")
@@ -901,7 +901,7 @@ def cache(scene):
 
 
 def usage(scene):
-    """The trace is not overwritten, wrong words are told of, and what cannot be written fails."""
+    """The trace is not overwritten, wrong usage is reported, and output that cannot be written fails."""
     path = scene.path("trace")
     with open(path, "wb") as file:
         file.write(trace_of([("/nowhere", b"\1" * 20, [1], 0)]))
@@ -939,7 +939,7 @@ int main(void) { fill(); return grab(5) == NULL; }
 
 
 def appended(scene):
-    """A trace with its symbols behind it: inlined functions are frames, in reports and in pprof."""
+    """A trace with symbols appended: inlined functions are frames in reports and in pprof."""
     need("go")
     with open(scene.path("inlined.c"), "w") as file:
         file.write(INLINED)

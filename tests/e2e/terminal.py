@@ -349,7 +349,7 @@ class Terminal:
         return self.process.poll()
 
     def is_restored(self):
-        """Whether the terminal is as it was before: its modes, and what the screen was told."""
+        """Return whether the terminal is restored: its modes, and its screen."""
         now, screen = termios.tcgetattr(self.slave), self.screen
         return (now[:4] == self.modes[:4] and not screen.alternate and screen.cursor_shown
                 and not screen.keypad and not screen.attributes and not screen.insert

@@ -135,7 +135,7 @@ def forbid_ptrace():
 
 
 def own_allocator_out_of_reach(path, directory):
-    """The program runs all the same, and the report says what stood in the way."""
+    """The program runs all the same, and the report names the obstacle."""
     hidden = os.path.join(directory, "unreadable")
     os.chmod(directory, 0o711)
     shutil.copy(path, hidden)
@@ -150,7 +150,7 @@ def own_allocator_out_of_reach(path, directory):
         output = tempfile.mkdtemp(dir=directory)
         wrapper = [] if name == "forbidden" else nobody
         if wrapper:
-            # The build may stand where others cannot come.
+            # The build may be in a directory that others cannot enter.
             if os.geteuid() != 0 or run([*wrapper, "test", "-x", TOOL]).status != 0:
                 continue
             os.chown(output, 65534, 65534)
@@ -204,7 +204,7 @@ def own_allocator(directory):
 
 
 def unprofiled_children(directory):
-    """A budget says nothing of a child that was not judged, unless it is said not to matter."""
+    """Budgets are undecidable for an unprofiled child, unless it is declared irrelevant."""
     script = ["/bin/sh", "-c", f"{harness.program('added_leak')} {LEAKED}; true"]
     budget = [TOOL, "check", "--json", "--max-live", "100k"]
     alone = run([*budget, "--", *script])

@@ -20,7 +20,7 @@ LIBRARIES = ("minidebug", "debug_frame", "nothing")
 GAP = "[no unwind information]"
 ROUNDS = 100
 
-# What stands on the stack, innermost first; the rest is the C library's.
+# Return the frames of the program on the stack, innermost first; the rest is the C library's.
 THROUGH = ["step_inwards", "step_inwards", "step_inwards", "through_"]
 FRAMES = {
     "behind_minidebug": ["behind_minidebug", *THROUGH, "call_through_all"],
@@ -101,7 +101,7 @@ def names_of(frames):
 
 
 def check_stacks(callsites, rounds, callers):
-    """Every sample of each kind has its whole stack; what is behind nothing has a named gap."""
+    """Every sample of each kind has its whole stack; a stack that ends early has a named gap."""
     for function, inner in FRAMES.items():
         for where, outer in callers.items():
             wanted = inner + outer
