@@ -60,7 +60,7 @@ static const char help[] =
     "  heap_profile check --budgets heap.budgets --junit heap.xml -- ./unit-tests\n"
     "  heap_profile check --baseline old/raw-trace --max-growth 5% new/raw-trace\n";
 
-enum undecided { UNDECIDED_TOLD, UNDECIDED_PASS, UNDECIDED_FAIL };
+enum undecided { UNDECIDED_REPORTED, UNDECIDED_PASS, UNDECIDED_FAIL };
 
 struct request {
     struct budgets budgets;
@@ -240,7 +240,7 @@ static int exit_code_of(const struct request *request, const struct budget_repor
     if (check_report_count(report, BUDGET_FAILS) > 0 ||
         (undecided && request->undecided == UNDECIDED_FAIL))
         return EXIT_FAILS;
-    return undecided && request->undecided == UNDECIDED_TOLD ? EXIT_UNDECIDABLE : EXIT_HOLDS;
+    return undecided && request->undecided == UNDECIDED_REPORTED ? EXIT_UNDECIDABLE : EXIT_HOLDS;
 }
 
 static int print(const struct request *request, const struct check_page *page)

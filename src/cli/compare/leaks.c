@@ -88,9 +88,9 @@ static int take_unpaired(struct leaks *leaks, struct numbering *numbering, struc
 {
     uint64_t id = (uint64_t)(uintptr_t)heap->process;
     heap->process_number = (uint32_t)leaks->unpaired_count + 1;
-    heap->is_told = id_map_find(&numbering->unpaired, id) != ID_MAP_NONE;
+    heap->is_reported = id_map_find(&numbering->unpaired, id) != ID_MAP_NONE;
     leaks->unpaired[leaks->unpaired_count++] = *heap;
-    return heap->is_told ? 0 : id_map_set(&numbering->unpaired, id, 1);
+    return heap->is_reported ? 0 : id_map_set(&numbering->unpaired, id, 1);
 }
 
 static int take_pair(struct leaks *leaks, struct numbering *numbering, const struct diff_pair *pair)

@@ -25,7 +25,7 @@ struct leaks_heap {
     const struct profile *profile;         /* the profile of `process` */
     size_t process_count;
     uint32_t process_number; /* equal for heaps of one process, from 1 */
-    bool is_told;            /* unpaired: an earlier entry is of the same process */
+    bool is_reported;        /* unpaired: an earlier entry is of the same process */
     struct growth_list grown, shrunk;
 };
 

@@ -208,7 +208,7 @@ static void print_unpaired(const struct leaks *leaks, FILE *out)
 {
     for (size_t i = 0; i < leaks->unpaired_count; i++) {
         const struct leaks_heap *heap = &leaks->unpaired[i];
-        if (heap->is_told)
+        if (heap->is_reported)
             continue;
         fprintf(out, "Process[%d] ", heap->process->pid);
         format_print(out, heap->process->name, NAME_WIDTH);

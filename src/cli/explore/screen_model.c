@@ -23,7 +23,7 @@ static void no_memory(struct screen *screen)
 
 /* --- the figure --- */
 
-static bool is_told(const struct screen *screen, enum diff_figure figure)
+static bool is_known(const struct screen *screen, enum diff_figure figure)
 {
     for (size_t i = 0; i < screen->column_count; i++)
         if (!screen->sites->unknown[i].bytes[figure])
@@ -32,29 +32,29 @@ static bool is_told(const struct screen *screen, enum diff_figure figure)
 }
 
 /* Return the first figure from `figure` on that a file contains; `figure` if there is none. */
-static enum diff_figure first_told(const struct screen *screen, enum diff_figure figure)
+static enum diff_figure first_known(const struct screen *screen, enum diff_figure figure)
 {
     for (int i = 0; i < DIFF_FIGURES; i++) {
         enum diff_figure other = (enum diff_figure)(((int)figure + i) % DIFF_FIGURES);
-        if (is_told(screen, other))
+        if (is_known(screen, other))
             return other;
     }
     return figure;
 }
 
-static void show_told(struct screen *screen, enum diff_figure wanted)
+static void show_known(struct screen *screen, enum diff_figure wanted)
 {
-    enum diff_figure told = first_told(screen, wanted);
-    breakdown_set_figure(screen->breakdown, told);
-    if (told != wanted)
+    enum diff_figure known = first_known(screen, wanted);
+    breakdown_set_figure(screen->breakdown, known);
+    if (known != wanted)
         say(screen, "What was %s is not in the file; this is what was %s.",
-            screen_figure_words[wanted], screen_figure_words[told]);
+            screen_figure_words[wanted], screen_figure_words[known]);
 }
 
 void screen_next_figure(struct screen *screen)
 {
     enum diff_figure now = breakdown_figure(screen->breakdown);
-    show_told(screen, (enum diff_figure)(((int)now + 1) % DIFF_FIGURES));
+    show_known(screen, (enum diff_figure)(((int)now + 1) % DIFF_FIGURES));
     screen_refresh(screen);
 }
 
@@ -116,7 +116,7 @@ static double bytes_of_all(const struct screen *screen)
 static void show_something(struct screen *screen)
 {
     if (screen->request->figure_chosen || bytes_of_all(screen) >= 0.5 ||
-        !is_told(screen, DIFF_PEAK))
+        !is_known(screen, DIFF_PEAK))
         return;
     enum diff_figure before = breakdown_figure(screen->breakdown);
     breakdown_set_figure(screen->breakdown, DIFF_PEAK);
@@ -211,7 +211,7 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     screen->sites = sites;
     screen->breakdown = breakdown;
     screen->order.column = count > 1 ? BREAKDOWN_ALL_COLUMNS : 0;
-    show_told(screen, figure);
+    show_known(screen, figure);
     breakdown_set_mode(breakdown, mode);
     return_to_path(screen, kept, kept_count);
     free(kept);

@@ -151,7 +151,7 @@ struct pprof_work {
     const char *path;
     struct pprof_file_names names;
     const struct output_pprof *choice;
-    pthread_t teller; /* the thread that reports progress */
+    pthread_t reporter; /* the thread that reports progress */
     struct pprof_file {
         const struct profile_heap *heap;
         const struct profile_dump *dump;
@@ -187,7 +187,7 @@ static void *write_files(void *context)
         struct error error;
         const struct pprof_file *file = &work->files[at];
         if (write_one(work, file, &error) == 0) {
-            if (work->choice->tell != NULL && pthread_equal(pthread_self(), work->teller))
+            if (work->choice->tell != NULL && pthread_equal(pthread_self(), work->reporter))
                 work->choice->tell(work->choice->tell_context, at + 1, work->count);
             continue;
         }
@@ -236,7 +236,7 @@ int output_write_pprof(int directory, const char *path, const struct profile *pr
                        const struct output_pprof *choice, struct error *error)
 {
     struct pprof_work work = {
-        .directory = directory, .path = path, .choice = choice, .teller = pthread_self()};
+        .directory = directory, .path = path, .choice = choice, .reporter = pthread_self()};
     size_t dumps = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         dumps += profile->heaps[i].dump_count;

@@ -11,7 +11,7 @@
 #include "cli/print/format.h"
 #include "import/import.h"
 
-#define TELL_NS INT64_C(200000000)
+#define UPDATE_NS INT64_C(200000000)
 
 static int64_t now_ns(void)
 {
@@ -26,7 +26,7 @@ struct progress progress_begin(const char *path, bool writes)
     struct progress progress = {.is_shown =
                                     isatty(STDERR_FILENO) && !(writes && isatty(STDOUT_FILENO)),
                                 .doing = "",
-                                .told_ns = now_ns()};
+                                .shown_ns = now_ns()};
     if (strcmp(path, "-") != 0 && stat(path, &info) == 0 && S_ISREG(info.st_mode))
         progress.total = (uint64_t)info.st_size;
     return progress;
@@ -36,10 +36,10 @@ struct progress progress_begin(const char *path, bool writes)
 static bool is_due(struct progress *progress)
 {
     int64_t now = progress->is_shown ? now_ns() : 0;
-    if (!progress->is_shown || now - progress->told_ns < TELL_NS)
+    if (!progress->is_shown || now - progress->shown_ns < UPDATE_NS)
         return false;
-    progress->told_ns = now;
-    progress->has_told = true;
+    progress->shown_ns = now;
+    progress->has_shown = true;
     return true;
 }
 
@@ -84,7 +84,7 @@ void progress_tell_files(void *context, size_t files, size_t all)
 
 void progress_end(const struct progress *progress)
 {
-    if (progress->has_told)
+    if (progress->has_shown)
         fputs("\r\033[K", stderr);
 }
 

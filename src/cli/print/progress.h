@@ -13,8 +13,8 @@
 struct progress {
     uint64_t total;    /* bytes of the input; 0: unknown, or packed */
     const char *doing; /* printed before the number of bytes; "" if nothing */
-    int64_t told_ns;
-    bool is_shown, has_told;
+    int64_t shown_ns;
+    bool is_shown, has_shown;
 };
 
 /* Begin. `path` is the input, "-" for standard input. `writes`: output goes to standard output

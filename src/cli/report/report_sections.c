@@ -75,8 +75,8 @@ static int order_sections(struct report_sections *sections, const struct profile
     return code;
 }
 
-/* Whether the section is of a wrapper (a shell, env) that by exec became the program with the
- * largest heap, and is much smaller than that heap. */
+/* Return whether the section is of a wrapper (a shell, env) that by exec became the program with
+ * the largest heap, and is much smaller than that heap. */
 static bool is_small_wrapper(const struct report_section *section,
                              const struct report_section *largest)
 {
