@@ -16,7 +16,7 @@ static const char help[] =
     "Runs COMMAND and profiles its heap from the first allocation to its exit, or for the\n"
     "given time. Input, output and exit code are COMMAND's, and signals to heap_profile are\n"
     "passed on to it, except SIGUSR1, which takes a dump: a separate profile. The -- may be\n"
-    "omitted: options end at the first word that is none.\n"
+    "omitted: options end where COMMAND begins.\n"
     "\n"
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"
     "  -o, --output DIR       a new or empty directory (default: a new one in TMPDIR or /tmp)\n"
