@@ -167,10 +167,15 @@ def signals_come_once():
         check(process.stdout.readline().startswith(b"got "), f"{number} did not come")
     out, _ = end_of(process, "signals to the group", 7)
     check(out.decode().split() == names, f"to the group: {out!r}")
-    # Who looks for the profiler by its name finds one process.
+    # Who looks for the profiler by its name finds one process, once its helper has a name of its own.
     process = counting("name", 1, "SIGTERM")
-    found = run(["pgrep", "-f", at("name")]).stdout.split() + run(["pgrep", "-x", "heap_profile", "-s", str(process.pid)]).stdout.split()
-    check(found == [str(process.pid).encode()] * 2, f"processes of its name: {found}, not {process.pid}")
+    own = str(process.pid).encode()
+
+    def named():
+        return (run(["pgrep", "-f", at("name")]).stdout.split() +
+                run(["pgrep", "-x", "heap_profile", "-s", str(process.pid)]).stdout.split())
+
+    wait_for(f"one process of its name, {process.pid}", lambda: named() == [own] * 2)
     process.terminate()
     end_of(process, "the one process", 7)
     # timeout(1) sends to its child, and then to the group.
