@@ -83,7 +83,7 @@ def attached(daemon, *processes):
     )
 
 
-def exact():
+def test_exact():
     """To the byte and the call; afterwards code and mappings are what they were."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
@@ -122,7 +122,7 @@ def check_agreement(directory, what):
     return decided
 
 
-def agreement():
+def test_agreement():
     """Totals and samples are of one moment: while threads allocate, at the session's end, at a kill."""
     options = ("-i", "1", "-c", "100", "--quiet")
     busy = [program("busy_threads"), "8", "600"]
@@ -151,7 +151,7 @@ def agreement():
         check(check_agreement(output, "threads that come and go") > 1, "threads that come and go: dumps have calls")
 
 
-def by_name_from_its_start():
+def test_by_name_from_its_start():
     """A program that starts meanwhile and knows nothing of us is found and attached to."""
     with scene() as (daemon, directory):
         session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("newcomer"))
@@ -165,7 +165,7 @@ def by_name_from_its_start():
         process.end()
 
 
-def blocked():
+def test_blocked():
     """Threads in system calls see nothing of it."""
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen([program("blocked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -179,7 +179,7 @@ def blocked():
         check(process.wait() == 0, "its own end")
 
 
-def threads():
+def test_threads():
     """500 of them, all busy."""
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen([program("busy_threads"), "500", "600"], stdout=subprocess.PIPE)
@@ -193,7 +193,7 @@ def threads():
         check(process.wait() == 0, "its own end")
 
 
-def starved():
+def test_starved():
     """A thread that gets a processor once in a second or so is waited for."""
     with tempfile.TemporaryDirectory() as directory:
         here = {min(os.sched_getaffinity(0))}
@@ -236,7 +236,7 @@ def cycle(pid, directory, cycles, options=("-d", "10", "--quiet")):
     return sizes
 
 
-def cycles_threads():
+def test_cycles_threads():
     with tempfile.TemporaryDirectory() as directory:
         directory = os.path.join(directory, "o")
         os.mkdir(directory)
@@ -252,7 +252,7 @@ def cycles_threads():
         process.stdout.close()
 
 
-def cycles_python():
+def test_cycles_python():
     script = (
         "import sys, json, hashlib\n"
         "n = 0\n"
@@ -285,7 +285,7 @@ def cycles_python():
         check(len(set(out.read().splitlines()[1:])) == 1, "every result is the same")
 
 
-def cycles_redis():
+def test_cycles_redis():
     harness.need("redis-server", "redis-benchmark")
     with tempfile.TemporaryDirectory() as directory:
         socket = os.path.join(directory, "redis")
@@ -316,7 +316,7 @@ def cycles_redis():
         check(server.wait(30) == 0, "its own end")
 
 
-def static_program():
+def test_static_program():
     """Linked statically: by its symbols; without them it is refused, with the reason."""
     with scene() as (daemon, directory):
         for name, status in (("commanded_static", 0), ("stripped", 1)):
@@ -348,7 +348,7 @@ def static_program():
             check(process.end() == 0, "its own end")
 
 
-def jemalloc():
+def test_jemalloc():
     """Memory released by functions of its own beside malloc is not live any more."""
     for name in ("jemalloc_calls", "jemalloc_calls_linked_in"):
         if not os.path.exists(program(name)):
@@ -385,7 +385,7 @@ def jemalloc():
         check_figure(heap, "malloc_block", "space", 5000)
 
 
-def musl():
+def test_musl():
     """A process on musl, exact to the byte and the call; twice, because the first session leaves code behind."""
     loader = "/lib/ld-musl-x86_64.so.1"
     if not os.path.exists(loader):
@@ -419,7 +419,7 @@ def musl():
         check(process.end() == 0, "its own end")
 
 
-def namespaces():
+def test_namespaces():
     """In a mount and pid namespace of its own, with another root's files."""
     if os.geteuid() != 0:
         harness.skip("needs root, to make namespaces")
@@ -440,7 +440,7 @@ def namespaces():
         check(process.end() == 0, "its own end")
 
 
-def forks_and_execs():
+def test_forks_and_execs():
     """A child goes on unprofiled; the parent's profile is not disturbed."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
@@ -473,7 +473,7 @@ def has_client(pid):
         return "memfd:heapprofd_client" in maps.read()
 
 
-def exec_by_number():
+def test_exec_by_number():
     """A session of a process's number follows it from program to program, and says where it cannot."""
     with scene() as (daemon, directory):
         stripped = os.path.join(directory, "stripped")
@@ -507,7 +507,7 @@ def exec_by_number():
         check(process.end() == 0, "its own end")
 
 
-def alike():
+def test_alike():
     """Processes of one name that are refused for one reason are one entry of the report, with their number."""
     with scene() as (daemon, directory):
         stripped = os.path.join(directory, "stripped")
@@ -530,7 +530,7 @@ def alike():
         check(process.end() == 0, "its own end")
 
 
-def exec_by_name():
+def test_exec_by_name():
     """A session of names says where a process became a program of another name, and what then helps."""
     with scene() as (daemon, directory):
         process = Bare(daemon, own_name("first"), directory)
@@ -550,7 +550,7 @@ def exec_by_name():
         check(b"had ended" not in outcome.stdout, f"it had not ended: {outcome.stdout[-300:]!r}")
 
 
-def daemon_killed():
+def test_daemon_killed():
     """The program goes on; the next session removes the leftovers and attaches again."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
@@ -571,7 +571,7 @@ def daemon_killed():
         check(process.end() == 0, "its own end")
 
 
-def killed_meanwhile():
+def test_killed_meanwhile():
     """A profiler that is killed at any moment of attaching leaves a process that goes on."""
     with scene() as (daemon, directory):
         process = subprocess.Popen([program("busy_threads"), "4", "600"], stdout=subprocess.PIPE)
@@ -599,7 +599,7 @@ def killed_meanwhile():
         process.stdout.close()
 
 
-def never_allocates():
+def test_never_allocates():
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen(["sleep", "30"])
         time.sleep(0.2)
@@ -611,7 +611,7 @@ def never_allocates():
         process.wait()
 
 
-def refusals():
+def test_refusals():
     with tempfile.TemporaryDirectory() as directory:
 
         def refused(pid, words, what):
@@ -652,7 +652,7 @@ def refusals():
             traced.wait()
 
 
-def ending():
+def test_ending():
     """A process that is about to end has no memory and no executable, and is no kernel thread."""
     daemon_tests.need_root()
     with tempfile.TemporaryDirectory() as directory:
@@ -722,7 +722,7 @@ def profile_filtered(directory, daemon, filters):
     return outcome, {name: remark_of(report, p.pid) for name, p in processes.items()}
 
 
-def forbidden_calls():
+def test_forbidden_calls():
     """A filter that would kill the process for what we need: refused, and nothing is touched."""
     with scene() as (daemon, directory):
         filters = {name: f"forbid kill {number}" for name, number in NEEDED_CALLS.items()}
@@ -735,7 +735,7 @@ def forbidden_calls():
         check(all("(seccomp)" in remark for remark in remarks.values()), f"trapped: {remarks}")
 
 
-def failing_calls():
+def test_failing_calls():
     """A seccomp filter makes them fail: a refusal or a profile, and no leftovers."""
     with scene() as (daemon, directory):
         filters = {name: f"forbid errno {number}" for name, number in NEEDED_CALLS.items()}
@@ -748,7 +748,7 @@ def failing_calls():
         check({"munmap", "close"} < refused < set(filters), f"refused: {refused}")
 
 
-def permitted_calls():
+def test_permitted_calls():
     """A filter that permits what we ask for and kills for all else: nothing else is asked for."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
@@ -766,7 +766,7 @@ def permitted_calls():
         check_goes_on(process, look, "permitted")
 
 
-def forbidden_meanwhile():
+def test_forbidden_meanwhile():
     """A filter that comes while it is profiled: what would kill the process is left undone."""
     with scene() as (daemon, directory):
         names = [name for name in NEEDED_CALLS if name not in ("mmap", "munmap", "rt_sigreturn")]

@@ -39,7 +39,7 @@ def compare(scene, path, directory, *options, mapped=None, build_id=None):
     return report[mapped], words
 
 
-def builds(scene):
+def test_builds(scene):
     """Of position-independent, fixed and lld's programs, each with its own first address."""
     for index, (language, compiler, *flags) in enumerate((
         ("c", "gcc"), ("c++", "g++"), ("c", "gcc", "-no-pie", "-fno-pie"),
@@ -57,7 +57,7 @@ def builds(scene):
               == {a: f for a, f in llvm_frames(path, code_addresses(path)).items() if f[0][2]}, f"{path}: with the file")
 
 
-def directories(scene):
+def test_directories(scene):
     """As symbol servers keep them, or any file however deep; by build id, else by name."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     text, identifier = dump(path), debug_id_of(build_id_of(path))
@@ -71,7 +71,7 @@ def directories(scene):
     check("cannot be searched" in compare(scene, path, scene.path("flat") + ":/nowhere/at/all")[1], "no warning")
 
 
-def others(scene):
+def test_others(scene):
     """A symbol file of another build, or a damaged one, gives no names and is reported; others still count."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     addresses, build_id = code_addresses(path), build_id_of(path)
@@ -90,7 +90,7 @@ def others(scene):
     check(report["/none"]["without"]["no_build_id"] == 2 and "no build id" in words, words)
 
 
-def remains(scene):
+def test_remains(scene):
     """What a symbol file leaves out is looked for in the files that ran."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     addresses, build_id = code_addresses(path), build_id_of(path)
@@ -110,7 +110,7 @@ def remains(scene):
     check(report[path]["with_lines"] + report[path]["with_names"] + sum(report[path]["without"].values()) == len(addresses), f"{report}")
 
 
-def bundled(scene):
+def test_bundled(scene):
     """traceconv bundle takes them, too, and says so."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     write(dump(path), scene.path("symbols"), "program.sym")

@@ -139,7 +139,7 @@ def in_place(case):
 
 
 @in_place
-def at_end(place):
+def test_at_end(place):
     """Lines and inlined functions appear in the report, in pprof files, and in symbolized-trace."""
     said = place.named()
     check("inlined" in said and "hidden" in said, f"the short report: {said}")
@@ -155,7 +155,7 @@ def at_end(place):
 
 
 @in_place
-def not_wanted(place):
+def test_not_wanted(place):
     said = place.named("--no-symbols")
     files = sorted(name for name in os.listdir(place.output) if not name.endswith(".gz"))
     check(files == ["raw-trace"], f"{files}")
@@ -164,7 +164,7 @@ def not_wanted(place):
 
 
 @in_place
-def nothing_to_add(place):
+def test_nothing_to_add(place):
     """Without debug information at hand there are no empty files, and the trace is no copy."""
     said = place.host()
     files = os.listdir(place.output)
@@ -183,7 +183,7 @@ def nothing_to_add(place):
 
 
 @in_place
-def wrong_environment(place):
+def test_wrong_environment(place):
     """Wrong search places are reported, and the profile is written all the same."""
     said = place.named(PERFETTO_SYMBOLIZER_MODE="elsewhere")
     check("PERFETTO_SYMBOLIZER_MODE" in said, said)
@@ -197,7 +197,7 @@ def wrong_environment(place):
 
 
 @in_place
-def interrupted(place):
+def test_interrupted(place):
     """Ctrl-C while files are looked through leaves raw-trace, and says how it goes on."""
     fifo_free = os.path.join(place.directory, "many")
     os.mkdir(fifo_free)
@@ -240,7 +240,7 @@ def interrupted(place):
 
 
 @in_place
-def moved(place):
+def test_moved(place):
     """A bundle shows names where there is neither program nor debug file."""
     place.host("--no-symbols")
     outcome = place.bundle("--symbol-paths", place.debug)
@@ -267,7 +267,7 @@ def again_path(place):
 
 
 @in_place
-def twice(place):
+def test_twice(place):
     """Bundling a bundle, or what a run has named already, adds nothing."""
     place.named()
     for options in [("--symbol-paths", place.debug), ("--symbol-paths", place.debug)]:
@@ -290,7 +290,7 @@ def twice(place):
 
 
 @in_place
-def missing(place):
+def test_missing(place):
     """The summary lists what has no name, why, and the remedy; --verbose adds the searched places."""
     place.host("--no-symbols")
     outcome = place.bundle("--no-auto-symbol-paths")
@@ -313,7 +313,7 @@ def missing(place):
 
 
 @in_place
-def maps(place):
+def test_maps(place):
     """Maps that are named have to be readable; those that are found need not."""
     place.host("--no-symbols")
     outcome = place.bundle("--proguard-map", "com.example=/nonexistent/map")
@@ -336,7 +336,7 @@ def maps(place):
 
 
 @in_place
-def streams(place):
+def test_streams(place):
     """Standard input and output, packed and cut off traces."""
     place.host("--no-symbols")
     trace = read(place.trace)
@@ -352,7 +352,7 @@ def streams(place):
 
 
 @in_place
-def usage(place):
+def test_usage(place):
     place.host("--no-symbols")
     for arguments in [[], ["one"], ["one", "two", "three"], ["--nothing", "a", "b"]]:
         outcome = run([TRACECONV, "bundle", *arguments], cwd=place.directory)

@@ -1,9 +1,6 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every function of a test script is used: as a case that meson.build lists, or by the script.
-
-A case that is missing in meson.build would never run.
-"""
+"""Every case runs: meson.build names each script that has some, and every function that is not a case is used."""
 
 import ast
 import glob
@@ -11,18 +8,9 @@ import os
 import re
 
 from harness import check, finish
+from list_cases import cases_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def listed_cases():
-    """Return for each script the texts that follow its name in meson.build, its cases among them."""
-    with open(os.path.join(HERE, "meson.build")) as file:
-        parts = re.split(r"'(\w+\.py)'", file.read())
-    listed = {}
-    for script, text in zip(parts[1::2], parts[2::2]):
-        listed.setdefault(script, set()).update(re.findall(r"'([^']*)'", text))
-    return listed
 
 
 def names_bound(statement):
@@ -34,11 +22,14 @@ def names_bound(statement):
 
 
 def main():
-    listed = listed_cases()
-    modules = {}
+    with open(os.path.join(HERE, "meson.build")) as file:
+        rows = set(re.findall(r"^  '(\w+)': {", file.read(), re.M))
+    modules, cases = {}, {}
     for path in glob.glob(os.path.join(HERE, "*.py")):
         with open(path) as file:
-            modules[os.path.basename(path)] = ast.parse(file.read())
+            script = os.path.basename(path)[: -len(".py")]
+            modules[script] = ast.parse(file.read())
+            cases[script] = cases_of(path)
     elsewhere = set()
     for module in modules.values():
         for node in ast.walk(module):
@@ -46,17 +37,18 @@ def main():
                 elsewhere.update(alias.name for alias in node.names)
             elif isinstance(node, ast.Attribute):
                 elsewhere.add(node.attr)
-    cases = 0
-    for script in listed.keys() & modules.keys():
-        used = {node.id for node in ast.walk(modules[script])
+    with_cases = {script for script in modules if cases[script]}
+    check(with_cases == rows, f"only cases or only a row in meson.build: {with_cases ^ rows}")
+    for script in with_cases:
+        module = modules[script]
+        used = {node.id for node in ast.walk(module)
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-        for node in modules[script].body:
+        for node in module.body:
             for name in names_bound(node):
-                is_case = name in listed[script]
-                cases += is_case
-                check(is_case or name in used | elsewhere,
-                      f"{script}: {name} is no case in meson.build, and nothing uses it")
-    check(cases > 400, f"only {cases} cases are found")
+                is_case = name.startswith("test_")
+                check(not is_case or name[len("test_"):] in cases[script], f"{script}.py: {name} is not listed")
+                check(is_case or name in used | elsewhere, f"{script}.py: nothing uses {name}; a case is called test_{name}")
+    check(sum(map(len, cases.values())) > 500, f"too few cases are found: {cases}")
 
 
 main()

@@ -36,7 +36,7 @@ def state(*arguments):
     return result["state"], result
 
 
-def outcomes(directory):
+def test_outcomes(directory):
     """Each budget in each outcome that it can have, of a sampled profile."""
     sampled, before = record(directory, "a", "5000"), record(directory, "b")
     growth = ("--baseline", before)
@@ -76,7 +76,7 @@ def outcomes(directory):
             check(1 <= deciding < 4096, f"{arguments}: an interval of {deciding}")
 
 
-def decided(directory):
+def test_decided(directory):
     """An interval that was said to decide does, in most runs."""
     sampled = record(directory, "a", "2000")
     right = 0
@@ -91,7 +91,7 @@ def decided(directory):
     check(right >= 7, f"decided {right} of 10 times")
 
 
-def exact(directory):
+def test_exact(directory):
     """At interval 1 there is nothing undecidable, to the byte."""
     whole, before = record(directory, "a", "2000", interval=1), record(directory, "b", interval=1)
     _, report = judge("--max-live", "1G", "--max-peak", "1G", whole)
@@ -132,7 +132,7 @@ def write_trace(directory, name, figures, interval, status=b""):
     return path
 
 
-def to_the_byte(directory):
+def test_to_the_byte(directory):
     """However large a profile is that has every allocation."""
     live = (1 << 40) + 1
     whole = write_trace(directory, "large", {1: float(live), 3: 1e9, 9: 10**9}, 1)
@@ -142,7 +142,7 @@ def to_the_byte(directory):
         check(state(option, f"{pattern}{limit - 1}", whole)[0] == "fails", f"{option} {limit - 1}")
 
 
-def temporary(directory):
+def test_temporary(directory):
     """Three of four were temporary: exactly, in many samples, and in few."""
     whole = write_trace(directory, "whole", {1: 4e6, 2: 3e6, 3: 4e4, 4: 3e4, 9: 40000, 10: 30000, 11: 3e6, 12: 3e4}, 1)
     check(state("--max-temporary", "75%", whole)[0] == "holds", "75 % exactly")
@@ -162,7 +162,7 @@ def temporary(directory):
             check(found == outcome and not result["exact"], f"{samples} of {size}: {limit}: {found} {result}")
 
 
-def partial(directory):
+def test_partial(directory):
     """Report, JSON, SQL, pprof and budgets take losses from one table, and agree on what is partial."""
     totals = field(5000, 1000) + field(5001, 10)
     losses = [  # (status, its name, whether the exact totals lack it, too, a part of the words, SQL's row)
@@ -212,7 +212,7 @@ def record_other(directory, name, command):
     return path
 
 
-def command(directory):
+def test_command(directory):
     """A command is run with every allocation recorded; its output and its status are its own."""
     check_one = [TOOL, "check", "--max-leak"]
     os.environ["TMPDIR"] = directory
@@ -229,7 +229,7 @@ def command(directory):
     check(done.status == 127, f"no command: {done.status}")
 
 
-def undecided(directory):
+def test_undecided(directory):
     sampled = record(directory, "a", "2000")
     for choice, wanted in ((), 2), (("--undecided", "pass"), 0), (("--undecided", "fail"), 1):
         status, _ = judge(*choice, "--max-leak", "not_there=1k", sampled)
@@ -245,7 +245,7 @@ def undecided(directory):
     check(found == "holds" or result["value"] > 65600, f"all calls together are below 70,000 bytes: {result}")
 
 
-def suppressions(directory):
+def test_suppressions(directory):
     whole = record(directory, "a", "2000", interval=1)
     budgets = os.path.join(directory, "budgets")
     with open(budgets, "w") as file:
@@ -269,7 +269,7 @@ def suppressions(directory):
     check(status == 0, f"module: {status}")
 
 
-def junit(directory):
+def test_junit(directory):
     sampled = record(directory, "a", "2000")
     path = os.path.join(directory, "results.xml")
     budgets = ("--max-live", "1G", "--max-allocations", "1", "--max-leak", "<&\">=1k")
@@ -284,7 +284,7 @@ def junit(directory):
         check(cases["max-leak <&\">=1k"] == ["error" if errors else "skipped"], f"undecidable: {cases}")
 
 
-def github(directory):
+def test_github(directory):
     whole = record(directory, "a", "2000", interval=1)
     budgets = os.path.join(directory, "budgets, ours")
     with open(budgets, "w") as file:
@@ -300,7 +300,7 @@ def github(directory):
                                   "the_leak=64k::fails: 400 kB, exact") for i in (1, 2)), lines[1])
 
 
-def usage(directory):
+def test_usage(directory):
     whole = record(directory, "a", interval=1)
     bad = os.path.join(directory, "bad")
     for text, said in [
@@ -347,7 +347,7 @@ def add_to_exact_total(path, more):
     return path + ".moved"
 
 
-def disagreement(directory):
+def test_disagreement(directory):
     """A block that the exact totals have and no sample is seen everywhere, and decides no budget."""
     found = "select value from stats where name = 'hp_figures_disagree'"
     recorded = os.path.join(record(directory, "a", "5000"), "raw-trace")

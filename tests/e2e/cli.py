@@ -76,7 +76,7 @@ def compile_c(name, source, *flags):
 SMALL = "#include <stdlib.h>\nint main() { volatile char *p = malloc(100); p[0] = 1; return 0; }\n"
 
 
-def truncated():
+def test_truncated():
     """A trace cut anywhere causes no crash; the part before the cut is shown and marked partial."""
     data = made_trace(10000)
     whole = json.loads(tool("report", "--json", at("made")).stdout)
@@ -109,7 +109,7 @@ def truncated():
     check(partial > 3, f"only {partial} cuts were called partial")
 
 
-def partial_is_not_exact():
+def test_partial_is_not_exact():
     """At interval 1, figures that the trace cuts are not called exact."""
     # Every path through these calls is a callsite: 2 to the power of 14.
     many = compile_c(
@@ -136,7 +136,7 @@ def partial_is_not_exact():
     check(shown > 2, f"only {shown} cuts left something to show")
 
 
-def packed():
+def test_packed():
     """gzip and zstd are read as they are; cut or damaged, they say so."""
     need("zstd")
     data = made_trace()
@@ -161,7 +161,7 @@ def packed():
         check(b"damaged" in words or b"cut off" in words, f"{name} garbled: says {words[-300:]!r}")
 
 
-def not_a_trace():
+def test_not_a_trace():
     """What was named, why it cannot be shown, and what to name instead."""
     expect(tool("report", at("nowhere")), 1, "missing", "nowhere", "No such file")
     expect(tool("report", write("empty", b"")), 1, "empty", at("empty"), "no trace packet")
@@ -190,7 +190,7 @@ def not_a_trace():
         expect(outcome, 1, "unreadable", at("secret"), "Permission denied")
 
 
-def nothing_answers():
+def test_nothing_answers():
     """A dump, pid or heap that is not there: which are."""
     made_trace(10)
     for option, value in (("--dump", "9"), ("--pid", "9"), ("--heap", "other")):
@@ -222,7 +222,7 @@ def main_table(text):
     return text.split(b"\n\n")[1] if text.count(b"\n\n") > 1 else text
 
 
-def views_agree():
+def test_views_agree():
     """Table, tree, functions, threads and JSON of one profile have the same totals."""
     need("jq")
     program = "[range(3000)|tostring]|length"
@@ -284,7 +284,7 @@ def tree_roots(text):
     return branches if branches and branches[0] == found[0] else found[:1]
 
 
-def branches():
+def test_branches():
     """Branch lines of the tree, in the characters that the locale has; functions over all their calls, or apart."""
     made = Made()
     made.process(7, "/bin/made")
@@ -310,7 +310,7 @@ def branches():
                     "└ rest at 0x30", "  deep at 0x50", "  leaf at 0x40"], f"apart: {apart}")
 
 
-def intervals():
+def test_intervals():
     """Exact totals bound estimates; the peak is as certain as live memory; nothing is "-0"."""
     commands = b"hold 20 2000\nchurn 1000 65536\n"
     words = ""
@@ -342,7 +342,7 @@ def intervals():
     check(not re.search(r"[-+]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
 
 
-def unseen_rest():
+def test_unseen_rest():
     """The limits of a heap's totals cover what no sample is of; a number beyond the exact total is not printed."""
     commands = b"hold 1 16000\nhold 60 16\n"
     command = ["--", os.path.join(BUILD, "tests/programs/commanded")]
@@ -379,7 +379,7 @@ def unseen_rest():
         check(done.status == 2, f"{limit}, which is exceeded, holds: {done.status} {done.stdout!r}")
 
 
-def gaps():
+def test_gaps():
     """What to do about a stack's end: code that is generated is not built with an option."""
     made = Made()
     made.process(7, "p")
@@ -394,7 +394,7 @@ def gaps():
     check("build it with" in remedies["lib/old.so"], f"{remedies}")
 
 
-def many_processes():
+def test_many_processes():
     """A table of processes comes first, the largest on top, and sections of the largest only, in that order."""
     made = Made()
     stack = made.stack("main")
@@ -429,7 +429,7 @@ def many_processes():
     check([heap["pid"] for heap in file["heaps"]][:3] == [100, 101, 102], "JSON keeps the order of the file")
 
 
-def plain_words():
+def test_plain_words():
     """What slowed a process down, or ended its profile, in units and words for people."""
     for status, said in (
         (field(5, field(6, 1719054900)), "slowed down   28 min 39 s that threads waited for the profiler, added up over all of them"),
@@ -446,7 +446,7 @@ def plain_words():
         check(" ring" not in text, f"words of the implementation: {text!r}")
 
 
-def one_line_a_stack():
+def test_one_line_a_stack():
     """What a table prints of a stack, it prints once, and adds up what looks the same."""
     need("jq")
     program = "[range(3000)|tostring]|length"
@@ -464,7 +464,7 @@ def one_line_a_stack():
         print(f"{shape}: {len(sites)} callsites, {len(stacks)} lines")
 
 
-def same_table_once():
+def test_same_table_once():
     """What was live at the peak is shown again only where the end was different."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")
     for script, tables, title in (
@@ -476,7 +476,7 @@ def same_table_once():
         check(said.count(b"function < its callers") == tables and title in said, f"{script}: {said!r}")
 
 
-def doctor_of_linked():
+def test_doctor_of_linked():
     """What a program is linked to decides whether heaps of its own can be profiled."""
     linked = (("documented_c_client", True), ("documented_c_archive", True), ("documented_c_noop", False))
     for name, can in linked:
@@ -487,7 +487,7 @@ def doctor_of_linked():
     check("client" not in said and "does nothing" not in said, f"linked to nothing of ours: {said}")
 
 
-def names_of_processes():
+def test_names_of_processes():
     """A process has the name that it was called by; a file of its profile has a name that needs no
     quotes, whatever the process is called."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")
@@ -515,7 +515,7 @@ def names_of_processes():
         shutil.rmtree(directory)
 
 
-def titles():
+def test_titles():
     """Processes that give themselves titles after their fork have these, and not their parent's,
     however short they live."""
     need("perl")
@@ -538,7 +538,7 @@ def titles():
     check(len(files) == 4 and all(name.startswith("acorns.") for name in files), f"files: {files}")
 
 
-def hints():
+def test_hints():
     """Errors suggest the probable meaning."""
     expect(tool("host", "--block", "--", "true"), 2, "--block", "more than one option",
            "--block-client, --block-client-timeout")
@@ -563,7 +563,7 @@ def hints():
         check(f"says no {by}s" in said and "docs/heaps.md" in said, f"--by {by}: {said[-300:]}")
 
 
-def top():
+def test_top():
     """--top cuts the table and says by how much; the order is by the view."""
     made_trace(500)
     for view in VIEWS:
@@ -578,7 +578,7 @@ def top():
     check(len(figures_of(functions)) == 3 and b" more; --top 0" in functions, "--cumulative --top 3")
 
 
-def remarks():
+def test_remarks():
     """Why a profile is empty, in words that name the cause and a way out."""
     static = compile_c("static", SMALL, "-static")
     dynamic = compile_c("dynamic", SMALL)
@@ -618,7 +618,7 @@ def remarks():
         says("setuid", [at("setuid")], "gains rights", "a copy without these rights")
 
 
-def children():
+def test_children():
     """Who ran and was not profiled, and how to include them."""
     dynamic = compile_c("worker", SMALL)
     script = ["sh", "-c", f"{dynamic}; {dynamic}; true"]
@@ -655,7 +655,7 @@ def code_of_pprof(path):
     return {strings[mapping.get(5, 0)]: (mapping.get(2, 0), mapping.get(3, 0)) for mapping in mappings}
 
 
-def equal_children():
+def test_equal_children():
     """A trace grows with different stacks, not with processes; each process keeps its addresses."""
     stacks, libc = {}, re.compile(r"^(\w+)-(\w+) r-xp .* (/\S*/libc\.so\.6)$", re.M)
     for number in (2, 12):
@@ -693,7 +693,7 @@ def said_on_terminal(*arguments):
     return said
 
 
-def ends_on_terminal():
+def test_ends_on_terminal():
     """What is done after the command's end, and how far it is: on a terminal, and wiped away."""
     source = "#include <stdio.h>\n#include <unistd.h>\n" + SMALL.replace("return 0;", "puts(\"ran\"); fflush(stdout); sleep(1);")
     program, fifo = compile_c("sleeper", source, "-g"), at("fifo")
@@ -708,7 +708,7 @@ def ends_on_terminal():
     check(b"\r" not in told and b"symbolizing" not in told, f"says its progress to a file: {told}")
 
 
-def silent_children():
+def test_silent_children():
     """Children that cannot load the library are listed, each with its reason, and run as ever."""
     slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(250000); return !puts(\"ran\"); }"
     programs = {"still": compile_c("still", slow, "-static"), "cleaned": compile_c("cleaned", slow)}
@@ -787,7 +787,7 @@ def silent_command(cleaned):
             check("statically linked" in heaps.get("forking", ""), f"{what}: the command: {heaps}")
 
 
-def not_to_be_run():
+def test_not_to_be_run():
     """The doctor reports why an existing command cannot be run."""
     for name, mode, words in (("locked", 0o644, b"chmod +x"), ("absent", None, b"no such file")):
         if mode:
@@ -799,7 +799,7 @@ def not_to_be_run():
     check(b"no such program in PATH" in outcome.stdout, repr(outcome.stdout[-200:]))
 
 
-def print_config():
+def test_print_config():
     """What --print-config prints is a config that protoc takes, with the values given."""
     need("protoc")
     outcome = tool(
@@ -829,7 +829,7 @@ def print_config():
     check(encoded is not None, "no .proto of ours has TraceConfig")
 
 
-def bad_usage():
+def test_bad_usage():
     """Refused with exit code 2, naming the option, the value and what it takes."""
     for options, *said in (
         (["-i", "0"], "interval is 0", "4096"),
@@ -873,7 +873,7 @@ def bad_usage():
     check(b"did you mean" not in tool("host", "--zzzz").stderr, "--zzzz is near no option")
 
 
-def limits():
+def test_limits():
     """The smallest ring works; one beyond the largest is cut, with a notice."""
     dynamic = compile_c("dynamic", SMALL)
     outcome = profile_of("smallest", dynamic, options=["-i", "1", "--shmem-size", "8192"])
@@ -885,7 +885,7 @@ def limits():
         check(outcome.status == 0, f"-i {interval}: status {outcome.status}")
 
 
-def output_directory():
+def test_output_directory():
     """Output goes only to a new or an empty directory; after a refusal nothing runs."""
     ran = ["touch", at("ran")]
     os.makedirs(at("full/sub"))
@@ -913,7 +913,7 @@ def output_directory():
     check(os.readlink(latest) == shown, "a session without a process became the latest profile")
 
 
-def latest_of_each_user():
+def test_latest_of_each_user():
     """Two users of one /tmp have each the latest of their own, and follow no link of the other."""
     if os.geteuid() != 0:
         skip("needs root, to be two users")
@@ -938,7 +938,7 @@ def latest_of_each_user():
     expect(tool("report"), 1, "the other's link", at("heap_profile-latest-0"), "is not this user's")
 
 
-def traceconv():
+def test_traceconv():
     """traceconv profile writes the same files as host, into the given directory, and reports what it cannot write."""
     data = made_trace(10000)
     ours = {name for name in os.listdir(at("made")) if name.endswith(".pb.gz")}
@@ -967,7 +967,7 @@ def traceconv():
     check(run([TRACECONV, "profile", "--help"]).stdout.startswith(b"usage: traceconv"), "profile --help")
 
 
-def quiet_and_dumps():
+def test_quiet_and_dumps():
     """-q is --quiet wherever something is profiled; -c takes dumps of a command, too."""
     outcome = profile_of("dumps", "sh", "-c", "sleep 1", options=["-q", "-c", "100", "-i", "1"])
     check(outcome.status == 0 and outcome.stderr == b"", f"{outcome.status}, {outcome.stderr[-300:]!r}")
@@ -1000,7 +1000,7 @@ def quiet_and_dumps():
     check(tool("host", "-c", "soon", "--", "true").status == 2, "-c soon")
 
 
-def duration():
+def test_duration():
     """-d ends the profile, not the command, and memory that is live then is not called a leak."""
     begin = time.monotonic()
     outcome = profile_of("short", "sh", "-c", "sleep 1; echo done; exit 5", options=["-d", "400", "-i", "1"])
@@ -1012,7 +1012,7 @@ def duration():
     check(100e6 <= heap["duration_ns"] < 1000e6, f"lasted {heap['duration_ns']} ns")
 
 
-def interrupted():
+def test_interrupted():
     """Ctrl-C reaches the command as without us, and its profile is written."""
     script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done"
     command = [TOOL, "host", "-i", "1", "-o", at("interrupted"), "--", "sh", "-c", script]
@@ -1027,7 +1027,7 @@ def interrupted():
     check(tool("report", at("interrupted")).status == 0, "no profile")
 
 
-def endings():
+def test_endings():
     """Exit codes and signals are the command's; 126 and 127 where it could not be run."""
     limit_core_dumps()
     for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGUSR1):
@@ -1043,7 +1043,7 @@ def endings():
     expect(tool("host"), 2, "no command", "which command?")
 
 
-def streams():
+def test_streams():
     """Standard output is the command's alone, byte for byte; so is standard input."""
     data = bytes(range(256)) * 4096
     outcome = tool("host", "-o", at("cat"), "--", "cat", stdin=data)
@@ -1061,7 +1061,7 @@ def streams():
         check(outcome.stdout == b"-i --help\n", f"{dashes}: {outcome.stdout!r}")
 
 
-def hostile_names():
+def test_hostile_names():
     """Names from a trace neither command a terminal nor break the JSON."""
     name = b"cat\x1b[31m\xff\xc2\x9b\n"
     os.symlink("/bin/cat", os.fsencode(WORK) + b"/" + name)
@@ -1087,7 +1087,7 @@ SHELLS = {
 }
 
 
-def completion():
+def test_completion():
     """Each shell is offered the verbs, options and values that the tools have."""
     for shell, script in SHELLS.items():
         if shutil.which(shell) is None:
@@ -1125,7 +1125,7 @@ def completion():
               f"{shell}: options of the command")
 
 
-def completion_values():
+def test_completion_values():
     """The table of what options take is what the help texts say, verb by verb."""
     with open(os.path.join(ROOT, "completions", "values")) as table:
         rows = [line.split() for line in table if not line.startswith("#")]

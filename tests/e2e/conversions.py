@@ -88,7 +88,7 @@ def protoc(direction, data):
 # --- text and back ---
 
 
-def text_and_back():
+def test_text_and_back():
     """Traces of every sort come back from text byte for byte."""
     traces = {
         "all that a trace can hold": made_trace(),
@@ -111,7 +111,7 @@ def text_and_back():
               f"{what}: heap_profile text")
 
 
-def packed():
+def test_packed():
     """Traces packed in any way give the text, and the trace, of what they hold."""
     trace = made_trace(50)
     text = convert("text", stdin=trace)
@@ -148,7 +148,7 @@ def archive(*members, kind="w", form=tarfile.GNU_FORMAT):
     return file.getvalue()
 
 
-def archives():
+def test_archives():
     """The traces in a tar archive are read as if they were concatenated."""
     trace = made_trace(50)
     halves = trace + block(1, number(8, 5)), block(1, number(8, 6))
@@ -175,7 +175,7 @@ def archives():
     check("trace.gz in the tar archive is compressed by itself" in said, said)
 
 
-def protoc_agrees():
+def test_protoc_agrees():
     """protoc reads our texts, we read its, and both have the same fields in them."""
     need("protoc")
     smaps = block(1, block(68, number(1, 9) + block(2, block(1, b"/lib/x") + number(2, 7)) + number(4, 2)))
@@ -190,7 +190,7 @@ def protoc_agrees():
         check(protoc("decode", convert("binary", stdin=theirs)) == theirs, f"{what}: we read another in its text")
 
 
-def large():
+def test_large():
     """A trace of any size takes the memory of a packet."""
     packet = made_trace(2000)
     repeats = 100_000_000 // len(packet)
@@ -210,7 +210,7 @@ def large():
         check(usage.ru_maxrss < 40_000, f"{verb}: {usage.ru_maxrss} kB")
 
 
-def wrong_input():
+def test_wrong_input():
     """A cut or invalid text is reported with its place, and the part before it is written."""
     trace = made_trace(50)
     text = convert("text", stdin=trace)
@@ -252,7 +252,7 @@ def nothing_written(trace):
             check("there is no trace packet in it" in said, f"{verb} of an empty file: {said}")
 
 
-def no_traces():
+def test_no_traces():
     """Conversions that need a trace name the format of other profiles; other tools' verb names lead to ours."""
     made_trace(100)
     convert("memory_infra", at("made"), at("dump.json.gz"))
@@ -280,7 +280,7 @@ def no_traces():
 # --- stacks with numbers ---
 
 
-def hostile_names():
+def test_hostile_names():
     """What a trace calls things commands no terminal, whichever verb says it."""
     evil = b"\x1b]0;x\x07\nnext\xc2\x9b31m"
     bid, path = bytes(range(20)), b"/tmp/" + evil
@@ -345,7 +345,7 @@ def shows(wanted, command, feed=None, drain=None):
     terminal.close()
 
 
-def progress():
+def test_progress():
     """Slow reading and writing show progress on a terminal, and erase it at the end."""
     trace = made_trace(20000)
     padding = block(1, number(10, 1)) * 20000
@@ -416,7 +416,7 @@ def hostile_trace(heaps=((7, b"libc.malloc"),)):
     return packets
 
 
-def collapsed():
+def test_collapsed():
     """Collapsed stacks have the report's figures, and no name breaks a line."""
     trace = write("trace", made_trace())
     for view in VIEWS:
@@ -441,7 +441,7 @@ def total_of(trace, view):
     return report_of(trace, view)["heaps"][0]["total"][view]["estimate"]
 
 
-def choices():
+def test_choices():
     """Processes and heaps are frames where there are several, and can be chosen."""
     trace = write("trace", hostile_trace(((7, b"libc.malloc"), (8, b"libc.malloc"), (8, b"own;heap"))))
     stacks = folded(convert("collapsed", trace))
@@ -483,7 +483,7 @@ def check_schema(made):
         check(all(weight > 0 for weight in profile["weights"]), "weights")
 
 
-def speedscope():
+def test_speedscope():
     """Speedscope's files have every view, with the report's figures, and keep to its schema."""
     trace = write("trace", made_trace())
     made = json.loads(convert("speedscope", trace))
@@ -520,7 +520,7 @@ def speedscope_package():
     return package
 
 
-def speedscope_imports():
+def test_speedscope_imports():
     """Speedscope's own importer reads both outputs, and has the same stacks of them."""
     need("node")
     package = speedscope_package()
@@ -548,7 +548,7 @@ def speedscope_imports():
 # --- pprof ---
 
 
-def profile_options():
+def test_profile_options():
     """traceconv profile writes the dumps that are asked for, plain or gzipped."""
     trace = write("trace", made_trace(200))
     convert("profile", "-o", at("plain"), trace)
@@ -582,7 +582,7 @@ def profile_options():
     check(made.startswith(WORK + "/heap_profile-") and len(os.listdir(made)) == 3, made)
 
 
-def profile_warnings():
+def test_profile_warnings():
     """Profiles that ended early or never began are reported, each once, and no others."""
     interned = hostile_trace()
     flags = ((21, 7, 1, "process 21 (?): ended early: the process allocated faster than the profiler could read"),
@@ -630,7 +630,7 @@ def symbolized():
     return write("symbolized", trace + convert("symbolize", "-q", "-", stdin=trace))
 
 
-def names_once():
+def test_names_once():
     """What the frames of a trace are called already is not written again as symbols."""
     quiet = ("symbolize", "--quiet", "--no-cache", "--no-auto-symbol-paths")
     source = write("named.c", b"#include <stdlib.h>\n"
@@ -647,7 +647,7 @@ def names_once():
     check(b"asks" in found[1] and b"main" in found[1], "names that the trace has not are missing")
 
 
-def pprof_lists():
+def test_pprof_lists():
     """Go's pprof finds files and lines, of inlined functions too; so have the other outputs."""
     need("go")
     trace = symbolized()

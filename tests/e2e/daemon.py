@@ -198,7 +198,7 @@ def joined(daemon, *processes):
 # --- heapprofd's own list of behaviours ---
 
 
-def two_processes():
+def test_two_processes():
     with scene() as (daemon, directory):
         first, second = Commanded(daemon.environment), Commanded(daemon.environment)
         session = Session(
@@ -215,7 +215,7 @@ def two_processes():
         check(first.end() == 0 and second.end() == 0, "the programs' own ends")
 
 
-def discover_by_name():
+def test_discover_by_name():
     with scene() as (daemon, directory):
         wanted = Commanded(daemon.environment, own_name("wanted"), directory)
         other = Commanded(daemon.environment, own_name("other"), directory)
@@ -230,7 +230,7 @@ def discover_by_name():
         wanted.end(), other.end()
 
 
-def names_with_slashes_and_at():
+def test_names_with_slashes_and_at():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment, own_name("slashed"), directory)
         session = Session(daemon, os.path.join(directory, "o"), "-n", f"/some/where/{own_name('slashed')}@1.2")
@@ -246,7 +246,7 @@ def names_with_slashes_and_at():
         process.end()
 
 
-def startup_by_name():
+def test_startup_by_name():
     with scene() as (daemon, directory):
         output = os.path.join(directory, "o")
         session = Session(daemon, output, "-n", own_name("late"), "--no-running")
@@ -260,7 +260,7 @@ def startup_by_name():
         check_figure(heap, "hold_block", "alloc_objects", 6)
 
 
-def no_startup():
+def test_no_startup():
     with scene() as (daemon, directory):
         early = Commanded(daemon.environment, own_name("early"), directory)
         names = f"{own_name('early')},{own_name('late')}"
@@ -279,7 +279,7 @@ def no_startup():
         check("No process" in session.stderr or "no process" in session.stderr, session.stderr)
 
 
-def reinit_after_session():
+def test_reinit_after_session():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         for round_number in range(5):
@@ -294,7 +294,7 @@ def reinit_after_session():
         check(process.end() == 0, "its own end")
 
 
-def core_is_the_programs_own():
+def test_core_is_the_programs_own():
     """A core that the program leaves has nothing of ours that is to be looked at or kept."""
 
     def dumped(pid):
@@ -314,7 +314,7 @@ def core_is_the_programs_own():
         check(process.end() == 0 and bare.end() == 0, "the programs' own ends")
 
 
-def reinit_of_locked_memory():
+def test_reinit_of_locked_memory():
     """Locked memory (mlockall) does not let go of its pages, nor of what they held."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -356,7 +356,7 @@ class Stormy(Commanded):
         self.tell("calm")
 
 
-def reinit_after_jumps():
+def test_reinit_after_jumps():
     """Records in the ring after an abandoned one are not lost at the session's end."""
     with scene() as (daemon, directory):
         process = Stormy(daemon.environment)
@@ -397,7 +397,7 @@ class Stepped(Commanded):
         self.tell("calm")
 
 
-def reinit_after_first_allocations():
+def test_reinit_after_first_allocations():
     """Whatever instruction of a thread's first allocation a signal interrupts, all calls are counted. A handler
     that jumps out of it keeps nobody from the next session."""
     if platform.machine() != "x86_64":
@@ -430,7 +430,7 @@ def reinit_after_first_allocations():
         process.process.kill()
 
 
-def reinit_after_cancelled_threads():
+def test_reinit_after_cancelled_threads():
     """Threads that ended in the middle of a sample keep nobody from the next session."""
     with scene() as (daemon, directory):
         process = Stormy(daemon.environment)
@@ -464,7 +464,7 @@ class Crew(Commanded):
         self.tell("0")
 
 
-def threads_keep_apart():
+def test_threads_keep_apart():
     """Each thread has its own account in every session, in whatever order they come."""
     with scene() as (daemon, directory):
         process = Crew(daemon.environment)
@@ -485,7 +485,7 @@ def threads_keep_apart():
         check(process.end() == 0, "its own end")
 
 
-def reinit_after_invalid():
+def test_reinit_after_invalid():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         outcome = run(
@@ -501,7 +501,7 @@ def reinit_after_invalid():
         process.end()
 
 
-def concurrent_session():
+def test_concurrent_session():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         first = Session(daemon, os.path.join(directory, "o1"), "-p", str(process.pid))
@@ -519,7 +519,7 @@ def concurrent_session():
         process.end()
 
 
-def active_at_exit():
+def test_active_at_exit():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
@@ -531,7 +531,7 @@ def active_at_exit():
         check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 7000)
 
 
-def final_flush():
+def test_final_flush():
     """What was allocated a moment before the end is in the profile."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -543,7 +543,7 @@ def final_flush():
         process.end()
 
 
-def dump_at_max():
+def test_dump_at_max():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(
@@ -582,7 +582,7 @@ def dump_at_max():
         process.end()
 
 
-def continuous_dumps_add_up():
+def test_continuous_dumps_add_up():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(
@@ -613,7 +613,7 @@ def continuous_dumps_add_up():
 # --- the daemon itself ---
 
 
-def snapshots():
+def test_snapshots():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
@@ -633,7 +633,7 @@ def snapshots():
         process.end()
 
 
-def second_daemon():
+def test_second_daemon():
     with scene() as (daemon, _):
         outcome = run([DAEMON], env=daemon.environment)
         check(outcome.status == 1, f"a second daemon: status {outcome.status}")
@@ -647,7 +647,7 @@ def second_daemon():
         check(outcome.status == 1 and b"no heapprofd" in outcome.stderr, repr(outcome.stderr))
 
 
-def socket_activation():
+def test_socket_activation():
     """The socket is systemd's, and stays when the daemon ends."""
     import socket as sockets
 
@@ -689,7 +689,7 @@ def socket_activation():
         listener.close(), notified.close()
 
 
-def without_daemon():
+def test_without_daemon():
     """The session runs in heap_profile itself; processes that know the place join it."""
     with scene() as (daemon, directory):
         daemon.end()
@@ -703,7 +703,7 @@ def without_daemon():
         check(process.end() == 0, "its own end")
 
 
-def daemon_killed():
+def test_daemon_killed():
     """The session ends with its profile; the program goes on, and joins the next daemon's."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -723,7 +723,7 @@ def daemon_killed():
         check(process.end() == 0, "its own end")
 
 
-def requester_killed():
+def test_requester_killed():
     """A killed client leaves no session behind."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -737,7 +737,7 @@ def requester_killed():
         process.end()
 
 
-def record():
+def test_record():
     """--print-config, fed back, profiles the same."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -758,7 +758,7 @@ def record():
         process.end()
 
 
-def config_errors():
+def test_config_errors():
     base = (
         'data_sources { config { name: "android.heapprofd"\n heapprofd_config {\n'
         'sampling_interval_bytes: 4096\n process_cmdline: "x"\n %s } } }'
@@ -787,7 +787,7 @@ def config_errors():
             check(not os.path.exists(trace), f"{text!r} left a trace")
 
 
-def foreign_data_sources():
+def test_foreign_data_sources():
     text = (
         'buffers { size_kb: 1 }\ndata_sources { config { name: "linux.ftrace" ftrace_config {\n'
         'ftrace_events: "sched/sched_switch" } } }\n'
@@ -805,7 +805,7 @@ def foreign_data_sources():
         check(outcome.status == 1, f"no such process: status {outcome.status}")
 
 
-def forks():
+def test_forks():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(
@@ -828,7 +828,7 @@ def forks():
         process.end()
 
 
-def many_processes():
+def test_many_processes():
     """200 at once."""
     with scene() as (daemon, directory):
         session = Session(
@@ -847,7 +847,7 @@ def many_processes():
             process.end()
 
 
-def guardrail():
+def test_guardrail():
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         config = (
@@ -862,7 +862,7 @@ def guardrail():
         check(process.end() == 0, "its own end")
 
 
-def strangers_get_a_refusal():
+def test_strangers_get_a_refusal():
     """Garbage on the socket harms nobody."""
     import socket as sockets
 
@@ -880,7 +880,7 @@ def strangers_get_a_refusal():
         check(daemon.status() is not None, "the daemon still serves")
 
 
-def config_fields():
+def test_config_fields():
     """Fields of a configuration that change what is recorded."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -947,7 +947,7 @@ def streamed_events(path, pid):
     return sorted(events)
 
 
-def stream_allocations():
+def test_stream_allocations():
     """Every event is in the trace, and their sums equal the dump's."""
     with scene() as (daemon, directory):
         for interval in (1, 4096):
@@ -1025,7 +1025,7 @@ class Recording:
         return report_of(self.trace)
 
 
-def adaptive():
+def test_adaptive():
     """A ring that fills doubles the interval; the estimates stay right."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -1078,14 +1078,14 @@ def stopped(*fields):
         return waits, heap
 
 
-def full_blocking():
+def test_full_blocking():
     waits, heap = stopped("block_client: true")
     check(waits, "it waits for the daemon")
     check(not any(heap["lost"].values()), f"lost {heap['lost']}")
     check_figure(heap, "hold_block", "objects", 5000)
 
 
-def full_blocking_with_timeout():
+def test_full_blocking_with_timeout():
     waits, heap = stopped("block_client: true", "block_client_timeout_us: 100000")
     check(not waits, "it waits for 0.1 s, no longer")
     check(heap["client_error"] == 1, f"client error {heap['client_error']}")
@@ -1094,7 +1094,7 @@ def full_blocking_with_timeout():
     check(0 < kept < 5000, f"what fitted is kept: {kept}")
 
 
-def full_not_blocking():
+def test_full_not_blocking():
     waits, heap = stopped("block_client: false")
     check(not waits, "it does not wait")
     check(heap["buffer_overran"], "the ring overran, and that is said")
@@ -1102,7 +1102,7 @@ def full_not_blocking():
     check(heap["total"]["samples"] > 0, "what fitted is kept")
 
 
-def full_killed():
+def test_full_killed():
     """Blocking never outlives the profiler."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -1155,7 +1155,7 @@ def reachable(directory):
             harness.skip(f"other users cannot reach {path}")
 
 
-def two_users():
+def test_two_users():
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
@@ -1181,7 +1181,7 @@ def two_users():
         hers.stdout.close()
 
 
-def setuid_program():
+def test_setuid_program():
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
@@ -1202,7 +1202,7 @@ def setuid_program():
         process.stdout.close()
 
 
-def setuid_program_meanwhile():
+def test_setuid_program_meanwhile():
     """A program that becomes one with more rights in the moment in which it is attached to: that one
     is no business of the user who asked."""
     need_root()
@@ -1258,7 +1258,7 @@ def setuid_program_meanwhile():
         check(not seen & privileged_pids, f"profiled without the right to: {seen & privileged_pids}")
 
 
-def a_lie_about_the_pid():
+def test_a_lie_about_the_pid():
     """Who says hello, the kernel knows."""
     need_root()
     import socket as sockets
@@ -1285,7 +1285,7 @@ def a_lie_about_the_pid():
         victim.end()
 
 
-def denied_by_policy():
+def test_denied_by_policy():
     """never_profile, and a policy that cannot be read is not taken for none."""
     need_root()
     policy = "/etc/heapprofd.conf"
@@ -1356,7 +1356,7 @@ def steps_seen(heap):
     return figure(heap, "step_block", "alloc_objects")
 
 
-def newcomers_told_of():
+def test_newcomers_told_of():
     """Short-lived programs are attached to moments after their exec; /proc alone is looked through
     so seldom then that most of them would be missed."""
     with scene() as (daemon, directory):
@@ -1386,7 +1386,7 @@ def newcomers_told_of():
         check(max(shares.values()) > 0.5, f"shares of the steps that were seen: {shares}")
 
 
-def newcomers_by_polling():
+def test_newcomers_by_polling():
     """In another network namespace the daemon gets no exec events: it finds newcomers late, and reports the
     losses."""
     need_root()
@@ -1405,7 +1405,7 @@ def newcomers_by_polling():
         check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
 
 
-def newcomer_becomes_another():
+def test_newcomer_becomes_another():
     """A program that was attached to and execs another wanted one: both have a profile."""
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
@@ -1427,7 +1427,7 @@ def newcomer_becomes_another():
         check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
 
 
-def busy_for_long():
+def test_busy_for_long():
     """A process that cannot be stopped is tried again until it can be."""
     with scene() as (daemon, directory):
         process = Stepper(directory, "stuck", "100")

@@ -161,7 +161,7 @@ class Scene:
 # --- cases ---
 
 
-def positions():
+def test_positions():
     """R8's inline positions: a line chooses its calls; without one, the function that was not inlined."""
     scene = Scene()
     text = """\
@@ -199,7 +199,7 @@ com.example.Main -> a:
     check(got[0][3][2] == "a.a" and got[0][1][2] == "", f"{got[0]}")
 
 
-def retraced():
+def test_retraced():
     """R8's other published cases."""
     scene = Scene()
 
@@ -308,7 +308,7 @@ foo.Baz -> a:
     same(merged, "c.run", 0, ("com.C.run", ""))
 
 
-def packages():
+def test_packages():
     """A map counts for the frames of its package alone."""
     scene = Scene()
     one = scene.write("one.txt", "com.one.Main -> a:\n    void first() -> a\n")
@@ -362,7 +362,7 @@ def packages():
     check(got[:2] == ["com.one.Main.first", "com.two.Main.second"], f"the same twice: {got}")
 
 
-def packets():
+def test_packets():
     """What is written: what the trace needs, all where it has a heap graph, no packet too big."""
     scene = Scene()
     text = "com.example.Main -> a:\n    int counter -> c\n    1:2:void run(int):10:11 -> b\n    void other() -> d\n"
@@ -415,7 +415,7 @@ def packets():
     check(got == ["com.example." + each for each in wanted], f"{got}")
 
 
-def errors():
+def test_errors():
     """An unreadable map is an error with its line; unknown lines are skipped."""
     scene = Scene()
     trace = make_trace([(100, [("a.b", APK, 0)])])
@@ -471,7 +471,7 @@ def errors():
     check("names no ProGuard map" in words, words)
 
 
-def compiled():
+def test_compiled():
     """Code of the JIT has its names from symbols that were found later; then they are deobfuscated."""
     scene = Scene()
     trace = make_trace([(100, [("", "memfd:jit-cache", 0), ("a.b", APK, 0)])])
@@ -487,7 +487,7 @@ def compiled():
         check([frame[2] for frame in got[0]] == ["", "int a.c()", "void a.b(int)", "a.b"], f"{got}")
 
 
-def streams():
+def test_streams():
     """From standard input to standard output, by either name."""
     scene = Scene()
     trace = make_trace([(100, [("a.b", APK, 3)])])
@@ -566,7 +566,7 @@ RULES = """\
 """
 
 
-def proguard():
+def test_proguard():
     """A real program by a real ProGuard: its stack is named as ProGuard's own retrace names it."""
     need("javac", "jar", "java", "proguard")
     retrace = "/usr/share/java/retrace.jar"

@@ -47,7 +47,7 @@ def marked(difference, view="space"):
     ]
 
 
-def with_itself(directory):
+def test_with_itself(directory):
     profile = record(directory, "a")
     copied = os.path.join(directory, "copied")
     shutil.copytree(profile, copied)
@@ -61,7 +61,7 @@ def with_itself(directory):
                 check(heap["total"][view]["change"] == 0, f"total {arguments}")
 
 
-def exact(directory):
+def test_exact(directory):
     before = record(directory, "a", interval=1)
     after = record(directory, "b", "2000", interval=1)
     (heap,) = diff_json("--view", "alloc_objects", before, after)["heaps"]
@@ -133,7 +133,7 @@ def check_text(view, before, after, what):
         check(same, f"{what}, {view}: {one} in text, {other} in JSON")
 
 
-def as_in_report(directory):
+def test_as_in_report(directory):
     """Both sides have the report's figures in every view, whatever the rows are by."""
     script = os.path.join(directory, "threads.py")
     with open(script, "w") as file:
@@ -175,7 +175,7 @@ def as_in_report(directory):
     check(sites > shared > 0 and wrong == told == 0, f"peaks in SQL: {rows}")
 
 
-def added_leak(directory):
+def test_added_leak(directory):
     """The leak is found and nothing else, in 95 of 100 pairs of runs with seeds of their own. The
     true share lies above 95 %; what fails by chance is tried once more."""
     shares = [share_found(directory)]
@@ -198,7 +198,7 @@ def share_found(directory):
     return right / RUNS
 
 
-def nothing_added(directory):
+def test_nothing_added(directory):
     """Without a leak nothing is marked, in 95 % of pairs of runs, in each view: three standard
     errors more fail."""
     views = ("space", "objects", "alloc_space", "alloc_objects", "max")
@@ -216,7 +216,7 @@ def nothing_added(directory):
         check(count <= most, f"{view}: marked in {count} of {RUNS}")
 
 
-def pprof(directory):
+def test_pprof(directory):
     before, after = record(directory, "a", "2000", interval=1), record(directory, "b", interval=1)
     path = os.path.join(directory, "difference.pb.gz")
     diff_text("--pprof", path, before, after)
@@ -244,7 +244,7 @@ def dumps_in(path):
     return max((heap["dumps"] for heap in json.loads(done.stdout)["heaps"]), default=0) if done.status == 0 else 0
 
 
-def dumps(directory):
+def test_dumps(directory):
     """Dumps of one process by number, by time and by size; blocks live at both cancel out."""
     path = os.path.join(directory, "profile")
     stepper = subprocess.Popen([program("stepper"), "attached", "100000"], stdout=subprocess.DEVNULL)
@@ -294,7 +294,7 @@ __attribute__((noinline)) void *%s(int i) { last = malloc(%d); __asm__ volatile(
 """
 
 
-def builds(directory):
+def test_builds(directory):
     """Two builds of a program differ in addresses, but compare equal except for the change."""
     harness.need("gcc")
     profiles = []
@@ -318,7 +318,7 @@ def builds(directory):
     check("file" in heap["rows"][0]["frames"][0], "lines are told")
 
 
-def processes(directory):
+def test_processes(directory):
     """Several processes are matched by name and added up; --pid and --heap choose."""
     path = os.path.join(directory, "profile")
     twice = f"{program('added_leak')}; {program('added_leak')} 500"
@@ -336,7 +336,7 @@ def processes(directory):
     check(done.status == 1 and b"nothing in it" in done.stderr, f"no such heap: {done.stderr!r}")
 
 
-def pprof_files(directory):
+def test_pprof_files(directory):
     """Files that `host` wrote beside its traces say the same change."""
     before, after = record(directory, "a", interval=1), record(directory, "b", "2000", interval=1)
     files = []
@@ -349,7 +349,7 @@ def pprof_files(directory):
     check("\nno difference\n" in diff_text(files[0], files[0]), "with itself")
 
 
-def usage(directory):
+def test_usage(directory):
     path = record(directory, "a", interval=1)
     for arguments, status, said in [
         ((), 2, "which two profiles"),

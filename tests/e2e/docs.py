@@ -46,7 +46,7 @@ def headings(path):
     return {re.sub(r"[^\w\- ]", "", title.replace("`", "").lower()).strip().replace(" ", "-") for title in titles}
 
 
-def links(directory=ROOT):
+def test_links(directory=ROOT):
     pages = pages_of(directory)
     check(len(pages) > 20, f"{directory} has {len(pages)} pages")
     for page in pages:
@@ -87,7 +87,7 @@ COMMAND = re.compile(r"(?:^|[\s;(|/])(heap_profile|traceconv)\s+([^;|#]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
-def options():
+def test_options():
     known = known_options()
     everywhere = set().union(*known.values(), help_of("heapprofd"), help_of("heapprofd", "host"))
     counted = 0

@@ -11,7 +11,7 @@ from exploring import (
 from harness import TOOL, check, main, program, run
 
 
-def first_screen():
+def test_first_screen():
     terminal = explore(usual())
     shows(terminal, "first", """
  made.json@last: prog (100), malloc                                13.0 kB live
@@ -26,7 +26,7 @@ everything         13.0 kB│   10.5 kB        78  80.8%  main
     quit_it(terminal)
 
 
-def steps():
+def test_steps():
     """Into, out, another tab, and on from there."""
     terminal = explore(usual())
     until(terminal, "start", "first")
@@ -105,7 +105,7 @@ parse              3.50 kB│
     quit_it(terminal)
 
 
-def heavy():
+def test_heavy():
     terminal = explore("--mode", "heavy", usual())
     shows(terminal, "heavy: walk is on one stack three times, and counts once", """
  made.json@last: prog (100), malloc                                13.0 kB live
@@ -160,7 +160,7 @@ copy               10.5 kB│   4.00 kB        40  38.1%  walk
     quit_it(terminal)
 
 
-def dumps():
+def test_dumps():
     path = two_dumps()
     terminal = explore(path + "@1", path + "@last")
     shows(terminal, "two dumps", """
@@ -230,7 +230,7 @@ main               10.5 kB│   3.50 kB        35  33.3%  parse
     quit_it(terminal)
 
 
-def four_dumps():
+def test_four_dumps():
     """More than there is room for: the difference, and what it is of."""
     halves = [(s, t, b // 2, c) for s, t, b, c in SITES]
     path = memory_infra("four.json", {(100, "prog"): [{"malloc": x} for x in (halves, SITES, GROWN, SITES)]})
@@ -255,7 +255,7 @@ main              +5.25 kB│   1.75 kB   3.50 kB  +1.75 kB  parse
     quit_it(terminal)
 
 
-def directories():
+def test_directories():
     """Profiles of heap_profile are named by their directories, because their files have the same name."""
     paths = []
     for name in ("before", "after"):
@@ -266,7 +266,7 @@ def directories():
     quit_it(terminal)
 
 
-def traces():
+def test_traces():
     """Two files are distinguished by number, and matched by name."""
     one, other = usual(), memory_infra("other.json", {(200, "prog"): [{"malloc": GROWN}]})
     terminal = explore(one, other)
@@ -300,7 +300,7 @@ main                                 0 B│   4.00 kB   4.00 kB       0 B       
     quit_it(terminal)
 
 
-def processes():
+def test_processes():
     path = memory_infra("several.json", {
         (100, "browser"): [{"malloc": SITES, "partition_alloc": SITES[:2]}],
         (101, "renderer"): [{"malloc": SITES[:1]}],
@@ -366,7 +366,7 @@ process rendere…   1.00 kB│
     quit_it(terminal)
 
 
-def search():
+def test_search():
     terminal = explore(usual())
     until(terminal, "start", "first")
     terminal.send("/", "STA", "backspace", "backspace", "backspace", "tar", "enter")
@@ -404,7 +404,7 @@ walk               4.00 kB│
     quit_it(terminal)
 
 
-def sorting():
+def test_sorting():
     terminal = explore(usual())
     until(terminal, "start", "first")
     terminal.send("enter")
@@ -426,7 +426,7 @@ def sorting():
         quit_it(terminal)
 
 
-def many_rows():
+def test_many_rows():
     """More rows than lines, and a path deeper than the screen."""
     stacks = [([f"leaf_{i:03}", "main"], 1000 - i, 1) for i in range(200)]
     stacks.append((["deep_end"] + [f"deep_{i}" for i in range(40, 0, -1)] + ["main"], 1, 1))
@@ -448,7 +448,7 @@ def many_rows():
     quit_it(terminal)
 
 
-def written():
+def test_written():
     path = os.path.join(directory, "rows")
     terminal = explore(usual())
     until(terminal, "start", "first")
@@ -467,7 +467,7 @@ def written():
     quit_it(terminal)
 
 
-def types_and_contexts():
+def test_types_and_contexts():
     """A program that reports types and contexts of its allocations."""
     script = "register pool\nallocate 1 0 100 Node\npush main loop\npush parse\nallocate 1 1 200 Node\n" \
              "allocate 1 2 400 Style\npop 2\nallocate 1 3 50 Node\nfree 1 3\n"
@@ -505,7 +505,7 @@ def types_and_contexts():
     quit_it(terminal)
 
 
-def untold():
+def test_untold():
     """A figure that the file cannot contain is not 0: it is skipped, with a message."""
     terminal = explore(usual(), "--view", "max")
     until(terminal, "What was at peak is not in the file; this is what was live.", "at first")
@@ -534,7 +534,7 @@ everything         5.00 kB│   5.00 kB         ? 100.0%  main
     os.unlink(written_path)
 
 
-def nothing_in_it():
+def test_nothing_in_it():
     path = trace("empty", [(["main"], 0, 0)])
     terminal = explore(path)
     shows(terminal, "empty", """

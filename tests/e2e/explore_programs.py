@@ -106,13 +106,13 @@ def agrees(path):
     quit_it(terminal)
 
 
-def python3():
+def test_python3():
     need("python3")
     script = "import json\nx=[json.loads('{\"a\":[%d,2,3]}'%i) for i in range(300)]\nimport os; os._exit(0)"
     agrees(recorded(os.path.realpath(sys.executable), "-I", "-S", "-c", script))
 
 
-def sqlite3():
+def test_sqlite3():
     need("sqlite3")
     sql = "create table t(a,b); with recursive n(i) as (select 1 union all select i+1 from n where i<3000)" \
           " insert into t select i, hex(randomblob(20)) from n; create index x on t(b); select count(*) from t;" \
@@ -120,7 +120,7 @@ def sqlite3():
     agrees(recorded(shutil.which("sqlite3"), ":memory:", sql))
 
 
-def xmllint():
+def test_xmllint():
     need("xmllint")
     path = os.path.join(directory, "made.xml")
     with open(path, "w") as out:
@@ -128,7 +128,7 @@ def xmllint():
     agrees(recorded(shutil.which("xmllint"), "--noout", path))
 
 
-def many_sites():
+def test_many_sites():
     """100,000 stacks of 30 functions: opened, and walked through."""
     def stack(i):
         functions, value = ["main"], i

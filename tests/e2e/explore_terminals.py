@@ -15,7 +15,7 @@ from harness import TOOL, check, main, run
 from terminal import Terminal
 
 
-def resized():
+def test_resized():
     terminal = explore(usual())
     until(terminal, "start", "first")
     terminal.send("enter", "enter")
@@ -77,7 +77,7 @@ HOSTILE = {
 }
 
 
-def hostile_names():
+def test_hostile_names():
     stacks = []
     for number, name in enumerate(HOSTILE):
         # latin-1 stands for the bytes as they are
@@ -113,7 +113,7 @@ def hostile_names():
     quit_it(terminal)
 
 
-def terminals():
+def test_terminals():
     for name in ("xterm-256color", "xterm", "screen", "linux", "vt100", "tmux-256color"):
         if run(["infocmp", name]).status != 0:
             continue
@@ -139,7 +139,7 @@ main               10.5 kB│   3.50 kB        35  33.3%  parse
         terminal.close()
 
 
-def no_terminal():
+def test_no_terminal():
     path = usual()
     done = run([TOOL, "explore", path])
     check(done.status == 1 and b"heap_profile report" in done.stderr, f"no terminal: {done.stderr}")
@@ -153,7 +153,7 @@ def no_terminal():
         terminal.close()
 
 
-def errors():
+def test_errors():
     path = usual()
     for arguments, words in (
         (["/no/such/file"], "cannot open"), ([path + "@9"], "nothing in it has that"),
@@ -170,7 +170,7 @@ def errors():
     check(done.status == 0 and b"usage: heap_profile explore" in done.stdout, "--help")
 
 
-def endings():
+def test_endings():
     path = usual()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         terminal = explore(path)
@@ -208,7 +208,7 @@ def endings():
     check(status is not None, "it ends with its terminal")
 
 
-def stopped():
+def test_stopped():
     """Ctrl-Z gives the shell its terminal, and fg takes it again."""
     terminal = Terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"], cwd=directory,
                         env={"PS1": "READY ", "TOOL": TOOL, "MADE": usual()})
@@ -231,7 +231,7 @@ def stopped():
     terminal.close()
 
 
-def colours():
+def test_colours():
     path = two_dumps()
     for environment, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "vt100"}, False)):
         terminal = explore(path + "@1", path + "@last", env=environment)
@@ -245,7 +245,7 @@ def colours():
         quit_it(terminal) if "TERM" not in environment else terminal.close()
 
 
-def any_keys():
+def test_any_keys():
     """Whatever is typed, however the window changes: it goes on, and gives the terminal back."""
     stacks = [([f"f{(i * k) % 17}" for k in range(1, 9)] + ["main"], i + 1, 1) for i in range(200)]
     paths = [trace("keys", stacks), two_dumps()]
@@ -277,7 +277,7 @@ def any_keys():
         check(name in ("keys", "two.json") or name.startswith("heap_profile-rows"), f"it wrote {name}")
 
 
-def piped():
+def test_piped():
     """The profile from standard input, keys from the terminal."""
     with open(usual(), "rb") as file:
         terminal = explore("-", stdin=file)

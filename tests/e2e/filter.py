@@ -80,7 +80,7 @@ def same(ours, theirs, what):
     check(ours == theirs, f"{what}: {ours} is not {theirs}")
 
 
-def verbs(directory):
+def test_verbs(directory):
     """Every verb shows the same stacks and reports what it leaves out."""
     path = write_stacks(directory)
     for options, (kept, left) in CASES_OF.items():
@@ -109,7 +109,7 @@ def verbs(directory):
         check(f" leaves out {left} B of 217 B" in text, f"leaks {options}: {text}")
 
 
-def sides(directory):
+def test_sides(directory):
     """A difference of filtered profiles reports what is left out of each side."""
     grown = {stack: size * 2 if "serve" in stack else size for stack, size in STACKS.items()}
     before, after = write_stacks(directory), write_stacks(directory, grown, "grown")
@@ -123,7 +123,7 @@ def sides(directory):
     check("--ignore 'parse' leaves out 180 B of 217 B (82.9 %) before, 210 B of 277 B (75.8 %) after" in grew, grew)
 
 
-def pprof(directory):
+def test_pprof(directory):
     """The pprof file has the stacks that stay, and a comment."""
     out = os.path.join(directory, "out")
     ok(TRACECONV, "profile", "--show-from", "serve", "-o", out, write_stacks(directory))
@@ -138,7 +138,7 @@ def pprof(directory):
     check(b"left out: 157 of 217 bytes live" in content, "a comment of what is left out")
 
 
-def patterns(directory):
+def test_patterns(directory):
     """A wrong pattern is refused, with the place where it is wrong; a warning names one that matches nothing."""
     path = write_stacks(directory)
     for option, text, place in (("--focus", "a(b", 2), ("--ignore", "ab[c", 3), ("--hide", "a{2,1}", 2),
@@ -156,7 +156,7 @@ def patterns(directory):
     check(refused.status == 2 and b"--rss" in refused.stderr, f"--rss: {refused.stderr}")
 
 
-def explored(directory):
+def test_explored(directory):
     """The screen shows the kept stacks and reports what is left out."""
     terminal = Terminal([TOOL, "explore", "--focus", "serve", write_stacks(directory)], columns=150)
     check(terminal.wait(lambda screen: any(" main" in line for line in screen.text()), 10), terminal.screen.text())
@@ -167,7 +167,7 @@ def explored(directory):
     terminal.process.wait(10)
 
 
-def programs(directory):
+def test_programs(directory):
     """Real stacks: kept and dropped ones add up to the whole; C++ names match with and without arguments."""
     need("sqlite3")
     script = "create table t(a,b); insert into t select value, hex(value) from generate_series(1,3000);" \

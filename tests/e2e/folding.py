@@ -71,7 +71,7 @@ def table(text):
             if not line.lstrip().startswith("...")]
 
 
-def known(directory):
+def test_known(directory):
     """The first function that is the program's own, and its callers that are."""
     for number, (stack, row) in enumerate(ROWS.items()):
         path = write_stacks(directory, {stack: 1000 + number}, "one")
@@ -103,7 +103,7 @@ def profile_of_containers(directory, interval="64"):
     return kept, ended.stderr.decode()
 
 
-def containers(directory):
+def test_containers(directory):
     """Templates of the standard library are in the program's own module, and are folded there."""
     path, summary = profile_of_containers(directory)
     text = report(path=path)
@@ -146,7 +146,7 @@ def containers(directory):
     check(failed.status == 1 and re.search(rb"shop::fill_lists \S*containers\.cc:\d+", failed.stdout), failed.stdout)
 
 
-def width(directory):
+def test_width(directory):
     """Lines are as wide as COLUMNS or the terminal says; a file's are not cut."""
     long_name = "shop::" + "very_long_name::" * 4 + "the_function_itself"
     arguments = "ns::holder<std::map<std::string, std::vector<ns::element<int, long>>>>::insert"

@@ -1,32 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What we write, others read: protoc decodes the trace with no field left unknown, and Go's
-pprof opens the pprof files and finds the profile's totals. formats.py CASE MAKE_TRACE PROTO_DIR;
-exit code 0: good, 1: bad, 77: the other tool is not here."""
+"""Other tools read what we write: protoc decodes the trace without unknown fields, and Go's pprof
+opens the pprof files and finds the profile's totals.
+
+    formats.py CASE
+"""
+
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 
-case, make_trace, proto_dir = sys.argv[1:4]
+from harness import BUILD, ROOT, check, main, need
 
-
-def need(tool):
-    if shutil.which(tool) is None:
-        print(f"{tool} is not installed")
-        sys.exit(77)
-
-
-def check(what, good):
-    print(("ok: " if good else "NOT OK: ") + what)
-    if not good:
-        sys.exit(1)
+MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
+PROTO = os.path.join(ROOT, "proto")
 
 
 def make(directory, callsites):
-    done = subprocess.run([make_trace, directory, str(callsites)], check=True, text=True,
+    done = subprocess.run([MAKE_TRACE, directory, str(callsites)], check=True, text=True,
                           stdout=subprocess.PIPE)
     print(done.stdout)
     totals = {}
@@ -38,39 +30,39 @@ def make(directory, callsites):
     return totals
 
 
-def protoc_decodes(directory):
+def test_protoc(directory):
     need("protoc")
     make(directory, 50)
     with open(os.path.join(directory, "raw-trace"), "rb") as trace:
         done = subprocess.run(
-            ["protoc", "--decode=perfetto.protos.Trace", "-I", proto_dir,
-             os.path.join(proto_dir, "trace.proto")],
+            ["protoc", "--decode=perfetto.protos.Trace", "-I", PROTO,
+             os.path.join(PROTO, "trace.proto")],
             stdin=trace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             errors="replace")
-    check("protoc decodes the trace " + done.stderr, done.returncode == 0)
+    check(done.returncode == 0, "protoc cannot decode the trace: " + done.stderr)
     # An unknown field is printed by its number.
     unknown = re.findall(r"^\s*\d+[:\s{].*$", done.stdout, re.M)
-    check(f"no unknown fields {unknown[:5]}", not unknown)
+    check(not unknown, f"unknown fields: {unknown[:5]}")
     for word in ("clock_snapshot", "trace_config", "heapprofd_config", "process_tree", "cmdline",
                  "interned_data", "callstacks", "profile_packet", "process_dumps", "samples",
                  "estimate", "threads", "exact_bytes",
                  "unprofiled_process", "process_stats", "system_info", "trace_uuid"):
-        check(f"{word} is in it", word in done.stdout)
+        check(word in done.stdout, f"protoc's text lacks {word}")
 
 
-def protoc_encodes_config(directory):
+def test_config(directory):
     need("protoc")
     make(directory, 5)
     with open(os.path.join(directory, "config.txt"), "rb") as text:
         done = subprocess.run(
-            ["protoc", "--encode=perfetto.protos.TraceConfig", "-I", proto_dir,
-             os.path.join(proto_dir, "config.proto")],
+            ["protoc", "--encode=perfetto.protos.TraceConfig", "-I", PROTO,
+             os.path.join(PROTO, "config.proto")],
             stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    check(f"the text configuration parses {done.stderr}", done.returncode == 0)
-    check("its strings come through", b'a "quoted\\ name"\n' in done.stdout)
+    check(done.returncode == 0, f"protoc cannot encode the text configuration: {done.stderr}")
+    check(b'a "quoted\\ name"\n' in done.stdout, "a string of the configuration is lost")
 
 
-def go_pprof_totals(directory):
+def test_pprof(directory):
     need("go")
     totals = make(directory, 2000)
     environment = dict(os.environ, HOME=directory, GOFLAGS="-mod=mod", GOTELEMETRY="off",
@@ -82,18 +74,19 @@ def go_pprof_totals(directory):
                 ["go", "tool", "pprof", "-top", "-nodecount=3", f"-sample_index={index}", unit,
                  "-symbolize=none", os.path.join(directory, name)],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-            check(f"pprof opens {name}: {done.stderr}", done.returncode == 0)
+            check(done.returncode == 0, f"pprof cannot open {name}: {done.stderr}")
             found = re.search(r"of (-?\d+)(B?) total", done.stdout)
-            check(f"{index} of {name}: {found and found[0]} for {total}",
-                  found is not None and abs(int(found[1]) - total) <= 0.5001)
+            check(found is not None and abs(int(found[1]) - total) <= 0.5001,
+                  f"{index} of {name}: pprof has {found and found[0]}, we wrote {total}")
         done = subprocess.run(["go", "tool", "pprof", "-raw", "-symbolize=none",
                                os.path.join(directory, name)],
                               stdout=subprocess.PIPE, text=True, env=environment, check=True)
-        check("space is the default", "space/bytes[dflt]" in done.stdout)
-        check("threads are labelled", "thread:[worker]" in done.stdout)
-        check("build ids are there", "deadbeef" in done.stdout)
-        check("losses are said", "lost: 3" in done.stdout)
+        check("space/bytes[dflt]" in done.stdout, f"{name}: space is not the default")
+        check("thread:[worker]" in done.stdout, f"{name}: no label has the thread")
+        check("deadbeef" in done.stdout, f"{name}: no build id")
+        check("lost: 3" in done.stdout, f"{name}: no comment counts the losses")
 
 
-with tempfile.TemporaryDirectory() as made:
-    {"protoc": protoc_decodes, "config": protoc_encodes_config, "pprof": go_pprof_totals}[case](made)
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made_directory:
+        main(made_directory)

@@ -33,7 +33,6 @@ a coverage that lies 5 standard errors outside (0.91 with a standard error of 0.
 import json
 import math
 import os
-import sys
 import tempfile
 
 import harness
@@ -63,7 +62,7 @@ def run_once(interval, *arguments):
         return truth, [reported.get(site["function"], harness.Reported()) for site in truth]
 
 
-def check_exact():
+def test_exact():
     for arguments in ([], ["4", "25"], ["16", "5"]):
         truth, found = run_once(1, *arguments)
         for site, estimate in zip(truth, found):
@@ -179,9 +178,12 @@ def check_estimates(interval):
         check(second[key] != verdict, f"{key} is off twice, direction {verdict:+d}")
 
 
+def estimates(interval):
+    return lambda: check_estimates(interval)
+
+
+test_4096 = estimates(4096)
+test_65536 = estimates(65536)
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["exact"]:
-        check_exact()
-    else:
-        check_estimates(int(sys.argv[1]))
-    harness.finish()
+    harness.main()

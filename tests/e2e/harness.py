@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+import list_cases
 from trace import Figures, Trace
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -77,14 +78,11 @@ def finish():
 
 
 def main(*arguments):
-    """Run the case that the command line names, a function of the script, and end the test.
-
-    tests/e2e/meson.build lists the cases.
-    """
+    """Run the case that the command line names, the script's function test_CASE, and end the test."""
     script = sys.modules["__main__"]
-    case = getattr(script, sys.argv[1], None) if len(sys.argv) == 2 else None
-    if getattr(case, "__module__", None) != "__main__":
-        sys.exit(f"usage: {sys.argv[0]} CASE: a function of it")
+    case = getattr(script, f"test_{sys.argv[1]}", None) if len(sys.argv) == 2 else None
+    if not case:
+        sys.exit(f"usage: {sys.argv[0]} {'|'.join(list_cases.cases_of(script.__file__))}")
     case(*arguments)
     finish()
 

@@ -63,7 +63,7 @@ def live(figures):
     return figures["space"]["estimate"]
 
 
-def which():
+def test_which():
     """Heaps that are named, all, and all but some; each with its interval."""
     for options, expected in (
         ((), {"libc.malloc": 4096}),
@@ -83,7 +83,7 @@ def which():
         check(files == wanted, f"{options}: files {files}")
 
 
-def nothing_of_them():
+def test_nothing_of_them():
     """A session that wants heaps that the program has not says so."""
     heaps = profile("nothing", "--heaps", "textures")
     check(list(heaps) == ["textures"], f"{list(heaps)}")
@@ -96,7 +96,7 @@ def nothing_of_them():
     check("Nothing was reported to textures:" in remark, remark)
 
 
-def began_before_the_run_directory():
+def test_began_before_the_run_directory():
     """A program that could not map the page of sessions is attached to, and the report says why its
     heaps are missing; the next one is not, wherever a link to the directory leads."""
     os.mkdir(at("there"))
@@ -138,7 +138,7 @@ def began_before_the_run_directory():
     check(f"process {os.getpid()}" in text and "malloc alone is seen" in text, text)
 
 
-def wrong_options():
+def test_wrong_options():
     for options, said in (
         (("--heaps", ","), "a list of names has none"),
         (("--heaps", "a,b", "--heap-intervals", "1"), "(--heap-intervals) are 1, heaps (--heaps) 2"),
@@ -157,7 +157,7 @@ def wrong_options():
     check(outcome.status == 2 and b"--by takes" in outcome.stderr, f"{outcome.stderr!r}")
 
 
-def sections():
+def test_sections():
     """Each heap has a head of its own, with exact totals where there are some."""
     heaps = profile("sections", "--all-heaps", "-i", "1")
     pool, frames = heaps["pool"], heaps["frames"]
@@ -175,7 +175,7 @@ def sections():
     check(re.findall(r"heap (\S+)\n", only) == ["pool"], only)
 
 
-def names_of_files():
+def test_names_of_files():
     """Names that no file can have are replaced, and every heap has a file nevertheless."""
     profile("files", "--all-heaps", "-i", "1", "--exclude-heaps", "libc.malloc",
             script="register a/b\nregister a_b\nregister a_b\n"
@@ -191,7 +191,7 @@ def groups(name, heap, by):
     }
 
 
-def types_and_contexts():
+def test_types_and_contexts():
     heaps = profile("by", "--all-heaps", "-i", "1")
     total = live(heaps["pool"]["total"])
     types = groups("by", "pool", "type")
@@ -216,7 +216,7 @@ def types_and_contexts():
     check(rows == ["main loop;parse", "  Style", "  Node", "[no context]", "  Node"], f"{rows}")
 
 
-def pprof_labels():
+def test_pprof_labels():
     need("go")
     profile("labels", "--all-heaps", "-i", "1")
     files = [file for file in os.listdir(at("labels")) if ".pool." in file]
@@ -236,7 +236,7 @@ def stacks(name):
     }
 
 
-def stack_modes():
+def test_stack_modes():
     options = ("--heaps", "pool", "-i", "1", "--stack-mode")
     profile("native", *options, "native")
     native = stacks("native")
@@ -259,7 +259,7 @@ def stack_modes():
     check(mappings == {""}, f"names have mappings: {mappings}")
 
 
-def configured():
+def test_configured():
     """What --print-config prints says it all again."""
     options = ("--heaps", "pool,libc.mmap", "--heap-intervals", "5,1", "--exclude-heaps", "frames",
                "--all-heaps", "--stack-mode", "mixed")
@@ -272,7 +272,7 @@ def configured():
     check("stack_mode: MIXED" in again and "heap_sampling_intervals: 5" in again, again)
 
 
-def many_heaps():
+def test_many_heaps():
     """What host prints at its end stays short; the report has all."""
     script = "".join(f"register heap{i}\n" for i in range(1, 31))
     script += "".join(f"allocate {i} 1 {1000 * i}\n" for i in range(1, 31))
@@ -284,7 +284,7 @@ def many_heaps():
     check(text_of("many").count("  process ") == 31, "the report has all")
 
 
-def many_types():
+def test_many_types():
     """If there are more types than the client distinguishes, the rest is counted together."""
     heaps = profile("types", "--heaps", "pool", "-i", "1",
                     script="register pool\ntypes 1 100000 16\n")

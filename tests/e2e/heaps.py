@@ -122,7 +122,7 @@ def check_total(heap, what, **wanted):
 # --- heapprofd's own list of behaviours ---
 
 
-def two_allocators():
+def test_two_allocators():
     """Only the requested heaps of two appear, each with its own figures."""
     with company("preloaded") as (daemon, directory, process):
         first, second, third = map(process.register, ("first", "second", "third"))
@@ -152,7 +152,7 @@ def two_allocators():
         check_total(heap_of(report, process.pid, "first"), "first alone", space=1000)
 
 
-def two_allocators_with_all_heaps():
+def test_two_allocators_with_all_heaps():
     """--all-heaps: those that were there, one that comes later, malloc's, but none excluded."""
     with company("preloaded") as (daemon, directory, process):
         first, second = map(process.register, ("first", "second"))
@@ -188,7 +188,7 @@ def report_some(process, heap):
 SOME = {"alloc_space": 260, "alloc_objects": 5, "space": 180, "objects": 3}
 
 
-def accurate_custom_report_allocation():
+def test_accurate_custom_report_allocation():
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -200,7 +200,7 @@ def accurate_custom_report_allocation():
             check(not process.report(f"allocate {heap} 10 1"), f"{way}: sampled after the session")
 
 
-def accurate_custom_report_allocation_with_vfork():
+def test_accurate_custom_report_allocation_with_vfork():
     """A child of vfork shares its parent's heaps: what it does there, the parent has."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
@@ -217,7 +217,7 @@ def accurate_custom_report_allocation_with_vfork():
             check({heap["pid"] for heap in report["heaps"]} == {process.pid}, "one process")
 
 
-def accurate_custom_report_allocation_with_vfork_in_a_thread():
+def test_accurate_custom_report_allocation_with_vfork_in_a_thread():
     for way in WAYS:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -231,7 +231,7 @@ def accurate_custom_report_allocation_with_vfork_in_a_thread():
                         alloc_objects=6, space=200, objects=5, exact_bytes=210, exact_calls=6)
 
 
-def vfork_of_a_silent_thread():
+def test_vfork_of_a_silent_thread():
     """A child of vfork has no slot to give to a thread that never had one: that is counted."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
@@ -244,7 +244,7 @@ def vfork_of_a_silent_thread():
         check(found["lost"]["no_thread_slot"] == 1, f"lost {found['lost']}")
 
 
-def accurate_report_sample():
+def test_accurate_report_sample():
     """A program that samples by itself: its weights count, at any interval."""
     for way in WAYS:
         for interval in (1, 1_000_000):
@@ -260,7 +260,7 @@ def accurate_report_sample():
                             space=13106, objects=3)
 
 
-def accurate_dump_at_max_custom():
+def test_accurate_dump_at_max_custom():
     with company() as (daemon, directory, process):
         heap, other = process.register("custom"), process.register("other")
         with session_of(daemon, directory, process, "--heaps", "custom,other",
@@ -278,7 +278,7 @@ def accurate_dump_at_max_custom():
         check_total(heap_of(report, process.pid, "other"), "the other one", max=35, max_objects=5)
 
 
-def custom_lifetime():
+def test_custom_lifetime():
     """Callbacks come in pairs, one pair a session, with the heap's own interval."""
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
@@ -299,7 +299,7 @@ def custom_lifetime():
                 check(told == ["disabled custom 1"], f"{way}: at its end {told}")
 
 
-def re_init():
+def test_re_init():
     """One session after the other, each sees what happened while it ran."""
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
@@ -316,7 +316,7 @@ def re_init():
 # --- ids and heaps ---
 
 
-def ids():
+def test_ids():
     """Any number; the same in two heaps; the same twice, where the first counts as freed."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
@@ -341,7 +341,7 @@ def ids():
                         alloc_space=12 * 10 + 3 * 50)
 
 
-def other_threads():
+def test_other_threads():
     """Allocated by one thread, freed by another; many threads at once in one heap."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
@@ -356,7 +356,7 @@ def other_threads():
                         alloc_objects=1500, space=9000, exact_calls=1500, exact_bytes=15000)
 
 
-def heaps_255():
+def test_heaps_255():
     """255 heaps at once, each with figures of its own; one more is refused."""
     with company() as (daemon, directory, process):
         process.tell("wake")  # the first of them
@@ -377,7 +377,7 @@ def heaps_255():
                         space=10 * (number + 1), exact_calls=number + 1)
 
 
-def same_name():
+def test_same_name():
     """Two heaps of one name are two heaps, both profiled."""
     with company() as (daemon, directory, process):
         first, second = process.register("twin"), process.register("twin")
@@ -390,7 +390,7 @@ def same_name():
         check_total(heap_of(report, process.pid, "twin-2"), "the second", space=50)
 
 
-def intervals():
+def test_intervals():
     """A heap's own interval; exclude wins; an unknown heap is no error."""
     with company() as (daemon, directory, process):
         first, second = process.register("first"), process.register("second")
@@ -406,7 +406,7 @@ def intervals():
         check(heap and heap["exact_bytes"] == 1000, "exact whatever the interval")
 
 
-def callbacks_that_call_back():
+def test_callbacks_that_call_back():
     for way in WAYS:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -434,7 +434,7 @@ def heap_named(report, name):
     return found[0] if found else None
 
 
-def before_and_after_main():
+def test_before_and_after_main():
     for name in ("heap_lifetime", "heap_lifetime_archive"):
         with scene(start=False) as (_, directory):
             _, report = host(name, directory=directory)
@@ -447,7 +447,7 @@ def before_and_after_main():
             check_total(heap, name, exact_calls=50, exact_bytes=5000)
 
 
-def restricted():
+def test_restricted():
     """A program that may not make the client's system calls is not invited, and is reported."""
     for way in ("shared", "archive"):
         with company(way) as (daemon, directory, process):
@@ -467,7 +467,7 @@ def restricted():
                 process.tell("wake")
 
 
-def documented():
+def test_documented():
     """The documentation's programs, as they are, show what they do."""
     truth = {
         "c": {"space": 10000, "objects": 100, "alloc_objects": 201, "alloc_space": 19096},
@@ -484,7 +484,7 @@ def documented():
                             f"{language} {kind}", **wanted)
 
 
-def forked_child():
+def test_forked_child():
     """A child is a process of its own: its reports are not its parent's, and do it no harm."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
@@ -515,7 +515,7 @@ def live_by_context(path, heap):
             if group["space"]["estimate"]}
 
 
-def contexts_nested():
+def test_contexts_nested():
     """200 deep all names are there; of 300 the 256 innermost."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
@@ -532,7 +532,7 @@ def contexts_nested():
         check(found == wanted, f"contexts {found}")
 
 
-def contexts_out_of_turn():
+def test_contexts_out_of_turn():
     """Pops that do not pair, longjmp, threads that end inside, storage that is gone."""
     for way in WAYS:
         with scene(start=False) as (_, directory):
@@ -558,7 +558,7 @@ def contexts_out_of_turn():
             check(longest < 5, f"{way}: no context has led to itself: {longest}")
 
 
-def contexts_on_fibers():
+def test_contexts_on_fibers():
     with scene(start=False) as (_, directory):
         host("heap_fibers", "orderly", directory=directory)
         for heap in ("fibers", "libc.malloc"):
@@ -573,7 +573,7 @@ def contexts_on_fibers():
         check_total(heap_named(report, "fibers"), "careless", alloc_objects=500, space=0)
 
 
-def interned_texts():
+def test_interned_texts():
     for name in ("heap_intern", "heap_intern_archive"):
         for options in ({}, {"env": {"LD_PRELOAD": LIBRARY}}):
             outcome = run([program(name)], **options)
@@ -583,7 +583,7 @@ def interned_texts():
 # --- figures ---
 
 
-def many_threads():
+def test_many_threads():
     """All that threads report at once is there: the first reports of a heap, too."""
     for name in ("heap_threads", "heap_threads_archive"):
         with scene(start=False) as (_, directory):
@@ -597,7 +597,7 @@ def many_threads():
                             exact_calls=count, alloc_objects=count, alloc_space=7 * count, space=0)
 
 
-def million_types():
+def test_million_types():
     """With a million types, a limited number is distinguished; the rest counts as one type."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
@@ -615,7 +615,7 @@ def million_types():
 THREADS_OF_CHURN = 16
 
 
-def sessions_that_come_and_go():
+def test_sessions_that_come_and_go():
     """Sessions that begin and end under threads that report, end, come and fork: nothing breaks, and
     callbacks come in turns. What was live is freed or live, and all is in the exact totals."""
     # The client is never built with sanitizers, and the tools do the same whichever way it came.
@@ -680,7 +680,7 @@ def observe(interval):
     return off
 
 
-def unbiased():
+def test_unbiased():
     """At interval 4096 each figure's mean is within 3 standard errors. One that is not is looked at
     once more, and must be off in the same direction: falsely so in one of 10^5 tests."""
     first = observe(4096)

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files that other profilers write are opened, and have the figures that their own tools say.
-import.py CASE HEAP_PROFILE TRACECONV; exit code 0: good, 1: bad, 77: the other profiler is not here."""
+"""We open other profilers' files, and find the figures that their own tools print.
+
+    import.py CASE
+"""
+
 import glob
 import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
 
-case, heap_profile, traceconv = sys.argv[1:4]
+from harness import BUILD, TOOL, check, main, need, skip
+
+TRACECONV = os.path.join(BUILD, "traceconv")
 
 PROGRAM = r"""
 #include <pthread.h>
@@ -70,18 +73,6 @@ func main() {
 """
 
 
-def need(tool):
-    if shutil.which(tool) is None:
-        print(f"{tool} is not installed")
-        sys.exit(77)
-
-
-def check(what, good):
-    print(("ok: " if good else "NOT OK: ") + what)
-    if not good:
-        sys.exit(1)
-
-
 def run(*command, **options):
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=100, **options)
@@ -92,13 +83,13 @@ def build(directory, *arguments):
     with open(source, "w") as file:
         file.write(PROGRAM)
     done = run("cc", "-g", "-O1", "-fno-optimize-sibling-calls", source, "-o", program, *arguments)
-    check("the program is built " + done.stderr, done.returncode == 0)
+    check(done.returncode == 0, "cannot build the program: " + done.stderr)
     return program
 
 
 def stacks(path, view):
-    done = run(traceconv, "collapsed", "--view", view, path)
-    check(f"{view} of {os.path.basename(path)} {done.stderr}", done.returncode == 0)
+    done = run(TRACECONV, "collapsed", "--view", view, path)
+    check(done.returncode == 0, f"{view} of {os.path.basename(path)}: {done.stderr}")
     table = {}
     for line in done.stdout.splitlines():
         stack, value = line.rsplit(" ", 1)
@@ -112,7 +103,7 @@ def of_function(table, name):
                if any(frame.split(" [")[0] == name for frame in stack.split(";")))
 
 
-def go(directory):
+def test_go(directory):
     need("go")
     source = os.path.join(directory, "kept.go")
     with open(source, "w") as file:
@@ -122,149 +113,148 @@ def go(directory):
                        GOPROXY="off", GOTELEMETRY="off", PPROF_TMPDIR=directory)
     program = os.path.join(directory, "kept-go")
     done = run("go", "build", "-o", program, source, env=environment)
-    check("the Go program is built " + done.stderr, done.returncode == 0)
+    check(done.returncode == 0, "cannot build the Go program: " + done.stderr)
     done = run(program, heap, cpu, env=environment)
-    check("Go writes profiles " + done.stderr, done.returncode == 0)
+    check(done.returncode == 0, "Go cannot write its profiles: " + done.stderr)
     for view, index in (("space", "inuse_space"), ("alloc_space", "alloc_space"),
                         ("objects", "inuse_objects"), ("alloc_objects", "alloc_objects")):
         unit = "-unit=B" if "space" in view else "-unit=count"
         done = run("go", "tool", "pprof", "-top", "-nodefraction=0", "-edgefraction=0", unit,
                    "-sample_index=" + index, heap, env=environment)
         total = re.search(r"of (\d+)B? total", done.stdout)
-        check(f"Go's pprof says a total {done.stderr}", total is not None)
+        check(total is not None, f"Go's pprof prints no total: {done.stderr}")
         ours = sum(stacks(heap, view).values())
-        check(f"{view}: {ours}, Go says {total.group(1)}", ours == int(total.group(1)))
+        check(ours == int(total.group(1)), f"{view}: {ours}, Go prints {total.group(1)}")
         hold = re.search(r"(\d+)B? +[\d.]+% +(?:main\.hold)$", done.stdout, re.M)
         if view == "space":
             table = of_function(stacks(heap, view), "main.hold")
-            check(f"main.hold has {table}", hold is not None and table == int(hold.group(1)) > 0)
-    done = run(heap_profile, "report", cpu)
-    check("a CPU profile is refused by its types: " + done.stderr.strip(),
-          done.returncode == 1 and "samples, cpu" in done.stderr)
+            check(hold is not None and table == int(hold.group(1)) > 0, f"main.hold: {table}, Go prints {hold and hold.group(1)}")
+    done = run(TOOL, "report", cpu)
+    check(done.returncode == 1 and "samples, cpu" in done.stderr,
+          "a CPU profile is not refused with its types: " + done.stderr.strip())
     with open(heap, "rb") as packed:
         whole = gzip.decompress(packed.read())
     with open(cpu, "wb") as cut:
         cut.write(whole[:-5])
-    done = run(heap_profile, "report", cpu)
-    check("one that is cut off, by its offset: " + done.stderr.strip(),
-          done.returncode == 1 and "offset" in done.stderr)
+    done = run(TOOL, "report", cpu)
+    check(done.returncode == 1 and "offset" in done.stderr,
+          "a truncated profile is not refused with the offset: " + done.stderr.strip())
 
 
-def ours(directory):
-    """What we write as pprof is the same written again."""
+def test_ours(directory):
+    """A pprof file of ours, read and written again, has the same bytes and figures."""
     trace = os.path.join(directory, "trace")
-    done = run(heap_profile, "host", "-i", "256", "-o", trace, "--", build(directory))
-    check("a trace is recorded " + done.stderr, done.returncode == 0)
+    done = run(TOOL, "host", "-i", "256", "-o", trace, "--", build(directory))
+    check(done.returncode == 0, "cannot record: " + done.stderr)
     names = []
     for number, of in enumerate((trace, None, None)):
         out = os.path.join(directory, f"pprof{number}")
         source = of if of is not None else names[-1]
-        done = run(traceconv, "profile", "--output", out, source)
-        check("pprof of it " + done.stderr, done.returncode == 0)
+        done = run(TRACECONV, "profile", "--output", out, source)
+        check(done.returncode == 0, "cannot convert to pprof: " + done.stderr)
         names.append(glob.glob(os.path.join(out, "*"))[0])
     for view in ("space", "alloc_space", "objects", "alloc_objects"):
         first = stacks(names[0], view)
-        check(f"{view} is the trace's", first == stacks(trace, view) and len(first) > 0)
+        check(first == stacks(trace, view) and len(first) > 0, f"{view} differs from the trace's")
     with open(names[1], "rb") as second, open(names[2], "rb") as third:
-        check("the same bytes come of it again", second.read() == third.read())
+        check(second.read() == third.read(), "the second copy has other bytes")
 
 
-def heaptrack(directory):
+def test_heaptrack(directory):
     need("heaptrack")
     program, out = build(directory), os.path.join(directory, "track")
     done = run("heaptrack", "-o", out, program)
     files = glob.glob(out + ".*")
-    check("heaptrack writes its file " + done.stderr, done.returncode == 0 and len(files) == 1)
+    check(done.returncode == 0 and len(files) == 1, "heaptrack writes no file: " + done.stderr)
     said = run("heaptrack_print", "-F", os.path.join(directory, "leaked"),
                "--flamegraph-cost-type", "leaked", "--disable-builtin-suppressions",
                "--disable-embedded-suppressions", files[0]).stdout
     calls = int(re.search(r"calls to allocation functions: (\d+)", said).group(1))
-    check(f"{calls} calls", sum(stacks(files[0], "alloc_objects").values()) == calls)
+    check(sum(stacks(files[0], "alloc_objects").values()) == calls, f"heaptrack counted {calls} calls")
     with open(os.path.join(directory, "leaked")) as leaked:
         expected = sum(int(line.rsplit(" ", 1)[1]) for line in leaked if line.strip())
     live = stacks(files[0], "space")
-    check(f"{expected} bytes leaked", sum(live.values()) == expected)
-    check("keep's are", of_function(live, "keep") == 1000000)
-    report = json.loads(run(heap_profile, "report", "--json", files[0]).stdout)
-    check("all is exact", '"interval_bytes": 1,' in json.dumps(report))
+    check(sum(live.values()) == expected, f"{sum(live.values())} bytes live, heaptrack counted {expected} leaked")
+    check(of_function(live, "keep") == 1000000, f"keep holds {of_function(live, 'keep')} bytes")
+    report = json.loads(run(TOOL, "report", "--json", files[0]).stdout)
+    check('"interval_bytes": 1,' in json.dumps(report), "the figures are not exact")
     peak = stacks(files[0], "max")
-    check("at the peak was what was largest", of_function(peak, "largest") == 5000000)
-    temporary = run(heap_profile, "report", files[0]).stdout
-    check("drop's are temporary", re.search(r"500 +.*32\.0 kB.*drop", temporary) is not None)
+    check(of_function(peak, "largest") == 5000000, f"at the peak, largest holds {of_function(peak, 'largest')} bytes")
+    temporary = run(TOOL, "report", files[0]).stdout
+    check(re.search(r"500 +.*32\.0 kB.*drop", temporary) is not None, "drop's allocations do not count as temporary")
 
 
-def tcmalloc(directory):
+def test_tcmalloc(directory):
     library = glob.glob("/usr/lib/*/libtcmalloc.so.4")
     if not library:
-        print("tcmalloc is not installed")
-        sys.exit(77)
+        skip("tcmalloc is not installed")
     out = os.path.join(directory, "tc")
     done = run(build(directory), env=dict(os.environ, LD_PRELOAD=library[0], HEAPPROFILE=out))
     files = glob.glob(out + ".*.heap")
-    check("tcmalloc writes its file " + done.stderr, len(files) == 1)
+    check(len(files) == 1, "tcmalloc writes no file: " + done.stderr)
     with open(files[0]) as file:
         numbers = [int(number) for number in re.findall(r"\d+", file.readline())[:4]]
     for view, expected in zip(("objects", "space", "alloc_objects", "alloc_space"), numbers):
-        check(f"{view}: {expected}", sum(stacks(files[0], view).values()) == expected)
-    check("in the program's mapping", "@ kept" in run(heap_profile, "report", files[0]).stdout)
+        check(sum(stacks(files[0], view).values()) == expected, f"{view}: tcmalloc wrote {expected}")
+    check("@ kept" in run(TOOL, "report", files[0]).stdout, "no frame is in the program's mapping")
 
 
-def jemalloc(directory):
+def test_jemalloc(directory):
     library = glob.glob("/usr/lib/*/libjemalloc.so.2")
     need("jeprof")
     if not library:
-        sys.exit(77)
+        skip("jemalloc is not installed")
     out = os.path.join(directory, "je")
     options = f"prof:true,lg_prof_sample:12,prof_final:true,prof_prefix:{out}"
     done = run(build(directory), env=dict(os.environ, LD_PRELOAD=library[0], MALLOC_CONF=options))
     files = glob.glob(out + ".*.heap")
     if not files:
-        print("this jemalloc has no profiler " + done.stderr)
-        sys.exit(77)
+        skip("this jemalloc has no profiler: " + done.stderr)
     live = sum(stacks(files[0], "space").values())
     done = run("jeprof", "--text", "--show_bytes", os.path.join(directory, "kept"), files[0])
     total = re.search(r"Total: (\d+) B", done.stdout)
-    check("jeprof says a total " + done.stderr, total is not None)
-    check(f"{live} live, jeprof says {total.group(1)}", abs(live - int(total.group(1))) <= 64)
+    check(total is not None, "jeprof prints no total: " + done.stderr)
+    check(abs(live - int(total.group(1))) <= 64, f"{live} bytes live, jeprof prints {total.group(1)}")
 
 
-def collapsed(directory):
+def test_collapsed(directory):
     path = os.path.join(directory, "stacks")
     text = "main;f;g 12\nmain;h 3000\n"
     with open(path, "w") as file:
         file.write(text)
-    check("they come back", run(traceconv, "collapsed", path).stdout == text)
-    done = subprocess.run([heap_profile, "report", "-"], input=text, stdout=subprocess.PIPE,
+    check(run(TRACECONV, "collapsed", path).stdout == text, "the stacks change when they are read and written")
+    done = subprocess.run([TOOL, "report", "-"], input=text, stdout=subprocess.PIPE,
                           text=True, timeout=60)
-    check("and from standard input", done.returncode == 0 and "3.00 kB" in done.stdout)
+    check(done.returncode == 0 and "3.00 kB" in done.stdout, "standard input is not read")
     query = ("select f.name as function, m.name as file, a.size from heap_profile_allocation a "
              "join stack_profile_callsite c on a.callsite_id = c.id "
              "join stack_profile_frame f on c.frame_id = f.id "
              "join stack_profile_mapping m on f.mapping = m.id order by a.size")
-    done = run(heap_profile, "query", "--json", path, query)
+    done = run(TOOL, "query", "--json", path, query)
     rows = json.loads(done.stdout or "[]")
-    check(f"SQL has their samples, as it has a trace's: {rows} {done.stderr}",
-          [list(row.values()) for row in rows] == [["g", "", 12], ["h", "", 3000]])
-    done = run(heap_profile, "report", path)
-    check("what the file does not tell is no 0",
-          "allocated     not in the file" in done.stdout
-          and "peak          not in the file" in done.stdout)
-    heap = json.loads(run(heap_profile, "report", "--json", path).stdout)["heaps"][0]
-    check("nor how sure it is", "live          3.01 kB ± unknown" in done.stdout
-          and heap["total"]["space"] == {"estimate": 3012, "low95": None, "high95": None})
-    check(f"{heap['untold']}", heap["untold"] == ["objects", "alloc_space", "alloc_objects", "max"])
-    done = run(heap_profile, "diff", path, path + "@1", "--view", "max")
-    check("nor is it in a difference", "not in one of the files" in done.stdout)
-    done = run(heap_profile, "check", "--max-peak", "1", "--max-temporary", "0%", path)
-    check(f"nor does it hold or fail: {done.stdout}",
-          done.returncode == 2 and done.stdout.count("the figure is not in the file") == 2)
+    check([list(row.values()) for row in rows] == [["g", "", 12], ["h", "", 3000]],
+          f"SQL has other samples: {rows} {done.stderr}")
+    done = run(TOOL, "report", path)
+    check("allocated     not in the file" in done.stdout
+          and "peak          not in the file" in done.stdout,
+          "a figure that the file does not contain is not called unknown")
+    heap = json.loads(run(TOOL, "report", "--json", path).stdout)["heaps"][0]
+    check("live          3.01 kB ± unknown" in done.stdout
+          and heap["total"]["space"] == {"estimate": 3012, "low95": None, "high95": None},
+          "the error of a figure is not unknown")
+    check(heap["untold"] == ["objects", "alloc_space", "alloc_objects", "max"], f"{heap['untold']}")
+    done = run(TOOL, "diff", path, path + "@1", "--view", "max")
+    check("not in one of the files" in done.stdout, "diff shows a figure that the file does not contain")
+    done = run(TOOL, "check", "--max-peak", "1", "--max-temporary", "0%", path)
+    check(done.returncode == 2 and done.stdout.count("the figure is not in the file") == 2,
+          f"a budget on an unknown figure is decided: {done.stdout}")
     with open(path, "a") as file:
         file.write("main;x\n")
-    done = run(heap_profile, "report", path)
-    check("a wrong line is named: " + done.stderr.strip(),
-          done.returncode == 1 and "line 3" in done.stderr)
+    done = run(TOOL, "report", path)
+    check(done.returncode == 1 and "line 3" in done.stderr,
+          "the error does not name the wrong line: " + done.stderr.strip())
 
 
-with tempfile.TemporaryDirectory() as place:
-    {"go": go, "ours": ours, "heaptrack": heaptrack, "tcmalloc": tcmalloc, "jemalloc": jemalloc,
-     "collapsed": collapsed}[case](place)
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made_directory:
+        main(made_directory)

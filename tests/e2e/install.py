@@ -41,7 +41,7 @@ def main():
     service = os.path.join(prefix, "lib", "systemd", "system", "heapprofd.service")
     with open(service) as file:
         check("ExecStart=/opt/of its own/bin/heapprofd" in file.read(), "the unit names the prefix")
-    docs.links(os.path.join(prefix, "share", "doc", "heapprofd"))
+    docs.test_links(os.path.join(prefix, "share", "doc", "heapprofd"))
     # A second time, over what is there: a link to a directory stays one.
     os.rename(os.path.join(prefix, "share"), os.path.join(directory, "shared"))
     os.symlink("../../shared", os.path.join(prefix, "share"))

@@ -104,7 +104,7 @@ def check_place(frames, name, line_range):
             return
 
 
-def node_perf_map():
+def test_node_perf_map():
     """Names, places and kinds of optimized code; no other frame is without a name."""
     with directory() as path:
         heap, output = node_heap(path, "--perf-basic-prof")
@@ -129,7 +129,7 @@ def node_perf_map():
         check(collapsed.status == 0, f"pprof: {collapsed.stderr!r}")
 
 
-def node_native_stack():
+def test_node_native_stack():
     """Interpreted functions have frames of their own, and say that they are interpreted."""
     with directory() as path:
         heap, _ = node_heap(path, "--perf-basic-prof", "--interpreted-frames-native-stack", "--no-opt",
@@ -142,7 +142,7 @@ def node_native_stack():
         check(kinds == {"interpreted"}, f"kinds of interpreted frames: {kinds}")
 
 
-def node_jitdump():
+def test_node_jitdump():
     """Lines are those of the calls, or of the function's beginning: V8 11 damages most of them."""
     with directory() as path:
         heap, _ = node_heap(path, "--perf-prof", "--no-turbo-inlining", "--no-enable-lazy-source-positions")
@@ -153,7 +153,7 @@ def node_jitdump():
         check_place(stacks, "*leafAllocator", [4, 5])
 
 
-def node_without_map():
+def test_node_without_map():
     """Frames are marked as generated, and the remark has the remedy."""
     with directory() as path:
         heap, _ = node_heap(path)
@@ -197,7 +197,7 @@ def samples_of(daemon, pid):
     return 0
 
 
-def node_running():
+def test_node_running():
     """A node that runs already is attached to."""
     need("node")
     with scene() as (daemon, path):
@@ -210,7 +210,7 @@ def node_running():
             remove_maps(process.pid)
 
 
-def node_in_namespaces():
+def test_node_in_namespaces():
     """Its map lies in its own /tmp, under the number that it has for itself."""
     need("node", "unshare")
     if os.geteuid() != 0:
@@ -242,7 +242,7 @@ public class Allocator {
 """
 
 
-def java():
+def test_java():
     """HotSpot writes its map at its exit; stacks pass through compiled code and its interpreter."""
     need("java", "javac")
     with directory() as path:
@@ -270,7 +270,7 @@ def java():
         check(kinds.get("void Allocator.middle(int)") == "jit", f"kinds: {kinds}")
 
 
-def node_dumps():
+def test_node_dumps():
     """A stack is the same in each dump: their figures do not add up to more than there is."""
     need("node")
     with scene() as (daemon, path):
@@ -375,7 +375,7 @@ def check_hand_made(heap, outer, inner):
     return stack
 
 
-def perf_map():
+def test_perf_map():
     """Of code in anonymous memory, and of code in memory that is mapped twice."""
     with directory() as path:
         for mode in ("map", "shared"):
@@ -386,7 +386,7 @@ def perf_map():
         check_hand_made(told(mode), "outer", "inner")
 
 
-def removed():
+def test_removed():
     """A map that is gone at the end was opened while it was there."""
     with scene() as (daemon, path):
         program = HandMade(daemon, path, "removed")
@@ -406,13 +406,13 @@ def removed():
         program.end()
 
 
-def jitdump():
+def test_jitdump():
     stack = check_hand_made(told("dump"), "outer", "inner")
     places = [(frame.get("file"), frame.get("line")) for frame in stack[1:3]]
     check(places == [("made.src", 22), ("made.src", 11)], f"{places}")
 
 
-def exec_writes_another():
+def test_exec_writes_another():
     """Each of two programs of one pid has its own names, though they write to one file."""
     with directory() as path:
         heaps = hand_made("again", path)
@@ -422,7 +422,7 @@ def exec_writes_another():
         check_hand_made(before[0], "outer", "inner")
 
 
-def not_trusted():
+def test_not_trusted():
     """A link is not followed, and another user's file is not read. Both are reported."""
     heap = told("link")
     check_hand_made(heap, "", "")
@@ -433,14 +433,14 @@ def not_trusted():
         check("another user" in heap["remark"], heap["remark"])
 
 
-def damaged():
+def test_damaged():
     """Valid lines of a damaged map count; the damage is reported if names are missing."""
     heap = told("damaged")
     check_hand_made(heap, "outer", "")
     check("2 lines" in heap["remark"], heap["remark"])
 
 
-def nothing():
+def test_nothing():
     heap = told("nothing")
     check_hand_made(heap, "", "")
     check("the program wrote neither /tmp/perf-PID.map nor a jitdump" in heap["remark"], heap["remark"])

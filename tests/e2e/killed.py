@@ -166,7 +166,7 @@ def start_command(directory, tally):
         )
 
 
-def command():
+def test_command():
     """The profiler of a command."""
     def kill(directory, delay, what):
         tally = Tally(directory, int((delay + 1) * 1000))
@@ -184,7 +184,7 @@ def command():
     many(kill)
 
 
-def of_program():
+def test_of_program():
     """The program itself: everything that it did is in the trace, and that is finished."""
     def kill(directory, delay, what):
         tally = Tally(directory, 60000)
@@ -267,7 +267,7 @@ def attach_and_kill(directory, delay, what, victim):
     return tally, killed_s, since, began_s
 
 
-def session():
+def test_session():
     """heap_profile -p without a daemon."""
     def kill(directory, delay, what):
         tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, "tool")
@@ -276,7 +276,7 @@ def session():
     many(kill)
 
 
-def session_process():
+def test_session_process():
     """The daemon's process for one session: its programs go on, and so does the daemon."""
     def kill(directory, delay, what):
         tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, "session")
@@ -299,12 +299,12 @@ def finishes(victim):
     many(kill)
 
 
-def daemon():
+def test_daemon():
     """The daemon itself: its sessions' processes finish."""
     finishes("daemon")
 
 
-def requester():
+def test_requester():
     """Who asked the daemon for a session."""
     finishes("requester")
 
@@ -342,7 +342,7 @@ def check_counting(lines):
             return
 
 
-def attaching():
+def test_attaching():
     """At any instant of attaching and detaching: python3 goes on, and a later session is a whole one."""
     seconds = 180 if LONG else 9
     chance = random.Random(42)

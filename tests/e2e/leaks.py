@@ -125,7 +125,7 @@ def same(got, wanted, what):
     check(got == wanted, f"{what}: {got}, and not {wanted}")
 
 
-def one(directory):
+def test_one(directory):
     """With one profile: all live memory, the largest first, each stack with its own allocations only."""
     path = one_process({"main;a": (100, 1), "main;b": (5000, 2), "main": (300, 30)}).write(directory, "t")
     same(entries(leaks_json(path)), {(7, "malloc"): [("main;b", 5000, 2), ("main", 300, 30), ("main;a", 100, 1)]},
@@ -138,7 +138,7 @@ def one(directory):
     check(len(leaks_json("--top", "1", path)["processes"][0]["heaps"][0]["leaks"]) == 1, "--top")
 
 
-def interior(directory):
+def test_interior(directory):
     """A function that allocates 10 itself and calls one that allocates 4 has grown by 10."""
     path = one_process({"main": (1, 1)}, {"main": (1, 1), "main;f": (10, 10), "main;f;g": (4, 4)}).write(directory, "t")
     same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): [("main;f", 10, 10), ("main;f;g", 4, 4)]},
@@ -150,7 +150,7 @@ def interior(directory):
     same(got, stacks, "own values on each level")
 
 
-def shrinking(directory):
+def test_shrinking(directory):
     """What shrank is no growth, nor are those that it was called by."""
     before = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h": (50, 5), "main;stays": (9, 9)}
     after = {"main;f": (60, 6), "main;f;g": (0, 0), "main;h": (80, 8), "main;stays": (9, 9)}
@@ -168,7 +168,7 @@ def shrinking(directory):
     check("shrank:\n" in leaks("--shrunk", path + "@1", path + "@2").stdout.decode(), "as text")
 
 
-def dumps(directory):
+def test_dumps(directory):
     """Any two of one file, in either direction; of one with itself, nothing."""
     path = one_process(*({"main;f": (n * 100, n), "main;g": (7, 1)} for n in (1, 2, 5, 4))).write(directory, "t")
     for first, second, grown in ((1, 2, 100), (1, 3, 400), (2, 3, 300), (1, 4, 300), (3, 4, None), (4, 3, 100),
@@ -181,7 +181,7 @@ def dumps(directory):
     same(entries(leaks_json(path, path)), {(7, "malloc"): []}, "of the last with itself")
 
 
-def thresholds(directory):
+def test_thresholds(directory):
     """Strictly above both."""
     path = one_process({"main;a": (1000, 10), "main;b": (1001, 11), "main;c": (5000, 10), "main;d": (900, 500),
                         "main;e": (1001, 10)}).write(directory, "t")
@@ -203,7 +203,7 @@ def thresholds(directory):
     same(entries(leaks_json("--threshold", "0", path + "@1", path + "@2")), {(7, "malloc"): []}, "no more of them")
 
 
-def untold(directory):
+def test_untold(directory):
     """What a file has no place for is no 0."""
     path = os.path.join(directory, "stacks.txt")
     with open(path, "w") as out:
@@ -223,7 +223,7 @@ def untold(directory):
           leaks("--threshold", "0", path).stdout.decode(), "a threshold of what is not told")
 
 
-def types(directory):
+def test_types(directory):
     """An entry says how many of which type; they add up to it."""
     first = {("main;f", "Node"): (40, 4), ("main;f", "Edge"): (30, 3), ("main;g", ""): (5, 5)}
     second = {("main;f", "Node"): (100, 10), ("main;f", "Edge"): (10, 1), ("main;f", ""): (8, 2),
@@ -248,7 +248,7 @@ def two_servers(sizes):
                   for heap, size in heaps.items()}])
 
 
-def processes(directory):
+def test_processes(directory):
     """Pair by pid, or by name and command line; heaps without a partner are left out and reported."""
     before = two_servers({10: ("/bin/server -a", {"malloc": 100}), 11: ("/bin/server -b", {"malloc": 200}),
                           12: ("/bin/gone", {"malloc": 5})}).write(directory, "before")
@@ -285,7 +285,7 @@ def processes(directory):
     check(b"no process of" in leaks("--match-by-labels", before, other, status=1).stderr, "nor by labels")
 
 
-def files(directory):
+def test_files(directory):
     """The files in --output DIR."""
     hard = 'f<T>("\\") </script>\n\u2028\u00e9'
     made = Made({7: ["/bin/server"], 8: ["/bin/idle"]},
@@ -313,7 +313,7 @@ def files(directory):
     check(b"/nowhere" in leaks("--output", "/nowhere/at/all", path, status=1).stderr, "an error names the directory")
 
 
-def usage(directory):
+def test_usage(directory):
     path = one_process({"main": (1, 1)}).write(directory, "t")
     for arguments in ((), (path, path, path), ("--treshold", "1", path), ("--threshold", "-1", path),
                       ("--size-threshold", "x", path), ("--pid", "7,8", path)):
@@ -326,7 +326,7 @@ def usage(directory):
     check(b"usage: heap_profile leaks" in leaks("--help").stdout, "--help")
 
 
-def programs(directory):
+def test_programs(directory):
     """Two runs of a program, of which the second leaks: found, and marked; and in a dump alone."""
 
     def record(name, *arguments, interval):
@@ -398,7 +398,7 @@ def chrome_file(directory, name, events):
     return path
 
 
-def chrome(directory):
+def test_chrome(directory):
     """The same of Chrome's dumps: two of one file, types, deep stacks, processes by pid and by labels."""
     sys.setrecursionlimit(5000)
     deep = ";".join(f"f{i}" for i in range(1200))
@@ -455,7 +455,7 @@ def values(places):
     return {";".join(place["stack"]): place["value"] for place in places}
 
 
-def page(directory):
+def test_page(directory):
     """Top-down and bottom-up trees, their drawing, and the search."""
     made = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h;g": (50, 5), "main;r;r;r": (30, 3)}
     path = flamegraph(directory, one_process(made).write(directory, "t"))
@@ -487,7 +487,7 @@ def page(directory):
                              "shares": ["", "33.3 %", "100 %", "5.00 %"]}, "words")
 
 
-def page_opens(directory):
+def test_page_opens(directory):
     """On the largest heap, and on a view with something in it."""
     sizes = {7: (10, 0), 8: (5000, 0), 9: (600, 0)}
     made = Made({pid: [f"/bin/p{pid}"] for pid in sizes},
@@ -508,7 +508,7 @@ def page_opens(directory):
     same(graph["opens"], "max" if empty else "space", "a heap that is empty at its end")
 
 
-def page_names(directory):
+def test_page_names(directory):
     """Names are data, whatever is in them: they neither end the script nor become tags."""
     names = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(1)>", 'a"b\\c', "tab\tline\n",
              "&amp", "&#60", "\u2028\u2029", "\u00e9\u4e2d\U0001f600", "]]>", "${x}`", "\u202eevil"]
@@ -538,7 +538,7 @@ def page_names(directory):
         same((graph["heap"], graph["labels"]), ("</script>", "'/bin/</title><script>' '--x=</script>'"), "so does all else")
 
 
-def page_figures(directory):
+def test_page_figures(directory):
     """What the page says of a place is what the tools say, with its limits."""
     profile = os.path.join(directory, "profile")
     done = run(harness.host_command([program("added_leak"), "2000"], profile, 4096))
@@ -559,7 +559,7 @@ def page_figures(directory):
     check(abs(space["total"] - heap["total_size"]) < 1e-6 * heap["total_size"], "the whole")
 
 
-def graph_files(directory):
+def test_graph_files(directory):
     """leaks --flame-graph: the page and its JSON show growth."""
     hard = 'f("\\") </script>'
     deep = ";".join(f"f{i}" for i in range(900))

@@ -47,7 +47,7 @@ def query(events, sql):
 LIVE = "select count(distinct ts), count(distinct callsite_id), sum(live_size) from hp_callsite_stats"
 
 
-def regions():
+def test_regions():
     """An address that is in none of 60,000 dumps' regions, which all differ."""
     count = 60000
     found, _ = query((dump(i + 1, [(1, "pc:dead")], [(1, 1, None)], [(0, 1)], [(1, 0, 16)], 0x100000 + 0x1000 * i)
@@ -57,7 +57,7 @@ def regions():
     check(outcome.status == 0 and b"0 of these have one now" in outcome.stderr, str(outcome.stderr[:300]))
 
 
-def ids():
+def test_ids():
     """300,000 nodes, and 60,000 dumps which each give an id another meaning."""
     nodes = 300000
     def events():
@@ -68,7 +68,7 @@ def ids():
     check(found == [["60000", "3", f"{16 * 60000}.000000"]], str(found))
 
 
-def types():
+def test_types():
     """200,000 types of one frame: all, then those of odd numbers, then the others."""
     count = 200000
     def events():
@@ -83,7 +83,7 @@ def types():
                     ["3000000", "200000", "100000.000000", "300000.000000", "100000"]], str(found))
 
 
-def broken():
+def test_broken():
     """400,000 sites of a stack of 60,000 frames whose root is not told."""
     depth, sites = 60000, 400000
     found, said = query([dump(1, [(1, "f")], [(i + 1, 1, i or depth + 9) for i in range(depth)], [(0, 1)],
@@ -94,7 +94,7 @@ def broken():
     check(f"node {depth + 9}, which is in no map" in said and f"{sites - 1} more" in said, said)
 
 
-def callers():
+def test_callers():
     """Version 1: a stack of 6,000 frames and 6,000 types at its end, which every caller has."""
     count = 6000
     frames = ",".join(f'"{i}":{{"name":"f{i}"' + (f',"parent":"{i - 1}"}}' if i else "}") for i in range(count))
@@ -108,7 +108,7 @@ def callers():
     check("too many types of too many frames" in said, said)
 
 
-def deep():
+def test_deep():
     """A site at each of 60,000 frames on top of each other: 3 MB, and 7 GB if each had its stack for itself."""
     depth = 60000
     query([dump(1, [(1, "f")], [(i + 1, 1, i or None) for i in range(depth)], [(0, 1)],

@@ -102,7 +102,7 @@ def compare(found, wanted, what):
 # --- Chromium's own ---
 
 
-def genuine():
+def test_genuine():
     """An independent count of the file, by its rules, of all that our tools are asked for."""
     with gzip.open(GENUINE) as file:
         document = json.load(file)
@@ -162,7 +162,7 @@ def genuine():
         check(text in report, f"the report has no {text!r}")
 
 
-def opens():
+def test_opens():
     """Wherever a trace is taken, packed or not, by name or standard input."""
     need("zstd")
     plain = gzip.open(GENUINE).read()
@@ -363,7 +363,7 @@ def random_files(count, make):
             return
 
 
-def random():
+def test_random():
     """heaps_v2: several processes, dumps and heaps, keys in any order, ids far apart; maps told whole in every dump, or
     what is new, and dumps in any order of the file where ids allow it."""
 
@@ -439,7 +439,7 @@ def whole_counts(wanted, types=True):
     return found
 
 
-def random_v1():
+def test_random_v1():
     """v1 in both of its forms, with all entries: self values come out of totals."""
 
     def make(rng, model):
@@ -450,7 +450,7 @@ def random_v1():
     random_files(40, make)
 
 
-def pruned_v1():
+def test_pruned_v1():
     """With entries left out, what is told still holds: the whole, and each told frame's total; of types it is the most
     that there may be."""
     for seed in range(30):
@@ -520,7 +520,7 @@ def total_of(file):
     return sum(value[0] for sites in sites_of(file).values() for value in sites.values())
 
 
-def deep():
+def test_deep():
     """900 frames, which the original scripts still read, and 1,200, at which they break; and as many as none needs."""
     for depth in (900, 1200, 4000):
         stack = [f"frame {i}" for i in range(depth)]
@@ -533,7 +533,7 @@ def deep():
     check(total_of(file) == 4096, "what a stack too deep has is not lost")
 
 
-def refused():
+def test_refused():
     """Unusable input is an error with its place and reason."""
     for name, document, wanted in (
         ("an unknown version", {"traceEvents": [small(version=2)]}, "version 2: known is 1"),
@@ -558,7 +558,7 @@ def refused():
         check("Traceback" not in message and "bad.json" in message, f"{name}: {message!r}")
 
 
-def kept():
+def test_kept():
     """Valid input before the damage counts, and the damage is reported."""
     good, more = small(), small(number=2, time=2000, sites=(("a", "b"), ("c",)))
     text = json.dumps({"traceEvents": [good, more]})
@@ -588,7 +588,7 @@ def kept():
     check(outcome.status == 1 or b"cut off" in outcome.stdout + outcome.stderr, "a gzip file cut off")
 
 
-def times():
+def test_times():
     """Processes of one global dump keep their own times, in whatever order the file has them."""
     events = [small(pid=pid, time=time) for pid, time in ((1, 3000), (2, 1000), (3, 2000))]
     file = write("times.json", {"traceEvents": events})
@@ -596,7 +596,7 @@ def times():
     check(got == {1: 3_000_000, 2: 1_000_000, 3: 2_000_000}, f"times {got}")
 
 
-def reused():
+def test_reused():
     """Ids that mean something else in a later dump, and in another process."""
     first, second = small(sites=(("a", "b"),)), small(number=2, time=2000, sites=(("x", "y"),))
     other = small(pid=2, sites=(("p", "q"),))
@@ -606,7 +606,7 @@ def reused():
                     (2000000, 1, "malloc"): [(("x", "y"), "")]}, str(found))
 
 
-def regions():
+def test_regions():
     """Addresses are in the regions of their process and dump; `fo` is the virtual address in the file."""
     def regions(*told):
         return {"vm_regions": [{"sa": f"{start:x}", "sz": f"{size:x}", "pf": 5, "mf": file, "bs": {}, **more}

@@ -315,7 +315,7 @@ VARIANTS = {
 }
 
 
-def layouts(scene):
+def test_layouts(scene):
     """Programs and libraries of both linkers, position-independent or not; with offsets of each kind, and without."""
     libraries = {"gnu": scene.library("libgnu.so"), "lld": scene.library("liblld.so", "-fuse-ld=lld", compiler="clang++-14")}
     for name, (compiler, *flags) in VARIANTS.items():
@@ -334,7 +334,7 @@ def layouts(scene):
                 check(report["named"] >= 6 and sum(module["with_lines"] for module in report["modules"]) >= 6, f"{what}: {report}")
 
 
-def machine(scene):
+def test_machine(scene):
     """With the files of this machine: every frame has a name, libc's too."""
     program = scene.build("pie")
     process = scene.run(program)
@@ -346,7 +346,7 @@ def machine(scene):
     check("rewritten" in said and report["named"] == report["frames"], said)
 
 
-def processes(scene):
+def test_processes(scene):
     """Two programs whose ids are the same numbers, two dumps each: nothing of one is taken for the other's."""
     programs = [scene.build("one"), scene.build("two", "-DOTHER", "-O1", compiler="clang++-14")]
     libraries = [scene.library("libone.so"), scene.library("libtwo.so", "-O1", compiler="clang++-14")]
@@ -381,7 +381,7 @@ def processes(scene):
     check(len({identifier for _, identifier in meaning}) == len(meaning) > 4, "strings and nodes share new ids")
 
 
-def incremental(scene):
+def test_incremental(scene):
     """A dump that tells only what is new since the one before, of nodes and strings that that one told."""
     program, library = scene.build("pie"), scene.library("libplug.so")
     process = scene.run(program, library)
@@ -397,7 +397,7 @@ def incremental(scene):
     check(read(path)[1] == events[1], "a dump with nothing new has changed")
 
 
-def unmapped(scene):
+def test_unmapped(scene):
     """A library that was unloaded is found in the regions of the dump before or behind; what never was, is not."""
     program, library = scene.build("pie"), scene.library("libplug.so")
     process = scene.run(program, library)
@@ -423,7 +423,7 @@ def unmapped(scene):
         check(words in said, f"{words}: {said}")
 
 
-def reused(scene):
+def test_reused(scene):
     """Two libraries at the same address, one after the other: each dump's frames are its own."""
     program = scene.build("fixed", "-no-pie", "-fno-pie")
     libraries = [scene.library("libone.so"), scene.library("libtwo.so", "-O1", compiler="clang++-14")]
@@ -444,7 +444,7 @@ def reused(scene):
         check_stacks(process, told[7, f"0x{number + 1}"], {library}, [each for each in stacks if each[1]], f"{library}")
 
 
-def missing(scene):
+def test_missing(scene):
     """Deleted, replaced, of another build, without a build id, without a file: told apart, with what to do."""
     program, library = scene.build("pie"), scene.library("libplug.so")
     process = scene.run(program, library)
@@ -479,7 +479,7 @@ def missing(scene):
     check(f"{library}: 4 of 4 addresses without a name: there is no such file" in said, said)
 
 
-def without_id(scene):
+def test_without_id(scene):
     """A program that was linked without a build id: its file is taken where the dump has none, either."""
     program = scene.build("pie", build_id=False)
     process = scene.run(program)
@@ -492,7 +492,7 @@ def without_id(scene):
     check(ours == theirs and ours[0], f"{ours}\n    for {theirs}")
 
 
-def v1(scene):
+def test_v1(scene):
     """Frames of version 1 stay, with a remedy: what is written of the file in the current version gets names."""
     program = scene.build("pie")
     process = scene.run(program)
@@ -516,7 +516,7 @@ def v1(scene):
     check({"main", "shop::basket<shop::item>::fill(int)", "shop::basket<shop::item>::put(shop::item)"} <= names, f"{names}")
 
 
-def breakpad(scene):
+def test_breakpad(scene):
     """With Breakpad's symbol files and nothing else; of libraries and programs at their own addresses."""
     for name in ("pie", "fixed", "lld"):
         compiler, *flags = VARIANTS[name]
@@ -536,7 +536,7 @@ def breakpad(scene):
             check(all(each["breakpad"] for each in report["modules"] if each["path"] in (program, library)), f"{report}")
 
 
-def genuine(scene):
+def test_genuine(scene):
     """Chromium's own dump, with a symbol file that names each address of its program by itself: all are where they belong."""
     source = os.path.join(ROOT, "tests", "data", "memory_infra", "chromium-150-browser.json.gz")
     before = read(source)
@@ -573,7 +573,7 @@ def genuine(scene):
     check(len(ours) == len(theirs), "stacks are missing")
 
 
-def untouched(scene):
+def test_untouched(scene):
     """Everything but the maps keeps its bytes, and what is in the maps and needs no name, too."""
     program = scene.build("pie")
     process = scene.run(program)
@@ -625,7 +625,7 @@ def untouched(scene):
         check(nodes[-1]["id"] == 4 and nodes[-1]["parent"] == nodes[0]["id"] and nodes[-1]["line"] > 7, f"{variant}: {nodes}")
 
 
-def files(scene):
+def test_files(scene):
     """In place with a backup that is never lost, or to another file; what is packed stays packed; nothing half done."""
     program = scene.build("pie")
     process = scene.run(program)
@@ -697,7 +697,7 @@ def files(scene):
     check(open(path, "rb").read() == original, "the original has changed")
 
 
-def written(scene):
+def test_written(scene):
     """A profile of a stripped program, written as Chrome's dump, gets the names that its debug file has."""
     program = scene.build("whole", exports=False)
     stripped = scene.path("run", "whole")
@@ -720,7 +720,7 @@ def written(scene):
     check("shop::basket<shop::item>::fill(int)" in names, f"{names}")
 
 
-def quoted(scene):
+def test_quoted(scene):
     """A function with quotes in its name does not break the scripts' JSON."""
     write('#include <stdlib.h>\n#include <unistd.h>\nvoid *volatile kept;\n'
           '__attribute__((noinline)) void *operator""_kb(unsigned long long n) { return kept = malloc(n * 1024); }\n'

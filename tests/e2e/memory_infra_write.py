@@ -101,7 +101,7 @@ def holds_what_the_report_has(directory, file, what):
                   f"{what}: {stack} has {got[stack]}, the report {estimate}")
 
 
-def python():
+def test_python():
     directory = profiled("python", sys.executable, "-c", HOLDER)
     file = convert(directory)
     holds_what_the_report_has(directory, file, "python3")
@@ -118,7 +118,7 @@ def python():
           f"regions {dump.regions()}")
 
 
-def at_the_peak():
+def test_at_the_peak():
     """What a program gives back at its end is there as of the largest moment, where that was asked for."""
     need("sqlite3", "xmllint")
     statement = "create table t(a); with recursive n(i) as (select 1 union all select i+1 from n where i < 50000) " \
@@ -156,7 +156,7 @@ def compile_leak(name, *flags, compiler="gcc"):
     return binary, stripped
 
 
-def places_of_addresses():
+def test_places_of_addresses():
     """Addresses that were left are where symbolize_trace looks for them, whatever linked the program: it makes no
     correction of its own, and finds the functions."""
     need("gcc", "strip", "addr2line")
@@ -177,7 +177,7 @@ def places_of_addresses():
         check(sizes == [5000, 5001, 7000, 7001], f"{kind}: sites of {sizes}")
 
 
-def names_files_lines():
+def test_names_files_lines():
     need("gcc")
     binary, _ = compile_leak("named", "-pie", "-fPIE")
     file = convert(profiled("with names", binary, options=("-i", "1")))
@@ -189,7 +189,7 @@ def names_files_lines():
     check(total == 24002, f"hold_some holds {total}")
 
 
-def beside_the_trace():
+def test_beside_the_trace():
     directory = profiled("beside", sys.executable, "-c", HOLDER, options=("-i", "4096", "--memory-infra"))
     file = File(os.path.join(directory, "memory_infra.json.gz"))
     check(file.packed and Rules(file).broken == [], f"{Rules(file).broken}")
@@ -198,7 +198,7 @@ def beside_the_trace():
     check(not os.path.exists(os.path.join(without, "memory_infra.json.gz")), "written without being asked for")
 
 
-def of_what_runs():
+def test_of_what_runs():
     """-n and -p, with dumps in between."""
     process = subprocess.Popen([program("long_runner")], stdout=subprocess.DEVNULL)
     outcome = run([TOOL, "-p", str(process.pid), "-d", "1500", "-c", "300", "-i", "64", "--memory-infra", "-o", at("runs")])
@@ -236,7 +236,7 @@ def small(name="small", **more):
     return made.write(at(name), **more)
 
 
-def by_type():
+def test_by_type():
     file = convert(small())
     same(named(file.dump().sites()), {
         (("malloc", "own", "main"), "Node"): (600, 6), (("malloc", "own", "main"), "Edge"): (300, 3),
@@ -251,7 +251,7 @@ def by_type():
     same(file.told("process_labels")[0]["args"]["labels"], "/bin/prog 'a b' c,d", "process_labels")
 
 
-def stack_modes():
+def test_stack_modes():
     trace = small()
     sites = {mode: named(convert(trace, "--stack-mode", mode).dump().sites())
              for mode in ("native", "native-with-thread-names", "pseudo", "mixed")}
@@ -273,7 +273,7 @@ def stack_modes():
     }, "mixed stacks")
 
 
-def several():
+def test_several():
     """Two processes, one of which ends before the second round, three dumps of the other."""
     made = Made()
     made.process(7, "/bin/long")
@@ -306,7 +306,7 @@ def several():
               f"{options}: {outcome.status}, {outcome.stderr!r}, {outcome.stdout[:50]!r}")
 
 
-def rounds():
+def test_rounds():
     """An exit is no part of the round before or after; a round at the end of the session goes on around one."""
     made = Made()
     stack = made.stack("main")
@@ -332,7 +332,7 @@ def rounds():
     same([d.event["id"] for d in convert(made.write(at("end"))).dumps], ["0x1", "0x2", "0x1"], "the session's end")
 
 
-def bytes_of_mappings():
+def test_bytes_of_mappings():
     """What the trace's smaps have, known zeros too, and nothing for what they have not; so do looks by path alone."""
     made = Made()
     made.process(7, "p")
@@ -357,7 +357,7 @@ def bytes_of_mappings():
         check(all(int(r["sa"], 16) >= 1 << 63 for r in regions if "apk" in r["mf"]), f"{regions}")
 
 
-def at_one_time():
+def test_at_one_time():
     """Two dumps that the clock does not tell apart stay two, in their order."""
     made = Made()
     made.process(7, "p")
@@ -368,7 +368,7 @@ def at_one_time():
          [("0x1", 2.1, 10), ("0x2", 2.101, 20), ("0x3", 2.102, 30)], "dumps")
 
 
-def out_of_place():
+def test_out_of_place():
     """Packed where the name says so, plain to standard output, and nothing over the trace itself."""
     trace = small()
     plain, packed, printed = convert(trace, out="a.json"), convert(trace, out="a.json.gz"), convert(trace)
@@ -384,7 +384,7 @@ def out_of_place():
     check(full.status == 1 and b"cannot be written" in full.stderr, f"a full disk: {full.status}, {full.stderr!r}")
 
 
-def rounding():
+def test_rounding():
     """Estimates are whole, and their sum is the heap's."""
     made = Made()
     made.process(7, "p")
@@ -398,7 +398,7 @@ def rounding():
         check(abs(got - wanted) < 1, f"{names}: {got} of {wanted}")
 
 
-def exact_for_the_scripts():
+def test_exact_for_the_scripts():
     """diff_heap_profiler, its fault included, says what is so of one dump and of growth."""
     made = Made()
     made.process(7, "p")
@@ -412,7 +412,7 @@ def exact_for_the_scripts():
     same(leaks(second, first), {("malloc", "own", "main"): (700, 7), ("malloc", "deep", "own", "main"): (100, 1)}, "growth")
 
 
-def ends_in_malloc():
+def test_ends_in_malloc():
     """Stacks that end in allocators by themselves get no other; one that does not gets one on all of its heap."""
     made = Made()
     made.process(7, "p")
@@ -429,7 +429,7 @@ def ends_in_malloc():
     check("allocator-frame" not in file.metadata["heapprofd-heap-7-0"], "a frame that was not added is named")
 
 
-def long_heap_names():
+def test_long_heap_names():
     """An allocator has the heap's name in full, and what is allocated in it has, too: no two names are one."""
     made = Made()
     made.process(7, "p")
@@ -442,7 +442,7 @@ def long_heap_names():
         same({held for held in dump.sites(name).values()}, {(10 + i, 1)}, "sites")
 
 
-def heap_names_of_bytes():
+def test_heap_names_of_bytes():
     """Names that are no UTF-8 do not become one."""
     made = Made()
     made.process(7, "p")
@@ -452,7 +452,7 @@ def heap_names_of_bytes():
     same({name: list(dump.sites(name).values()) for name in dump.heaps()}, {"h?": [(10, 1)], "h?-2": [(20, 1)]}, "heaps")
 
 
-def deep_stacks():
+def test_deep_stacks():
     for depth in (898, 899, 900, 1200, 5000):
         made = Made()
         made.process(7, "p")
@@ -472,7 +472,7 @@ STRANGE = ['"quoted"', "back\\slash", "new\nline\ttab\r", "\x01\x1f\x7f", "\u00e
            " leading", "pc:", "pc:zz", "pc:12 34", "\u2028\ud7ff\ue000\uffff", "a;b;c", "{}[],:", "'", "x" * 100_000]
 
 
-def strange_names():
+def test_strange_names():
     """In frames, types, contexts, threads, files, paths, commands and heaps."""
     made = Made()
     made.process(7, "/bin/" + STRANGE[4], *STRANGE)
@@ -503,7 +503,7 @@ def strange_names():
     check(any(names[-1] == STRANGE[0] for names, _ in threads), "thread")
 
 
-def no_address_twice():
+def test_no_address_twice():
     """Mappings that overlap, as of programs that one process ran after the other; unknown ranges; no mapping."""
     made = Made()
     made.process(7, "p")
@@ -519,7 +519,7 @@ def no_address_twice():
     same([(r.start, r.file, r.offset) for r in file.dump().regions()], [(0x1000, "/bin/one", 0x300)], "regions")
 
 
-def nothing_held():
+def test_nothing_held():
     """A heap that holds nothing is there, with empty columns."""
     made = Made()
     made.process(7, "p")
@@ -548,7 +548,7 @@ def pruned_by_hand(sites, size, count):
     return dict(found)
 
 
-def pruning():
+def test_pruning():
     trace = small()
     before = convert(trace)
     for size, count in ((0, 0), (401, 5), (1000, 3), (100000, 100000), (600, 0), (0, 6)):
@@ -578,7 +578,7 @@ def memory_of(command):
     return usage.ru_maxrss * 1024, time.monotonic() - began
 
 
-def million():
+def test_million():
     """Memory is bounded by the profile: what is written of 1,000,000 sites of 30 frames needs less beyond the trace
     itself than its nodes' index, and none of the text, which is larger by far."""
     made = Made()

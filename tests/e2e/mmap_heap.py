@@ -90,14 +90,14 @@ def check_ways(report, what):
                 exact_calls=sum(count for _, _, count in WAYS.values()))
 
 
-def ways():
+def test_ways():
     """Cut, split, spanned, mapped over, moved; calls that fail change nothing."""
     _, report = profiled([MAPPINGS, "ways"], "--heaps", HEAP)
     check({heap["heap"] for heap in report["heaps"]} == {HEAP}, "that heap alone")
     check_ways(report, "ways")
 
 
-def off_unless_named():
+def test_off_unless_named():
     for options in ((), ("--all-heaps",), ("--heaps", "libc.malloc"),
                     ("--heaps", HEAP + ",libc.malloc", "--exclude-heaps", HEAP)):
         _, report = profiled([MAPPINGS, "ways"], *options)
@@ -105,7 +105,7 @@ def off_unless_named():
         check(HEAP not in names and "libc.malloc" in names, f"{options}: {names}")
 
 
-def beside_others():
+def test_beside_others():
     """With malloc at an interval of its own, and with all heaps."""
     for options in (("--heaps", "libc.malloc,libc.mmap"), ("--all-heaps", "--heaps", HEAP),
                     ("--heaps", "libc.malloc,libc.mmap", "--heap-intervals", "300,1")):
@@ -118,7 +118,7 @@ def beside_others():
     check(refused.status != 0 and b"recorded in full" in refused.stderr, f"{refused.stderr!r}")
 
 
-def threads():
+def test_threads():
     """They take each other's addresses as soon as these are free."""
     _, report = profiled([MAPPINGS, "threads"], "--heaps", HEAP)
     check_sites(heap_of(report),
@@ -126,7 +126,7 @@ def threads():
     check_total(heap_of(report), "threads", objects=128, exact_calls=320000)
 
 
-def signals():
+def test_signals():
     """A handler that interrupts any of it, and maps itself."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
@@ -138,7 +138,7 @@ def signals():
         check_total(heap, "signals", objects=handled, space=handled * PAGE)
 
 
-def children():
+def test_children():
     """What a child of vfork does is its parent's; a child of fork changes nothing there."""
     _, report = profiled([MAPPINGS, "children"], "--heaps", HEAP)
     check_sites(heap_of(report), {"of_parent": (15, 1, 1), "of_child": (33, 1, 1)})
@@ -148,7 +148,7 @@ def children():
     check(live == [33, 48], f"the child of fork has what it mapped itself: {live}")
 
 
-def full():
+def test_full():
     """An munmap that the kernel refuses, for it would need one mapping more."""
     outcome, report = profiled([MAPPINGS, "full"], "--heaps", HEAP)
     reason, unmapped = (int(word) for word in outcome.stdout.split()[:2])
@@ -156,14 +156,14 @@ def full():
     check_sites(heap_of(report), {"as_many_as_can_be": (400000 - unmapped, 1, 1)})
 
 
-def restricted():
+def test_restricted():
     """A program that would be killed for any call to the system but mmap and munmap."""
     _, report = profiled([MAPPINGS, "restricted"], "--heaps", HEAP)
     check_sites(heap_of(report), {"before_filter": (20, 10, 10), "behind_filter": (200, 100, 100)})
     check_total(heap_of(report), "restricted", exact_calls=110)
 
 
-def sessions():
+def test_sessions():
     """A program is invited by what it maps, to one session after the other: each knows what was
     mapped while it ran."""
     with scene() as (daemon, directory):
@@ -320,7 +320,7 @@ def against_strace(command, allocator=None, **run_options):
         return heap, truth
 
 
-def sqlite3():
+def test_sqlite3():
     """Its database is mapped, and mapped anew as it grows."""
     need("sqlite3")
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
@@ -333,7 +333,7 @@ def sqlite3():
         check(heap and heap["total"]["alloc_space"]["estimate"] > 1 << 20, "it maps megabytes")
 
 
-def python3():
+def test_python3():
     """Its arenas, and the module mmap."""
     script = "import mmap\nmaps = [mmap.mmap(-1, 50000 + i) for i in range(30)]\n" \
              "maps[3].resize(900000)\nfor one in maps[10:]:\n    one.close()\n" \
@@ -343,7 +343,7 @@ def python3():
     check(heap["total"]["alloc_objects"]["estimate"] > 31, f"30 maps, and arenas: {names}")
 
 
-def git():
+def test_git():
     """Packs and the index are mapped."""
     need("git")
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
@@ -367,7 +367,7 @@ def git():
             check(heap and heap["total"]["alloc_objects"]["estimate"] > 0, f"git {words} maps")
 
 
-def node():
+def test_node():
     """Threads, and a runtime that maps its heaps itself."""
     need("node")
     script = "const all = [];\nfor (let i = 0; i < 300000; i++) all.push({i});\n" \
@@ -376,7 +376,7 @@ def node():
     check(heap and heap["total"]["alloc_space"]["estimate"] > 1 << 24, "it maps megabytes")
 
 
-def allocators():
+def test_allocators():
     """What jemalloc, mimalloc and tcmalloc map for themselves is not the program's; what it maps
     is, under each of them."""
     seen = 0
@@ -403,7 +403,7 @@ def allocators():
             check_ways(report, name)
 
 
-def redis():
+def test_redis():
     """A server with jemalloc."""
     from real_programs import serve_redis
 

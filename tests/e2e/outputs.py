@@ -110,7 +110,7 @@ def refused(what, command, words=b"not a safe place"):
           f"{what}: status {outcome.status}: {outcome.stderr[-300:]!r}")
 
 
-def strangers_directories():
+def test_strangers_directories():
     """No program writes where another user could have the output go elsewhere."""
     need_root()
     inputs()
@@ -153,7 +153,7 @@ def strangers_directories():
     check(outcome.status == 0, f"by sudo: {outcome.stderr!r}")
 
 
-def planted_entries():
+def test_planted_entries():
     """In a directory like /tmp, what others put in place of the output leads nowhere."""
     need_root()
     inputs()
@@ -209,7 +209,7 @@ def swap_for_ever(target, paths):
                     pass
 
 
-def races():
+def test_races():
     """A stranger who swaps the output for a link, as fast as can be, has nothing overwritten."""
     need_root()
     inputs()
@@ -236,7 +236,7 @@ def races():
         os.waitpid(swapper, 0)
 
 
-def own_files():
+def test_own_files():
     """What a user names is written: over files of their own, through links, into devices and pipes."""
     inputs()
     expected = call(TRACECONV, "text", at("a")).stdout
@@ -293,7 +293,7 @@ def own_files():
     check(all(name in (".cache",) for name in left), f"left: {left}")
 
 
-def waits():
+def test_waits():
     """Whoever waits at a pipe says so, and goes on when the other end comes."""
     inputs()
     expected = call(TRACECONV, "text", at("a")).stdout

@@ -85,7 +85,7 @@ def two_dumps(heap="libc.malloc", sequence=1, extra=b""):
 HEAD = clocks(1000, 1100) + process_tree([(7, 3, ["/bin/prog", "a b"], 5)], [(8, 7, "worker")])
 
 
-def tables():
+def test_tables():
     trace = write(HEAD, two_dumps())
     expect(trace, "select * from process", [
         (0, 0, 0, None, None, None, None, None),
@@ -115,7 +115,7 @@ def tables():
     ])
 
 
-def upids():
+def test_upids():
     """Processes and threads are numbered as they are met, by time: in trees, dumps, smaps and counters."""
     def tree(timestamp, processes, threads=()):
         body = b"".join(field(1, entry) for entry in processes)
@@ -149,7 +149,7 @@ def upids():
     expect(write(tree(10, [comm])), "select name from thread where tid = 7", [("kworker",)])
 
 
-def finding_rows():
+def test_finding_rows():
     """By id, by an indexed column, in an order, and by what no row has."""
     trace = write(HEAD, two_dumps())
     expect(trace, "select id from stack_profile_callsite where id = 2", [(2,)])
@@ -165,7 +165,7 @@ def finding_rows():
            "select group_concat(id) from up", [("3,2,0",)])
 
 
-def finding_dumps():
+def test_finding_dumps():
     """What all rows of a dump have the same: of several heaps, dumps without rows, several traces."""
     later = packet(profile_packet([heap_samples(7, [], 3000), heap_samples(9, [], 3000)], 3), timestamp=9, sequence=1)
     pool = packet(profile_packet([heap_samples(9, [sample(1, 5, 2, 1, 1)], 2000, "pool")], 2), timestamp=9, sequence=1)
@@ -192,7 +192,7 @@ def finding_dumps():
     check(rows(trace, "select count(*) from hp_callsite_stats where dump_id = 2") == [(1,)], "hp_callsite_stats")
 
 
-def seed_queries():
+def test_seed_queries():
     """The statements of Perfetto's documentation, unchanged except for their numbers."""
     trace = write(HEAD, two_dumps())
     expect(trace, "select c.id, c.depth, f.name, f.rel_pc, m.build_id, m.name as file from "
@@ -227,7 +227,7 @@ def seed_queries():
            [("a::b()", None, None)])
 
 
-def android_10():
+def test_android_10():
     """Strings, mappings, frames and stacks in the ProfilePacket itself; no name of the heap."""
     own = b"".join(field(1, string(i, v)) for i, v in names("malloc", "main", "lib", "libc.so").items())
     own += field(4, mapping(1, 0, 0x1000, 0x2000, [3, 4]))
@@ -256,7 +256,7 @@ def dumps_at(*times, start=None, **more):
     return out
 
 
-def clock_snapshots():
+def test_clock_snapshots():
     """Dumps are CLOCK_MONOTONIC_COARSE; tables are trace time, by the latest snapshot at or before."""
     tree = process_tree([(7, 3, ["/bin/prog"])])
     one = snapshot({6: 0, 4: 10})
@@ -280,7 +280,7 @@ def clock_snapshots():
     expect(write(snapshot({1: 5000, 6: 1000}), tree), "select boottime_to_realtime_ns from hp_trace", [(4000,)])
 
 
-def packet_clocks():
+def test_packet_clocks():
     """A packet's own time: by its clock, or its sequence's, in the clock's units."""
     one = smaps(2, 30, [("/lib/libc.so", 20, 4, 4)])
     ask_ts = "select ts from profiler_smaps"
@@ -306,7 +306,7 @@ def packet_clocks():
     expect(write(steps, at(3, 65, 5), at(4, 65, 5)), ask_ts, [(50003,), (50007,)])
 
 
-def windows():
+def test_windows():
     """What a dump tells of begins where it says; dumps that say where the last one ended are one heap's."""
     tree = process_tree([(7, 3, ["/bin/prog"])])
     trace = write(snapshot({6: 0, 4: 0}), tree, dumps_at(20, 40, 60, start=[10, 20, 40]))
@@ -324,7 +324,7 @@ INTERVALS = ("include perfetto module android.memory.heap_profile.intervals; "
              "select heap_name, ts, dur, retained, allocated, delta from _android_heap_profile_intervals")
 
 
-def intervals():
+def test_intervals():
     """Dumps with a start time of their own, and dumps without one, which begin after the dump before."""
     tree = process_tree([(7, 3, ["/bin/prog"])])
     head = snapshot({6: 0, 4: 0}) + tree + packet(usual(), timestamp=60, sequence=1, flags=1)
@@ -342,7 +342,7 @@ def intervals():
     expect(write(snapshot({6: 0, 4: 0}), tree, dumps_at(20), earlier), INTERVALS, [("libc.malloc", 5, 15, 100, 100, 100)])
 
 
-def frame_kinds():
+def test_frame_kinds():
     """Kinds, files and lines that frames say themselves; names that are not, and empty ones."""
     def entry(iid, name=0, mapping_id=1, pc=0, kind=None, kind_name=None, source=None, line=None):
         out = field(1, iid) + (field(2, name) if name else b"") + (field(3, mapping_id) if mapping_id else b"")
@@ -378,7 +378,7 @@ def frame_kinds():
     check(kinds["interp"] == "interpreted" and kinds["own"] == "custom", f"report: kinds {kinds}")
 
 
-def timelines():
+def test_timelines():
     """Live bytes stand in a message of ours, beside what the system says or alone; older files have them in it."""
     ours = field(5002, field(1, 7) + field(2, 4097))
     system = field(9, field(1, field(1, 7) + field(3, 8)))
@@ -388,7 +388,7 @@ def timelines():
         expect(write(HEAD, packet(body, timestamp=5)), "select ts, upid, live_size, rss_size from hp_timeline", [wanted])
 
 
-def continued():
+def test_continued():
     """One snapshot in two packets, with the names in between."""
     trace = write(
         HEAD,
@@ -402,7 +402,7 @@ def continued():
     expect(trace, "select count(*) from heap_profile", [(1,)])
 
 
-def several_heaps():
+def test_several_heaps():
     trace = write(HEAD, two_dumps(), packet(profile_packet(
         [heap_samples(7, [sample(1, 5, 0, 1, 0)], 2000, "custom")], 2), timestamp=9, sequence=1))
     expect(trace, "select heap_name, sum(size), sum(count) from heap_profile_allocation group by 1",
@@ -411,7 +411,7 @@ def several_heaps():
            "where depth = 0", [(123,)])
 
 
-def dump_at_max():
+def test_dump_at_max():
     """Only the positive row; its count only if the first interval is known."""
     for told, count in ((b"", 0), (field(13, 4096), 3)):
         trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), packet(
@@ -440,7 +440,7 @@ def dump_at_max():
     expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [(1,)])
 
 
-def resting_callsites():
+def test_resting_callsites():
     """What a dump does not name has not changed, however long ago it was named."""
     head = packet(usual(), timestamp=1, sequence=1, flags=1)
     dumps = [[sample(1, 100, 0, 1, 0), sample(2, 10, 0, 1, 0)], [sample(2, 20, 0, 2, 0)], [],
@@ -454,7 +454,7 @@ def resting_callsites():
     expect(trace, "select live_size from hp_total", [(110.0,), (120.0,), (120.0,), (150.0,)])
 
 
-def malformed():
+def test_malformed():
     """If a counter decreases, its row is left out and the others stay."""
     trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(
         packet(profile_packet([heap_samples(7, d, 1000 * (i + 1))], i), timestamp=1, sequence=1)
@@ -472,21 +472,21 @@ def malformed():
     expect(several, malformed_rows, [(2, "error", 6), (3, "error", 6)])
 
 
-def java_heap():
+def test_java_heap():
     """ART's heap reports no frees."""
     trace = write(HEAD, two_dumps("com.android.art"))
     expect(trace, "select callsite_id, count, size from heap_profile_allocation", [(1, 10, 100), (1, 5, 50), (3, 1, 8)])
     expect(trace, "select cumulative_size from experimental_flamegraph(2100, 2, 'native') where depth = 0", [(158,)])
 
 
-def empty_stack():
+def test_empty_stack():
     trace = write(HEAD, packet(interned(stacks={1: []}), timestamp=1, sequence=1, flags=1), packet(
         profile_packet([heap_samples(7, [sample(1, 1, 0, 1, 0), sample(1, 1, 0, 1, 0)], 1000)], 0),
         timestamp=1, sequence=1))
     expect(trace, "select count(*) from heap_profile_allocation", [(0,)])
 
 
-def compressed():
+def test_compressed():
     inner = two_dumps()
     plain = write(HEAD, inner, name="plain")
     packed = write(HEAD, field(1, field(50, zlib.compress(inner))), name="packed")
@@ -494,7 +494,7 @@ def compressed():
         check(rows(packed, sql) == rows(plain, sql), f"compressed packets: {sql}")
 
 
-def several_sequences():
+def test_several_sequences():
     """Each has names of its own. A mapping is one process's, and so are its frames."""
     other = interned(names=names("main", "malloc"), paths=names("lib", "libc.so"),
                      build_ids={1: b"\xde\xad"},
@@ -507,7 +507,7 @@ def several_sequences():
            "(upid) where pid = 99", [(99, 5, 6)])
 
 
-def mappings_of_processes():
+def test_mappings_of_processes():
     """Processes that share addresses and interned data have rows of their own, in each dump the same ones."""
     def dump(index, *pids):
         heaps = [heap_samples(pid, [sample(1, 5 + index, 0, 1, 0), sample(2, 7, 0, 1, 0)], 1000 * (index + 1)) for pid in pids]
@@ -525,7 +525,7 @@ def mappings_of_processes():
     expect(trace, "select count(*) from stack_profile_mapping", [(1,)])
 
 
-def checkpoints():
+def test_checkpoints():
     """A checkpoint of ours after a dump is another sequence, and counts from the start again."""
     def dump(sequence, bytes_of, time):
         entry = sample(1, bytes_of, 0, 1, 0) + field(5000, field(9, 1))
@@ -536,7 +536,7 @@ def checkpoints():
     expect(trace, "select alloc_size, alloc_count, live_size from hp_total", [(100.0, 1.0, 100.0), (130.0, 1.0, 130.0)])
 
 
-def names_of_r8():
+def test_names_of_r8():
     """Names that R8 gave: overloaded, of merged classes, without their arguments, of JIT code."""
     def names_for(path, package, found, members):
         data = interned(names=names(*found), paths=names(*path), build_ids={1: b"id"},
@@ -560,7 +560,7 @@ def names_of_r8():
     check(names_for(["cache"], "", ["one", "two"], {}) == [("one", None, 0, 0x1000), ("two", None, 0, 0x1000)], "one place")
 
 
-def returning_stacks():
+def test_returning_stacks():
     """Perfetto's recorder counts from zero under a new id when a callstack that was at rest returns."""
     def dumps(*of_dumps):
         return write(HEAD, packet(usual(stacks={1: [2, 1], 2: [2, 3, 1], 3: [2, 1]}), timestamp=1, sequence=1, flags=1), *(
@@ -590,7 +590,7 @@ def returning_stacks():
     check((total["alloc_space"]["estimate"], total["space"]["estimate"]) == (130, 30), f"{total}")
 
 
-def lost_packets():
+def test_lost_packets():
     lost = packet(profile_packet([heap_samples(7, [sample(1, 200, 40, 20, 4)], 3000)], 5),
                   timestamp=9, sequence=1)
     trace = write(HEAD, two_dumps(), lost)
@@ -602,7 +602,7 @@ def lost_packets():
     expect(half, "select value from stats where name = 'heapprofd_non_finalized_profile'", [(1,)])
 
 
-def symbols_anywhere():
+def test_symbols_anywhere():
     """Before and after the profile; inlined lines are rows, and frames stay what they are."""
     lines = {0x300: [("inlined", "a.h", 3), ("foo", "a.c", 9)], 0x200: [("main", "", 0)],
              0x999: [("nobody", "x.c", 1)]}
@@ -626,7 +626,7 @@ def symbols_anywhere():
                    (4, 2, "malloc", None, None, 8)])
 
 
-def deobfuscated():
+def test_deobfuscated():
     data = interned(names=names("fsd.a", "fsd.other"), paths=names("data"),
                     mappings=[(1, 0, 0x1000, 0x2000, [1])],
                     frames=[(1, 1, 1, 1), (2, 1, 2, 2)], stacks={1: [1, 2]})
@@ -640,7 +640,7 @@ def deobfuscated():
     check(got[1][0] == "fsd.other", f"deobfuscated: {got}")
 
 
-def deobfuscated_lines():
+def test_deobfuscated_lines():
     """Lines choose inlined calls, names that stay undecided are joined, packages come from the process."""
     app, apk = "com.example.app", ["data", "app", "com.example.app-abc123", "base.apk"]
 
@@ -697,7 +697,7 @@ def deobfuscated_lines():
     expect(trace, "select deobfuscated_name from stack_profile_frame", [("Bar.function1",)])
 
 
-def smaps_rows():
+def test_smaps_rows():
     trace = write(process_tree([(1, 0, ["init"], 0), (2, 1, ["system_server"], 1000)]), smaps(
         2, 10, [("/system/lib64/libc.so", 20, 4, 4), ("[anon: libc_malloc]", 30, 10, 10)]))
     expect(trace, "SELECT id, upid, ts, path, size_kb, private_dirty_kb, swap_kb FROM profiler_smaps",
@@ -725,7 +725,7 @@ def smaps_rows():
     expect(trace, "select value from stats where name = 'hp_damaged_packet'", [(2,)])
 
 
-def streamed():
+def test_streamed():
     """Streamed events are no dumps; their sums have a table."""
     event = field(1, 16) + field(2, 100) + field(3, 4096) + field(6, 1)
     trace = write(HEAD, two_dumps(), packet(field(74, event), timestamp=1, sequence=1))
@@ -740,7 +740,7 @@ def streamed():
     expect([trace, own], "select trace_id, upid from hp_stream", [(0, None), (1, 5), (1, 5)])
 
 
-def looks():
+def test_looks():
     """What a process has in memory: its parts add up, and belong to the dump that follows."""
     first = memory_snapshot(7, 1050, {1: (5000, 0, 8192, 1), 9: (4096, 100, 4096, 2)},
                         {3: 4000.0, 4: 16.0, 5: 10.0, 6: 80.0, 7: "glibc", 8: 256.0, 9: 0.0, 10: "libc.so.6", 11: 77})
@@ -756,7 +756,7 @@ def looks():
            [(0, 0, 0, 0, 1), (0, 1, None, None, 1), (1, 2, 2, 1, 1), (1, 3, None, None, 1)])
 
 
-def stats_rows():
+def test_stats_rows():
     """By pid, in Perfetto's order: what all packets of a process and of a later program of its pid say, added up."""
     flags = field(6, 1) + field(14, 1) + field(13, 4096) + field(12, 8192)
     again = field(6, 1) + field(13, 4096) + field(12, 8192) + field(5, field(2, 6) + field(5, 21) + field(6, 5))
@@ -791,7 +791,7 @@ def stats_rows():
     expect(damaged, "select value from stats where name = 'hp_damaged_packet'", [(1,)])
 
 
-def several_traces():
+def test_several_traces():
     """Ids go on, so joins hold; trace_id tells the traces apart and is no column of `*`."""
     one, two = write(HEAD, two_dumps()), write(HEAD, two_dumps("other"), name="second")
     expect([one, two], "select trace_id, min(id), max(id) from stack_profile_callsite group by 1",
@@ -811,7 +811,7 @@ def several_traces():
            [(118,)])
 
 
-def exported():
+def test_exported():
     """A database that any client reads, with the same rows."""
     import sqlite3
 
@@ -876,7 +876,7 @@ def exported():
     check("cannot be written" in error, error)
 
 
-def refused():
+def test_refused():
     """Nothing is written, nothing else is opened."""
     trace = write(HEAD, two_dumps())
     target = os.path.join(directory.name, "made")
@@ -908,7 +908,7 @@ def refused():
     check(out.splitlines()[-1] == "3", out)
 
 
-def errors_point():
+def test_errors_point():
     trace = write(HEAD, two_dumps())
     _, error = ask(trace, "select 1;\n\nselect id,\n  nme from process", status=1)
     check("line 4: no such column: nme\n    nme from process\n    ^" in error, error)
@@ -926,7 +926,7 @@ def errors_point():
     ask(os.path.join(directory.name, "missing"), "select 1", status=1)
 
 
-def formats():
+def test_formats():
     trace = write(HEAD, two_dumps())
     sql = "select 1 as n, 'a\"b,c' as t, null as z, 1.5 as r"
     out, _ = ask(trace, sql, "--csv")
@@ -942,7 +942,7 @@ def formats():
     check(json.loads(ask(trace, "select 1 where 0", "--json")[0]) == [], "no rows")
 
 
-def statements_from():
+def test_statements_from():
     """A file, standard input, the shell's commands."""
     trace = write(HEAD, two_dumps())
     path = os.path.join(directory.name, "statements.sql")
@@ -969,7 +969,7 @@ def pprof_sums(path):
     return [sum(column) for column in zip(*signed)]
 
 
-def sums_agree():
+def test_sums_agree():
     """SQL, report, collapsed stacks and pprof of the same trace of whole numbers, to the byte."""
     trace = write(HEAD, two_dumps(extra=field(12, 1)))
     live, count = rows(trace, "select sum(size), sum(count) from heap_profile_allocation")[0]
@@ -993,7 +993,7 @@ def sums_agree():
     check(count == 12, f"count {count}")
 
 
-def perfettos_recorder():
+def test_perfettos_recorder():
     """Perfetto's recorder counts samples and reports either the peak or the other figures, never both."""
     sampled = field(12, 4096) + field(13, 4096)
 

@@ -41,7 +41,7 @@ def wait_for(condition, what, seconds=20):
     return None
 
 
-def rights():
+def test_rights():
     """While it reads for root, or for an ordinary user, it can do nothing else."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         # In another directory than /, with a descriptor more.
@@ -116,16 +116,16 @@ def ended(number):
         check("the process that reads files" in report, f"nothing is said: {report}")
 
 
-def killed():
+def test_killed():
     """Names are missing, with a message; figures and the program's output stay the same."""
     ended(signal.SIGKILL)
 
 
-def stopped():
+def test_stopped():
     ended(signal.SIGSTOP)
 
 
-def replaced():
+def test_replaced():
     """Two programs were at one path, and the first still runs: its functions keep their names."""
     if os.geteuid() != 0:
         harness.skip("only root may open what is mapped")

@@ -61,7 +61,7 @@ def compare(command, options=(), product=None, **run_options):
         judge_profile(profile, what)
 
 
-def jq(directory):
+def test_jq(directory):
     need("jq")
     rng = random.Random(1)
     data = write(
@@ -74,14 +74,14 @@ def jq(directory):
     compare(["jq", "-s", "group_by(.city) | map({city: .[0].city, n: length})", data])
 
 
-def xmllint(directory):
+def test_xmllint(directory):
     need("xmllint")
     items = "".join(f'<item id="{i}"><name>n{i}</name><v>{i * 7}</v></item>' for i in range(8000))
     data = write(os.path.join(directory, "data.xml"), f"<all>{items}</all>")
     compare(["xmllint", "--format", data])
 
 
-def sqlite3(directory):
+def test_sqlite3(directory):
     need("sqlite3")
     script = b"""create table t(a integer primary key, b text, c real);
         with recursive n(i) as (select 1 union all select i + 1 from n where i < 20000)
@@ -92,7 +92,7 @@ def sqlite3(directory):
     compare(["sqlite3", ":memory:"], stdin=script)
 
 
-def python3(directory):
+def test_python3(directory):
     script = """
 import json, re, collections
 words = [str(i * 7919 % 1000) for i in range(20000)]
@@ -105,7 +105,7 @@ print(len(text), len(back), len(re.findall("[13]7", text)))
     compare(["/usr/bin/python3", "-c", script], env=env)
 
 
-def git(directory):
+def test_git(directory):
     need("git")
     env = {
         "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
@@ -161,7 +161,7 @@ template int count<std::string>(const std::map<std::string, std::vector<std::str
 """
 
 
-def gcc(directory):
+def test_gcc(directory):
     """The driver and its children cc1, as, collect2 and ld, each a process of its own."""
     need("gcc")
     source = write(os.path.join(directory, "a.c"), C_SOURCE + "int main(void) { return f3(4) > 99; }")
@@ -169,14 +169,14 @@ def gcc(directory):
     compare(["gcc", "-O2", "-o", out, source], ["--follow-children"], product=out)
 
 
-def clang(directory):
+def test_clang(directory):
     need("clang++")
     source = write(os.path.join(directory, "a.cc"), CXX_SOURCE)
     out = os.path.join(directory, "a.o")
     compare(["clang++", "-std=c++17", "-O1", "-c", "-o", out, source], product=out)
 
 
-def perl(directory):
+def test_perl(directory):
     need("perl")
     script = """
 my %h; for my $i (1 .. 30000) { push @{$h{$i * 7919 % 503}}, "v$i" x 3; }
@@ -186,7 +186,7 @@ $s =~ s/(\\d+):(\\d+)/$2-$1/g; print length $s, " ", substr($s, 0, 200), "\\n";
     compare(["perl", "-e", script], env={"PERL_HASH_SEED": "0"})
 
 
-def gdb(directory):
+def test_gdb(directory):
     need("gdb")
     commands = ["info functions allocate", "info types .", "list main", "disassemble main"]
     expressions = [word for command in commands for word in ("-ex", command)]
@@ -197,7 +197,7 @@ def gdb(directory):
     )
 
 
-def stress_ng(directory):
+def test_stress_ng(directory):
     need("stress-ng")
     command = [
         "stress-ng", "--quiet", "--malloc", "1", "--malloc-ops", "20000", "--malloc-pthreads", "7",
@@ -206,7 +206,7 @@ def stress_ng(directory):
     compare(command, ["--follow-children"])
 
 
-def openssl(directory):
+def test_openssl(directory):
     need("openssl")
     data = write(os.path.join(directory, "data"), "some text\n" * 100000)
     compare(
@@ -215,7 +215,7 @@ def openssl(directory):
     )
 
 
-def sort(directory):
+def test_sort(directory):
     """Threads of coreutils' sort."""
     rng = random.Random(2)
     data = write(
@@ -224,7 +224,7 @@ def sort(directory):
     compare(["sort", "--parallel=4", data], env={"LC_ALL": "C"})
 
 
-def node(directory):
+def test_node(directory):
     """Code without CFI (JIT) on the stack, and many threads."""
     need("node")
     script = """
@@ -289,7 +289,7 @@ def serve_redis(directory, prefix):
             server.wait()
 
 
-def redis(directory):
+def test_redis(directory):
     """A server linked to jemalloc, under load."""
     need("redis-server", "redis-benchmark", "redis-cli")
     bare = serve_redis(directory, [])
@@ -301,9 +301,9 @@ def redis(directory):
         judge_profile(harness.read_profile(output), f"redis at {interval}")
 
 
-jemalloc = allocator("jemalloc")
-tcmalloc = allocator("tcmalloc")
-mimalloc = allocator("mimalloc")
+test_jemalloc = allocator("jemalloc")
+test_tcmalloc = allocator("tcmalloc")
+test_mimalloc = allocator("mimalloc")
 
 if __name__ == "__main__":
     harness.limit_core_dumps()

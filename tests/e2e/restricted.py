@@ -67,31 +67,31 @@ WORK = [
 HELD = {"space": 150_000_000, "objects": 50000, "alloc_objects": 100_000}
 
 
-def by_prctl():
+def test_by_prctl():
     check_lines("by prctl", [forbid_ours(), *WORK], True, HELD)
 
 
-def by_syscall():
+def test_by_syscall():
     check_lines("by syscall", [permit_own(), *WORK], True, HELD)
 
 
-def in_a_small_ring():
+def test_in_a_small_ring():
     """A full ring is waited for without sleeping."""
     check_lines("in a small ring", [permit_own(), *WORK], True, HELD, ["--shmem-size", "65536"])
 
 
-def refused_by_the_kernel():
+def test_refused_by_the_kernel():
     """A process that was only asked, or refused, is not restricted."""
     check_lines("refused", ["probe", *WORK, "fork"], False, HELD, ["--follow-children"])
 
 
-def forks():
+def test_forks():
     """A child says no hello."""
     lines = [permit_own(FORK_CALLS), "fork", *WORK, "fork"]
     check_lines("forks", lines, True, HELD, ["--follow-children"])
 
 
-def dormant():
+def test_dormant():
     """Is not asked to join a session."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)

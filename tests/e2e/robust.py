@@ -61,7 +61,7 @@ def simple(name, *arguments, **options):
     return lambda: check_program(name, *arguments, **options)
 
 
-def limits_from_start():
+def test_limits_from_start():
     """With limits set before the program starts, it runs as without us, profiled or not."""
     limits = program("limits")
     for limit, what in (("-v 40000", "files"), ("-d 28000", "data"), ("-n 4", "files"),
@@ -75,7 +75,7 @@ def limits_from_start():
             check(bare.status == 0, f"{limit}: fails without us, too: {bare.stderr}")
 
 
-def children():
+def test_children():
     check_program("children")
     command = [program("children")]
     bare = harness.run(command)
@@ -94,7 +94,7 @@ def children():
         )
 
 
-def signal_storm():
+def test_signal_storm():
     small_ring = ["--shmem-size", "65536"]  # full all the time
     for how, options in (("storm", []), ("escape", []), ("escape", small_ring)):
         profile = None
@@ -137,7 +137,7 @@ def signal_storm():
             print(f"{what}: {calls} calls, {escapes} escapes, lost {profile.lost()}")
 
 
-def stepped_frees():
+def test_stepped_frees():
     """What a handler frees while the ring is full and its thread writes to it is counted, and
     told of at the address's next free: nothing stays live for good."""
     if platform.machine() != "x86_64":
@@ -156,7 +156,7 @@ def stepped_frees():
     check(live == 0, f"{live} blocks are live, {lost} lost")
 
 
-def stepped_unloads():
+def test_stepped_unloads():
     """Whatever another thread interrupts of the first sample after a library was unloaded, later
     samples keep their stacks."""
     if platform.machine() != "x86_64":
@@ -170,7 +170,7 @@ def stepped_unloads():
         check(profile.lost() == {}, f"lost {profile.lost()}")
 
 
-def dying_threads():
+def test_dying_threads():
     """Threads that end in the middle of an allocation take nothing with them that others need."""
     if platform.machine() != "x86_64":
         sys.exit(77)  # no single steps
@@ -183,7 +183,7 @@ def dying_threads():
             check(profile.lost() == {}, f"{what}: lost {profile.lost()}")
 
 
-def signals_at_first():
+def test_signals_at_first():
     """A handler that jumps out of the very first allocation does not cost the profile."""
     for interval in (1, 4096):
         ours, profile = harness.profile([program("signal_storm"), "early"], interval, timeout=30)
@@ -196,7 +196,7 @@ def signals_at_first():
         check(exact >= calls, f"{what}: {exact} calls were counted of {calls}")
 
 
-def signal_totals():
+def test_signal_totals():
     """Handlers that allocate inside an allocation leave the exact totals exact: all but what the
     loop and its handlers ask for is the same in a run without signals."""
     for interval in (4096, 65536, 1 << 20):
@@ -220,7 +220,7 @@ def signal_totals():
         )
 
 
-def sudden_death():
+def test_sudden_death():
     """However a process ends, all that it did up to that instant is in the profile."""
     count = 5000
     for how, status in (
@@ -237,7 +237,7 @@ def sudden_death():
             )
 
 
-def killed_from_outside():
+def test_killed_from_outside():
     """kill -9 at any instant: all records that the program had written are in the profile."""
     for lines in (1, 10, 3000):
         with tempfile.TemporaryDirectory() as directory:
@@ -290,7 +290,7 @@ def run_while(act, options=()):
         return output, elapsed, status
 
 
-def profiler_killed():
+def test_profiler_killed():
     """Death of the profiler leaves the program running, and running right."""
     bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
     for options in ([], ["--block-client"], ["--no-block-client"]):
@@ -299,7 +299,7 @@ def profiler_killed():
         check(elapsed < 20, f"killed {options}: the program took {elapsed:.1f} s")
 
 
-def profiler_stopped():
+def test_profiler_stopped():
     """A profiler that hangs costs the program a bounded wait at most."""
     bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
     for options in ([], ["--no-block-client"], ["--shmem-size", "65536"]):
@@ -312,7 +312,7 @@ def profiler_stopped():
         print(f"stopped {options}: {elapsed:.1f} s")
 
 
-def small_ring():
+def test_small_ring():
     """A ring much smaller than the traffic: waits, and loses nothing."""
     command = [program("ground_truth"), "/dev/null", "4", "5"]
     ours, profile = harness.profile(
@@ -323,7 +323,7 @@ def small_ring():
         check(profile.lost() == {}, f"lost {profile.lost()}")
 
 
-def answer_too_late():
+def test_answer_too_late():
     """A process that did not wait for its answer is not taken for one that allocates nothing."""
     gone = (
         "import os, socket, struct, time\n"
@@ -347,7 +347,7 @@ def answer_too_late():
           f"nothing of it is told: {remarks} {[heap['command'] for heap in heaps]}")
 
 
-def overrun():
+def test_overrun():
     """A full ring that may not be waited for ends the session, says so, and hurts nobody."""
     ours, profile = harness.profile(
         [program("ground_truth"), "/dev/null", "2"], 1,
@@ -359,25 +359,25 @@ def overrun():
         check(told, "the overrun is told nowhere")
 
 
-def dlopen_reuse():
+def test_dlopen_reuse():
     check_program("dlopen_reuse", harness.PROGRAMS)
 
 
-threads_many = simple("threads_many")
-threads_churn = simple("threads_churn", truth=False)
-signals_altstack = simple("signals_altstack")
-fibers = simple("fibers")
-fiber_first = simple("fiber_first")
-close_all = simple("close_all")
-before_main = simple("before_main")
-deep_stack = simple("deep_stack")
-small_stacks = simple("small_stacks")
-exceptions = simple("exceptions")
-operators = simple("operators")
-longjmp = simple("longjmp")
-limit_memory = simple("limits", "memory")
-limit_files = simple("limits", "files")
-contract = simple("contract", truth=False)
+test_threads_many = simple("threads_many")
+test_threads_churn = simple("threads_churn", truth=False)
+test_signals_altstack = simple("signals_altstack")
+test_fibers = simple("fibers")
+test_fiber_first = simple("fiber_first")
+test_close_all = simple("close_all")
+test_before_main = simple("before_main")
+test_deep_stack = simple("deep_stack")
+test_small_stacks = simple("small_stacks")
+test_exceptions = simple("exceptions")
+test_operators = simple("operators")
+test_longjmp = simple("longjmp")
+test_limit_memory = simple("limits", "memory")
+test_limit_files = simple("limits", "files")
+test_contract = simple("contract", truth=False)
 
 if __name__ == "__main__":
     harness.limit_core_dumps()

@@ -128,43 +128,43 @@ def known(kind, allocator="libc.so.6"):
         return table
 
 
-def mapped():
+def test_mapped():
     table = known("mapped")
     table.check_near("anonymous", 30 * MIB, MIB)
     check(table.process["allocator_bytes"] < MIB, "what is mapped is called the allocator's")
     check(any("libc.mmap" in note for note in table.process["not_known"]), "what is mapped by whom")
 
 
-def shared():
+def test_shared():
     known("shared").check_near("shared", 30 * MIB, 64 * 1024)
 
 
-def threads():
+def test_threads():
     # 512 KiB touched by each of eight, and what its stack has besides.
     known("threads").check_near("thread_stacks", 8 * 512 * 1024, 8 * 64 * 1024)
 
 
-def freed():
+def test_freed():
     table = known("freed")
     # 150,000 of 200,000 pieces of 208 bytes are free, each between two that are not.
     table.check_near("free_lists", 150000 * 208, 3 * MIB)
     table.check_near("live_requested", 50000 * 200, 3 * table.rows["live_requested"]["margin_bytes"])
 
 
-def untouched():
+def test_untouched():
     table = known("untouched")
     table.check_near("live_requested", 40 * MIB, 256 * 1024)
     table.check_near("untouched", -30 * MIB, 64 * 1024)
     check(table.process["allocator_bytes"] < 11 * MIB, "what was never touched is called resident")
 
 
-def rounded():
+def test_rounded():
     table = known("rounded")
     # Chunks of 32 bytes for 17.
     table.check_near("rounding", 100000 * 15, 300000)
 
 
-def each_dump():
+def test_each_dump():
     """One table a dump, each of its moment, of a process that goes on living."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -183,7 +183,7 @@ def each_dump():
             check(table.bytes("profiler") > 0, "without the profiler's own part")
 
 
-def ended_before():
+def test_ended_before():
     """A run mostly too short for a memory snapshot: then the report states that and invents no row."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
@@ -196,7 +196,7 @@ def ended_before():
             check("allocator_rows" not in processes[-1], "rows of nothing")
 
 
-def became_another():
+def test_became_another():
     """The memory of a program without a client is not mixed with the blocks of the program before its exec."""
     command = ["env", "LD_PRELOAD=", program("resident"), "mapped"]
     with profiled(command) as (output, truth):
@@ -206,7 +206,7 @@ def became_another():
             check(not process["known"] or process["rss_bytes"] < 20 * MIB, f"told of env: {process}")
 
 
-def jq():
+def test_jq():
     need("jq")
 
     def feed(process, _):
@@ -219,7 +219,7 @@ def jq():
         check_total(Table(output), truth, "jq")
 
 
-def python3():
+def test_python3():
     script = "x = [bytearray(100000) for i in range(100)]; print('ready', flush=True); input()"
     with profiled(["/usr/bin/python3", "-c", f"try:\n exec({script!r})\nexcept EOFError: pass"]) as (
         output, truth,
@@ -259,19 +259,19 @@ def with_allocator(library, rounding):
     check(table.process["allocator_bytes"] < 4 * MIB, "what is mapped is called the allocator's")
 
 
-def tcmalloc():
+def test_tcmalloc():
     with_allocator("libtcmalloc_minimal.so.4", None)
 
 
-def mimalloc():
+def test_mimalloc():
     with_allocator("libmimalloc.so.2", None)
 
 
-def jemalloc():
+def test_jemalloc():
     with_allocator("libjemalloc.so.2", 15)
 
 
-def redis():
+def test_redis():
     need("redis-server")
 
     def fill(process, directory):

@@ -116,7 +116,7 @@ def works_for(uid, daemon, directory, name):
     return took
 
 
-def one_user_waits_for_no_other():
+def test_one_user_waits_for_no_other():
     """Programs that cannot be stopped are one session's trouble."""
     need_root()
     with scene() as (daemon, directory):
@@ -150,7 +150,7 @@ def one_user_waits_for_no_other():
 # --- a file that blocks ---
 
 
-def blocked_trace():
+def test_blocked_trace():
     """Whoever passes a file that blocks waits alone, and so does nobody who asks for his own."""
     need_root()
     with scene() as (daemon, directory):
@@ -204,7 +204,7 @@ def blocked_trace():
             blocking.let_go()
 
 
-def killed_session():
+def test_killed_session():
     """A session whose process dies is lost; the others and the daemon go on."""
     with scene() as (daemon, directory):
         first, second = Commanded(daemon.environment), Commanded(daemon.environment)
@@ -300,7 +300,7 @@ def started(arguments, **how):
     return process
 
 
-def access_table():
+def test_access_table():
     """A user may profile the processes that the kernel lets the user trace."""
     need_root()
     harness.need("setpriv", "unshare")
@@ -436,7 +436,7 @@ def answers_to_borrowed_rights(daemon, directory, privileged, pid):
     return answers
 
 
-def borrowed_rights():
+def test_borrowed_rights():
     """The rights of a privileged program that a user begins after connecting are not the user's."""
     need_root()
     harness.need("setcap")
@@ -475,7 +475,7 @@ def joins_by_itself(daemon, directory):
         end_programs(process)
 
 
-def rights_of_files():
+def test_rights_of_files():
     """What a user's program names is opened with that user's rights: the names of a program in a
     directory of root's are not his."""
     need_root()
@@ -542,7 +542,7 @@ sys.stdin.readline()
 """
 
 
-def forged_module():
+def test_forged_module():
     """A client that names a file which its user may not read learns nothing of it."""
     need_root()
     harness.need("nm", "readelf")
@@ -580,7 +580,7 @@ def is_written(pid, mode, path):
         return ("inner\n" if mode == "map" else path) in file.read()
 
 
-def names_of_generated_code():
+def test_names_of_generated_code():
     """A perf map and a jitdump of another user's name nothing, in his session and in root's."""
     need_root()
     with scene() as (daemon, directory):
@@ -619,7 +619,7 @@ def names_of_generated_code():
 # --- shares, and what strangers see ---
 
 
-def shares():
+def test_shares():
     """A user has a quarter of the sessions, others have room beside him, root always."""
     need_root()
     with scene() as (daemon, directory):
@@ -653,7 +653,7 @@ def shares():
             session.end(None)
 
 
-def memory_share():
+def test_memory_share():
     """A target that sends ever new stacks and blocks ends its session, with a profile and a reason."""
     need_root()
     policy = "/etc/heapprofd.conf"
@@ -745,7 +745,7 @@ def process_tells_nothing(pid):
     check(not hidden, f"he reads {hidden}")
 
 
-def strangers_see_nothing():
+def test_strangers_see_nothing():
     """Not that another's session is there, nor what another's process was started with."""
     need_root()
     with scene() as (daemon, directory):
@@ -773,7 +773,7 @@ def strangers_see_nothing():
         end_programs(hers)
 
 
-def long_names():
+def test_long_names():
     """Processes with names that do not fit a message do not hide their session."""
     with scene() as (daemon, directory):
         processes = [
@@ -789,7 +789,7 @@ def long_names():
         end_programs(*processes)
 
 
-def second_signal():
+def test_second_signal():
     """Told twice to end, heap_profile leaves at once, by the signal."""
     with scene(start=False) as (daemon, directory):
         for with_daemon in (False, True):

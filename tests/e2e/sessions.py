@@ -130,7 +130,7 @@ def counting(name, count, *signals, options=(), **more):
     return process
 
 
-def signals_are_the_commands():
+def test_signals_are_the_commands():
     """kill of the profiler reaches the command, which ends in its own way; the profile is written."""
     server, _ = redis("term")
     server.terminate()
@@ -151,7 +151,7 @@ def signals_are_the_commands():
     check(out.endswith(b"143\n") and profile_files("script"), f"a script: {out!r}")
 
 
-def signals_come_once():
+def test_signals_come_once():
     """What a group or a terminal is sent reaches the command by itself, and is not passed on."""
     names = ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR2", "SIGRTMIN"]
     numbers = [getattr(signal, name) for name in names]
@@ -195,7 +195,7 @@ def has_begun(pid):
     return held >> (signal.SIGTERM - 1) & 1 and children_of(pid)
 
 
-def signals_before_the_command():
+def test_signals_before_the_command():
     """What is sent to the group when we have begun, and the command has not, ends it all the same."""
     for i in range(10):
         process = host(f"early{i}", "sleep", "9", options=["-q"])
@@ -235,7 +235,7 @@ def ask_again(session, number):
             return
 
 
-def twice():
+def test_twice():
     """A tool whose end takes long leaves at the second request, and says by which signal."""
     busy = begin(*BUSY)
     pipe = at("pipe")
@@ -279,7 +279,7 @@ def twice():
     os.close(reader)
 
 
-def signals_after_the_session():
+def test_signals_after_the_session():
     """While the command goes on after its profile, its signals still reach it."""
     process = counting("short", 1, "SIGTERM", options=["-d", "100"])
     wait_for("the profile", lambda: profile_files("short"))
@@ -291,7 +291,7 @@ def signals_after_the_session():
 IGNORING = "import signal, time; signal.signal(signal.SIGTSTP, signal.SIG_IGN); print('ready'); time.sleep(9)"
 
 
-def job_control():
+def test_job_control():
     """Ctrl-C and Ctrl-Z on a terminal: the command acts on them, and we as it does."""
     for what, command, line in (
         ("default", "sleep", "sleep 9"), ("ignoring", "python3", f'{sys.executable} -uc "{IGNORING}"'),
@@ -339,7 +339,7 @@ def job_control():
     end_of(process, "both stopped and continued", 0)
 
 
-def dump_by_signal():
+def test_dump_by_signal():
     """SIGUSR1 takes a dump, of host and of -p, and the command does not see it."""
     server, port = redis("usr1")
     for count in (1, 2):
@@ -378,7 +378,7 @@ def status(*options):
     return json.loads(outcome.stdout)["sessions"] if outcome.status == 0 else []
 
 
-def reached_without_a_daemon():
+def test_reached_without_a_daemon():
     """status, snapshot and stop find the sessions of host and -p, by their number and by processes."""
     check(tool("status").status == 1, "status of nothing")
     server, port = redis("host")
@@ -428,7 +428,7 @@ print(asking.recv(1000))
 """
 
 
-def reached_by_nobody_else():
+def test_reached_by_nobody_else():
     """Other users neither find nor reach a session; root does. What is left of a killed one goes."""
     process = host("one", "sleep", "60")
     child = command_of(process.pid, "sleep")
@@ -468,7 +468,7 @@ def with_and_without_daemon():
     yield rounds()
 
 
-def ends_with_its_processes():
+def test_ends_with_its_processes():
     """-p ends with its last process, and the profile is written; -n and -d do not wait for that."""
     with with_and_without_daemon() as rounds:
         for what in rounds:
@@ -497,7 +497,7 @@ def ends_with_its_processes():
             check("ended before it joined" in err, f"{what}, asleep: {err!r}")
 
 
-def refusals_at_once():
+def test_refusals_at_once():
     """Processes that cannot be profiled are reported at once; if no others are wanted, the session ends."""
     sleeper, child = begin("sleep", "60"), None
     server = host("refusing", "sleep", "60")
@@ -555,7 +555,7 @@ def ignore_hangup():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def outlives_its_command():
+def test_outlives_its_command():
     """What is followed is profiled on when the command has ended: a server that daemonizes."""
     for what, options in (("children", ["--follow-children"]), ("named", ["-n", "redis-server"])):
         server, port = daemonized(what, *options)

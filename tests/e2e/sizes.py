@@ -43,25 +43,25 @@ def grows(name, scale, *verbs, times=4, said=None):
         check(large <= 2 * times * max(small, 0.03), f"{name}: {verb} takes {small:.2f} s, and {large:.2f} s of {times} times as much")
 
 
-def processes():
+def test_processes():
     grows("trace_processes", 256, "report", "leaks2", "diff", "memory_infra")
 
 
-def dumps():
+def test_dumps():
     grows("trace_dumps", 256, "report", "memory_infra")
     grows("infra_dumps", 1024, "memory_infra")
 
 
-def sequences():
+def test_sequences():
     grows("sequences", 1024, "report")
     grows("sequences_interning", 512, "report")
 
 
-def unseen():
+def test_unseen():
     grows("trace_unseen", 128, "report")
 
 
-def heaps():
+def test_heaps():
     """A heap costs what its own stacks cost, not all of the profile's. A packet that is all of a file ends at the bound, when
     arrays that grow are there twice."""
     grows("trace_heaps", 128, "report", "leaks2")
@@ -74,7 +74,7 @@ def heaps():
     check(kib * 1024 <= most, f"{kib} KiB of {most // 1024}")
 
 
-def chains():
+def test_chains():
     """A site on each of 15,000 frames, and on so many that their stacks are not to be written one by one."""
     for verb in ("report", "tree", "cumulative", "leaks2", "difflines", "flamegraph"):
         check(cost("infra_chain", 800, verb) < 2, f"a chain: {verb}")
@@ -83,7 +83,7 @@ def chains():
     cost("infra_chain_names", 2048, "memory_infra", said="so many stacks of more than 900 frames")
 
 
-def bombs():
+def test_bombs():
     """Packed zeros: what they become is not waited for."""
     check(cost("infra_column_bomb", 200, "report", said="if you trust") < 3, "a column waits")
     check(cost("infra_events_bomb", 200, "report") < 3, "dumps wait")
@@ -91,7 +91,7 @@ def bombs():
     cost("trace_zstd_bomb", 1100, "report", said="made to exhaust its reader")
 
 
-def line_ranges():
+def test_line_ranges():
     """Each line finds its range among all of its method, and all frames get their names."""
     grows("trace_line_ranges", 256, "report")
     grows("trace_line_overlaps", 256, "report")
@@ -103,7 +103,7 @@ def line_ranges():
     check(functions == expected, f"{len(functions ^ expected)} of {count} names differ: {sorted(functions ^ expected)[:5]}")
 
 
-def long_names():
+def test_long_names():
     """One name of 128 KiB that 3,000 functions have: it is written again and again, but not kept for each."""
     for verb in ("json", "collapsed", "speedscope", "flamegraph"):
         cost("pprof_long_name", 256, verb)
@@ -112,7 +112,7 @@ def long_names():
     check(b"f... (at least 65,536 bytes more)" in text and len(text) < 250000, f"{len(text)} bytes: {text[:300]}")
 
 
-def everything():
+def test_everything():
     """Every file, smaller, for one verb each."""
     for name in CASES:
         path = CASES[name](WORK.name, 48)

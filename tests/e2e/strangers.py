@@ -65,7 +65,7 @@ def works(daemon, directory, name="works"):
 # --- descriptors ---
 
 
-def descriptors():
+def test_descriptors():
     """None that is passed to the daemon stays open there, and a session works after 20,000."""
     with scene() as (daemon, directory), open("/dev/null") as null, same_descriptors(daemon):
         for message in (b"", b"x", HELLO, STATUS, START, REQUEST, b"\0" * 200000):
@@ -93,7 +93,7 @@ def answer_to(daemon, message, count):
         return peer.recv(65536)
 
 
-def descriptors_are_refused():
+def test_descriptors_are_refused():
     """The reason is printed."""
     with scene() as (daemon, _):
         check(b"a request that takes none" in answer_to(daemon, STATUS, 1), "a status with a file")
@@ -125,7 +125,7 @@ def has_zombie(pid):
     return False
 
 
-def slow_to_close():
+def test_slow_to_close():
     """The daemon waits for no descriptor that it lets go."""
     with scene() as (daemon, directory), same_descriptors(daemon):
         ends = []
@@ -154,7 +154,7 @@ def processor_ticks(pid):
         return sum(int(word) for word in stat.read().rsplit(")", 1)[1].split()[11:13])
 
 
-def connections_at_the_end():
+def test_connections_at_the_end():
     """A daemon that ends, and waits for a session, does nothing about those who come meanwhile."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -244,7 +244,7 @@ def served(daemon, directory, name, limit):
     his.stdout.close()
 
 
-def shares():
+def test_shares():
     """Alice holds all that she can; Bob and root are served at once, and she is told."""
     need_root()
     with scene() as (daemon, directory), same_descriptors(daemon):
@@ -276,7 +276,7 @@ def shares():
             served(daemon, directory, "held", 0.05)
 
 
-def floods():
+def test_floods():
     """Alice asks and connects without end and reads no answer; Bob and root are served at once."""
     need_root()
     with scene() as (daemon, directory), same_descriptors(daemon), contextlib.ExitStack() as stack:
@@ -300,7 +300,7 @@ def floods():
         check(100 < lines < 1000, f"{lines} lines of the log are about her")
 
 
-def log_that_nobody_reads():
+def test_log_that_nobody_reads():
     """A daemon whose log is stuck leaves lines out, and serves."""
     with scene(start=False) as (daemon, directory):
         read_end, write_end = os.pipe()
@@ -326,7 +326,7 @@ def log_that_nobody_reads():
 # --- another user's daemon ---
 
 
-def anothers_daemon():
+def test_anothers_daemon():
     """Root neither asks one nor gives it a file to write to."""
     need_root()
     with scene(start=False) as (daemon, directory):
@@ -346,7 +346,7 @@ def anothers_daemon():
         hers.wait()
 
 
-def run_directories():
+def test_run_directories():
     """The daemon starts in none that somebody else could change."""
     with scene(start=False) as (daemon, directory):
         path = daemon.environment["HEAPPROFD_RUN_DIR"]

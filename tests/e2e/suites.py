@@ -6,8 +6,8 @@ with the same verdicts as without it.
     suites.py CASE
 
 cpython runs the modules that take seconds, without what waits long in them: half a minute.
-HEAPPROFD_LONG_TESTS=1 makes it run all ten modules whole: eight minutes. `suites.py cpython_MODULE`
-runs one of the ten alone, as a whole.
+HEAPPROFD_LONG_TESTS=1 makes it run all ten modules whole: eight minutes. bench/whole_suites.py runs
+one alone.
 """
 
 import collections
@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 import xml.etree.ElementTree
 
@@ -47,20 +46,7 @@ def judge(directory, what):
 
 # --- stress-ng ---
 
-Stressor = collections.namedtuple("Stressor", "operations bytes")
-
-STARTER_BYTES = 100_000  # stress-ng itself, before it forks
-# The work, and what is allocated at least, by stress-ng and by the process that it forks.
-STRESSORS = {
-    "malloc": Stressor(20000, 100_000_000),
-    "fork": Stressor(1000, STARTER_BYTES),
-    "vfork": Stressor(1000, STARTER_BYTES),
-    "clone": Stressor(200, STARTER_BYTES),
-    "pthread": Stressor(500, 1_000_000),
-    "sigsegv": Stressor(50000, STARTER_BYTES),
-    "context": Stressor(1000, STARTER_BYTES),
-    "stack": Stressor(1, STARTER_BYTES),  # of a second each
-}
+STARTER_BYTES = 100_000  # what stress-ng itself allocates at least, before it forks
 
 
 def verdict(outcome):
@@ -76,16 +62,19 @@ def operations_done(path):
     return int(found.group(1)) if found else 0
 
 
-def stress(name):
+def stress(name, operations, least_bytes=STARTER_BYTES):
+    """Compare a stressor with and without the profiler.
+
+    stress-ng and the process that it forks allocate at least least_bytes.
+    """
     need("stress-ng")
-    stressor = STRESSORS[name]
     with scene() as (daemon, directory):
         metrics = os.path.join(directory, "metrics")
         # A name of its own: a session by name takes every process of the machine that has it.
         tool = os.path.join(directory, f"stress_{name}_{os.getpid()}")
         shutil.copy(shutil.which("stress-ng"), tool)
         command = [
-            tool, f"--{name}", "1", f"--{name}-ops", str(stressor.operations), "--verify",
+            tool, f"--{name}", "1", f"--{name}-ops", str(operations), "--verify",
             "--metrics-brief", "--yaml", metrics, "--temp-path", directory,
         ]
         preloaded = {**daemon.environment, "LD_PRELOAD": LIBRARY}
@@ -93,7 +82,7 @@ def stress(name):
         def compare(outcome, what):
             check(verdict(outcome) == bare, f"{name} {what}: {verdict(outcome)}, bare {bare}")
             done = operations_done(metrics)
-            check(done >= stressor.operations, f"{name} {what}: {done} operations")
+            check(done >= operations, f"{name} {what}: {done} operations")
             os.unlink(metrics)
 
         def judge_stress(output, what):
@@ -104,7 +93,7 @@ def stress(name):
                 check(not padded, f"{name} {what}: command {heap['command']}")
                 check(remark == "" or remark.startswith(CALM_REMARKS), f"{name} {what}: {remark}")
             allocated = sum(heap["exact_bytes"] or 0 for heap in heaps)  # None: nothing was seen of it
-            check(allocated >= stressor.bytes, f"{name} {what}: {allocated} bytes allocated")
+            check(allocated >= least_bytes, f"{name} {what}: {allocated} bytes allocated")
             samples = sum(heap["heap_samples"] for heap in heaps)
             print(f"{name} {what}: {len(heaps)} processes, {samples} samples, {allocated} bytes")
 
@@ -125,6 +114,19 @@ def stress(name):
         check(session.end() == 0, f"{name} in a session: {session.stderr}")
         judge_stress(output, "in a session")
 
+
+def stressor(*arguments):
+    return lambda: stress(*arguments)
+
+
+test_stress_malloc = stressor("malloc", 20000, 100_000_000)
+test_stress_fork = stressor("fork", 1000)
+test_stress_vfork = stressor("vfork", 1000)
+test_stress_clone = stressor("clone", 200)
+test_stress_pthread = stressor("pthread", 500, 1_000_000)
+test_stress_sigsegv = stressor("sigsegv", 50000)
+test_stress_context = stressor("context", 1000)
+test_stress_stack = stressor("stack", 1)  # an operation takes a second
 
 # --- CPython ---
 
@@ -225,7 +227,7 @@ def need_tests():
         harness.skip("CPython's tests are not installed")
 
 
-def cpython():
+def test_cpython():
     need_tests()
     for module, ignored in SHORT.items():
         compare_module(module, [] if LONG else ignored)
@@ -233,19 +235,6 @@ def cpython():
         compare_module(module, [])
 
 
-def cpython_module(module):
-    need_tests()
-    compare_module(module, [])
-
-
-CASES = {f"stress_{name}": lambda name=name: stress(name) for name in STRESSORS}
-CASES["cpython"] = cpython
-for each in [*SHORT, *LONG_ONLY]:
-    CASES[f"cpython_{each}"] = lambda module=each: cpython_module(module)
-
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in CASES:
-        sys.exit(f"usage: suites.py {'|'.join(CASES)}")
     harness.limit_core_dumps()
-    CASES[sys.argv[1]]()
-    harness.finish()
+    harness.main()

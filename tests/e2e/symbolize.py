@@ -342,13 +342,13 @@ def each_build(scene, variants):
                 compare(scene, path)
 
 
-def versions(scene):
+def test_versions(scene):
     """DWARF 2 to 5, optimized and not."""
     each_build(scene, [("-g", f"-gdwarf-{version}", "-O2") for version in (2, 3, 4, 5)]
                + [("-g", "-O0")])
 
 
-def layouts(scene):
+def test_layouts(scene):
     """Not position independent; sections of their own; compressed; link-time optimization."""
     each_build(scene, [
         ("-g", "-O2", "-no-pie", "-fno-pie"),
@@ -362,7 +362,7 @@ def layouts(scene):
         compare(scene, scene.compile("lld", language, compiler, "-g", "-O2", "-fuse-ld=lld"))
 
 
-def indexes(scene):
+def test_indexes(scene):
     """With .gdb_index, .debug_names or .debug_gnu_pubnames; without .debug_aranges; sections compressed the old way."""
     need("gold")
     need("lld")
@@ -386,7 +386,7 @@ def indexes(scene):
     compare(scene, path, reference=plain)
 
 
-def folded(scene):
+def test_folded(scene):
     """Identical functions that the linker made one: one of them is shown, with its own place."""
     need("lld")
     source = "".join(f"__attribute__((noinline)) int same{i}(int value)\n{{ return value * 3 + 1; }}\n" for i in range(4))
@@ -410,7 +410,7 @@ def folded(scene):
             check(frames == other or other[0][2] == 0, f"{address:#x}: {frames}, {other}")
 
 
-def dlang(scene):
+def test_dlang(scene):
     """D: gdc's names and places, inlined ones among them, and what they are for people."""
     need("gdc")
     with open(scene.path("four.d"), "w") as file:
@@ -447,7 +447,7 @@ def own_functions(path, prefix, step=3):
             yield from ((address, parts[3]) for address in range(int(parts[0], 16), int(parts[0], 16) + int(parts[1], 16), step))
 
 
-def split_units(scene):
+def test_split_units(scene):
     """-gsplit-dwarf: the functions are in .dwo files; without these, places and symbols remain."""
     for version in ("4", "5"):
         for language, compiler in (("c", "gcc"), ("c++", "g++"), ("c", "clang-14"), ("c++", "clang++-14")):
@@ -470,7 +470,7 @@ def split_units(scene):
             os.unlink(scene.path(name + ".dwo"))
 
 
-def packages(scene):
+def test_packages(scene):
     """The .dwo files in one .dwp, beside the program or its debug file. Neither packager reads what
     gcc 12 writes of DWARF 5."""
     for version, language, compiler, packager in (
@@ -510,7 +510,7 @@ def packages(scene):
         check(separate == plain, f"{name}: {report[path]} {words}")
 
 
-def separated(scene):
+def test_separated(scene):
     """Stripped: the debug file beside it by its link, in .debug, in a directory by build id."""
     need("eu-strip")
     for language, compiler in (("c", "gcc"), ("c++", "g++")):
@@ -535,7 +535,7 @@ def separated(scene):
                 environment={"PERFETTO_BINARY_PATH": "/nowhere:" + scene.path("symbols")})
 
 
-def dwz(scene):
+def test_dwz(scene):
     """What two programs share in a file of its own (.gnu_debugaltlink), and within one file."""
     need("dwz")
     path, build_id, addresses = share(scene, "common", "-m", scene.path("common"), "-M", scene.path("common"))
@@ -545,7 +545,7 @@ def dwz(scene):
     check(report[path]["with_names"] == len(addresses), f"a pipe in place of the common file: {report}")
 
 
-def supplementary(scene):
+def test_supplementary(scene):
     """The same in DWARF 5's form (.debug_sup); another file in its place is not believed."""
     need("dwz")
     path, build_id, addresses = share(scene, "sup", "-5", "-m", scene.path("sup"), "-M", "sup")
@@ -574,7 +574,7 @@ def share(scene, common, *options):
     return paths[0], build_id_of(paths[0]), code_addresses(plain[0])
 
 
-def rust(scene):
+def test_rust(scene):
     need("rustc")
     output(["rustc", "-g", "-O", "-Clink-arg=-Wl,--build-id", "three.rs", "-o", "three"], cwd=scene.directory)
     path = scene.path("three")
@@ -585,7 +585,7 @@ def rust(scene):
 # --- where files are found ---
 
 
-def places(scene):
+def test_places(scene):
     """The documented order, base.apk! among it; another build is skipped and said."""
     whole = scene.compile("whole", "c", "gcc", "-g", "-O1")
     other = scene.compile("other", "c", "gcc", "-g", "-O2")
@@ -621,7 +621,7 @@ def places(scene):
     check(found()[0]["file"] == os.path.join(root, "deep", "er", "whatever"), f"{found()[0]}")
 
 
-def deleted(scene):
+def test_deleted(scene):
     """A program and a library that were deleted or replaced while their process lives."""
     with open(scene.path("hold.c"), "w") as file:
         file.write("#include <dlfcn.h>\n#include <unistd.h>\n"
@@ -650,7 +650,7 @@ def deleted(scene):
     check(report[paths[0]]["without"]["no_file"] > 0 and report[paths[1]]["without"]["other_build"] > 0, f"{report}")
 
 
-def vdso(scene):
+def test_vdso(scene):
     """The kernel's library is named where it is this machine's."""
     with open("/proc/self/maps") as maps:
         line = next((each for each in maps if each.endswith("[vdso]\n")), None)
@@ -676,7 +676,7 @@ def vdso(scene):
     check(symbols == {} and report["[vdso]"]["without"]["no_file"] == len(names), f"{report}")
 
 
-def archives(scene):
+def test_archives(scene):
     """Libraries stored in an .apk are found by each form of a mapping's path; compressed ones never."""
     whole = scene.compile("whole", "c", "gcc", "-g", "-O2")
     other = scene.compile("other", "c", "gcc", "-g", "-O1")
@@ -726,7 +726,7 @@ def archives(scene):
         check(ask(apk)[0] is None, f"symbols from an archive cut at {size}")
 
 
-def reasons(scene):
+def test_reasons(scene):
     """Each address without a name has a reason, and its remedy is printed."""
     whole = scene.compile("whole", "c", "gcc", "-O1")
     build_id, addresses = build_id_of(whole), code_addresses(whole)
@@ -757,7 +757,7 @@ def reasons(scene):
     check(again == symbols, "a server that is not there has symbols")
 
 
-def debugdata(scene):
+def test_debugdata(scene):
     """Names of static functions from .gnu_debugdata, as Fedora strips."""
     need("xz")
     whole = scene.compile("whole", "c", "gcc", "-O1")
@@ -771,7 +771,7 @@ def debugdata(scene):
     check(symbols == {(stripped, build_id_of(whole)): {address: [("checked", "", 0)]}}, f"{symbols}")
 
 
-def load_bias(scene):
+def test_load_bias(scene):
     """Programs that know no load bias count from the place in the file: corrected by the file's."""
     need("lld")
     path = scene.compile("biased", "c", "clang-14", "-g", "-O1", "-fuse-ld=lld")
@@ -793,7 +793,7 @@ def load_bias(scene):
         check({a - bias: f for a, f in plain[path, build_id].items()} == moved[path, build_id], f"{name}: not the same")
 
 
-def by_llvm(scene):
+def test_by_llvm(scene):
     """Asked of llvm-symbolizer, a trace has the same symbols; one that fails is an error with its reason."""
     for language, compiler in (("c", "gcc"), ("c", "clang-14"), ("c++", "g++"), ("c++", "clang++-14")):
         path = scene.compile("whole-" + compiler, language, compiler, "-g", "-O2")
@@ -826,7 +826,7 @@ def by_llvm(scene):
     check(done.status == 2 and "own or llvm" in str(done.stderr), f"{done.stderr!r}")
 
 
-def cache(scene):
+def test_cache(scene):
     """What was found is kept: the same answers without the file being read again, also for some of the
     addresses and beside others; another file, a damaged or a stranger's cache is not believed."""
     path = scene.compile("whole", "c++", "g++", "-g", "-O2")
@@ -900,7 +900,7 @@ def cache(scene):
     check(len(files()) == 1 and ask() == plain, f"{files()}")
 
 
-def usage(scene):
+def test_usage(scene):
     """The trace is not overwritten, wrong usage is reported, and output that cannot be written fails."""
     path = scene.path("trace")
     with open(path, "wb") as file:
@@ -938,7 +938,7 @@ int main(void) { fill(); return grab(5) == NULL; }
 """
 
 
-def appended(scene):
+def test_appended(scene):
     """A trace with symbols appended: inlined functions are frames in reports and in pprof."""
     need("go")
     with open(scene.path("inlined.c"), "w") as file:
@@ -976,7 +976,7 @@ int main(int argc, char **) { shop::basket<long> one; one.fill(100 * argc, 7); r
 """
 
 
-def demangling(scene):
+def test_demangling(scene):
     """Names with all that is in them, simple ones, and mangled ones: in reports and exports."""
     with open(scene.path("basket.cc"), "w") as file:
         file.write(TEMPLATE)

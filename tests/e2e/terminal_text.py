@@ -105,7 +105,7 @@ def hostile_trace():
     return at("hostile")
 
 
-def verbs():
+def test_verbs():
     """Every verb that reads a trace, on a hostile one."""
     trace = hostile_trace()
     odd = os.path.join(WORK.encode(), b"t\x1b]0;owned\x07\x9b5m\xe2\x80\xae").decode(errors="surrogateescape")
@@ -164,7 +164,7 @@ def verbs():
     check(json.loads(run([TOOL, "report", "--json", trace], env=ENVIRONMENT).stdout), "JSON")
 
 
-def other_files():
+def test_other_files():
     """Files of other kinds."""
     hostile_trace()
     name = HOSTILE.replace(b"\r", b"").replace(b"\n", b"")
@@ -208,7 +208,7 @@ def other_files():
         harmless(what, shown)
 
 
-def processes():
+def test_processes():
     """A program whose name and arguments are hostile, profiled and looked at."""
     odd = os.path.join(WORK.encode(), b"p\x1b]0;owned\x07\x9b5m\xe2\x80\xae")
     shutil.copy("/bin/sleep", odd)

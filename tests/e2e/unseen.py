@@ -49,7 +49,7 @@ def heap_of(found, name):
     return heap
 
 
-def sanitizers(directory):
+def test_sanitizers(directory):
     """Run times of sanitizers, shared (gcc's) and in the executable (clang's): the command's, its
     children's, and in a shell."""
     # What the program leaves on purpose is no matter here.
@@ -160,7 +160,7 @@ def own_allocator_out_of_reach(path, directory):
         check(heap["unseen"] and said in heap["remark"], f"{name}: {heap['remark']!r}")
 
 
-def own_allocator(directory):
+def test_own_allocator(directory):
     """An allocator in the executable: attached to at its start; where that is not possible, what was
     not seen is unknown in every verb, and holds no budget."""
     programs = own_allocator_programs(directory)
@@ -203,7 +203,7 @@ def own_allocator(directory):
     check(done.status == 2, f"/bin/true: {done.status}")
 
 
-def unprofiled_children(directory):
+def test_unprofiled_children(directory):
     """Budgets are undecidable for an unprofiled child, unless it is declared irrelevant."""
     script = ["/bin/sh", "-c", f"{harness.program('added_leak')} {LEAKED}; true"]
     budget = [TOOL, "check", "--json", "--max-live", "100k"]
@@ -250,7 +250,7 @@ int main(int count, char **arguments)
 """
 
 
-def bound_apart(directory):
+def test_bound_apart(directory):
     """A library that is opened with RTLD_DEEPBIND calls libc's malloc: totals are partial, budgets undecidable."""
     harness.need("gcc")
     source, path = os.path.join(directory, "apart.c"), os.path.join(directory, "apart")

@@ -138,7 +138,7 @@ def check_gaps(heap, output):
     check(len(lines) == 1 and "33." in lines[0], f"the report says of it: {lines}")
 
 
-def complete():
+def test_complete():
     with tempfile.TemporaryDirectory() as directory:
         program = build(directory)
         output = os.path.join(directory, "o")
@@ -151,7 +151,7 @@ def complete():
         check_gaps(heap, output)
 
 
-def attached():
+def test_attached():
     with tempfile.TemporaryDirectory() as directory:
         program = build(directory)
         process = subprocess.Popen([program, "until_closed"], stdin=subprocess.PIPE)
