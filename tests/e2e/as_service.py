@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program as systemd would run it for a unit: as_service.py UNIT PROGRAM [ARGUMENTS]
+"""Run a program as systemd would run it for a unit: as_service.py UNIT PROGRAM [ARGUMENTS]
 
-What is taken from the program: capabilities, system calls and address families, writing to files, home
-directories, its own /tmp. HEAPPROFD_RUN_DIR is its RuntimeDirectory. Python's standard library only; needs root,
-and systemd-analyze for the names of groups of system calls.
+Apply the unit's limits: capabilities, system calls, address families, writable paths, home directories and a
+private /tmp. HEAPPROFD_RUN_DIR is its RuntimeDirectory. Python's standard library only; needs root, and
+systemd-analyze for the names of groups of system calls.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ PROT_WRITE, PROT_EXEC, NAMESPACES = 2, 4, 0x7e020080
 
 
 def unit_of(path):
-    """{key: all its words}"""
+    """Return {key: all its words} of the unit."""
     settings = {}
     with open(path) as file:
         for line in file:
@@ -59,7 +59,7 @@ def mount(source, target, kind, flags):
 
 
 def take_files(unit, run_directory, program):
-    """ProtectSystem, ProtectHome, PrivateTmp; not where the tests themselves are."""
+    """Apply ProtectSystem, ProtectHome and PrivateTmp, except to the directories of the tests themselves."""
     wanted(libc.unshare(CLONE_NEWNS), "unshare")
     mount(None, "/", None, MS_REC | MS_PRIVATE)
     os.makedirs(run_directory, 0o755, exist_ok=True)
@@ -76,7 +76,7 @@ def take_files(unit, run_directory, program):
         set_read_only("/", True)
         for path in ("/proc", "/dev", "/sys"):
             set_read_only(path, False)
-    # Under /tmp it is made anew in the one of its own.
+    # A directory under /tmp is created again in the private /tmp.
     for path in hidden:
         if run_directory.startswith(path + "/"):
             set_read_only(path, False)
@@ -101,7 +101,7 @@ def numbers_of_calls():
 
 
 def expand(words):
-    """Names of system calls, for names and groups of them."""
+    """Return the names of system calls that names and groups stand for."""
     names = set()
     for word in words:
         if word.startswith("@"):
@@ -114,7 +114,7 @@ def expand(words):
 
 
 def filter_of(unit):
-    """Instructions (code, jump if true, if false, operand). The first argument is at 16, 8 bytes each."""
+    """Return a filter's instructions: (code, jump if true, jump if false, operand)."""
     number_of = numbers_of_calls()
     program = [(LOAD, 0, 0, 0)]
 

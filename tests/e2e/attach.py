@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attaching to processes that were not started under us: that it works, is exact, and leaves no trace.
+"""Attaching to processes that were started without the profiler works, is exact, and leaves no trace.
 
     attach.py CASE
 """
@@ -26,14 +26,14 @@ CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "100"))
 
 
 def maps_of(pid):
-    """What is mapped, without what the program itself may change: its heap and stacks."""
+    """Return the mappings, without those that the program itself may change: its heap and stacks."""
     with open(f"/proc/{pid}/maps") as maps:
         lines = [line.split() for line in maps]
     return sorted((l[0], l[1], l[5]) for l in lines if len(l) > 5 and l[5].startswith("/"))
 
 
 def code_of(pid):
-    """A digest of every executable mapping that a file backs, but for the client itself."""
+    """Return a digest of every executable mapping of a file, except the client's."""
     digest = hashlib.sha256()
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
         for line in maps:
@@ -71,7 +71,7 @@ def remark_of(report, pid):
 
 
 class Bare(Commanded):
-    """A program that obeys commands and is not linked to our library."""
+    """Start a program that obeys commands and is not linked to our library."""
 
     def __init__(self, daemon, name=None, directory=None):
         super().__init__(daemon.environment, name, directory, preload=False)
@@ -84,7 +84,7 @@ def attached(daemon, *processes):
 
 
 def test_exact():
-    """To the byte and the call; afterwards code and mappings are what they were."""
+    """The profile is exact to the byte and the call; afterwards code and mappings are as before."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
         maps, code = maps_of(process.pid), code_of(process.pid)
@@ -108,8 +108,8 @@ def test_exact():
 
 
 def check_agreement(directory, what):
-    """At interval 1 each dump has a sample of every call that its exact totals count, and no other. Return how many
-    dumps have calls: a process that gets no processor makes none."""
+    """Check that at interval 1 each dump has one sample for each call that its exact totals count. Return the number
+    of dumps with calls: a process that gets no processor makes none."""
     report = lambda *options: json.loads(run([TOOL, "report", "--json", *options, directory]).stdout)["heaps"]
     decided = 0
     for number in range(1, max((heap["dumps"] for heap in report()), default=0) + 1):
@@ -123,7 +123,7 @@ def check_agreement(directory, what):
 
 
 def test_agreement():
-    """Totals and samples are of one moment: while threads allocate, at the session's end, at a kill."""
+    """Totals and samples show the same moment: while threads allocate, at the session's end, at a kill."""
     options = ("-i", "1", "-c", "100", "--quiet")
     busy = [program("busy_threads"), "8", "600"]
     with tempfile.TemporaryDirectory() as directory:
@@ -152,7 +152,7 @@ def test_agreement():
 
 
 def test_by_name_from_its_start():
-    """A program that starts meanwhile and knows nothing of us is found and attached to."""
+    """A program that starts during the session, without our library, is found and attached to."""
     with scene() as (daemon, directory):
         session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("newcomer"))
         process = Bare(daemon, own_name("newcomer"), directory)
@@ -160,13 +160,13 @@ def test_by_name_from_its_start():
         process.tell("hold 3 1000")
         session.end()
         held = figure(heap_of(session.report(), process.pid), "hold_block", "space")
-        # The byte that it holds when it says that it is there may be seen, or have come before.
+        # The byte that it allocates before it reports that it runs may be in the profile or precede it.
         check(held in (3000, 3001), f"held: {held} bytes")
         process.end()
 
 
 def test_blocked():
-    """Threads in system calls see nothing of it."""
+    """Threads in system calls do not notice the attaching."""
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen([program("blocked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"waiting\n", "it begins")
@@ -180,7 +180,7 @@ def test_blocked():
 
 
 def test_threads():
-    """500 of them, all busy."""
+    """A process with 500 busy threads is profiled."""
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen([program("busy_threads"), "500", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
@@ -194,7 +194,7 @@ def test_threads():
 
 
 def test_starved():
-    """A thread that gets a processor once in a second or so is waited for."""
+    """Attaching waits for a thread that gets a processor only about once a second."""
     with tempfile.TemporaryDirectory() as directory:
         here = {min(os.sched_getaffinity(0))}
         process = subprocess.Popen([program("busy_threads"), "1", "100"], stdout=subprocess.PIPE)
@@ -205,7 +205,7 @@ def test_starved():
         script = f"import os\nos.sched_setaffinity(0, {here})\nwhile True: pass"
         others = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
         try:
-            # One look: later ones do not make up for it.
+            # A single attempt, because later attempts would hide a failure.
             outcome, report = profile(process.pid, directory, "-d", "10", "--quiet")
             remark = remark_of(report, process.pid) if report else ""
             if check(outcome.status == 0, f"{outcome.stderr[-400:]!r} {remark}"):
@@ -218,7 +218,7 @@ def test_starved():
 
 
 def cycle(pid, directory, cycles, options=("-d", "10", "--quiet")):
-    """Attaches and detaches; its memory and descriptors do not grow."""
+    """Attach and detach repeatedly; the target's memory and descriptors do not grow."""
     code, maps = code_of(pid), maps_of(pid)
     sizes = []
     for number in range(cycles):
@@ -271,7 +271,7 @@ def test_cycles_python():
             [sys.executable, "-c", script], stdout=out, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONMALLOC": "malloc"},
         )
-        # All that it needs is loaded once it has a result.
+        # The program has loaded everything that it needs once it has a result.
         wait_for("a result", lambda: os.fstat(out.fileno()).st_size > 2 * hashlib.sha256().digest_size)
         sizes = cycle(process.pid, directory, CYCLES)
         if sizes:
@@ -317,7 +317,7 @@ def test_cycles_redis():
 
 
 def test_static_program():
-    """Linked statically: by its symbols; without them it is refused, with the reason."""
+    """A static program is attached to by its symbols; without symbols it is refused with the reason."""
     with scene() as (daemon, directory):
         for name, status in (("commanded_static", 0), ("stripped", 1)):
             path = program("commanded_static")
@@ -349,7 +349,7 @@ def test_static_program():
 
 
 def test_jemalloc():
-    """Memory released by functions of its own beside malloc is not live any more."""
+    """Memory that is released by jemalloc's own functions is not live any more."""
     for name in ("jemalloc_calls", "jemalloc_calls_linked_in"):
         if not os.path.exists(program(name)):
             harness.skip("built without jemalloc")
@@ -386,12 +386,12 @@ def test_jemalloc():
 
 
 def test_musl():
-    """A process on musl, exact to the byte and the call; twice, because the first session leaves code behind."""
+    """The profile of a musl process is exact to the byte and the call; twice, because the first session leaves code behind."""
     loader = "/lib/ld-musl-x86_64.so.1"
     if not os.path.exists(loader):
         harness.skip("no musl")
     with scene() as (daemon, directory):
-        # As Alpine has it: the loader is the library, and no link to it.
+        # As on Alpine: the loader is the library itself, not a link to it.
         own_loader, path = os.path.join(directory, "ld-musl-x86_64.so.1"), os.path.join(directory, "on_musl")
         shutil.copy(os.path.realpath(loader), own_loader)
         source = os.path.join(harness.ROOT, "tests", "programs", "commanded.c")
@@ -420,7 +420,7 @@ def test_musl():
 
 
 def test_namespaces():
-    """In a mount and pid namespace of its own, with another root's files."""
+    """A process in its own mount and pid namespaces, with another root directory, is profiled."""
     if os.geteuid() != 0:
         harness.skip("needs root, to make namespaces")
     with scene() as (daemon, directory):
@@ -441,7 +441,7 @@ def test_namespaces():
 
 
 def test_forks_and_execs():
-    """A child goes on unprofiled; the parent's profile is not disturbed."""
+    """A forked child continues unprofiled and does not disturb the parent's profile."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
@@ -449,7 +449,7 @@ def test_forks_and_execs():
         for _ in range(10):
             process.tell("fork")
         process.tell("hold 5 100")
-        # Now the parent has a session to leave behind, too.
+        # Now a session of the parent has ended, too.
         process.tell("fork")
         session.end()
         heap = heap_of(session.report(), process.pid)
@@ -474,7 +474,7 @@ def has_client(pid):
 
 
 def test_exec_by_number():
-    """A session of a process's number follows it from program to program, and says where it cannot."""
+    """A session by pid follows the process from program to program, and reports when it cannot."""
     with scene() as (daemon, directory):
         stripped = os.path.join(directory, "stripped")
         if not os.path.exists(program("commanded_static")):
@@ -484,7 +484,7 @@ def test_exec_by_number():
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid), "--no-symbols")
         attached(daemon, process)
         process.tell("hold 5 100")
-        # The same file, so that neither its name nor its path tells.
+        # The same file, so that neither its name nor its path distinguishes them.
         process.tell(f"exec {program('commanded')}", answers=False)
         time.sleep(0.02)
         wait_for("attaching once more", lambda: has_client(process.pid))
@@ -508,7 +508,7 @@ def test_exec_by_number():
 
 
 def test_alike():
-    """Processes of one name that are refused for one reason are one entry of the report, with their number."""
+    """The report has one entry, with a count, for processes of one name that are refused for one reason."""
     with scene() as (daemon, directory):
         stripped = os.path.join(directory, "stripped")
         if not os.path.exists(program("commanded_static")):
@@ -531,7 +531,7 @@ def test_alike():
 
 
 def test_exec_by_name():
-    """A session of names says where a process became a program of another name, and what then helps."""
+    """A session by name reports that a process became a program of another name, and the remedy."""
     with scene() as (daemon, directory):
         process = Bare(daemon, own_name("first"), directory)
         session = Session(daemon, os.path.join(directory, "o"), "-n", own_name("first"), "--no-symbols")
@@ -551,7 +551,7 @@ def test_exec_by_name():
 
 
 def test_daemon_killed():
-    """The program goes on; the next session removes the leftovers and attaches again."""
+    """The program continues; the next session removes the leftovers and attaches again."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
         code = code_of(process.pid)
@@ -572,7 +572,7 @@ def test_daemon_killed():
 
 
 def test_killed_meanwhile():
-    """A profiler that is killed at any moment of attaching leaves a process that goes on."""
+    """If the profiler is killed at any moment of attaching, the process continues."""
     with scene() as (daemon, directory):
         process = subprocess.Popen([program("busy_threads"), "4", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
@@ -653,7 +653,7 @@ def test_refusals():
 
 
 def test_ending():
-    """A process that is about to end has no memory and no executable, and is no kernel thread."""
+    """A process that is about to end has no memory and no executable; it is not taken for a kernel thread."""
     daemon_tests.need_root()
     with tempfile.TemporaryDirectory() as directory:
         blocking = BlockingFile(directory, FLUSH)
@@ -663,7 +663,7 @@ def test_ending():
             process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             process.stdout.readline()
             process.kill()
-            # Its memory goes before its files are closed.
+            # The kernel removes its memory before it closes its files.
             wait_for("its end", lambda: "VmSize" not in open(f"/proc/{process.pid}/status").read())
             check(process.poll() is None, "it is no zombie yet")
             outcome, report = profile(process.pid, directory, "-d", "100")
@@ -674,7 +674,7 @@ def test_ending():
         finally:
             blocking.let_go()
         process.communicate()
-        # And one whose first thread has ended lives on, and cannot be looked at.
+        # A process whose first thread has ended lives on, but cannot be inspected.
         script = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n" \
                  "ctypes.CDLL(None).pthread_exit(None)"
         process = subprocess.Popen([sys.executable, "-c", script])
@@ -685,8 +685,8 @@ def test_ending():
         process.wait()
 
 
-# What attaching and the client ask for, by their numbers on x86-64. `read` and those below are also
-# the program's own.
+# The system calls of attaching and of the client, by their numbers on x86-64. The program itself also
+# uses `read` and those below it.
 NEEDED_CALLS = {
     "mmap": 9, "munmap": 11, "rt_sigreturn": 15, "sched_yield": 24, "mincore": 27, "madvise": 28, "getpid": 39,
     "recvmsg": 47, "socketpair": 53, "kill": 62, "sigaltstack": 131, "prctl": 157, "gettid": 186,
@@ -709,8 +709,9 @@ def check_goes_on(process, look, what):
 
 
 def profile_filtered(directory, daemon, filters):
-    """One session with a process for each filter, {name: line}. Its outcome, and {name: remark}.
-    All of them go on as they were."""
+    """Run one session on a process for each filter ({name: line}). Return its outcome and {name: remark}.
+
+    Check that all the processes continue unchanged."""
     processes = {name: Bare(daemon) for name in filters}
     for name, process in processes.items():
         process.tell(filters[name])
@@ -723,7 +724,7 @@ def profile_filtered(directory, daemon, filters):
 
 
 def test_forbidden_calls():
-    """A filter that would kill the process for what we need: refused, and nothing is touched."""
+    """A process whose filter would kill it for a system call of ours is refused and not touched."""
     with scene() as (daemon, directory):
         filters = {name: f"forbid kill {number}" for name, number in NEEDED_CALLS.items()}
         outcome, remarks = profile_filtered(directory, daemon, filters)
@@ -736,7 +737,7 @@ def test_forbidden_calls():
 
 
 def test_failing_calls():
-    """A seccomp filter makes them fail: a refusal or a profile, and no leftovers."""
+    """If a seccomp filter makes our calls fail, there is a refusal or a profile, and no leftovers."""
     with scene() as (daemon, directory):
         filters = {name: f"forbid errno {number}" for name, number in NEEDED_CALLS.items()}
         outcome, remarks = profile_filtered(directory, daemon, filters)
@@ -749,7 +750,7 @@ def test_failing_calls():
 
 
 def test_permitted_calls():
-    """A filter that permits what we ask for and kills for all else: nothing else is asked for."""
+    """Under a filter that permits our documented calls and kills for all others, we make no others."""
     with scene() as (daemon, directory):
         process = Bare(daemon)
         numbers = " ".join(map(str, [*NEEDED_CALLS.values(), *OWN_CALLS.values()]))
@@ -767,7 +768,7 @@ def test_permitted_calls():
 
 
 def test_forbidden_meanwhile():
-    """A filter that comes while it is profiled: what would kill the process is left undone."""
+    """If a filter is installed during the session, the client no longer makes calls that it kills for."""
     with scene() as (daemon, directory):
         names = [name for name in NEEDED_CALLS if name not in ("mmap", "munmap", "rt_sigreturn")]
         processes = {name: Bare(daemon) for name in [*names, "munmap"]}
@@ -778,9 +779,9 @@ def test_forbidden_meanwhile():
         for name, process in processes.items():
             process.tell("hold 10 1000")
             process.tell(f"forbid kill {NEEDED_CALLS[name]}")
-        time.sleep(2)  # the daemon looks ten times a second
+        time.sleep(2)  # the daemon checks ten times a second
         for name, process in processes.items():
-            if name != "munmap":  # malloc's own
+            if name != "munmap":  # calls of malloc itself
                 process.tell("churn 300 1000000")
                 process.tell("hold 30000 100")
         check(session.end() == 0, session.stderr)

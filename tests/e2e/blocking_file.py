@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that blocks, for the end-to-end tests. Root and FUSE are needed."""
+"""A file that blocks its users, for the end-to-end tests. Needs root and FUSE."""
 
 import contextlib
 import ctypes
@@ -10,12 +10,12 @@ import threading
 import harness
 from daemon import ALICE
 
-# Of linux/fuse.h.
+# From linux/fuse.h.
 WRITE, FLUSH = 16, 25
 
 
 class BlockingFile:
-    """A regular file on FUSE: whoever asks this of it (WRITE, FLUSH) waits until it is told to let go."""
+    """A regular file on FUSE that blocks one operation (WRITE or FLUSH) until the test releases it."""
 
     def __init__(self, directory, blocks):
         self.blocks, self.blocked = blocks, 0
@@ -39,7 +39,7 @@ class BlockingFile:
         return struct.pack("<6Q3I7I", node, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, ALICE, ALICE, 0, 4096, 0)
 
     def serve(self):
-        # Of linux/fuse.h: LOOKUP 1, GETATTR 3, SETATTR 4, OPEN 14, WRITE 16, FLUSH 25, INIT 26,
+        # From linux/fuse.h: LOOKUP 1, GETATTR 3, SETATTR 4, OPEN 14, WRITE 16, FLUSH 25, INIT 26,
         # CREATE 35.
         exists, opened = False, struct.pack("<Q2I", 0, 1, 0)  # FOPEN_DIRECT_IO
         while True:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""traceconv symbolize and bundle with Breakpad's symbol files: names, files, lines and inlined functions against
-llvm-symbolizer's, with no other file to get them from.
+"""traceconv symbolize and bundle with Breakpad's symbol files alone: names, files, lines and inlined functions match
+llvm-symbolizer's.
 
     breakpad.py CASE
 """
@@ -19,7 +19,7 @@ ALONE = ("--no-auto-symbol-paths", "--no-cache")
 
 
 def compare(scene, path, directory, *options, mapped=None, build_id=None):
-    """Of all code addresses what the symbol files alone know of them."""
+    """Compare all code addresses, with the names that the symbol files alone provide."""
     addresses = code_addresses(path)
     build_id = build_id_of(path) if build_id is None else build_id
     mapped = mapped or path
@@ -40,7 +40,7 @@ def compare(scene, path, directory, *options, mapped=None, build_id=None):
 
 
 def test_builds(scene):
-    """Of position-independent, fixed and lld's programs, each with its own first address."""
+    """Position-independent, fixed and lld's programs, each with its own first address."""
     for index, (language, compiler, *flags) in enumerate((
         ("c", "gcc"), ("c++", "g++"), ("c", "gcc", "-no-pie", "-fno-pie"),
         ("c++", "clang++-14", "-fuse-ld=lld"), ("c", "clang-14", "-fuse-ld=lld", "-no-pie", "-fno-pie"),
@@ -49,7 +49,7 @@ def test_builds(scene):
         write(dump(path), scene.path(f"symbols{index}"), f"any{index}.sym")
         report, words = compare(scene, path, scene.path(f"symbols{index}"))
         check(report["breakpad"] == scene.path(f"symbols{index}", f"any{index}.sym"), f"{report}")
-        # Where the file is at hand, too, its first address is its own word.
+        # If the file is available, too, its own first address counts.
         symbols, _, _ = symbolize(
             scene.directory, [(path, build_id_of(path), code_addresses(path), bias_of(path))],
             "--breakpad-symbols", scene.path(f"symbols{index}"), "--no-cache")
@@ -58,7 +58,7 @@ def test_builds(scene):
 
 
 def test_directories(scene):
-    """As symbol servers keep them, or any file however deep; by build id, else by name."""
+    """Symbol files are found in a symbol server's layout, or at any depth; by build id, else by name."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     text, identifier = dump(path), debug_id_of(build_id_of(path))
     stored = write(text, scene.path("store"), "program", identifier, "program.sym")
@@ -72,7 +72,7 @@ def test_directories(scene):
 
 
 def test_others(scene):
-    """A symbol file of another build, or a damaged one, gives no names and is reported; others still count."""
+    """A symbol file of another build, or a damaged one, provides no names and is reported; others still count."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     addresses, build_id = code_addresses(path), build_id_of(path)
     module = (path, build_id, addresses, bias_of(path))
@@ -91,13 +91,13 @@ def test_others(scene):
 
 
 def test_remains(scene):
-    """What a symbol file leaves out is looked for in the files that ran."""
+    """Addresses that a symbol file lacks are looked up in the executed files."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     addresses, build_id = code_addresses(path), build_id_of(path)
     text = dump(path)
     without = re.sub(r"FUNC \w+ \w+ 0 outer\n((INLINE|[0-9a-f]+) .*\n)*", "", text)
     check(without != text, "outer is not there")
-    without = re.sub(r"PUBLIC .*\n", "", without)  # these reach to the next record, over what is left out
+    without = re.sub(r"PUBLIC .*\n", "", without)  # these extend to the next record, across the removed ones
     write(without.replace(" checked\n", " renamed\n"), scene.path("some"), "some.sym")
     symbols, report, _ = symbolize(
         scene.directory, [(path, build_id, addresses, bias_of(path))], "--breakpad-symbols", scene.path("some"), "--no-cache")
@@ -111,7 +111,7 @@ def test_remains(scene):
 
 
 def test_bundled(scene):
-    """traceconv bundle takes them, too, and says so."""
+    """traceconv bundle uses them, too, and says so."""
     path = scene.compile("program", "c", "gcc", "-g", "-O2")
     write(dump(path), scene.path("symbols"), "program.sym")
     trace, out = scene.path("trace"), scene.path("bundle")

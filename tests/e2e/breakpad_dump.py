@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Breakpad symbol files of ELF files, made from what nm and llvm-symbolizer say of every byte of their functions:
-independent of how we read debug information."""
+"""Make Breakpad symbol files of ELF files, from the output of nm and llvm-symbolizer for every byte of each function.
+
+So they are independent of how we read debug information."""
 
 import os
 import re
@@ -10,7 +11,7 @@ from symbolize import build_id_of, llvm_frames, output
 
 
 def debug_id_of(build_id):
-    """As a GUID: the first three numbers have their bytes swapped; then the age, 0."""
+    """Return a build id as a GUID: the first three numbers have their bytes swapped; then the age, 0."""
     first = (build_id + bytes(16))[:16]
     swapped = first[3::-1] + first[5:3:-1] + first[7:5:-1] + first[8:]
     return swapped.hex().upper() + "0"
@@ -22,7 +23,7 @@ def base_of(path):
 
 
 def functions_of(path):
-    """(start, size, name), each address once."""
+    """Return (start, size, name) of each function, each address once."""
     seen = {}
     for line in output(["nm", "-S", "--defined-only", path]).decode().splitlines():
         parts = line.split()
@@ -48,7 +49,7 @@ def runs(pairs):
 
 
 def dump(path, name=None, identifier=None, system="Linux", demangled=False):
-    """The text of a symbol file."""
+    """Return the text of a symbol file."""
     base, files, origins, records = base_of(path), Numbers(), Numbers(), []
     functions = functions_of(path)
     frames = llvm_frames(path, [each for start, size, _ in functions for each in range(start, start + size)])

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names that a run's end adds by itself, and traceconv bundle: what stands in the files, and what our
-tools read of it where the programs are no more.
+"""Names that a run adds at its end, and traceconv bundle: what the files contain, and what our tools read from
+them after the programs are gone.
 
     bundle.py CASE
 """
@@ -48,7 +48,7 @@ INLINED_LINE, HIDDEN_LINE = 7, 14
 
 
 class Place:
-    """A directory with a stripped program in bin and its debug file in debug."""
+    """Build a stripped program in bin and its debug file in debug."""
 
     def __init__(self, directory):
         need("gcc", "objcopy")
@@ -71,7 +71,7 @@ class Place:
             check=True,
         )
         subprocess.run(["objcopy", "--strip-all", self.program], check=True)
-        # The cache of one test is no other's.
+        # Each test has its own cache.
         self.env = {"XDG_CACHE_HOME": os.path.join(directory, "cache"), "DEBUGINFOD_URLS": ""}
 
     def host(self, *options, env=None):
@@ -107,7 +107,7 @@ def report(trace):
 
 
 def stack_of(profile):
-    """The heaviest stack's frames within the program: (name, file, line), innermost first."""
+    """Return the heaviest stack's frames in the program: (name, file, line), innermost first."""
     callsite = max(profile["heaps"][0]["callsites"], key=lambda site: site["alloc_space"]["estimate"])
     return [
         (frame["name"], os.path.basename(frame.get("file", "")), frame.get("line", 0))
@@ -165,7 +165,7 @@ def test_not_wanted(place):
 
 @in_place
 def test_nothing_to_add(place):
-    """Without debug information at hand there are no empty files, and the trace is no copy."""
+    """Without debug information there are no empty files and no copy of the trace."""
     said = place.host()
     files = os.listdir(place.output)
     if "symbols" in files:
@@ -184,7 +184,7 @@ def test_nothing_to_add(place):
 
 @in_place
 def test_wrong_environment(place):
-    """Wrong search places are reported, and the profile is written all the same."""
+    """Wrong search directories are reported, and the profile is written nevertheless."""
     said = place.named(PERFETTO_SYMBOLIZER_MODE="elsewhere")
     check("PERFETTO_SYMBOLIZER_MODE" in said, said)
     check_nameless(place.output)
@@ -198,7 +198,7 @@ def test_wrong_environment(place):
 
 @in_place
 def test_interrupted(place):
-    """Ctrl-C while files are looked through leaves raw-trace, and says how it goes on."""
+    """Ctrl-C during the search for symbols leaves raw-trace, and a message says how to continue."""
     fifo_free = os.path.join(place.directory, "many")
     os.mkdir(fifo_free)
     for number in range(20000):
@@ -228,7 +228,7 @@ def test_interrupted(place):
                         child = int(pid)
                 except OSError:
                     pass
-    # The child of the run itself is this program, too, until it executes the command.
+    # The child of the run is this program, too, until it executes the command.
     time.sleep(0.5)
     check(process.poll() is None, "it was over before it could be interrupted")
     os.killpg(process.pid, signal.SIGINT)
@@ -241,7 +241,7 @@ def test_interrupted(place):
 
 @in_place
 def test_moved(place):
-    """A bundle shows names where there is neither program nor debug file."""
+    """A bundle shows names on a machine with neither program nor debug file."""
     place.host("--no-symbols")
     outcome = place.bundle("--symbol-paths", place.debug)
     check(outcome.status == 0, f"{outcome.status}: {outcome.stderr}")
@@ -255,7 +255,7 @@ def test_moved(place):
     check(b"hidden;inlined" in collapsed.stdout, f"collapsed: {collapsed.stdout}")
     text = run([TRACECONV, "text", place.bundled])
     check(b"module_symbols" in text.stdout, "text: no symbols")
-    # With nothing to be found, nothing is lost and nothing is complained of that is there.
+    # If nothing more is found, no name is lost and no name counts as missing.
     again = place.bundle("--no-auto-symbol-paths", trace=place.bundled, out="again")
     check(again.status == 0, f"{again.stderr}")
     check(read(again_path(place)) == read(os.path.join(place.directory, "bundle")), "it changed")
@@ -268,7 +268,7 @@ def again_path(place):
 
 @in_place
 def test_twice(place):
-    """Bundling a bundle, or what a run has named already, adds nothing."""
+    """Bundling a bundle, or a trace that already has its names, adds nothing."""
     place.named()
     for options in [("--symbol-paths", place.debug), ("--symbol-paths", place.debug)]:
         outcome = place.bundle(*options)
@@ -281,7 +281,7 @@ def test_twice(place):
     outcome = place.bundle("--no-auto-symbol-paths", "--symbol-paths", place.debug, trace=place.output)
     check(outcome.status == 0, f"{outcome.stderr}")
     check(read(place.bundled) == read(symbolized), "a symbolized trace grew")
-    # What was named without lines gets them later, once.
+    # Frames that were named without lines get their lines later, once.
     place.host("--no-symbols")
     subprocess.run(["objcopy", "--strip-debug", os.path.join(place.debug, "prog")], check=True)
     place.bundle("--no-auto-symbol-paths", "--symbol-paths", place.debug)
@@ -291,7 +291,7 @@ def test_twice(place):
 
 @in_place
 def test_missing(place):
-    """The summary lists what has no name, why, and the remedy; --verbose adds the searched places."""
+    """The summary lists the frames without names, the reasons and the remedy; --verbose adds the searched places."""
     place.host("--no-symbols")
     outcome = place.bundle("--no-auto-symbol-paths")
     said = outcome.stderr.decode()
@@ -314,7 +314,7 @@ def test_missing(place):
 
 @in_place
 def test_maps(place):
-    """Maps that are named have to be readable; those that are found need not."""
+    """Maps that the user names must be readable; maps that are found need not be."""
     place.host("--no-symbols")
     outcome = place.bundle("--proguard-map", "com.example=/nonexistent/map")
     check(outcome.status == 1, f"{outcome.status}")
@@ -337,7 +337,7 @@ def test_maps(place):
 
 @in_place
 def test_streams(place):
-    """Standard input and output, packed and cut off traces."""
+    """Standard input and output, packed and truncated traces."""
     place.host("--no-symbols")
     trace = read(place.trace)
     command = [TRACECONV, "bundle", "--no-auto-symbol-paths", "--symbol-paths", place.debug]

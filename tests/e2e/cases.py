@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def names_bound(statement):
-    """Return what a statement of a script names: a function, or variables."""
+    """Return the names that a statement defines: a function, or variables."""
     if isinstance(statement, ast.FunctionDef):
         return [statement.name]
     targets = statement.targets if isinstance(statement, ast.Assign) else []

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""heap_profile check: check.py CASE."""
+"""heap_profile check: check.py CASE"""
 
 import json
 import os
@@ -23,7 +23,7 @@ def record(directory, name, *arguments, interval=4096):
 
 
 def judge(*arguments):
-    """Exit status, and the results."""
+    """Return the exit status and the results."""
     done = run([TOOL, "check", "--json", *arguments])
     check(done.status in (0, 1, 2), f"check {arguments}: {done.status}, {done.stderr[-300:]!r}")
     return done.status, json.loads(done.stdout) if done.stdout else None
@@ -37,7 +37,7 @@ def state(*arguments):
 
 
 def test_outcomes(directory):
-    """Each budget in each outcome that it can have, of a sampled profile."""
+    """Each budget has each of its possible outcomes on a sampled profile."""
     sampled, before = record(directory, "a", "5000"), record(directory, "b")
     growth = ("--baseline", before)
     _, report = judge("--max-live", "1G", "--max-peak", "1G", "--max-leak", "the_leak=1G",
@@ -54,7 +54,7 @@ def test_outcomes(directory):
         (("--max-leak", f"the_leak={2 * leak}"), "holds"),
         (("--max-leak", f"the_l?ak={leak // 2}"), "fails"),
         (("--max-leak", f"module:added_*={live}"), "undecidable"),
-        (("--max-leak", "not_there=20k"), "holds"),  # beyond what can go unseen
+        (("--max-leak", "not_there=20k"), "holds"),  # more than sampling can miss
         (("--max-leak", "not_there=1k"), "undecidable"),
         (("--max-temporary", "50%"), "holds"),
         (("--max-temporary", "0.1%"), "undecidable"),
@@ -77,7 +77,7 @@ def test_outcomes(directory):
 
 
 def test_decided(directory):
-    """An interval that was said to decide does, in most runs."""
+    """The interval that an undecided check recommends decides in most runs."""
     sampled = record(directory, "a", "2000")
     right = 0
     for number in range(10):
@@ -92,7 +92,7 @@ def test_decided(directory):
 
 
 def test_exact(directory):
-    """At interval 1 there is nothing undecidable, to the byte."""
+    """At interval 1 every budget is decided, to the byte."""
     whole, before = record(directory, "a", "2000", interval=1), record(directory, "b", interval=1)
     _, report = judge("--max-live", "1G", "--max-peak", "1G", whole)
     live, peak = (int(result["value"]) for result in report["results"])
@@ -119,7 +119,7 @@ def test_exact(directory):
 
 
 def write_trace(directory, name, figures, interval, status=b""):
-    """A trace of one callsite with these HeapFigures, by their numbers."""
+    """Write a trace of one callsite with these HeapFigures, {field number: value}."""
     estimate = b"".join((field if isinstance(v, int) else double)(n, v) for n, v in figures.items())
     sample = field(1, 1) + field(5000, estimate)
     path = os.path.join(directory, name)
@@ -133,7 +133,7 @@ def write_trace(directory, name, figures, interval, status=b""):
 
 
 def test_to_the_byte(directory):
-    """However large a profile is that has every allocation."""
+    """A complete profile decides budgets to the byte, however large its figures are."""
     live = (1 << 40) + 1
     whole = write_trace(directory, "large", {1: float(live), 3: 1e9, 9: 10**9}, 1)
     for option, limit in (("--max-live", live), ("--max-leak", live)):
@@ -143,7 +143,7 @@ def test_to_the_byte(directory):
 
 
 def test_temporary(directory):
-    """Three of four were temporary: exactly, in many samples, and in few."""
+    """Three of four allocations were temporary: in exact figures, in many samples, and in few."""
     whole = write_trace(directory, "whole", {1: 4e6, 2: 3e6, 3: 4e4, 4: 3e4, 9: 40000, 10: 30000, 11: 3e6, 12: 3e4}, 1)
     check(state("--max-temporary", "75%", whole)[0] == "holds", "75 % exactly")
     found, result = state("--max-temporary", "74.9%", whole)
@@ -165,7 +165,7 @@ def test_temporary(directory):
 def test_partial(directory):
     """Report, JSON, SQL, pprof and budgets take losses from one table, and agree on what is partial."""
     totals = field(5000, 1000) + field(5001, 10)
-    losses = [  # (status, its name, whether the exact totals lack it, too, a part of the words, SQL's row)
+    losses = [  # (status, its name, whether the exact totals lack it, too, a part of the message, SQL's row)
         (field(7, 1), "buffer_overran", True, "allocated faster", "heapprofd_buffer_overran"),
         (field(8, 1), "buffer_corrupted", True, "overwrote the memory", "heapprofd_buffer_corrupted"),
         (field(10, 1), "hit_guardrail", True, "its limit of memory", "heapprofd_hit_guardrail"),
@@ -191,7 +191,7 @@ def test_partial(directory):
         check(("calls, partial" in text) == lacks_totals and (": all figures are exact" in text) == (name is None), text)
         asked = run([TOOL, "query", trace, f"select count(*), min(value) > 0 from stats where name = '{row}'"]).stdout
         check(asked.splitlines()[1:] == [b"1,1"], f"{row}: {asked}")
-        # A sum that is beyond its limit stays so. A share may have been lower.
+        # A sum above its limit stays above it. A share may have been lower.
         budgets = [
             ("--max-live", "2000", "holds" if name is None else "undecidable", name is None),
             ("--max-live", "999", "fails", name is None),
@@ -213,7 +213,7 @@ def record_other(directory, name, command):
 
 
 def test_command(directory):
-    """A command is run with every allocation recorded; its output and its status are its own."""
+    """A command runs with every allocation recorded; its output and status stay the same."""
     check_one = [TOOL, "check", "--max-leak"]
     os.environ["TMPDIR"] = directory
     done = run([*check_one, "the_leak=400000", "--", *LEAK])
@@ -236,7 +236,7 @@ def test_undecided(directory):
         check(status == wanted, f"{choice}: {status}")
     status, _ = judge("--undecided", "pass", "--max-leak", "not_there=1k", "--max-live", "1", sampled)
     check(status == 1, f"one fails: {status}")
-    # 65,536 bytes that are always sampled do not vouch for 100 that hardly ever are.
+    # 65,536 bytes that are always sampled say nothing about 100 bytes that hardly ever are.
     small = os.path.join(directory, "small")
     run(harness.host_command([program("commanded")], small, 4096), stdin=b"hold 1 65536\nhold 1 100\n")
     found, result = state("--max-live", "65600", small)
@@ -336,7 +336,7 @@ def test_usage(directory):
 
 
 def add_to_exact_total(path, more):
-    """The trace with its exact totals moved by that many bytes."""
+    """Copy the trace, with its exact totals changed by this number of bytes."""
     text = run([TOOL, "text", path]).stdout
     moved, count = re.subn(rb"(exact_bytes: )(\d+)", lambda m: m[1] + b"%d" % (int(m[2]) + more), text)
     check(count >= 1, "no exact total in the trace")
@@ -348,7 +348,7 @@ def add_to_exact_total(path, more):
 
 
 def test_disagreement(directory):
-    """A block that the exact totals have and no sample is seen everywhere, and decides no budget."""
+    """If the exact totals exceed the samples by a block, every tool shows it, and no budget is decided."""
     found = "select value from stats where name = 'hp_figures_disagree'"
     recorded = os.path.join(record(directory, "a", "5000"), "raw-trace")
     budgets = ("--max-peak", "1G", "--max-live", "1G", "--max-allocated", "1G", "--max-temporary", "100%")

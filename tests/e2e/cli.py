@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What heap_profile host, heap_profile report and traceconv profile say and return, to users who
-err, to files that are damaged, and from every side of the same profile.
+"""The output and exit status of heap_profile host, heap_profile report and traceconv profile: for wrong usage,
+for damaged files, and in every view of the same profile.
 
     cli.py CASE      HEAPPROFD_BUILD names the build directory
 """
@@ -61,7 +61,7 @@ def made_trace(callsites=3000):
 
 
 def profile_of(directory, *command, options=()):
-    """Profiles a command; what the tool said."""
+    """Profile a command. Return the tool's messages."""
     outcome = tool("host", "-o", at(directory), *options, "--", *command)
     return outcome
 
@@ -97,7 +97,7 @@ def test_truncated():
         shown += 1
         found = json.loads(script.stdout)
         heap = found["heaps"][-1]
-        # A cut between two packets cannot be noticed if a dump ended there.
+        # A cut between two packets is undetectable if a dump ended there.
         if not heap["incomplete"]:
             check(len(heap["callsites"]) == sites, f"{what}: {len(heap['callsites'])} callsites")
             continue
@@ -110,7 +110,7 @@ def test_truncated():
 
 
 def test_partial_is_not_exact():
-    """At interval 1, figures that the trace cuts are not called exact."""
+    """At interval 1, the figures of a partial trace are not called exact."""
     # Every path through these calls is a callsite: 2 to the power of 14.
     many = compile_c(
         "many",
@@ -137,7 +137,7 @@ def test_partial_is_not_exact():
 
 
 def test_packed():
-    """gzip and zstd are read as they are; cut or damaged, they say so."""
+    """gzip and zstd files are read; truncated or damaged ones are reported."""
     need("zstd")
     data = made_trace()
     plain = tool("report", at("made/raw-trace")).stdout
@@ -162,7 +162,7 @@ def test_packed():
 
 
 def test_not_a_trace():
-    """What was named, why it cannot be shown, and what to name instead."""
+    """An error names the file, the reason, and what to name instead."""
     expect(tool("report", at("nowhere")), 1, "missing", "nowhere", "No such file")
     expect(tool("report", write("empty", b"")), 1, "empty", at("empty"), "no trace packet")
     for seed in range(30):
@@ -191,7 +191,7 @@ def test_not_a_trace():
 
 
 def test_nothing_answers():
-    """A dump, pid or heap that is not there: which are."""
+    """If a dump, pid or heap does not exist, the error lists those that do."""
     made_trace(10)
     for option, value in (("--dump", "9"), ("--pid", "9"), ("--heap", "other")):
         outcome = tool("report", option, value, at("made"))
@@ -202,7 +202,7 @@ def test_nothing_answers():
 
 
 def figures_of(text):
-    """The printed lines of a table: (value, share) as printed, without the head."""
+    """Return (value, share) of the lines of a table, as printed, without the head."""
     found = []
     for line in text.decode().splitlines():
         match = re.match(r" *([\d.,]+(?: [kMGT]?B)?) +([\d.]+)% ", line)
@@ -227,7 +227,7 @@ def test_views_agree():
     need("jq")
     program = "[range(3000)|tostring]|length"
     profile_of("jq", "jq", "-n", program, options=["-i", "1", "--quiet"])
-    # A program that still holds something, on more than one thread.
+    # A program that holds memory at its end, allocated by more than one thread.
     outcome = profile_of(
         "threads", os.path.join(BUILD, "tests/programs/threads_many"), options=["-i", "1", "--quiet"],
     )
@@ -272,7 +272,7 @@ def test_views_agree():
 
 
 def tree_roots(text):
-    """The outermost lines of the tree: those with a branch in the first column, or else the first line."""
+    """Return the outermost lines of the tree: those with a branch in the first column, or else the first line."""
     found, branches = [], []
     for line in text.split(b"\n\n")[1].decode().splitlines():
         # The last figure column is the mean, and two spaces precede the outermost names.
@@ -285,7 +285,7 @@ def tree_roots(text):
 
 
 def test_branches():
-    """Branch lines of the tree, in the characters that the locale has; functions over all their calls, or apart."""
+    """The tree's branches use the locale's characters; functions are shown over all their calls, or by call."""
     made = Made()
     made.process(7, "/bin/made")
     code = made.mapping("/bin/made", 0x1000, 0x9000)
@@ -311,7 +311,7 @@ def test_branches():
 
 
 def test_intervals():
-    """Exact totals bound estimates; the peak is as certain as live memory; nothing is "-0"."""
+    """Exact totals bound estimates; the peak is as certain as live memory; no figure is "-0"."""
     commands = b"hold 20 2000\nchurn 1000 65536\n"
     words = ""
     for number in range(4):
@@ -328,7 +328,7 @@ def test_intervals():
                 low, high = site[view]["low95"], site[view]["high95"]
                 check(0 <= low <= high <= most and low <= site[view]["estimate"], f"{view} {site[view]}, most {most}")
         (held,) = [site for site in heap["callsites"] if site["frames"][0]["name"] == "hold_block"] or [None]
-        # Each sample is a whole block, and this many blocks were live at the heap's peak.
+        # Each sample is a whole block; this is the number of blocks that were live at the heap's peak.
         if held:
             check(held["space"]["low95"] >= 2000 * held["samples"], f"below what was sampled: {held}")
             for view in ("space", "objects"):
@@ -343,7 +343,7 @@ def test_intervals():
 
 
 def test_unseen_rest():
-    """The limits of a heap's totals cover what no sample is of; a number beyond the exact total is not printed."""
+    """The limits of a heap's totals cover allocations without samples; no limit exceeds the exact total."""
     commands = b"hold 1 16000\nhold 60 16\n"
     command = ["--", os.path.join(BUILD, "tests/programs/commanded")]
     run([TOOL, "host", "--quiet", "-i", "1", "-o", at("rest"), *command], stdin=commands)
@@ -355,14 +355,14 @@ def test_unseen_rest():
             run([TOOL, "host", "--quiet", "-o", at(f"rest-{number}"), *command], stdin=commands)
             (heap,) = json.loads(tool("report", "--json", at(f"rest-{number}")).stdout)["heaps"]
             if heap["total"]["space"]["estimate"] >= 16000:
-                break  # else the large block was missed, which happens in 2 %
+                break  # else no sample hit the large block, which happens in 2 % of the runs
         for view in (*VIEWS, "max_objects"):
             low, high = heap["total"][view]["low95"], heap["total"][view]["high95"]
             true = truth["total"][view]["estimate"]
             check(low <= true <= high, f"{view}: {true} is not in {low} to {high}")
         text = tool("report", at(f"rest-{number}")).stdout.decode()
         check(not re.search(r"^  (live|peak) .*[0-9] (allocations )?at most", text, re.M), f"two numbers: {text}")
-        resident = heap["peak_rss_bytes"]  # mostly over before anybody looked
+        resident = heap["peak_rss_bytes"]  # usually over before the first memory snapshot
         check(resident != 0 and ("resident memory reached" in text) == (resident is not None), f"{resident}: {text}")
         rows = tool("query", "--json", at(f"rest-{number}"), "select * from hp_total where heap_name = 'libc.malloc'").stdout
         (row,) = json.loads(rows)
@@ -380,7 +380,7 @@ def test_unseen_rest():
 
 
 def test_gaps():
-    """What to do about a stack's end: code that is generated is not built with an option."""
+    """The remedy for an incomplete stack fits the code: generated code has no build option."""
     made = Made()
     made.process(7, "p")
     end = made.frame("[no unwind information]")
@@ -395,7 +395,7 @@ def test_gaps():
 
 
 def test_many_processes():
-    """A table of processes comes first, the largest on top, and sections of the largest only, in that order."""
+    """The report begins with a table of processes, the largest first; then come sections of the largest, in that order."""
     made = Made()
     stack = made.stack("main")
     sizes = {100 + i: 1_000_000 * (i * 7 % 25 + 1) for i in range(25)}
@@ -430,7 +430,7 @@ def test_many_processes():
 
 
 def test_plain_words():
-    """What slowed a process down, or ended its profile, in units and words for people."""
+    """The report says what slowed a process down or ended its profile, in readable units and words."""
     for status, said in (
         (field(5, field(6, 1719054900)), "slowed down   28 min 39 s that threads waited for the profiler, added up over all of them"),
         (field(7, 1), "ended early   the process allocated faster than the profiler could read"),
@@ -447,7 +447,7 @@ def test_plain_words():
 
 
 def test_one_line_a_stack():
-    """What a table prints of a stack, it prints once, and adds up what looks the same."""
+    """A table prints each visible stack once, and adds up the rows that look the same."""
     need("jq")
     program = "[range(3000)|tostring]|length"
     profile_of("jq", "jq", "-n", program, options=["-i", "1", "--quiet"])
@@ -457,7 +457,7 @@ def test_one_line_a_stack():
         table = main_table(text).decode().splitlines()[2:]
         starts = [i for i, line in enumerate(table) if re.match(r" *[\d.,]+ \S+ +[\d.]+%", line)]
         stacks = ["\n".join(table[i:j]) for i, j in zip(starts, starts[1:] + [None])]
-        # Behind the figures: share, exact, count, mean.
+        # After the figures: share, exact, count, mean.
         stacks = [re.sub(r"^.*?% +exact +[\d.,]+[kMG]? +[\d.,]+ \S+ +", "", stack) for stack in stacks]
         check(len(stacks) > 5, f"{shape}: {len(stacks)} lines")
         check(len(set(stacks)) == len(stacks), f"{shape}: of {len(stacks)} lines {len(set(stacks))} differ")
@@ -465,7 +465,7 @@ def test_one_line_a_stack():
 
 
 def test_same_table_once():
-    """What was live at the peak is shown again only where the end was different."""
+    """The table of the peak is printed only if it differs from that of the end."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")
     for script, tables, title in (
         (b"hold 10 1000\n", 1, b"still live at the end, which is the peak"),
@@ -477,7 +477,7 @@ def test_same_table_once():
 
 
 def test_doctor_of_linked():
-    """What a program is linked to decides whether heaps of its own can be profiled."""
+    """doctor decides by a program's libraries whether its own heaps can be profiled."""
     linked = (("documented_c_client", True), ("documented_c_archive", True), ("documented_c_noop", False))
     for name, can in linked:
         said = tool("doctor", "--", os.path.join(BUILD, "tests/api", name)).stdout.decode()
@@ -488,8 +488,8 @@ def test_doctor_of_linked():
 
 
 def test_names_of_processes():
-    """A process has the name that it was called by; a file of its profile has a name that needs no
-    quotes, whatever the process is called."""
+    """A process has the name that it was started by; a file of its profile has a name without characters
+    that a shell would interpret."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")
     shutil.copy(commanded, at("an odd $name (1)"))
     os.symlink("an odd $name (1)", at("called"))
@@ -498,7 +498,7 @@ def test_names_of_processes():
         ("-called", "called", "called"),
         ("called", "called", "called"),
         ("/a path/of an odd $name (1)", "called", "of an odd $name (1)"),
-        # As chromium's children write all their arguments into one.
+        # As chromium's children do: they write all their arguments into one.
         ("/usr/lib/called --type=renderer --user-data-dir=/tmp/other", "called", "called"),
     ):
         directory = at("named")
@@ -516,8 +516,8 @@ def test_names_of_processes():
 
 
 def test_titles():
-    """Processes that give themselves titles after their fork have these, and not their parent's,
-    however short they live."""
+    """Processes that change their titles after their fork are shown under these titles, not under their
+    parent's, however short they live."""
     need("perl")
     script = """
         $0 = "acorns: master /etc/acorns";
@@ -564,7 +564,7 @@ def test_hints():
 
 
 def test_top():
-    """--top cuts the table and says by how much; the order is by the view."""
+    """--top shortens the table and says by how much; the order is that of the view."""
     made_trace(500)
     for view in VIEWS:
         full = figures_of(main_table(tool("report", "--view", view, "--top", "0", at("made")).stdout))
@@ -579,7 +579,7 @@ def test_top():
 
 
 def test_remarks():
-    """Why a profile is empty, in words that name the cause and a way out."""
+    """An empty profile's remark names the cause and the remedy."""
     static = compile_c("static", SMALL, "-static")
     dynamic = compile_c("dynamic", SMALL)
 
@@ -619,7 +619,7 @@ def test_remarks():
 
 
 def test_children():
-    """Who ran and was not profiled, and how to include them."""
+    """The report lists processes that ran unprofiled, and how to include them."""
     dynamic = compile_c("worker", SMALL)
     script = ["sh", "-c", f"{dynamic}; {dynamic}; true"]
 
@@ -647,7 +647,7 @@ def test_children():
 
 
 def code_of_pprof(path):
-    """(start, end) of each mapping of a pprof file, by path."""
+    """Return {path: (start, end)} of the mappings of a pprof file."""
     with gzip.open(path) as file:
         profile = list(fields(file.read()))
     strings = [value.decode() for number, value in profile if number == 6]
@@ -656,7 +656,7 @@ def code_of_pprof(path):
 
 
 def test_equal_children():
-    """A trace grows with different stacks, not with processes; each process keeps its addresses."""
+    """A trace grows with its different stacks, not with its processes; each process keeps its addresses."""
     stacks, libc = {}, re.compile(r"^(\w+)-(\w+) r-xp .* (/\S*/libc\.so\.6)$", re.M)
     for number in (2, 12):
         script = "; ".join(["cat /proc/self/maps"] * number) + "; true"
@@ -686,7 +686,7 @@ def said_on_terminal(*arguments):
     try:
         while part := os.read(ours, 4096):
             said += part
-    except OSError:  # the other side is closed
+    except OSError:  # the other end is closed
         pass
     os.close(ours)
     check(process.wait(20) == 0, f"{arguments}: status {process.returncode}, {said[-400:]}")
@@ -694,7 +694,7 @@ def said_on_terminal(*arguments):
 
 
 def test_ends_on_terminal():
-    """What is done after the command's end, and how far it is: on a terminal, and wiped away."""
+    """Progress after the command's end is shown on a terminal, and erased at the end."""
     source = "#include <stdio.h>\n#include <unistd.h>\n" + SMALL.replace("return 0;", "puts(\"ran\"); fflush(stdout); sleep(1);")
     program, fifo = compile_c("sleeper", source, "-g"), at("fifo")
     os.mkfifo(fifo)
@@ -709,7 +709,7 @@ def test_ends_on_terminal():
 
 
 def test_silent_children():
-    """Children that cannot load the library are listed, each with its reason, and run as ever."""
+    """Children that cannot load the library are listed, each with its reason, and run normally."""
     slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(250000); return !puts(\"ran\"); }"
     programs = {"still": compile_c("still", slow, "-static"), "cleaned": compile_c("cleaned", slow)}
     wanted = {"still": "stripped", "cleaned": "environment"}
@@ -748,8 +748,8 @@ def test_silent_children():
 
 
 def silent_command(cleaned):
-    """A command that cannot load the library is listed beside those that can; what its children become
-    is listed by its own name, however soon after the fork."""
+    """A command that cannot load the library is listed beside those that can; a program that its child
+    executes is listed by its own name, however soon after the fork."""
     forks = """
     #include <stdlib.h>
     #include <sys/wait.h>
@@ -788,7 +788,7 @@ def silent_command(cleaned):
 
 
 def test_not_to_be_run():
-    """The doctor reports why an existing command cannot be run."""
+    """doctor reports why an existing command cannot be run."""
     for name, mode, words in (("locked", 0o644, b"chmod +x"), ("absent", None, b"no such file")):
         if mode:
             shutil.copy(shutil.which("true"), at(name))
@@ -800,7 +800,7 @@ def test_not_to_be_run():
 
 
 def test_print_config():
-    """What --print-config prints is a config that protoc takes, with the values given."""
+    """--print-config prints a configuration that protoc accepts, with the given values."""
     need("protoc")
     outcome = tool(
         "host", "-i", "12345", "-d", "6789", "--shmem-size", "64k", "-n", "a b,c\"d", "--dump-at-max",
@@ -830,7 +830,7 @@ def test_print_config():
 
 
 def test_bad_usage():
-    """Refused with exit code 2, naming the option, the value and what it takes."""
+    """Wrong usage exits with 2; the message names the option, the value and the accepted values."""
     for options, *said in (
         (["-i", "0"], "interval is 0", "4096"),
         (["-i", "-1"], "--interval", "-1"), (["-i", "4k5"], "--interval", "4k5", "64k"),
@@ -874,7 +874,7 @@ def test_bad_usage():
 
 
 def test_limits():
-    """The smallest ring works; one beyond the largest is cut, with a notice."""
+    """The smallest ring works; a ring above the limit is reduced, with a notice."""
     dynamic = compile_c("dynamic", SMALL)
     outcome = profile_of("smallest", dynamic, options=["-i", "1", "--shmem-size", "8192"])
     check(outcome.status == 0 and b"100 B in 1 calls" in outcome.stderr, "--shmem-size 8192")
@@ -886,7 +886,7 @@ def test_limits():
 
 
 def test_output_directory():
-    """Output goes only to a new or an empty directory; after a refusal nothing runs."""
+    """Output goes only to a new or an empty directory; otherwise the command does not run."""
     ran = ["touch", at("ran")]
     os.makedirs(at("full/sub"))
     write("full/kept", b"kept")
@@ -914,7 +914,7 @@ def test_output_directory():
 
 
 def test_latest_of_each_user():
-    """Two users of one /tmp have each the latest of their own, and follow no link of the other."""
+    """Two users of one /tmp each have their own latest link, and follow no link of the other."""
     if os.geteuid() != 0:
         skip("needs root, to be two users")
     os.chmod(WORK, 0o1777)
@@ -928,7 +928,7 @@ def test_latest_of_each_user():
     check(latest[0] != latest[1], "one link for both")
     for uid, user in ((0, {}), (BOB, bob)):
         check(tool("report", **user).status == 0, f"report of user {uid}")
-    # The other was first, or made a directory anew that /tmp had been cleaned of.
+    # The other user was first, or recreated a directory that had been cleaned from /tmp.
     shutil.rmtree(latest[0])
     run(["mkdir", "-m", "755", latest[0]], **bob)
     shutil.copy(os.path.join(latest[1], "raw-trace"), latest[0])
@@ -968,7 +968,7 @@ def test_traceconv():
 
 
 def test_quiet_and_dumps():
-    """-q is --quiet wherever something is profiled; -c takes dumps of a command, too."""
+    """-q is --quiet in every verb that profiles; -c dumps a command, too."""
     outcome = profile_of("dumps", "sh", "-c", "sleep 1", options=["-q", "-c", "100", "-i", "1"])
     check(outcome.status == 0 and outcome.stderr == b"", f"{outcome.status}, {outcome.stderr[-300:]!r}")
     first, last = (tool("report", "--json", *which, at("dumps")) for which in (["--dump", "1"], []))
@@ -976,7 +976,7 @@ def test_quiet_and_dumps():
     check(0 < ended[0] < ended[1], f"dumps after {ended} ns")
     check(tool("report", "--json", "--dump", "final", at("dumps")).stdout == last.stdout, "--dump final")
     check(tool("report", "--dump", "finally", at("dumps")).status == 2, "--dump finally")
-    # Each tells of the time since the one before, and Perfetto's trace processor counts nothing as an error.
+    # Each dump covers the time since the previous one, and Perfetto's trace processor counts no errors.
     with open(os.path.join(at("dumps"), "raw-trace"), "rb") as file:
         packets = [dict(fields(packet)) for number, packet in fields(file.read()) if number == 1]
     windows, starts = {}, 0
@@ -1001,7 +1001,7 @@ def test_quiet_and_dumps():
 
 
 def test_duration():
-    """-d ends the profile, not the command, and memory that is live then is not called a leak."""
+    """-d ends the profile, not the command; memory that is live then is not called a leak."""
     begin = time.monotonic()
     outcome = profile_of("short", "sh", "-c", "sleep 1; echo done; exit 5", options=["-d", "400", "-i", "1"])
     check(time.monotonic() - begin >= 1, "the command did not run to its end")
@@ -1013,14 +1013,14 @@ def test_duration():
 
 
 def test_interrupted():
-    """Ctrl-C reaches the command as without us, and its profile is written."""
+    """Ctrl-C reaches the command as without the profiler, and its profile is written."""
     script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done"
     command = [TOOL, "host", "-i", "1", "-o", at("interrupted"), "--", "sh", "-c", script]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )
     check(process.stdout.readline() == b"ready\n", "the command did not start")
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the foreground
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
     stdout, stderr = process.communicate(timeout=30)
     check(process.returncode == 9 and stdout == b"caught\n", f"{process.returncode}, {stdout!r}")
     check(b"Profile in " in stderr, f"no report: {stderr[-300:]!r}")
@@ -1028,7 +1028,7 @@ def test_interrupted():
 
 
 def test_endings():
-    """Exit codes and signals are the command's; 126 and 127 where it could not be run."""
+    """host exits with the command's exit code or signal; with 126 or 127 if it could not run it."""
     limit_core_dumps()
     for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGUSR1):
         outcome = profile_of(f"signal-{number}", "sh", "-c", f"kill -{int(number)} $$", options=["--quiet"])
@@ -1044,25 +1044,25 @@ def test_endings():
 
 
 def test_streams():
-    """Standard output is the command's alone, byte for byte; so is standard input."""
+    """Standard output and input are the command's alone, byte for byte."""
     data = bytes(range(256)) * 4096
     outcome = tool("host", "-o", at("cat"), "--", "cat", stdin=data)
     check(outcome.stdout == data, "standard output is not what the command wrote")
     check(b"Profile in " in outcome.stderr, "no report on standard error")
-    # What is offered next can be pasted, although the tool is in no PATH.
+    # The suggested next command can be pasted although the tool is not in PATH.
     offered = re.search(rb"^  (\S+ report \S+)", outcome.stderr, re.M)
     if check(offered, "host does not say how to see more"):
         check(run(offered.group(1).decode().split()).status == 0, f"{offered.group(1)!r} fails")
     outcome = tool("host", "--quiet", "-o", at("quiet"), "--", "sh", "-c", "echo to stderr >&2")
     check(outcome.stdout == b"" and outcome.stderr == b"to stderr\n", f"{outcome.stderr!r}")
-    # Options end where the command begins, with and without "--".
+    # Options end before the command, with and without "--".
     for dashes in ([], ["--"]):
         outcome = tool("host", "--quiet", *dashes, "sh", "-c", 'echo "$0 $1"', "-i", "--help")
         check(outcome.stdout == b"-i --help\n", f"{dashes}: {outcome.stdout!r}")
 
 
 def test_hostile_names():
-    """Names from a trace neither command a terminal nor break the JSON."""
+    """Names from a trace neither control a terminal nor break the JSON."""
     name = b"cat\x1b[31m\xff\xc2\x9b\n"
     os.symlink("/bin/cat", os.fsencode(WORK) + b"/" + name)
     command = [os.fsencode(WORK) + b"/" + name]
@@ -1077,7 +1077,7 @@ def test_hostile_names():
 
 
 COMPLETIONS = os.path.join(BUILD, "completions")
-# What a shell would offer for a command line whose last word is to be completed; a prefix is the shell's to match.
+# Print the completions of a command line's last word; the shell itself matches prefixes.
 SHELLS = {
     "bash": f'source {COMPLETIONS}/heap_profile; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _heap_profile; '
             'printf "%s\\n" "${COMPREPLY[@]}"',
@@ -1088,7 +1088,7 @@ SHELLS = {
 
 
 def test_completion():
-    """Each shell is offered the verbs, options and values that the tools have."""
+    """Each shell completes the verbs, options and values of the tools."""
     for shell, script in SHELLS.items():
         if shutil.which(shell) is None:
             check(shell != "bash", "no bash")
@@ -1126,7 +1126,7 @@ def test_completion():
 
 
 def test_completion_values():
-    """The table of what options take is what the help texts say, verb by verb."""
+    """The table of option values agrees with the help texts, verb by verb."""
     with open(os.path.join(ROOT, "completions", "values")) as table:
         rows = [line.split() for line in table if not line.startswith("#")]
     verbs = ["host", "report", "diff", "check", "explore", "leaks", "memory_infra", "collapsed", "profile", "symbolize", "-n x"]
@@ -1137,7 +1137,7 @@ def test_completion_values():
         for value in values:
             check(any(all(word in texts[name] for word in value.split(",")) for name in takes),
                   f"{option} {value}: no help text of {takes} has it")
-    # What the help offers as a choice is in the table.
+    # Each choice of the help texts is in the table.
     known = {(verb, option) for verb, option, *_ in rows}
     for name, text in texts.items():
         for option, choice in re.findall(r"(--[a-z][a-z-]+) ((?:[a-z_-]+\|)+[a-z_-]+)", text):

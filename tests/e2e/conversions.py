@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What traces are converted to, judged by the tools that read it: protoc, Speedscope's importer,
-Go's pprof, flamegraph.pl's rules; and text and back, byte for byte.
+"""Conversions of traces, judged by the tools that read them: protoc, Speedscope's importer, Go's pprof,
+flamegraph.pl's rules; and traces as text and back, byte for byte.
 
     conversions.py CASE      HEAPPROFD_BUILD names the build directory
 """
@@ -40,7 +40,7 @@ def write(name, data):
 
 
 def convert(*arguments, stdin=None, status=0):
-    """Standard output of a conversion that must end so."""
+    """Return the standard output of a conversion, and check its exit status."""
     outcome = run([TRACECONV, *arguments], stdin=stdin, env=ENVIRONMENT)
     check(outcome.status == status,
           f"traceconv {arguments}: status {outcome.status}: {outcome.stderr.decode(errors='replace')[-400:]}")
@@ -55,7 +55,7 @@ def made_trace(callsites=1000):
 
 
 def profiled(name, *command, options=()):
-    """The trace of a command's run."""
+    """Record the trace of a command."""
     outcome = run([TOOL, "host", "--quiet", "-o", at(name), *options, "--", *command], env=ENVIRONMENT)
     check(outcome.status == 0, f"{command}: status {outcome.status}: {outcome.stderr[-400:]}")
     with open(at(name + "/raw-trace"), "rb") as file:
@@ -95,7 +95,7 @@ def test_text_and_back():
         "threads": profiled("threads", program("threads_many"), options=("-i", "100")),
         "a stream": profiled("stream", "sh", "-c", "echo", options=("-i", "1", "--dump-at-max")),
         "nothing": b"",
-        # As Perfetto writes them: lengths of four bytes, and packets of which nothing is known.
+        # As Perfetto writes them: lengths of four bytes, and packets of unknown types.
         "long lengths": block(1, number(8, 5) + block(37, block(5, number(1, 7), 4), 4)),
         "strangers": block(1, number(8, 5) + block(1, block(9, b"\x08\x01\x12\x02ab")) + number(700, 8)),
         "a field beside packets": block(1, number(8, 5)) + number(15, 3) + block(16, b"\0\xff"),
@@ -112,7 +112,7 @@ def test_text_and_back():
 
 
 def test_packed():
-    """Traces packed in any way give the text, and the trace, of what they hold."""
+    """Traces packed in any way become the text, and the trace, of their content."""
     trace = made_trace(50)
     text = convert("text", stdin=trace)
     raw = zlib.compress(trace)
@@ -176,7 +176,7 @@ def test_archives():
 
 
 def test_protoc_agrees():
-    """protoc reads our texts, we read its, and both have the same fields in them."""
+    """protoc reads our texts, we read protoc's, and the fields are the same."""
     need("protoc")
     smaps = block(1, block(68, number(1, 9) + block(2, block(1, b"/lib/x") + number(2, 7)) + number(4, 2)))
     names = block(1, block(64, block(1, b"app") + block(3, block(1, b"a") + block(2, "Größe".encode()))))
@@ -191,7 +191,7 @@ def test_protoc_agrees():
 
 
 def test_large():
-    """A trace of any size takes the memory of a packet."""
+    """Converting a trace of any size needs the memory of one packet."""
     packet = made_trace(2000)
     repeats = 100_000_000 // len(packet)
     for verb, piece in (("text", packet), ("binary", convert("text", stdin=packet)), ("decompress_packets", packet)):
@@ -211,7 +211,7 @@ def test_large():
 
 
 def test_wrong_input():
-    """A cut or invalid text is reported with its place, and the part before it is written."""
+    """A truncated or invalid text is reported with its position, and the part before it is written."""
     trace = made_trace(50)
     text = convert("text", stdin=trace)
     said = convert("text", stdin=trace[:-7], status=1)
@@ -238,11 +238,11 @@ def test_wrong_input():
 
 
 def nothing_written(trace):
-    """A full disk, a missing standard output, and input that is no trace are reported."""
+    """A full disk, a missing standard output, and input that is not a trace are reported."""
     path = write("trace", trace)
     for verb in ("text", "decompress_packets", "collapsed", "flamegraph", "speedscope", "symbolize", "bundle"):
         said = "" if verb == "symbolize" else convert(verb, path, "/dev/full", status=1)
-        check("cannot be written: No space left on device" in said or verb == "symbolize",  # which finds nothing
+        check("cannot be written: No space left on device" in said or verb == "symbolize",  # where no symbols are found
               f"{verb} to a full disk: {said}")
         closed = run(["sh", "-c", 'exec "$@" >&-', "sh", TRACECONV, verb, path, "-"], env=ENVIRONMENT)
         check(closed.status == 1 and b"standard output is closed" in closed.stderr,
@@ -253,7 +253,7 @@ def nothing_written(trace):
 
 
 def test_no_traces():
-    """Conversions that need a trace name the format of other profiles; other tools' verb names lead to ours."""
+    """Conversions that need a trace name the format of other input; for other tools' verbs the error suggests ours."""
     made_trace(100)
     convert("memory_infra", at("made"), at("dump.json.gz"))
     convert("profile", "-o", at("pprof"), at("made"))
@@ -265,7 +265,7 @@ def test_no_traces():
             if command == ["symbolize"] and path.endswith(".json.gz"):
                 continue
             if path == pprof and command[0] in ("text", "decompress_packets"):
-                continue  # protobuf, too: it is written as it is
+                continue  # pprof is protobuf, too, and is converted as it is
             said = convert(*command, path, at("out"), status=1)
             check(path + " is no trace" in said and words in said, f"{command} of {words}: {said}")
     with open(at("dump.json.gz"), "rb") as file:
@@ -281,7 +281,7 @@ def test_no_traces():
 
 
 def test_hostile_names():
-    """What a trace calls things commands no terminal, whichever verb says it."""
+    """Names from a trace do not control a terminal, whichever verb prints them."""
     evil = b"\x1b]0;x\x07\nnext\xc2\x9b31m"
     bid, path = bytes(range(20)), b"/tmp/" + evil
     strings = (block(16, number(1, 1) + block(2, bid)), block(17, number(1, 1) + block(2, path)),
@@ -306,9 +306,10 @@ def test_hostile_names():
 
 
 def shows(wanted, command, feed=None, drain=None):
-    """Whether a command on a terminal says `wanted` while it is fed, bit by bit, or its output is
-    taken away so; and wipes it out, and ends well, when it may go on. feed: (path, or None for
-    standard input, what comes first, what comes again and again, the end)."""
+    """Return whether a command on a terminal shows `wanted` while its input arrives, or its output is read, bit by bit.
+
+    It must erase the text and exit with 0 at the end. feed: (path, or None for standard input; the first bytes; bytes
+    that are repeated; the last bytes)."""
     enough = threading.Event()
     source = None if feed is None or feed[0] is not None else os.pipe()
 
@@ -376,7 +377,7 @@ def report_of(path, view):
 
 
 def folded(data):
-    """The stacks of collapsed lines, by flamegraph.pl's own rule for a line."""
+    """Return the stacks of collapsed lines, by flamegraph.pl's own rule for a line."""
     stacks = {}
     for line in data.decode().splitlines():
         match = re.fullmatch(r"(.*)\s+?(\d+(?:\.\d*)?)", line)
@@ -388,7 +389,7 @@ def folded(data):
 
 
 def dump_packet(samples, pid=7, heap=b"libc.malloc"):
-    """A profile packet of Perfetto's with these (callstack, allocated, freed)."""
+    """Return one of Perfetto's profile packets with these samples: (callstack, allocated, freed)."""
     body = number(1, pid) + block(11, heap) + number(12, 4096) + number(13, 4096) + number(9, 2_000_000)
     for callstack, allocated, freed in samples:
         body += block(2, number(1, callstack) + number(2, allocated) + number(3, freed)
@@ -397,7 +398,7 @@ def dump_packet(samples, pid=7, heap=b"libc.malloc"):
 
 
 def hostile_trace(heaps=((7, b"libc.malloc"),)):
-    """Frames with names that are no names, called one by the other."""
+    """Return a trace with a stack of frames that have strange names."""
     names = [b"a;b", b"two\nlines", b"ends 12", b"", b" ", b"operator new(unsigned long)", b"\xff\xfe", b"t\ta\rb 1.5"]
     interned = b""
     for i, name in enumerate(names):
@@ -437,12 +438,12 @@ def test_collapsed():
 
 
 def total_of(trace, view):
-    """What all callsites of the first heap have together, by the report."""
+    """Return the sum over the callsites of the first heap, as reported."""
     return report_of(trace, view)["heaps"][0]["total"][view]["estimate"]
 
 
 def test_choices():
-    """Processes and heaps are frames where there are several, and can be chosen."""
+    """Processes and heaps become frames if there are several, and can be selected."""
     trace = write("trace", hostile_trace(((7, b"libc.malloc"), (8, b"libc.malloc"), (8, b"own;heap"))))
     stacks = folded(convert("collapsed", trace))
     outer = {tuple(stack.split(";")[:2]) for stack in stacks}
@@ -466,7 +467,7 @@ def test_choices():
 
 
 def check_schema(made):
-    """What Speedscope's schema demands of a file of sampled profiles."""
+    """Check what Speedscope's schema requires of a file of sampled profiles."""
     check(made["$schema"] == "https://www.speedscope.app/file-format-schema.json", "the schema's name")
     check(set(made) <= {"$schema", "exporter", "name", "activeProfileIndex", "shared", "profiles"}, f"{set(made)}")
     check(0 <= made["activeProfileIndex"] < len(made["profiles"]), "the active profile")
@@ -484,7 +485,7 @@ def check_schema(made):
 
 
 def test_speedscope():
-    """Speedscope's files have every view, with the report's figures, and keep to its schema."""
+    """Speedscope files have every view, with the report's figures, and follow the schema."""
     trace = write("trace", made_trace())
     made = json.loads(convert("speedscope", trace))
     check_schema(made)
@@ -502,7 +503,7 @@ SPEEDSCOPE = "1.25.0"
 
 
 def speedscope_package():
-    """The directory of the npm package, fetched once for a build."""
+    """Return the directory of the npm package, which is fetched once for a build."""
     package = os.path.join(BUILD, "tests", "npm", f"speedscope-{SPEEDSCOPE}")
     if os.path.isdir(package):
         return package
@@ -516,12 +517,12 @@ def speedscope_package():
     try:
         os.rename(os.path.join(directory, "package"), package)
     except OSError:
-        check(os.path.isdir(package), "the package cannot be kept")  # another test was faster
+        check(os.path.isdir(package), "the package cannot be kept")  # another test has fetched it meanwhile
     return package
 
 
 def test_speedscope_imports():
-    """Speedscope's own importer reads both outputs, and has the same stacks of them."""
+    """Speedscope's own importer reads both outputs, and finds the same stacks."""
     need("node")
     package = speedscope_package()
     for what, trace in (("made", made_trace()), ("hostile", hostile_trace())):
@@ -549,7 +550,7 @@ def test_speedscope_imports():
 
 
 def test_profile_options():
-    """traceconv profile writes the dumps that are asked for, plain or gzipped."""
+    """traceconv profile writes the requested dumps, plain or gzipped."""
     trace = write("trace", made_trace(200))
     convert("profile", "-o", at("plain"), trace)
     convert("profile", "--gzip", "-o", at("zipped"), trace)
@@ -621,7 +622,7 @@ int main(void) { fill(); return kept[7] == NULL; }
 
 
 def symbolized():
-    """The trace of a program with lines and an inlined function, with its symbols."""
+    """Record a program with lines and an inlined function. Return its trace with symbols."""
     need("gcc")
     source = write("source.c", SOURCE.encode())
     built = run(["gcc", "-g", "-O2", "-o", at("built"), source])
@@ -631,7 +632,7 @@ def symbolized():
 
 
 def test_names_once():
-    """What the frames of a trace are called already is not written again as symbols."""
+    """Names that the frames of a trace already have are not written again as symbols."""
     quiet = ("symbolize", "--quiet", "--no-cache", "--no-auto-symbol-paths")
     source = write("named.c", b"#include <stdlib.h>\n"
                               b"__attribute__((noinline)) void *asks(int n) { return malloc(n); }\n"
@@ -648,7 +649,7 @@ def test_names_once():
 
 
 def test_pprof_lists():
-    """Go's pprof finds files and lines, of inlined functions too; so have the other outputs."""
+    """Go's pprof and the other outputs have files and lines, also of inlined functions."""
     need("go")
     trace = symbolized()
     convert("profile", "-o", at("pprof"), trace)

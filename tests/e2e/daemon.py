@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""heapprofd as a service, and what it is asked for: each behaviour by its name.
+"""heapprofd as a service, and the requests that it serves: each behaviour by its name.
 
     daemon.py CASE
 
-The programs that are profiled do what they are told (tests/programs/commanded.c), at interval 1, so
-that every figure is known.
+The profiled programs obey commands (tests/programs/commanded.c), at interval 1, so that every figure
+is known.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ PATIENCE = 30 * harness.SLOWNESS
 
 
 def own_name(name):
-    """A name that no other test has meanwhile: sessions by name find every program of the machine."""
+    """Return a name that no other test uses: a session by name finds every such program of the machine."""
     return f"{name}_{os.getpid()}"
 
 
 def wait_for(what, condition):
-    """Waits until the condition holds; what it gave. Not within PATIENCE seconds is a failure."""
+    """Wait until the condition is true, and return its value. A timeout of PATIENCE seconds is a failure."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         found = condition()
@@ -50,7 +50,7 @@ def wait_for(what, condition):
 
 
 class Daemon:
-    """A heapprofd in a run directory of its own."""
+    """A heapprofd with its own run directory."""
 
     def __init__(self, directory, wrapper=()):
         self.wrapper = wrapper
@@ -79,7 +79,7 @@ class Daemon:
         return {p["pid"] for s in status["sessions"] for p in s["processes"]} if status else set()
 
     def session_processes(self):
-        """The processes of its sessions."""
+        """Return the pids of its session processes."""
         return [session["pid"] for session in self.status()["sessions"]]
 
     def end(self, number=signal.SIGTERM):
@@ -111,7 +111,7 @@ class Commanded:
             check(got == b"ok\n", f"process {self.pid} answered {got!r} to {line!r}")
 
     def wake(self):
-        """Allocates what a dormant process allocates between two looks."""
+        """Allocate enough that a dormant process checks for invitations."""
         self.tell("churn 2000 100")
 
     def end(self):
@@ -122,7 +122,7 @@ class Commanded:
 
 
 class Session:
-    """A heap_profile that runs until it is asked to end."""
+    """A heap_profile that runs until the test ends it."""
 
     def __init__(self, daemon, output, *options, begins=True):
         self.output = output
@@ -156,7 +156,7 @@ def heap_of(report, pid):
 
 
 def figure(heap, function, name):
-    """The sum of a figure over the callsites of a function."""
+    """Return the sum of a figure over the callsites of a function."""
     return sum(
         site[name]["estimate"]
         for site in (heap or {"callsites": []})["callsites"]
@@ -171,7 +171,7 @@ def check_figure(heap, function, name, wanted):
 
 @contextlib.contextmanager
 def scene(start=True, wrapper=()):
-    """A daemon, its directory, and an end for both."""
+    """Start a daemon in a new directory; end and remove both afterwards."""
     directory = tempfile.mkdtemp(prefix="test-daemon-")
     daemon = Daemon(directory, wrapper)
     try:
@@ -185,7 +185,7 @@ def scene(start=True, wrapper=()):
 
 
 def joined(daemon, *processes):
-    """Waits until these are profiled; they allocate, so that they notice."""
+    """Wait until these programs are profiled; let them allocate, so that they notice the invitation."""
 
     def all_in():
         for process in processes:
@@ -255,7 +255,7 @@ def test_startup_by_name():
         check(process.end() == 0, "its own end")
         session.end()
         heap = heap_of(session.report(), process.pid)
-        # From its very first allocation on, which is that of one byte.
+        # From its very first allocation on, which has one byte.
         check_figure(heap, "hold_block", "alloc_space", 1001)
         check_figure(heap, "hold_block", "alloc_objects", 6)
 
@@ -295,7 +295,7 @@ def test_reinit_after_session():
 
 
 def test_core_is_the_programs_own():
-    """A core that the program leaves has nothing of ours that is to be looked at or kept."""
+    """The client's tables are not part of the program's core dump."""
 
     def dumped(pid):
         with open(f"/proc/{pid}/smaps") as smaps:
@@ -308,14 +308,14 @@ def test_core_is_the_programs_own():
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
         joined(daemon, process)
         ours, without = dumped(process.pid), dumped(bare.pid)
-        # The library itself, and a page here and there.
+        # The library itself, and a few pages.
         check(without < ours < without + 4000, f"{ours} kB, without us {without}")
         session.end()
         check(process.end() == 0 and bare.end() == 0, "the programs' own ends")
 
 
 def test_reinit_of_locked_memory():
-    """Locked memory (mlockall) does not let go of its pages, nor of what they held."""
+    """Locked pages (mlockall) cannot be dropped and keep their old content; later sessions are exact nevertheless."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         process.tell("lock")
@@ -336,12 +336,12 @@ def test_reinit_of_locked_memory():
 
 
 def all_but_sites(heap):
-    """What a report says of a heap, for the message of a failure that is seen once in a year."""
+    """Return a heap's report, for the message of a rare failure."""
     return {key: value for key, value in heap.items() if key not in ("callsites", "threads", "total")}
 
 
 class Stormy(Commanded):
-    """A program that leaves its samples by longjmp, until it is asked to stop that."""
+    """Start a program that leaves its samples by longjmp, until it is told to stop."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(
@@ -367,7 +367,7 @@ def test_reinit_after_jumps():
             process.tell("storm")
             session.end()
             heap = heap_of(session.report(), process.pid)
-            # What a handler asked for inside an allocation is there, but where the ring was full.
+            # Allocations of a handler inside an allocation are there, unless the ring was full.
             found = figure(heap, "allocate_in_handler", "alloc_objects")
             lost = heap["lost"]["reentrant"]
             check(4000 - lost <= found <= 4000, f"{found} calls of 4000, {all_but_sites(heap)}")
@@ -376,14 +376,14 @@ def test_reinit_after_jumps():
             unnamed = heap["exact_calls"] - sampled - heap["lost"]["allocations"]
             check(-500 <= unnamed <= 0, f"{unnamed} calls are missing and not counted, {all_but_sites(heap)}")
             check("no call stack" not in heap["remark"], f"samples without a stack: {heap['remark']}")
-            # What walks that were left held has been taken back.
+            # Abandoned walks have released their buffers.
             check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
             process.wake()
         check(process.end() == 0, "its own end")
 
 
 class Stepped(Commanded):
-    """A program whose threads are interrupted in their first allocation."""
+    """Start a program whose threads are interrupted in their first allocation."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(
@@ -398,8 +398,8 @@ class Stepped(Commanded):
 
 
 def test_reinit_after_first_allocations():
-    """Whatever instruction of a thread's first allocation a signal interrupts, all calls are counted. A handler
-    that jumps out of it keeps nobody from the next session."""
+    """All calls are counted, whichever instruction of a thread's first allocation a signal interrupts. A handler
+    that jumps out of it does not prevent the next session."""
     if platform.machine() != "x86_64":
         sys.exit(77)  # no single steps
     with scene() as (daemon, directory):
@@ -415,7 +415,7 @@ def test_reinit_after_first_allocations():
             unnamed = heap["exact_calls"] - sampled - heap["lost"]["allocations"]
             found = [figure(heap, f, "alloc_objects") for f in ("allocate_in_handler", "allocate_first", "allocate_afterwards")]
             if command == "pairs":
-                # A thread that frees what its slot's last thread allocated is another one, even where it did not say its name.
+                # A thread that frees memory of its slot's previous thread is another thread, even before it reported its name.
                 check(figure(heap, "allocate_for_successor", "alloc_objects") == 150, f"{command}: {all_but_sites(heap)}")
                 freed_at_once = sum(site["temporary_objects"] for site in heap["callsites"]
                                     if site["frames"][0]["name"] == "allocate_for_successor")
@@ -431,7 +431,7 @@ def test_reinit_after_first_allocations():
 
 
 def test_reinit_after_cancelled_threads():
-    """Threads that ended in the middle of a sample keep nobody from the next session."""
+    """Threads that ended in the middle of a sample do not prevent the next session."""
     with scene() as (daemon, directory):
         process = Stormy(daemon.environment)
         for round_number in range(3):
@@ -449,7 +449,7 @@ def test_reinit_after_cancelled_threads():
 
 
 class Crew(Commanded):
-    """A program with several long-lived threads."""
+    """Start a program with several long-lived threads."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(
@@ -465,7 +465,7 @@ class Crew(Commanded):
 
 
 def test_threads_keep_apart():
-    """Each thread has its own account in every session, in whatever order they come."""
+    """Each thread has its own figures in every session, whatever their order."""
     with scene() as (daemon, directory):
         process = Crew(daemon.environment)
         process.tell("01234567")
@@ -532,7 +532,7 @@ def test_active_at_exit():
 
 
 def test_final_flush():
-    """What was allocated a moment before the end is in the profile."""
+    """The profile contains allocations up to the session's last moment."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
@@ -563,7 +563,7 @@ def test_dump_at_max():
         heap = heap_of(session.report(), process.pid)
         check_figure(heap, "hold_block", "max", 1000000)
         check_figure(heap, "hold_block", "max_objects", 10)
-        # Perfetto's readers want counters that only grow.
+        # Perfetto's readers expect counters that only grow.
         falls, counters = 0, {}
         with open(os.path.join(session.output, "raw-trace"), "rb") as file:
             packets = trace.fields(file.read())
@@ -592,7 +592,7 @@ def test_continuous_dumps_add_up():
         for _ in range(6):
             process.tell("hold 5 100")
             time.sleep(0.1)
-            # Dumps are written while it goes on.
+            # Dumps are written during the session.
             process.tell("churn 400000 100")
         session.end()
         files = [f for f in os.listdir(session.output) if f.endswith(".pb.gz")]
@@ -603,7 +603,7 @@ def test_continuous_dumps_add_up():
         check_figure(heap, "churn_block", "space", 0)
         early = heap_of(report_of(session.output, "--dump", "1"), process.pid)
         check(early["peak_live_bytes"] < heap["peak_live_bytes"], "a dump has the peak until then")
-        # Of what it did to join, some counts: the exact calls say how much.
+        # Some of the allocations that it made while joining count; the exact calls tell how many.
         churned = figure(heap, "churn_block", "alloc_objects")
         check(churned >= 6 * 400000, f"{churned} blocks churned")
         check(churned + 30 == heap["exact_calls"], f"{churned} and 30 of {heap['exact_calls']}")
@@ -648,7 +648,7 @@ def test_second_daemon():
 
 
 def test_socket_activation():
-    """The socket is systemd's, and stays when the daemon ends."""
+    """systemd owns the socket, which stays when the daemon ends."""
     import socket as sockets
 
     with scene(start=False) as (daemon, directory):
@@ -690,7 +690,7 @@ def test_socket_activation():
 
 
 def test_without_daemon():
-    """The session runs in heap_profile itself; processes that know the place join it."""
+    """The session runs in heap_profile itself; processes that know its run directory join it."""
     with scene() as (daemon, directory):
         daemon.end()
         process = Commanded(daemon.environment)
@@ -704,7 +704,7 @@ def test_without_daemon():
 
 
 def test_daemon_killed():
-    """The session ends with its profile; the program goes on, and joins the next daemon's."""
+    """The session ends with a profile; the program continues, and joins a session of the next daemon."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(daemon, os.path.join(directory, "o1"), "-p", str(process.pid))
@@ -724,7 +724,7 @@ def test_daemon_killed():
 
 
 def test_requester_killed():
-    """A killed client leaves no session behind."""
+    """A session ends when its heap_profile is killed."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
@@ -738,7 +738,7 @@ def test_requester_killed():
 
 
 def test_record():
-    """--print-config, fed back, profiles the same."""
+    """The output of --print-config, as input, starts the same session."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         options = ["-p", str(process.pid), "-i", "1", "-d", "1500"]
@@ -829,7 +829,7 @@ def test_forks():
 
 
 def test_many_processes():
-    """200 at once."""
+    """A session profiles 200 processes at once."""
     with scene() as (daemon, directory):
         session = Session(
             daemon, os.path.join(directory, "o"), "-n", own_name("crowd"), "--shmem-size", "64k"
@@ -863,7 +863,7 @@ def test_guardrail():
 
 
 def test_strangers_get_a_refusal():
-    """Garbage on the socket harms nobody."""
+    """Garbage on the socket does no harm."""
     import socket as sockets
 
     with scene() as (daemon, _):
@@ -881,7 +881,7 @@ def test_strangers_get_a_refusal():
 
 
 def test_config_fields():
-    """Fields of a configuration that change what is recorded."""
+    """Fields of a configuration that change the recording."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         recording = Recording(daemon, directory, config_of(
@@ -910,12 +910,12 @@ def test_config_fields():
 
 
 def values_of(message, number):
-    """Of a repeated field that is not packed."""
+    """Return the values of a repeated field that is not packed."""
     return [value for n, value in trace.fields(message) if n == number]
 
 
 def streamed_events(path, pid):
-    """(sequence, kind, address, bytes, count) of each, in order."""
+    """Return (sequence, kind, address, bytes, count) of each event, in order."""
     with open(path, "rb") as file:
         packets = [p for n, p in trace.fields(file.read()) if n == 1]
     events = []
@@ -948,7 +948,7 @@ def streamed_events(path, pid):
 
 
 def test_stream_allocations():
-    """Every event is in the trace, and their sums equal the dump's."""
+    """Every event is in the trace, and the sums of the events equal the dump's."""
     with scene() as (daemon, directory):
         for interval in (1, 4096):
             process = Commanded(daemon.environment)
@@ -978,13 +978,13 @@ def test_stream_allocations():
             check(len(events) > 1000, f"{len(events)} events")
             for name, value in sums.items():
                 wanted = total[name]["estimate"]
-                # The report prints whole numbers.
+                # The report rounds to whole numbers.
                 check(abs(value - wanted) <= 1, f"{name} streamed {value}, dumped {wanted}")
             streams = [s for s in report["streams"] if s["pid"] == process.pid]
             check(len(streams) == 1 and streams[0]["heap_id"] == 0, f"reported {streams}")
             for name in ("alloc_space", "alloc_objects"):
                 reported = streams[0][name]
-                # A sum in another order.
+                # The sum may have been computed in another order.
                 check(math.isclose(reported, sums[name], rel_tol=1e-6),
                       f"{name} streamed {sums[name]}, reported {reported}")
             for name, kind in (("allocations", "+"), ("frees", "-")):
@@ -1006,7 +1006,7 @@ def config_of(process, *fields):
 
 
 class Recording:
-    """heap_profile record with a configuration of one's own."""
+    """Run heap_profile record with this configuration."""
 
     def __init__(self, daemon, directory, config):
         self.trace = os.path.join(directory, "trace")
@@ -1026,7 +1026,7 @@ class Recording:
 
 
 def test_adaptive():
-    """A ring that fills doubles the interval; the estimates stay right."""
+    """A crowded ring doubles the interval; the estimates stay correct."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         recording = Recording(daemon, directory, config_of(
@@ -1051,7 +1051,7 @@ def test_adaptive():
         ]
         low, high = sum(s["low95"] for s in sites), sum(s["high95"] for s in sites)
         truth = heap["exact_bytes"]
-        # Three times the interval of 95 %: false once in a hundred million.
+        # Three times the 95 % interval: a false alarm has a probability of 1e-8.
         middle, half = (low + high) / 2, (high - low) / 2
         check(abs(middle - truth) <= 3 * half, f"{low} to {high}, truth {truth}")
         check(not any(heap["lost"].values()), f"lost {heap['lost']}")
@@ -1059,7 +1059,7 @@ def test_adaptive():
 
 
 def stopped(*fields):
-    """A process whose profiler is stopped while it fills the smallest ring; the loss is reported."""
+    """Run a process that fills the smallest ring while its profiler is stopped; the loss is reported."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         recording = Recording(daemon, directory, config_of(
@@ -1103,7 +1103,7 @@ def test_full_not_blocking():
 
 
 def test_full_killed():
-    """Blocking never outlives the profiler."""
+    """A blocked process continues when the profiler dies."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         Recording(daemon, directory, config_of(
@@ -1135,7 +1135,7 @@ def need_root():
 
 
 def ask_as(uid, daemon, directory, name, *options):
-    """heap_profile as that user, with an output directory of his own."""
+    """Run heap_profile as that user, with the user's own output directory."""
     output = os.path.join(directory, name)
     os.mkdir(output)
     os.chown(output, uid, uid)
@@ -1147,7 +1147,7 @@ def ask_as(uid, daemon, directory, name, *options):
 
 
 def reachable(directory):
-    """Other users may reach what is tested."""
+    """Let other users reach the tested programs."""
     os.chmod(directory, 0o755)
     for path in (TOOL, LIBRARY, program("commanded")):
         outcome = run(["test", "-r", path], **as_user(BOB))
@@ -1168,7 +1168,7 @@ def test_two_users():
         check(b"belongs to another user" in outcome.stderr, repr(outcome.stderr))
         outcome, output = ask_as(ALICE, daemon, directory, "alice", "-p", str(hers.pid))
         check(b"belongs to another" not in outcome.stderr, repr(outcome.stderr))
-        # His requests do not reach her sessions.
+        # Bob's requests do not reach Alice's sessions.
         session = Session(daemon, os.path.join(directory, "root"), "-p", str(hers.pid))
         outcome = run([TOOL, "stop"], env=daemon.environment, **as_user(BOB))
         check(b"no such session of yours" in outcome.stderr, repr(outcome.stderr))
@@ -1203,8 +1203,8 @@ def test_setuid_program():
 
 
 def test_setuid_program_meanwhile():
-    """A program that becomes one with more rights in the moment in which it is attached to: that one
-    is no business of the user who asked."""
+    """If a program executes one with more rights during the attaching, the requesting user must not profile
+    that one."""
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
@@ -1239,7 +1239,7 @@ def test_setuid_program_meanwhile():
             process.stdin.write(f"exec {privileged}\n".encode())
             process.stdin.flush()
             wait_for("its exec", lambda: os.readlink(f"/proc/{process.pid}/exe") == privileged)
-            # The kernel gives no rights to a program that begins while its owner traces the process: it is his own.
+            # The kernel grants no extra rights to a program that starts while its user traces the process.
             if os.stat(f"/proc/{process.pid}").st_uid == 0:
                 privileged_pids.add(process.pid)
             time.sleep(0.01)
@@ -1259,7 +1259,7 @@ def test_setuid_program_meanwhile():
 
 
 def test_a_lie_about_the_pid():
-    """Who says hello, the kernel knows."""
+    """The pid in a hello is not believed: the kernel reports who sent it."""
     need_root()
     import socket as sockets
     import struct
@@ -1286,7 +1286,7 @@ def test_a_lie_about_the_pid():
 
 
 def test_denied_by_policy():
-    """never_profile, and a policy that cannot be read is not taken for none."""
+    """never_profile is obeyed; a policy that cannot be read is an error, not an empty policy."""
     need_root()
     policy = "/etc/heapprofd.conf"
     if os.path.exists(policy):
@@ -1308,7 +1308,7 @@ def test_denied_by_policy():
             outcome = run([DAEMON], env=daemon.environment)
             check(outcome.status == 1, f"status {outcome.status}")
             check(b"/etc/heapprofd.conf:2:" in outcome.stderr, repr(outcome.stderr))
-        # Nor is one that somebody else can write to.
+        # Neither is a policy trusted that others can write to.
         for owner, mode in ((0, 0o666), (0, 0o664), (ALICE, 0o644)):
             with open(policy, "w") as file:
                 file.write("never_profile x\n")
@@ -1329,7 +1329,7 @@ NEWCOMER = own_name("new")
 
 
 def newcomer(directory):
-    """A program of that name; its path."""
+    """Make a program of that name. Return its path."""
     copy = os.path.join(directory, NEWCOMER)
     if not os.path.exists(copy):
         shutil.copy(program("stepper"), copy)
@@ -1337,7 +1337,7 @@ def newcomer(directory):
 
 
 class Stepper:
-    """A program that knows nothing of us and allocates a block at each step, from its start."""
+    """Start a program without our library that allocates a block at each step, from its start."""
 
     def __init__(self, directory, *arguments):
         self.process = subprocess.Popen(
@@ -1346,7 +1346,7 @@ class Stepper:
         self.pid = self.process.pid
 
     def steps(self):
-        """How many it made, when it has ended."""
+        """Return the number of blocks that it made, after it has ended."""
         stdout, _ = self.process.communicate(timeout=PATIENCE)
         check(self.process.returncode == 0, f"its own end: {self.process.returncode}")
         return int(stdout)
@@ -1357,8 +1357,8 @@ def steps_seen(heap):
 
 
 def test_newcomers_told_of():
-    """Short-lived programs are attached to moments after their exec; /proc alone is looked through
-    so seldom then that most of them would be missed."""
+    """Short-lived programs are attached to moments after their exec. Scans of /proc alone would miss most
+    of them."""
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
             harness.skip("the kernel does not tell of programs that begin")
@@ -1367,7 +1367,7 @@ def test_newcomers_told_of():
         for _ in range(5):
             process = Stepper(directory, "200")
             shares[process.pid] = 1 / process.steps()
-        # A process that starts as a shell and becomes the program by exec.
+        # A process that starts as a shell and executes the program.
         shell = subprocess.Popen(
             ["sh", "-c", 'exec "$0" 200', newcomer(directory)],
             stdout=subprocess.PIPE,
@@ -1382,13 +1382,13 @@ def test_newcomers_told_of():
             check("The profiler attached" in remark and "ms after it began" in remark, remark)
             shares[pid] *= steps_seen(heap)
         print("shares of the steps:", sorted(shares.values()))
-        # The best of them, and far from what is usual (0.98): others share the processors.
+        # The best run counts, and the limit is far below the usual 0.98: other tests share the processors.
         check(max(shares.values()) > 0.5, f"shares of the steps that were seen: {shares}")
 
 
 def test_newcomers_by_polling():
-    """In another network namespace the daemon gets no exec events: it finds newcomers late, and reports the
-    losses."""
+    """In another network namespace the daemon gets no exec events: it finds new processes late, and reports
+    the losses."""
     need_root()
     with scene(wrapper=("unshare", "--net")) as (daemon, directory):
         check(not daemon.status()["told_of_newcomers"], "nobody tells it")
@@ -1401,12 +1401,12 @@ def test_newcomers_by_polling():
         heap = heap_of(session.report(), process.pid)
         check(heap and "Its start was missed" in heap["remark"], f"remark of {heap}")
         seen = steps_seen(heap)
-        # One step may lie between the attaching and the program's noticing it.
+        # One step may pass between the attaching and the moment that the program notices.
         check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
 
 
 def test_newcomer_becomes_another():
-    """A program that was attached to and execs another wanted one: both have a profile."""
+    """If an attached program executes another program of the session, both have a profile."""
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
             harness.skip("the kernel does not tell of programs that begin")
@@ -1428,11 +1428,11 @@ def test_newcomer_becomes_another():
 
 
 def test_busy_for_long():
-    """A process that cannot be stopped is tried again until it can be."""
+    """The profiler retries a process that cannot be stopped yet."""
     with scene() as (daemon, directory):
         process = Stepper(directory, "stuck", "100")
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
-        # Longer than all attempts of one look take.
+        # Longer than all attempts of one scan.
         time.sleep(7)
         check(process.pid not in daemon.profiled_pids(), "it could not be stopped")
         made = process.steps()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""traceconv deobfuscate on traces of obfuscated Java code: what the packets say, and what our tools
-read of a trace that they are appended to.
+"""traceconv deobfuscate on traces of obfuscated Java code: the content of the packets, and what our tools
+read from a trace with these packets appended.
 
     deobfuscate.py CASE
 """
@@ -22,7 +22,7 @@ APK = f"data/app/~~Wk3x==/{APP}-q1-Zz==/oat/arm64/base.vdex"
 
 
 def make_trace(stacks, processes=((100, APP, 10001),), packages=(), heap_graph=False):
-    """stacks: (pid, [(name, mapping, line)]), the innermost frame first. Line 0 is none."""
+    """Make a trace. stacks: (pid, [(name, mapping, line)]), the innermost frame first; line 0 is unknown."""
     tree = b""
     for pid, command, uid in processes:
         tree += field(1, field(1, pid) + field(3, command) + field(5, uid))
@@ -67,7 +67,7 @@ def make_trace(stacks, processes=((100, APP, 10001),), packages=(), heap_graph=F
 
 
 def decode(data):
-    """[(package, {class: (original, [(method, original, lines...)], [(field, original)])})] of packets."""
+    """Return [(package, {class: (original, [(method, original, lines...)], [(field, original)])})] of packets."""
     result = []
     for number, packet in fields(data):
         check(number == 1 and len(packet) < 500_000, f"a packet of {len(packet)} bytes")
@@ -112,7 +112,7 @@ class Scene:
         return path
 
     def convert(self, trace, *options, status=0, env=None):
-        """Packets, the summary as JSON, and words."""
+        """Return the packets, the summary as JSON, and the messages."""
         path, out = self.write("raw-trace", trace), os.path.join(self.directory, "names")
         summary = os.path.join(self.directory, "summary.json")
         done = run(
@@ -127,7 +127,7 @@ class Scene:
             return file.read(), json.load(text)["maps"], words
 
     def stacks(self, trace):
-        """Of the report: [[(name, file:line, obfuscated name)]], in the order of the samples."""
+        """Return the report's [[(name, file:line, obfuscated name)]], in the order of the samples."""
         path = self.write("whole-trace", trace)
         done = run([TOOL, "report", "--json", path])
         check(done.status == 0, f"report: {done.stderr.decode()}")
@@ -145,14 +145,14 @@ class Scene:
         return [result[key] for key in sorted(result)]
 
     def named(self, map_text, stacks, **more):
-        """The stacks of a trace of one package, deobfuscated."""
+        """Return the deobfuscated stacks of a trace of one package."""
         trace = make_trace(stacks, **more)
         path = self.write("mapping.txt", map_text)
         packets, _, _ = self.convert(trace, "--proguard-map", f"{APP}={path}")
         return self.stacks(trace + packets)
 
     def name(self, map_text, obfuscated, line=0):
-        """What one frame becomes: [(name, place)], the innermost first."""
+        """Return the frames that replace one frame: [(name, place)], the innermost first."""
         stacks = self.named(map_text, [(100, [(obfuscated, APK, line)])])
         check(stacks[0][-1][2] == obfuscated, f"{obfuscated}: {stacks}")
         return [frame[:2] for frame in stacks[0]]
@@ -189,7 +189,7 @@ com.example.Main -> a:
         wanted = [(main + name, f"Main.java:{at}" if at else "") for name, at in names]
         got = scene.name(text, "a.a", line)
         check(got == wanted, f"line {line}: {got}, not {wanted}")
-    # Callers and callees around it keep their places.
+    # Its callers and callees stay where they are.
     stack = [("malloc", "lib/libc.so", 0), ("a.a", APK, 2), ("a.main", APK, 1), ("a.a", APK, 1)]
     got = scene.named(text, [(100, stack), (100, stack[2:]), (100, stack[:2] + stack[3:])])
     first = ["malloc"] + [main + each for each in ("bar", "foo", "test", "main", "foo", "test")]
@@ -264,7 +264,7 @@ com.example.Main -> a:
     same(argument, "void a.a()", 1, ("com.example.Main.test", "Main.java:50"))
     static = "com.example.Main -> a:\n    1:8:void test():46:46 -> a\n"
     same(static, "a.a", 0, ("com.example.Main.test", ""))
-    # Lines: as many as before, all at one, none, of another span, outside.
+    # Ranges of lines: of equal length, all mapped to one line, none, of another length, outside.
     lines = """\
 foo.Baz -> a:
   1:10:void qux():27:27 -> a
@@ -301,7 +301,7 @@ foo.Baz -> a:
     same(lines, "a.h", 1, ("foo.Baz.method1", "Baz.java:0"), ("foo.Baz.main", "Baz.java:0"))
     same(lines, "a.i", 1, ("foo.Baz.other | foo.Baz.overload", ""))
     same(lines, "a.j", 0, ("foo.Baz.bar | foo.Baz.foo", ""))
-    # One obfuscated class that was two; a method that kept its name.
+    # One obfuscated class from two originals; a method that kept its name.
     merged = "com.A -> a:\n    void x() -> m\ncom.C -> c:\ncom.B -> a:\n    void y() -> m\n    void z() -> n\n"
     same(merged, "a.m", 0, ("com.A.x | com.B.y", ""))
     same(merged, "a.n", 0, ("com.B.z", ""))
@@ -349,7 +349,7 @@ def test_packages():
     check("com.one, com.two, java" in words and "no process" in words, words)
     got, summary, words = names([(1, [("b.a", "x", 0)])], both[0])
     check(got == ["b.a"] and "no frame of the trace" in words, f"{got}: {words}")
-    # Maps of the environment; of two for one package the last one counts.
+    # Maps from the environment; of two maps for one package the last one counts.
     trace = make_trace(frames("/system/app/base.apk"), processes)
     first, _, _ = scene.convert(trace, env={"PERFETTO_PROGUARD_MAP": f"com.one={one}:com.two={two}"})
     check([package for package, _ in decode(first)] == ["com.one", "com.two"], f"{decode(first)}")
@@ -363,7 +363,7 @@ def test_packages():
 
 
 def test_packets():
-    """What is written: what the trace needs, all where it has a heap graph, no packet too big."""
+    """The packets have the names that the trace needs (all names with a heap graph), and none is too big."""
     scene = Scene()
     text = "com.example.Main -> a:\n    int counter -> c\n    1:2:void run(int):10:11 -> b\n    void other() -> d\n"
     text += "com.example.Unused -> z:\n    void unused() -> b\n"
@@ -392,7 +392,7 @@ def test_packets():
         options = () if more else ("--whole-maps",)
         out, _, _ = scene.convert(make_trace(stacks, **more), *options, "--proguard-map", f"{APP}={path}")
         check(decode(out) == whole, f"{more}: {decode(out)}")
-    # Big: classes over several packets, a class over several packets, the entries of a method in one.
+    # Big maps: classes spread over several packets, also a single class; the entries of a method stay together.
     lines, count = ["com.example.Big -> b:"], 20_000
     for i in range(count):
         lines.append(f"    {i + 1}:{i + 1}:void com.example.Inlined{i}.call():{i}:{i} -> m{i}")
@@ -472,7 +472,7 @@ def test_errors():
 
 
 def test_compiled():
-    """Code of the JIT has its names from symbols that were found later; then they are deobfuscated."""
+    """JIT code gets its names from symbols that were added later; then these are deobfuscated."""
     scene = Scene()
     trace = make_trace([(100, [("", "memfd:jit-cache", 0), ("a.b", APK, 0)])])
     lines = b"".join(field(2, field(1, name) + field(3, line)) for name, line in (("int a.c()", 2), ("void a.b(int)", 0)))
@@ -567,7 +567,7 @@ RULES = """\
 
 
 def test_proguard():
-    """A real program by a real ProGuard: its stack is named as ProGuard's own retrace names it."""
+    """The stack of a real program, obfuscated by ProGuard, has the names that ProGuard's own retrace prints."""
     need("javac", "jar", "java", "proguard")
     retrace = "/usr/share/java/retrace.jar"
     if not os.path.exists(retrace):

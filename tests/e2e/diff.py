@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""heap_profile diff on real programs: diff.py CASE."""
+"""heap_profile diff on real programs: diff.py CASE"""
 
 import json
 import math
@@ -38,7 +38,7 @@ def diff_json(*arguments):
 
 
 def marked(difference, view="space"):
-    """Innermost functions of the callsites that are beyond chance."""
+    """Return the innermost functions of the callsites whose change is marked as beyond chance."""
     return [
         row["frames"][0]["name"]
         for heap in difference["heaps"]
@@ -94,13 +94,13 @@ for count in (int(sys.argv[1]), 900):
 
 
 def amount(text):
-    """A number of a table, which has three digits."""
+    """Return a number of a table, which is printed with three digits."""
     number, _, unit = text.partition(" ")
     return float(number.replace(",", "")) * {"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
 
 
 def by_name(callsites, figure):
-    """Sums over callsites with the same functions; those without a name have their addresses."""
+    """Return sums over callsites with the same functions; an address stands for a missing name."""
     sums = {}
     for callsite in callsites:
         name = tuple((frame["name"] or frame["rel_pc"], frame["mapping"]) for frame in callsite["frames"])
@@ -134,7 +134,7 @@ def check_text(view, before, after, what):
 
 
 def test_as_in_report(directory):
-    """Both sides have the report's figures in every view, whatever the rows are by."""
+    """Both sides have the report's figures in every view, however the rows are grouped."""
     script = os.path.join(directory, "threads.py")
     with open(script, "w") as file:
         file.write(TWO_THREADS)
@@ -176,8 +176,8 @@ def test_as_in_report(directory):
 
 
 def test_added_leak(directory):
-    """The leak is found and nothing else, in 95 of 100 pairs of runs with seeds of their own. The
-    true share lies above 95 %; what fails by chance is tried once more."""
+    """The leak alone is found in 95 of 100 pairs of runs with different seeds. The true share lies above
+    95 %; a failure by chance is tried once more."""
     shares = [share_found(directory)]
     if shares[0] < 0.95:
         shares.append(share_found(directory))
@@ -199,8 +199,8 @@ def share_found(directory):
 
 
 def test_nothing_added(directory):
-    """Without a leak nothing is marked, in 95 % of pairs of runs, in each view: three standard
-    errors more fail."""
+    """Without a leak no callsite is marked, in 95 % of pairs of runs, in each view; a share more than three
+    standard errors below fails."""
     views = ("space", "objects", "alloc_space", "alloc_objects", "max")
     marks = dict.fromkeys(views, 0)
     for number in range(RUNS):
@@ -228,7 +228,7 @@ def test_pprof(directory):
     check(done.returncode == 0, f"go tool pprof: {done.stderr[-500:]}")
     leaks = [line.split() for line in done.stdout.splitlines() if line.endswith(" the_leak")]
     check(len(leaks) == 1 and leaks[0][0] == "-400000B", f"below zero: {done.stdout}")
-    # A report has no place for it, and says so.
+    # A report cannot show a difference, and says so.
     said = json.loads(run([TOOL, "report", "--json", path]).stdout)
     check("1 of 1 callsites have values below zero" in said["warning"], f"warning {said['warning']!r}")
     (site,) = said["heaps"][0]["callsites"]
@@ -248,7 +248,7 @@ def test_dumps(directory):
     """Dumps of one process by number, by time and by size; blocks live at both cancel out."""
     path = os.path.join(directory, "profile")
     stepper = subprocess.Popen([program("stepper"), "attached", "100000"], stdout=subprocess.DEVNULL)
-    # Attaching takes its time on a slow machine: the dumps count, not the seconds.
+    # Attaching is slow on a slow machine, so count the dumps, not the seconds.
     session = subprocess.Popen([TOOL, "-p", str(stepper.pid), "-i", "4096", "-c", "400", "-o", path],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_for("four dumps", lambda: dumps_in(path) >= 4)
@@ -265,9 +265,9 @@ def test_dumps(directory):
     check(abs(total["change"] - (total["after"] - total["before"])) < 1, f"change {total}")
     check(total["low95"] > 0 and total["beyond_chance"], f"it grew: {total}")
     check(marked({"heaps": [heap]}, "alloc_space") == ["step_block"], "where it grew")
-    # Independent runs would have the variance of both.
+    # In independent runs the variances would add up.
     (step,) = [row for row in heap["rows"] if row["frames"][0]["name"] == "step_block"]
-    # Upper limits show little of that, because the allocated total bounds them.
+    # The allocated total bounds the upper limits, so compare the lower ones.
     margin = step["space"]["change"] - step["space"]["low95"]
     (other,) = diff_json(f"{path}@2", f"{path}@last")["heaps"]
     (step,) = [row for row in other["rows"] if row["frames"][0]["name"] == "step_block"]
@@ -337,7 +337,7 @@ def test_processes(directory):
 
 
 def test_pprof_files(directory):
-    """Files that `host` wrote beside its traces say the same change."""
+    """The pprof files that `host` wrote show the same change as the traces."""
     before, after = record(directory, "a", interval=1), record(directory, "b", "2000", interval=1)
     files = []
     for path in (before, after):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation against itself and the built programs. install.py holds the installed pages to the same.
+"""The documentation agrees with itself and with the built programs. install.py checks the installed pages, too.
 
     docs.py links        links between pages, and to headings, resolve
     docs.py options      each option that a page names is in the --help of its verb
@@ -14,7 +14,7 @@ import subprocess
 import harness
 from harness import BUILD, ROOT, check
 
-# Options of programs that are not ours, as far as pages name them outside of a command line.
+# Options of other programs that pages name outside of command lines.
 FOREIGN = {
     "--args", "--build-id", "--cap-add", "--encode", "--icf", "--interpreted-frames-native-stack", "--keep",
     "--memlog-sampling-rate", "--offline", "--perf-basic-prof", "--perf-prof", "--record-only", "--stream", "--tool",

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/README.md: each of its command lines runs as it stands there, with what `meson install`
-puts into place, and the reports have what the text around them promises.
+"""examples/README.md: each command line runs unchanged with the files that `meson install` installs,
+and the reports contain what the text promises.
 
-    examples.py SECTION     of the README, by a part of its title
+    examples.py SECTION     a part of a section's title
 """
 
 import os
@@ -17,10 +17,10 @@ from harness import BUILD, ROOT, check, fail, run
 
 EXAMPLES = os.path.join(ROOT, "examples")
 
-# What the output of a line must have, by a part of the line.
+# {part of a command line: texts that its output must contain}
 PROMISES = {
     "report arena-profile": ["heap example.arena", "arena_allocate", "parse_headers"],
-    # Texts and headers are so small that none of those that live need have been sampled.
+    # Texts and headers are small: possibly none of the live ones is sampled.
     "report --by type arena-profile": ["reply"],
     "report --by context,type --view alloc_space arena-profile": [
         "parse headers", "make reply", "reply"],
@@ -39,7 +39,7 @@ NEEDED = {"Subversion": ["svnadmin"], "dpkg": ["dpkg-query"], "memory_resource":
 
 
 def sections():
-    """{title: command lines}."""
+    """Return {title: command lines}."""
     with open(os.path.join(EXAMPLES, "README.md")) as file:
         parts = re.split(r"^## (.*)$", file.read(), flags=re.M)[1:]
     return {
@@ -50,7 +50,7 @@ def sections():
 
 
 def install(directory):
-    """Where everything is found that was installed into the directory, as an environment."""
+    """Install into the directory. Return the environment in which the installed files are found."""
     outcome = run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", directory])
     if not check(outcome.status == 0, f"meson install: {outcome.stderr[-500:]!r}"):
         harness.finish()

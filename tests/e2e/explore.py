@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What heap_profile explore shows, key by key, on a pseudo-terminal: explore.py CASE."""
+"""The screens of heap_profile explore, key by key, on a pseudo-terminal: explore.py CASE"""
 
 import os
 
@@ -27,7 +27,7 @@ everything         13.0 kB│   10.5 kB        78  80.8%  main
 
 
 def test_steps():
-    """Into, out, another tab, and on from there."""
+    """Enter a row, leave it, change the tab, and continue from there."""
     terminal = explore(usual())
     until(terminal, "start", "first")
     terminal.send("enter")
@@ -214,7 +214,7 @@ main                    -3│        40        40         0  walk
 ~
  Space marks  Enter takes  q back
 """, path_width=0)
-    terminal.send(" ", "enter")  # the cursor is on the last that is shown
+    terminal.send(" ", "enter")  # the cursor is on the last row shown
     shows(terminal, "one of them alone, the path as it was", """
  two.json@1: prog (100), malloc                                    13.0 kB live
  Top-down (Tree)  [Stack frame]  Object type
@@ -231,7 +231,7 @@ main               10.5 kB│   3.50 kB        35  33.3%  parse
 
 
 def test_four_dumps():
-    """More than there is room for: the difference, and what it is of."""
+    """If dumps do not fit the line, the difference and its two dumps are shown."""
     halves = [(s, t, b // 2, c) for s, t, b, c in SITES]
     path = memory_infra("four.json", {(100, "prog"): [{"malloc": x} for x in (halves, SITES, GROWN, SITES)]})
     terminal = explore(*(f"{path}@{i}" for i in (1, 2, 3, 4)))
@@ -282,7 +282,7 @@ main                   0 B│   4.00 kB   4.00 kB       0 B  walk
 ~
  parse                                                                   1 of 3
 """ + KEYS_80)
-    # Wide enough for all figures of both.
+    # Wide enough for all figures of both files.
     terminal.resize(120, 24)
     shows(terminal, "wider", """
  #1 made.json@last, #2 other.json@last: prog, malloc                                                       13.0 kB live
@@ -396,7 +396,7 @@ walk               4.00 kB│
     until(terminal, "3 of 4 below", "the one before")
     terminal.send("n", "n")
     until(terminal, "1 of 4 below", "from the first again")
-    # Capitals are taken as they are.
+    # A pattern with capitals is case-sensitive.
     terminal.send("/", "Copy", "enter")
     until(terminal, 'Nothing here or below has "Copy" in its name.', "nothing")
     terminal.send("/", "x", "escape")
@@ -427,7 +427,7 @@ def test_sorting():
 
 
 def test_many_rows():
-    """More rows than lines, and a path deeper than the screen."""
+    """There are more rows than lines, and a path deeper than the screen."""
     stacks = [([f"leaf_{i:03}", "main"], 1000 - i, 1) for i in range(200)]
     stacks.append((["deep_end"] + [f"deep_{i}" for i in range(40, 0, -1)] + ["main"], 1, 1))
     terminal = explore(trace("rows", stacks))
@@ -468,7 +468,7 @@ def test_written():
 
 
 def test_types_and_contexts():
-    """A program that reports types and contexts of its allocations."""
+    """Profile a program that reports types and contexts of its allocations."""
     script = "register pool\nallocate 1 0 100 Node\npush main loop\npush parse\nallocate 1 1 200 Node\n" \
              "allocate 1 2 400 Style\npop 2\nallocate 1 3 50 Node\nfree 1 3\n"
     path = os.path.join(directory, "profile")
@@ -506,7 +506,7 @@ def test_types_and_contexts():
 
 
 def test_untold():
-    """A figure that the file cannot contain is not 0: it is skipped, with a message."""
+    """A figure that the file does not contain is skipped, with a message, not shown as 0."""
     terminal = explore(usual(), "--view", "max")
     until(terminal, "What was at peak is not in the file; this is what was live.", "at first")
     under_cursor(terminal, "main", "what is told")
@@ -549,7 +549,7 @@ everything             0 B│  Nothing is here.
         terminal.send(key)
     until(terminal, 'Nothing here or below has "x"', "no row to be found")
     quit_it(terminal)
-    # A cut trace is shown as far as it goes, with a warning at the end.
+    # The complete part of a truncated trace is shown, with a warning at the end.
     with open(trace("cut", [([f"f{i}", "main"], 1000, 1) for i in range(50)]), "rb") as whole_file:
         data = whole_file.read()
     cut = os.path.join(directory, "cut-off")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""heap_profile explore on profiles of real programs, and on large ones: explore_programs.py CASE. The
-screen says what the report says."""
+"""heap_profile explore shows the report's figures, on profiles of real programs and on large ones:
+explore_programs.py CASE"""
 
 import json
 import os
@@ -30,7 +30,7 @@ def identity(place):
 
 
 def sums(callsites, key):
-    """By whatever key(frames) names, each once a callsite: (bytes, count) ever allocated."""
+    """Return {name: (bytes, count) ever allocated} for the names key(frames), each counted once per callsite."""
     table = {}
     for site in callsites:
         stack = [identity(f) for f in reversed(site["frames"])]
@@ -50,7 +50,7 @@ def rows_shown(terminal):
 
 
 def compare_rows(terminal, table, what):
-    """Waits until the rows are those of the table, the largest first."""
+    """Wait until the rows are those of the table, the largest first."""
     wanted = sorted(((round(b), round(c)) for b, c in table.values()), reverse=True)
     most = terminal.screen.lines - 5
     largest = [name[:20] for (name, _), value in sorted(table.items(), key=lambda item: -item[1][0])[:5]
@@ -129,7 +129,7 @@ def test_xmllint():
 
 
 def test_many_sites():
-    """100,000 stacks of 30 functions: opened, and walked through."""
+    """explore opens and walks through 100,000 stacks of 30 functions."""
     def stack(i):
         functions, value = ["main"], i
         for depth in range(1, 30):

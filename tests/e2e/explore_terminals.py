@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""heap_profile explore and its terminal: kinds and sizes of it, what is typed, what names could do to it,
-and how it is given back: explore_terminals.py CASE."""
+"""heap_profile explore and its terminal: kinds, sizes, keys, hostile names, and its restoration:
+explore_terminals.py CASE"""
 
 import os
 import random
@@ -80,7 +80,7 @@ HOSTILE = {
 def test_hostile_names():
     stacks = []
     for number, name in enumerate(HOSTILE):
-        # latin-1 stands for the bytes as they are
+        # latin-1 keeps the bytes as they are
         raw = name if isinstance(name, bytes) else name.encode("latin-1") if "\x9b" in name else name.encode()
         stacks.append(([raw, b"main"], 10000 - number, 1))
     path = trace("hostile", stacks)
@@ -103,7 +103,7 @@ def test_hostile_names():
         terminal.send("enter")
         until(terminal, "<self>", "into the last")
         quit_it(terminal)
-    # Where the terminal has ASCII alone, the rest are question marks.
+    # On a terminal with ASCII alone, other characters become question marks.
     terminal = explore(path, env={"LC_ALL": "C"})
     until(terminal, "main", "first")
     terminal.send("enter")
@@ -130,7 +130,7 @@ main               10.5 kB│   3.50 kB        35  33.3%  parse
 ~
  walk                                                                    1 of 3
 """ + KEYS_80)
-        # Arrows as each of them sends them, in application mode or not.
+        # Each terminal's arrow keys, in application mode or not.
         terminal.send("\x1b[B" if name in ("linux",) else "\x1bOB")
         under_cursor(terminal, "parse", f"{name}: down")
         terminal.send("q")
@@ -190,14 +190,14 @@ def test_endings():
         check(terminal.end() == -signal.SIGINT, f"{keys}: status {terminal.process.poll()}")
         check(terminal.is_restored(), f"{keys}: restored")
         terminal.close()
-    # Stopped, and on again.
+    # Stop and continue it.
     terminal = explore(path)
     until(terminal, "start", "first")
     os.killpg(terminal.process.pid, signal.SIGSTOP)
     os.killpg(terminal.process.pid, signal.SIGCONT)
     terminal.send("enter")
     until(terminal, "walk", "goes on")
-    # The terminal goes away.
+    # Close the terminal.
     os.close(terminal.slave)
     os.close(terminal.master)
     try:
@@ -209,7 +209,7 @@ def test_endings():
 
 
 def test_stopped():
-    """Ctrl-Z gives the shell its terminal, and fg takes it again."""
+    """Ctrl-Z returns the terminal to the shell, and fg takes it back."""
     terminal = Terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"], cwd=directory,
                         env={"PS1": "READY ", "TOOL": TOOL, "MADE": usual()})
     until(terminal, "READY", "the shell")
@@ -238,7 +238,7 @@ def test_colours():
         until(terminal, "start", "first")
         terminal.send("enter", "down")
         until(terminal, "+3.00 kB", "in main")
-        # The same words stand on the screen before the last key, too, on a row that is no growth's colour.
+        # The same text is on the screen before the last key, too, but not in the colour of growth.
         terminal.wait(lambda screen: (screen.with_attribute("fore 1") == ["+3.00 kB"]) == coloured)
         red = terminal.screen.with_attribute("fore 1")
         check((red == ["+3.00 kB"]) == coloured, f"{environment}: {red}")
@@ -246,7 +246,7 @@ def test_colours():
 
 
 def test_any_keys():
-    """Whatever is typed, however the window changes: it goes on, and gives the terminal back."""
+    """explore survives any keys and window sizes, and restores the terminal."""
     stacks = [([f"f{(i * k) % 17}" for k in range(1, 9)] + ["main"], i + 1, 1) for i in range(200)]
     paths = [trace("keys", stacks), two_dumps()]
     names = ["up", "down", "left", "right", "enter", "enter", "backspace", "page up", "page down", "home", "end",
@@ -258,7 +258,7 @@ def test_any_keys():
         for _ in range(150):
             key = drawn.choice(names)
             if key == "q":
-                # Never the end: a letter of the pattern, or the way out of a list.
+                # These never end explore: a letter of the pattern, or the key that closes a list.
                 key = "?q"
             terminal.send(key)
             if drawn.random() < 0.1:
@@ -267,7 +267,7 @@ def test_any_keys():
                 terminal.read(0.01)
         check(terminal.process.poll() is None, f"seed {seed}: it ended by {terminal.process.poll()}")
         terminal.resize(80, 24)
-        # Out of whatever is open: escape leaves prompts and lists.
+        # Escape closes any open prompt or list.
         terminal.send("escape", "escape", "\x0c")
         until(terminal, "q", f"seed {seed}: it answers")
         terminal.process.send_signal(signal.SIGTERM)
@@ -278,7 +278,7 @@ def test_any_keys():
 
 
 def test_piped():
-    """The profile from standard input, keys from the terminal."""
+    """explore reads the profile from standard input and keys from the terminal."""
     with open(usual(), "rb") as file:
         terminal = explore("-", stdin=file)
         until(terminal, "start", "first")

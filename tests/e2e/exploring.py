@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of heap_profile explore share: profiles with known figures, and screens that are
-waited for and compared whole."""
+"""Helpers of the tests of heap_profile explore: profiles with known figures, and the comparison of
+whole screens."""
 
 import atexit
 import json
@@ -34,7 +34,7 @@ GROWN = [(s, t, b * 2 if "build" in s else 0 if s == "main;read;copy" else b, c)
 
 
 def memory_dump(pid, number, heaps):
-    """A detailed dump of MemoryInfra. heaps: {name: sites}."""
+    """Return a detailed dump of MemoryInfra. heaps: {name: sites}."""
     strings, nodes, types, allocators = {}, {}, {"[unknown]": 0}, {}
 
     def string_id(text):
@@ -68,7 +68,7 @@ def memory_dump(pid, number, heaps):
 
 
 def memory_infra(name, processes):
-    """processes: {(pid, name): [heaps of each dump]}"""
+    """Write a MemoryInfra file. processes: {(pid, name): [heaps of each dump]}"""
     events = []
     for (pid, process), dumps in processes.items():
         events.append({"ph": "M", "cat": "__metadata", "name": "process_name", "pid": pid, "ts": 0,
@@ -89,7 +89,7 @@ def two_dumps():
 
 
 def trace(name, stacks, names=None):
-    """A trace of Perfetto's packets. stacks: [(functions, bytes, count)], the innermost first."""
+    """Write a trace of Perfetto's packets. stacks: [(functions, bytes, count)], the innermost first."""
     functions = sorted({f for frames, _, _ in stacks for f in frames})
     numbers = {f: i for i, f in enumerate(functions, 1)}
     tables = interned(
@@ -125,7 +125,7 @@ def whole(text, lines=24, path_width=26):
 
 
 def shows(terminal, what, text, lines=24, path_width=26):
-    """Waits until the screen is this one."""
+    """Wait until the screen shows these lines."""
     wanted = whole(text, lines, path_width)
     if not check(terminal.wait(lambda screen: screen.text() == wanted, 10), f"{what}: the screen"):
         for number, (has, wants) in enumerate(zip(terminal.screen.text(), wanted)):
@@ -139,7 +139,7 @@ def until(terminal, text, what):
 
 
 def under_cursor(terminal, text, what):
-    """Waits until the cursor's row has the text."""
+    """Wait until the cursor's row has the text."""
     def is_there(screen):
         rows = [line for y, line in enumerate(lines_reversed(screen)) if y > 0 and line]
         return len(rows) == 1 and text in rows[0]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""--focus, --ignore, --hide and --show-from in every verb that shows or converts stacks: filter.py CASE."""
+"""--focus, --ignore, --hide and --show-from in every verb that shows or converts stacks: filter.py CASE"""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ STACKS = {
     "main;serve;two;copy": 10,
     "other;copy": 7,
 }
-# options: the stacks that stay, and what is left out
+# options: the stacks that stay, and the dropped figures
 CASES_OF = {
     ("--focus", "parse"): ({
         "main;load;parse;copy": 100, "main;load;parse;std::vector<int>::push_back(int)": 50,
@@ -81,7 +81,7 @@ def same(ours, theirs, what):
 
 
 def test_verbs(directory):
-    """Every verb shows the same stacks and reports what it leaves out."""
+    """Every verb shows the same stacks and reports the dropped figures."""
     path = write_stacks(directory)
     for options, (kept, left) in CASES_OF.items():
         converted = ok(TRACECONV, "collapsed", *options, path)
@@ -110,7 +110,7 @@ def test_verbs(directory):
 
 
 def test_sides(directory):
-    """A difference of filtered profiles reports what is left out of each side."""
+    """A difference of filtered profiles reports the dropped figures of each side."""
     grown = {stack: size * 2 if "serve" in stack else size for stack, size in STACKS.items()}
     before, after = write_stacks(directory), write_stacks(directory, grown, "grown")
     found = json.loads(ok(TOOL, "diff", "--json", "--focus", "parse", before, after).stdout)
@@ -139,7 +139,7 @@ def test_pprof(directory):
 
 
 def test_patterns(directory):
-    """A wrong pattern is refused, with the place where it is wrong; a warning names one that matches nothing."""
+    """An invalid pattern is refused, with the position of the mistake; a warning names one that matches nothing."""
     path = write_stacks(directory)
     for option, text, place in (("--focus", "a(b", 2), ("--ignore", "ab[c", 3), ("--hide", "a{2,1}", 2),
                                 ("--show-from", "(a)(b[", 6), ("--focus", "a\\", 2), ("--focus", "", None)):
@@ -157,7 +157,7 @@ def test_patterns(directory):
 
 
 def test_explored(directory):
-    """The screen shows the kept stacks and reports what is left out."""
+    """The screen shows the kept stacks and the dropped figures."""
     terminal = Terminal([TOOL, "explore", "--focus", "serve", write_stacks(directory)], columns=150)
     check(terminal.wait(lambda screen: any(" main" in line for line in screen.text()), 10), terminal.screen.text())
     text = "\n".join(terminal.screen.text())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tables show the program's own functions, in the columns that there are: folding.py CASE."""
+"""Tables show the program's own functions, and fit the width: folding.py CASE"""
 
 import json
 import os
@@ -12,7 +12,7 @@ from filter import ok, same, write_stacks
 from harness import BUILD, TOOL, check, program, run
 from terminal import Terminal
 
-# A stack, outermost first: the row that it is in.
+# {stack, outermost first: the row that shows it}
 ROWS = {
     "main;load;xmalloc": "load < main",
     "main;load;xstrdup;xmalloc;malloc": "load < main",
@@ -30,11 +30,11 @@ ROWS = {
     "main;open_pool;apr_palloc": "open_pool < main",
     "main;parse;jv_mem_alloc": "parse < main",
     "_start;__libc_start_main;main": "main",
-    # All of it is a library's: the innermost that does more than allocate, or the outermost.
+    # If all frames are a library's: the innermost that does more than allocate, or the outermost.
     "_start;__libc_start_main;std::locale::global;operator new(unsigned long)": "std::locale::global",
     "start_routine_of_nobody;xmalloc_inner": "start_routine_of_nobody",
     "xcalloc;malloc": "xcalloc",
-    # Beginnings of names are not names.
+    # A known name does not match as a prefix.
     "main;malloced": "malloced < main",
     "main;stdlib_thing": "stdlib_thing < main",
 }
@@ -42,7 +42,7 @@ ROWS = {
 
 
 def rust(*parts):
-    """A name of the older scheme."""
+    """Return a name in Rust's older mangling."""
     return "_ZN" + "".join(f"{len(part)}{part}" for part in parts) + "17h0123456789abcdefE"
 
 
@@ -65,14 +65,14 @@ def report(*options, columns=None, path=None):
 
 
 def table(text):
-    """(bytes as printed, text of the row) of the first table."""
+    """Return (bytes as printed, text of the row) of the first table."""
     body = text.split("function < its callers\n", 1)[1].split("\n\n")[0]
     return [re.match(r" *(.+?B) +[\d.]+% .*?  (\S.*)", line).groups() for line in body.splitlines()
             if not line.lstrip().startswith("...")]
 
 
 def test_known(directory):
-    """The first function that is the program's own, and its callers that are."""
+    """A row shows the program's own innermost function, and its callers in the program."""
     for number, (stack, row) in enumerate(ROWS.items()):
         path = write_stacks(directory, {stack: 1000 + number}, "one")
         ((_, shown),) = table(report("--top", "0", path=path))
@@ -83,7 +83,7 @@ def test_known(directory):
     for stack, row in RUST.items():
         ((_, shown),) = table(report(path=write_stacks(directory, {stack: 1000}, "one")))
         same(re.split(r"  +", shown)[-1], row, stack)
-    # Rows of equal words are one, with the sum; the largest of its stacks is shown.
+    # Rows of equal text are merged, with their sum; the largest of the stacks is shown.
     path = write_stacks(directory, {stack: 1000 for stack in ROWS})
     text = report("--top", "0", path=path)
     rows = [re.split(r"  +", shown)[-1] for _, shown in table(text)]
@@ -104,7 +104,7 @@ def profile_of_containers(directory, interval="64"):
 
 
 def test_containers(directory):
-    """Templates of the standard library are in the program's own module, and are folded there."""
+    """Templates of the standard library, which are in the program's own module, are folded."""
     path, summary = profile_of_containers(directory)
     text = report(path=path)
     wanted = {"shop::fill_lists", "shop::fill_names", "shop::basket::fill"}
@@ -116,7 +116,7 @@ def test_containers(directory):
                     r"\[containers\]\n +main containers\.cc:\d+ \[containers\]\n +\.\.\. \d+ frames? of the C library\n",
                     text), text)
     check("shop::basket<long>::fill(int)" in report("--demangle", "full", path=path), "names in full")
-    # The figures of a row are the sums of its stacks, and so are the variances.
+    # The figures and variances of a row are the sums over its stacks.
     (heap,) = json.loads(report("--json", path=path))["heaps"]
     for name in wanted:
         mine = [site["space"] for site in heap["callsites"]
@@ -135,7 +135,7 @@ def test_containers(directory):
     functions = report("--cumulative", path=path)
     check("std::" not in functions and re.search(r"\(\d+ functions of libraries and allocators", functions), functions)
     check("std::" in report("--cumulative", "--frames", "all", "--top", "0", path=path), "all functions")
-    # A difference's rows, and a list of leaks', are charged alike.
+    # diff and leaks charge the same rows.
     other, _ = profile_of_containers(directory, "128")
     changed = ok(TOOL, "diff", path, other).stdout.decode()
     names = re.findall(r"  (shop::\S+|main|std::\S+) \[", changed)
@@ -147,7 +147,7 @@ def test_containers(directory):
 
 
 def test_width(directory):
-    """Lines are as wide as COLUMNS or the terminal says; a file's are not cut."""
+    """Lines are as wide as COLUMNS or the terminal; in a file they are not cut."""
     long_name = "shop::" + "very_long_name::" * 4 + "the_function_itself"
     arguments = "ns::holder<std::map<std::string, std::vector<ns::element<int, long>>>>::insert"
     path = write_stacks(directory, {

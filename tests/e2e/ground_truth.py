@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The profile's figures against a program whose truth is known (tests/programs/ground_truth.c).
+"""The profile's figures against a program with known figures (tests/programs/ground_truth.c).
 
     ground_truth.py exact      interval 1: every callsite to the byte and to the call
     ground_truth.py 4096       estimates over many runs, each with seeds of its own
@@ -10,24 +10,23 @@ Two properties of the estimates, of each size class (small, mixed, large, once, 
 
 mean      Per figure, the mean over the runs lies within 3 standard errors of the truth.
 coverage  The 95 % interval that the report prints for a callsite holds the truth in 93 to 97 % of
-          all callsites and runs, of bytes and of counts, live and ever allocated. An interval that
-          is a point is judged as all others: it holds the truth if it is the truth. Huge blocks are
-          never missed: theirs must all hold. Callsites of which nothing is live are not judged for
-          it: there is nothing to hold.
+          all callsites and runs, of bytes and of counts, live and ever allocated. A point interval
+          holds the truth only if it equals it. Huge blocks are always sampled: all their intervals
+          must hold. A live figure is not judged at callsites without live memory.
 
-Standard errors come from the spread of the runs: figures of one run share their samples (what is live
-has also been allocated), the runs share nothing. Coverage fails where it lies more than 3 standard
-errors below 0.93 or above 0.97.
+Standard errors come from the spread between runs: figures of one run share samples (live memory was
+also allocated), runs share nothing. Coverage fails if it lies more than 3 standard errors below 0.93
+or above 0.97.
 
-False alarms. Of 300 runs, a mean falls outside of 3 standard errors on one side with probability
-0.0015 (Student's t), and so does the share of a class whose true coverage is just 0.93 or 0.97;
-of one at 0.94 (standard error 0.004) with 2e-8. What fails is tried once more with fresh runs, which
-are independent, and must fail again in the same direction: 0.0015 squared, for two directions 4.6e-6
-a check. There are 20 means and 8 shares, so that the whole test of an interval alarms falsely with less
-than 28 * 4.6e-6 = 1.3e-4 (checks of the same runs need not be independent for this bound).
+False alarms. The mean of 300 runs falls outside of 3 standard errors on one side with probability
+0.0015 (Student's t). So does the share of a class whose true coverage is exactly 0.93 or 0.97; at 0.94
+(standard error 0.004) the probability is 2e-8. A failed check is repeated with new, independent runs,
+and must fail again in the same direction: 0.0015 squared, for two directions 4.6e-6 a check. With 20
+means and 8 shares, the test of an interval gives a false alarm with a probability below
+28 * 4.6e-6 = 1.3e-4 (this bound does not need independent checks).
 
-Power. A true bias of 5 standard errors of the mean is found twice in a row with probability 0.95, and so is
-a coverage that lies 5 standard errors outside (0.91 with a standard error of 0.004).
+Power. A true bias of 5 standard errors of the mean is found twice in a row with probability 0.95. So is
+a coverage 5 standard errors outside of the range (0.91 with a standard error of 0.004).
 """
 
 import json
@@ -44,7 +43,7 @@ COVERAGE_LOW, COVERAGE_HIGH = 0.93, 0.97
 
 
 def run_once(interval, *arguments):
-    """Truth and what the report says, of one run: two lists, in the same order of callsites."""
+    """Run once. Return the true and the reported figures: two lists, in the same order of callsites."""
     with tempfile.TemporaryDirectory() as directory:
         truth_path, output = os.path.join(directory, "truth.json"), os.path.join(directory, "profile")
         outcome, profile = harness.profile(
@@ -76,11 +75,11 @@ def test_exact():
 
 
 class Observations:
-    """Of many runs: totals by (class, figure), and whether the callsites' intervals held."""
+    """Results of many runs: totals by (class, figure), and whether the callsites' intervals held."""
 
     def __init__(self):
         self.totals, self.truths = {}, {}
-        # By (class, figure), a list for each run.
+        # {(class, figure): a list for each run}
         self.held, self.wrong_points = {}, {}
 
     def add_run(self, truth, found):
@@ -93,7 +92,7 @@ class Observations:
                 if site[figure] == 0 and estimate.value(figure) == 0:
                     continue
                 low, high = estimate.interval(figure)
-                # Estimates of certain samples are sums of doubles: exact but for rounding.
+                # Certain samples add up exactly, except for the rounding of doubles.
                 holds = low <= site[figure] * (1 + 1e-9) and site[figure] * (1 - 1e-9) <= high
                 held.setdefault(key, []).append(holds)
                 if high <= low and not holds:
@@ -122,7 +121,7 @@ def judge_means(observations):
         truth, mean = observations.truths[key], sum(values) / len(values)
         spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
         error, off = spread / math.sqrt(len(values)), mean - truth
-        # What has no spread is not sampled: exact but for rounding.
+        # Figures without spread are exact, except for rounding.
         allowed = 3 * error + 1e-9 * truth
         verdicts["mean", *key] = outside(off, -allowed, allowed)
         print(
@@ -133,7 +132,7 @@ def judge_means(observations):
 
 
 def share_of(runs):
-    """The share that held, of lists by run, and its standard error with the runs as clusters."""
+    """Return the share that held, of lists by run, and its standard error with the runs as clusters."""
     count = sum(map(len, runs))
     share = sum(map(sum, runs)) / count
     squares = sum((sum(run) - share * len(run)) ** 2 for run in runs)
@@ -162,7 +161,7 @@ def judge_coverage(observations):
 
 
 def judge(interval):
-    """One set of runs: the verdict of each check, -1, 0 or 1 (too low, right, too high)."""
+    """Judge one set of runs. Return each check's verdict: -1, 0 or 1 (too low, correct, too high)."""
     observations = observe(interval)
     return {**judge_means(observations), **judge_coverage(observations)}
 

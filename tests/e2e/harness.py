@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests share: running a command with and without the profiler, and reading
-the profile that came of it.
+"""Shared by the end-to-end tests: run a command with and without the profiler, and read the profile.
 
-The build directory is named by HEAPPROFD_BUILD. Python's standard library only. A test ends by
-finish(): exit code 0, 1, or 77 where something that it needs is not installed.
+HEAPPROFD_BUILD names the build directory. Python's standard library only. A test ends by finish():
+exit code 0, 1, or 77 if something that it needs is not installed.
 """
 
 import atexit
@@ -25,14 +24,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
-# Whether the tools are built with sanitizers (tests/meson.build): they take several times as long, and are given three
-# times as long by whoever waits for them, Meson included.
+# Whether the tools are built with sanitizers (tests/meson.build). They run several times slower, so all time limits,
+# Meson's included, are three times as long.
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SLOWNESS = 3 if SANITIZED else 1
 TIMEOUT = 120 * SLOWNESS
 
-# What symbols were found is kept between the cases of one test, and not in the home of whoever runs it.
-# Go's build cache lies below the same directory, and stays where it is.
+# The symbol cache of a test is its own, not the user's. Go's build cache, which is below the same
+# directory, stays the user's.
 os.environ.setdefault(
     "GOCACHE",
     os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "go-build"),
@@ -41,7 +40,7 @@ CACHE = tempfile.mkdtemp(prefix="test-cache-")
 atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 os.environ["XDG_CACHE_HOME"] = CACHE
 
-# A shell's & starts us with these ignored, and so the programs that we start.
+# A shell's & starts us with these signals ignored, and our children would inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
@@ -50,7 +49,7 @@ failures = []
 
 
 def fail(message):
-    """Notes a failure; the test goes on to find more."""
+    """Record a failure; the test continues, to find more."""
     failures.append(message)
     print("FAIL:", message, flush=True)
 
@@ -88,7 +87,7 @@ def main(*arguments):
 
 
 def make_work_directory(prefix):
-    """Return a new directory, which goes when the script ends."""
+    """Return a new directory, which is removed when the script ends."""
     directory = tempfile.mkdtemp(prefix=prefix)
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
@@ -105,7 +104,7 @@ class Outcome:
         self.status, self.stdout, self.stderr = status, stdout, stderr
 
     def check_same(self, other, what, stderr=True):
-        """Notes a failure where this outcome is not as the other."""
+        """Record a failure for each difference from the other outcome."""
         check(self.status == other.status, f"{what}: status {self.status}, bare {other.status}")
         check(self.stdout == other.stdout, f"{what}: {first_difference(self.stdout, other.stdout)}")
         if stderr:
@@ -126,7 +125,7 @@ def first_difference(ours, bare):
 
 
 def run(command, stdin=None, env=None, cwd=None, timeout=TIMEOUT, **options):
-    """Runs a command to its end. Not ended in time is a failure, with status None."""
+    """Run a command to its end. A timeout is a failure, with status None."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
@@ -148,7 +147,7 @@ def run(command, stdin=None, env=None, cwd=None, timeout=TIMEOUT, **options):
 
 
 class Profile:
-    """What a raw-trace says, in the words of the tests."""
+    """The content of a raw-trace, in the terms of the tests."""
 
     def __init__(self, path):
         self.trace = Trace(path)
@@ -157,14 +156,14 @@ class Profile:
         ]
 
     def process(self):
-        """The process that the command became; the first one that was profiled."""
+        """Return the command's own process: the first one that was profiled."""
         return self.processes[0] if self.processes else ProcessProfile(self.trace, None)
 
     def samples(self):
         return sum(process.total.samples for process in self.processes)
 
     def lost(self):
-        """What was lost, by reason; stacks that end in an error are kept samples, not lost ones."""
+        """Return the losses by reason, without samples that were kept with an incomplete stack."""
         sums = {}
         for process in self.processes:
             for reason, count in process.lost.items():
@@ -193,7 +192,7 @@ class ProcessProfile:
             self.total.add(figures)
 
     def allocated_by(self, function):
-        """Figures of all that the function itself asked for, through operator new, too."""
+        """Return the figures of the function's own allocations, also through operator new."""
         return self.by_caller.get(function, Figures())
 
     def bytes_reaching_start(self):
@@ -205,7 +204,7 @@ class ProcessProfile:
 
 
 def caller_of(frames):
-    """The function that asked: the innermost that is no operator new, without its C++ clothes."""
+    """Return the plain name of the function that allocated: the innermost that is not operator new."""
     for frame in frames:
         if frame.name.startswith(("operator new", "_Znw", "_Zna")):
             continue
@@ -215,8 +214,9 @@ def caller_of(frames):
 
 
 def reaches_start(frames):
-    """Whether a stack ends where the kernel or clone() entered: main's caller, a thread's start, or
-    the loader's. Distributed binaries are stripped: what has no name is known by where it lies."""
+    """Return whether a stack ends at the start of the program, of a thread, or of the loader.
+
+    Distributed binaries are stripped: frames without a name are recognized by their module."""
     if not frames:
         return False
     if any(f.name in ("main", "__libc_start_main", "start_thread", "_start") for f in frames):
@@ -224,7 +224,7 @@ def reaches_start(frames):
     library = os.path.basename(frames[-1].path)
     if library.startswith("ld-linux"):
         return True
-    # clone3's caller is nobody, and its callee start_thread lies in the C library, too.
+    # clone3 has no caller, and its callee start_thread is in the C library, too.
     return library == "libc.so.6" and len(frames) > 2 and frames[-2].path == frames[-1].path
 
 
@@ -255,13 +255,13 @@ class Reported:
         return self.figures.get(figure, (0, 0, 0))[0]
 
     def interval(self, figure):
-        """Of 95 %; exact as long as the function is one callsite."""
+        """Return the limits of the 95 % interval; exact if the function has one callsite."""
         estimate, below, above = self.figures.get(figure, (0, 0, 0))
         return estimate - below, estimate + above
 
 
 def read_report(directory):
-    """{function: Reported} of the only process, and its heap's entry in the JSON."""
+    """Return {function: Reported} of the only process, and its heap's entry in the JSON."""
     outcome = run([TOOL, "report", "--json", directory])
     check(outcome.status == 0, f"report: status {outcome.status}, {outcome.stderr[-300:]!r}")
     heap = json.loads(outcome.stdout)["heaps"][0]
@@ -290,7 +290,7 @@ def profile(command, interval=1, options=(), keep=None, **run_options):
 
 
 def same_with_and_without(command, interval=1, options=(), stderr=True, **run_options):
-    """Runs a command bare and profiled, compares the outcomes; the profiled outcome and Profile."""
+    """Run a command bare and profiled, and compare. Return the profiled outcome and its Profile."""
     bare = run(command, **run_options)
     ours, result = profile(command, interval, options, **run_options)
     ours.check_same(bare, f"{os.path.basename(command[0])} at interval {interval}", stderr)
@@ -302,7 +302,7 @@ def limit_core_dumps():
 
 
 def find_descendant(pid, name):
-    """The process of that name under pid."""
+    """Return the descendant of pid with that name, or None."""
     for child in children_of(pid):
         try:
             with open(f"/proc/{child}/comm") as comm:

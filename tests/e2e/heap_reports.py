@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Heaps of programs as heap_profile shows them: which are profiled, report sections, pprof files,
-types, contexts, and what a callsite is.
+"""Programs' own heaps as heap_profile shows them: which are profiled, report sections, pprof files,
+types, contexts, and callsites.
 
     heap_reports.py CASE
 """
@@ -18,7 +18,7 @@ WORK = make_work_directory("heap-reports-")
 TEMPORARY = {"TMPDIR": WORK}
 
 # Two heaps; 100 bytes of type Node outside of all scopes, then in scopes 200 of Node and 400 of
-# Style, and 800 of malloc's; what is in "frames" the program samples by itself.
+# Style, and 800 of malloc's. The program itself samples the heap "frames".
 SCRIPT = """register pool
 register frames
 allocate 1 0 100 Node
@@ -43,7 +43,7 @@ def tool(*arguments, **options):
 
 
 def profile(name, *options, script=SCRIPT):
-    """Profiles the program that does what the script says; the heaps by name, as JSON has them."""
+    """Profile the program with these commands. Return {name: heap} as in the JSON."""
     outcome = tool("host", "--quiet", "-o", at(name), *options, "--", program("heap_commanded"),
                    stdin=script.encode())
     check(outcome.status == 0, f"{options}: {outcome.status}, {outcome.stderr!r}")
@@ -64,7 +64,7 @@ def live(figures):
 
 
 def test_which():
-    """Heaps that are named, all, and all but some; each with its interval."""
+    """A session selects heaps by name, all heaps, or all but some; each has its interval."""
     for options, expected in (
         ((), {"libc.malloc": 4096}),
         (("--heaps", "pool", "-i", "1"), {"pool": 1}),
@@ -84,7 +84,7 @@ def test_which():
 
 
 def test_nothing_of_them():
-    """A session that wants heaps that the program has not says so."""
+    """A session reports requested heaps that the program does not have."""
     heaps = profile("nothing", "--heaps", "textures")
     check(list(heaps) == ["textures"], f"{list(heaps)}")
     remark = heaps["textures"]["remark"]
@@ -97,8 +97,8 @@ def test_nothing_of_them():
 
 
 def test_began_before_the_run_directory():
-    """A program that could not map the page of sessions is attached to, and the report says why its
-    heaps are missing; the next one is not, wherever a link to the directory leads."""
+    """A program that started before the run directory existed is attached to, and the report says why its
+    heaps are missing. A program that starts later joins by itself, also through a link to the directory."""
     os.mkdir(at("there"))
     os.symlink(at("there"), at("link"))
     environment = {**TEMPORARY, "HEAPPROFD_RUN_DIR": os.path.join(at("link"), "run")}
@@ -158,7 +158,7 @@ def test_wrong_options():
 
 
 def test_sections():
-    """Each heap has a head of its own, with exact totals where there are some."""
+    """Each heap has its own heading, with exact totals if they are known."""
     heaps = profile("sections", "--all-heaps", "-i", "1")
     pool, frames = heaps["pool"], heaps["frames"]
     check((pool["exact_bytes"], pool["exact_calls"]) == (750, 4), f"{pool['exact_bytes']}")
@@ -176,7 +176,7 @@ def test_sections():
 
 
 def test_names_of_files():
-    """Names that no file can have are replaced, and every heap has a file nevertheless."""
+    """Heap names that are not valid file names are replaced; every heap has a file."""
     profile("files", "--all-heaps", "-i", "1", "--exclude-heaps", "libc.malloc",
             script="register a/b\nregister a_b\nregister a_b\n"
                    "allocate 1 1 10\nallocate 2 1 20\nallocate 3 1 30\n")
@@ -229,7 +229,7 @@ def test_pprof_labels():
 
 
 def stacks(name):
-    """Of each callsite in the pool: names of its frames, the outermost first."""
+    """Return the names of the frames of each callsite in the heap "pool", the outermost first."""
     return {
         tuple(frame["name"] for frame in reversed(callsite["frames"])): live(callsite)
         for callsite in heaps_of(name)["pool"]["callsites"]
@@ -260,7 +260,7 @@ def test_stack_modes():
 
 
 def test_configured():
-    """What --print-config prints says it all again."""
+    """--print-config prints all options of the session."""
     options = ("--heaps", "pool,libc.mmap", "--heap-intervals", "5,1", "--exclude-heaps", "frames",
                "--all-heaps", "--stack-mode", "mixed")
     printed = tool("host", *options, "--print-config").stdout.decode()
@@ -273,7 +273,7 @@ def test_configured():
 
 
 def test_many_heaps():
-    """What host prints at its end stays short; the report has all."""
+    """host's output at its end stays short; the report has all heaps."""
     script = "".join(f"register heap{i}\n" for i in range(1, 31))
     script += "".join(f"allocate {i} 1 {1000 * i}\n" for i in range(1, 31))
     outcome = tool("host", "-o", at("many"), "--all-heaps", "-i", "1", "--",
@@ -285,7 +285,7 @@ def test_many_heaps():
 
 
 def test_many_types():
-    """If there are more types than the client distinguishes, the rest is counted together."""
+    """Types beyond the client's limit are counted together."""
     heaps = profile("types", "--heaps", "pool", "-i", "1",
                     script="register pool\ntypes 1 100000 16\n")
     heap = heaps["pool"]

@@ -4,9 +4,9 @@
 
     heaps.py CASE
 
-Programs are linked to the client library (shared) or have it linked in (archive, static), and are
-preloaded or not; what they do is told to them (tests/programs/heap_commanded.c), at interval 1 as a
-rule, so that every figure is known.
+Programs use the client as a shared library or have it linked in (archive, static), and are preloaded
+or not. They obey commands (tests/programs/heap_commanded.c), usually at interval 1, so that every
+figure is known.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class Program:
         return int(self.ask(f"{verb} {name}").removeprefix("id "))
 
     def report(self, line):
-        """Whether an allocation was sampled."""
+        """Return whether an allocation was sampled."""
         return self.ask(line) == "sampled 1"
 
     def events(self):
@@ -66,7 +66,7 @@ class Program:
 
 @contextlib.contextmanager
 def company(way="shared"):
-    """A daemon, a directory and a program."""
+    """Start a daemon and a program in a new directory; end both afterwards."""
     with scene() as (daemon, directory):
         process = Program(daemon.environment, way)
         try:
@@ -86,7 +86,7 @@ def join(daemon, process):
 
 @contextlib.contextmanager
 def session_of(daemon, directory, process, *options, interval=1):
-    """A session that the process has joined; its report is there when the block is left."""
+    """Start a session and wait until the process has joined; read its report at the end of the block."""
     output = os.path.join(directory, f"profile-{len(os.listdir(directory))}")
     session = Session(daemon, output, "-p", str(process.pid), "-i", str(interval), *options)
     join(daemon, process)
@@ -109,7 +109,7 @@ def total(heap, name):
 
 
 def check_total(heap, what, **wanted):
-    """That a heap's totals are exactly these."""
+    """Check that a heap's totals are exactly these."""
     if not check(heap is not None, f"{what}: no such heap"):
         return
     for name, value in wanted.items():
@@ -153,7 +153,7 @@ def test_two_allocators():
 
 
 def test_two_allocators_with_all_heaps():
-    """--all-heaps: those that were there, one that comes later, malloc's, but none excluded."""
+    """--all-heaps profiles existing heaps, a later one and malloc's, but no excluded one."""
     with company("preloaded") as (daemon, directory, process):
         first, second = map(process.register, ("first", "second"))
         options = ("--all-heaps", "--exclude-heaps", "second")
@@ -201,7 +201,7 @@ def test_accurate_custom_report_allocation():
 
 
 def test_accurate_custom_report_allocation_with_vfork():
-    """A child of vfork shares its parent's heaps: what it does there, the parent has."""
+    """A vfork child shares its parent's heaps: its allocations there are the parent's."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -232,7 +232,7 @@ def test_accurate_custom_report_allocation_with_vfork_in_a_thread():
 
 
 def test_vfork_of_a_silent_thread():
-    """A child of vfork has no slot to give to a thread that never had one: that is counted."""
+    """A vfork child cannot get a slot for a thread that never had one: its allocations count as lost."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
         with session_of(daemon, directory, process, "--heaps", "custom") as session:
@@ -268,7 +268,7 @@ def test_accurate_dump_at_max_custom():
             process.tell(f"fill {heap} 0 10 100")
             process.tell(f"fill {other} 0 5 7")
             process.tell(f"drain {heap} 0 4")
-            process.tell(f"fill {heap} 100 7 100")  # the maximum: 1300
+            process.tell(f"fill {heap} 100 7 100")  # the maximum is 1300
             process.tell(f"drain {heap} 4 6")
             process.tell(f"drain {heap} 100 7")
             process.tell(f"fill {heap} 200 2 100")
@@ -279,7 +279,7 @@ def test_accurate_dump_at_max_custom():
 
 
 def test_custom_lifetime():
-    """Callbacks come in pairs, one pair a session, with the heap's own interval."""
+    """The callbacks are called in pairs, one pair a session, with the heap's own interval."""
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap, other = process.register("custom"), process.register("other")
@@ -291,7 +291,7 @@ def test_custom_lifetime():
                     process.ask(f"allocate {other} 1 10")
                     check(process.events() == [f"enabled custom {interval}"], f"{way}: enabled")
 
-                def disabled():  # it is noticed at a heap's next sample
+                def disabled():  # the heap's next sample notices the session
                     process.tell(f"fill {heap} 1 5000 10")
                     return process.events()
 
@@ -300,7 +300,7 @@ def test_custom_lifetime():
 
 
 def test_re_init():
-    """One session after the other, each sees what happened while it ran."""
+    """Each of several sessions in sequence has the events of its own time."""
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -309,7 +309,7 @@ def test_re_init():
                     report_some(process, heap)
                 check_total(heap_of(session.report(), process.pid, "custom"),
                             f"{way}, session {number}", **SOME, exact_bytes=260, exact_calls=5)
-                for allocation in range(1, 6):  # those of the session before are not known later
+                for allocation in range(1, 6):  # allocations of the previous session are unknown here
                     process.tell(f"free {heap} {allocation}")
 
 
@@ -317,7 +317,7 @@ def test_re_init():
 
 
 def test_ids():
-    """Any number; the same in two heaps; the same twice, where the first counts as freed."""
+    """An id may be any number, also the same in two heaps; if an id is reused, the first allocation counts as freed."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
             heap, other = process.register("custom"), process.register("other")
@@ -329,7 +329,7 @@ def test_ids():
                     process.ask(f"allocate {other} {allocation} 10")
                 for allocation in edges[::2]:
                     process.tell(f"free {heap} {allocation}")
-                    process.tell(f"free {heap} {allocation}")  # the second time it is not known
+                    process.tell(f"free {heap} {allocation}")  # the second free is of an unknown id
                 for allocation in (0, last, 5):
                     process.ask(f"allocate {other} {allocation} 20")
                     process.ask(f"allocate {other} {allocation} 30")
@@ -342,7 +342,7 @@ def test_ids():
 
 
 def test_other_threads():
-    """Allocated by one thread, freed by another; many threads at once in one heap."""
+    """One thread may free another's allocation; many threads may use one heap at once."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -357,9 +357,9 @@ def test_other_threads():
 
 
 def test_heaps_255():
-    """255 heaps at once, each with figures of its own; one more is refused."""
+    """255 heaps at once each have their own figures; one more is refused."""
     with company() as (daemon, directory, process):
-        process.tell("wake")  # the first of them
+        process.tell("wake")  # the first heap
         numbers = {process.register(f"heap {n}", "unheard"): n for n in range(254)}
         check(sorted(numbers) == list(range(2, 256)), f"ids {sorted(numbers)[:3]}...")
         check(process.register("one more") == 0, "the 256th is refused")
@@ -378,7 +378,7 @@ def test_heaps_255():
 
 
 def test_same_name():
-    """Two heaps of one name are two heaps, both profiled."""
+    """Two heaps of the same name are both profiled."""
     with company() as (daemon, directory, process):
         first, second = process.register("twin"), process.register("twin")
         check(0 != first != second != 0, "two ids")
@@ -391,7 +391,7 @@ def test_same_name():
 
 
 def test_intervals():
-    """A heap's own interval; exclude wins; an unknown heap is no error."""
+    """A heap can have its own interval; exclude wins; an unknown heap is not an error."""
     with company() as (daemon, directory, process):
         first, second = process.register("first"), process.register("second")
         with session_of(daemon, directory, process, "--heaps", "first,second,nobody",
@@ -422,7 +422,7 @@ def test_callbacks_that_call_back():
 
 
 def host(name, *arguments, options=("--all-heaps",), interval=1, directory):
-    """A program under heap_profile host; its outcome and the report."""
+    """Run a program under heap_profile host. Return its outcome and the report."""
     output = os.path.join(directory, "profile")
     outcome = run(harness.host_command([program(name), *arguments], output, interval, *options))
     check(outcome.status == 0, f"{name}: status {outcome.status}, {outcome.stderr[-500:]!r}")
@@ -468,7 +468,7 @@ def test_restricted():
 
 
 def test_documented():
-    """The documentation's programs, as they are, show what they do."""
+    """The documentation's programs run unchanged, and their profiles have their heaps."""
     truth = {
         "c": {"space": 10000, "objects": 100, "alloc_objects": 201, "alloc_space": 19096},
         "cc": {"space": 40000, "objects": 400, "alloc_objects": 800, "exact_calls": 800},
@@ -485,7 +485,7 @@ def test_documented():
 
 
 def test_forked_child():
-    """A child is a process of its own: its reports are not its parent's, and do it no harm."""
+    """A forked child's reports do not appear in its parent's profile, and do no harm."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -505,7 +505,7 @@ def test_forked_child():
 
 
 def groups_of(path, heap, key="context"):
-    """{name: figures} of a heap's types or contexts."""
+    """Return {name: figures} of a heap's types or contexts."""
     found = heap_named(report_of(path, "--by", key), heap)
     return {group[key]: group for group in found["groups"]} if found else {}
 
@@ -516,7 +516,7 @@ def live_by_context(path, heap):
 
 
 def test_contexts_nested():
-    """200 deep all names are there; of 300 the 256 innermost."""
+    """Of 200 nested contexts all names are kept; of 300, the 256 innermost."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
         with session_of(daemon, directory, process, "--heaps", "custom") as session:
@@ -533,10 +533,10 @@ def test_contexts_nested():
 
 
 def test_contexts_out_of_turn():
-    """Pops that do not pair, longjmp, threads that end inside, storage that is gone."""
+    """Unpaired pops, longjmp, threads that end inside a context, and freed storage do no harm."""
     for way in WAYS:
         with scene(start=False) as (_, directory):
-            # Without the preload library the heap is found through the environment, too.
+            # Without the preload library the session is found through the environment.
             name = "heap_scopes" + ("_archive" if "archive" in way else "")
             options = ["--all-heaps"] if "preloaded" in way else ["--heaps", "scopes"]
             outcome, _ = host(name, options=options, directory=directory)
@@ -584,7 +584,7 @@ def test_interned_texts():
 
 
 def test_many_threads():
-    """All that threads report at once is there: the first reports of a heap, too."""
+    """No report of concurrent threads is missing, not even the first of a heap."""
     for name in ("heap_threads", "heap_threads_archive"):
         with scene(start=False) as (_, directory):
             threads, count = 32, 500
@@ -598,7 +598,7 @@ def test_many_threads():
 
 
 def test_million_types():
-    """With a million types, a limited number is distinguished; the rest counts as one type."""
+    """Of a million types, a limited number is distinguished; the rest counts as one type."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
         with session_of(daemon, directory, process, "--heaps", "custom") as session:
@@ -616,9 +616,9 @@ THREADS_OF_CHURN = 16
 
 
 def test_sessions_that_come_and_go():
-    """Sessions that begin and end under threads that report, end, come and fork: nothing breaks, and
-    callbacks come in turns. What was live is freed or live, and all is in the exact totals."""
-    # The client is never built with sanitizers, and the tools do the same whichever way it came.
+    """Sessions begin and end while threads report, end, start and fork: callbacks alternate, each live
+    block is freed or stays live, and the exact totals have all."""
+    # The client is never built with sanitizers, so one way of linking it is enough for the tools.
     for way in WAYS[:1] if harness.SANITIZED else WAYS:
         with scene() as (daemon, directory):
             process = Program(daemon.environment, way, "heap_churn")
@@ -634,14 +634,14 @@ def test_sessions_that_come_and_go():
                     break
                 for heap in session.report()["heaps"]:
                     what = f"{way}, session {number}: {heap['heap']}"
-                    # A machine that is very busy may stop a thread in mid-record for so long that the
-                    # daemon takes it for gone; it is told of as a record that came too late.
+                    # On a very busy machine a thread may pause in mid-record for so long that the
+                    # daemon gives the record up; it counts as a record that came too late.
                     if heap["buffer_corrupted"] and heap["lost"]["abandoned"]:
                         continue
                     check(not heap["buffer_corrupted"], f"{what}: corrupted")
                     check(heap["lost"]["no_thread_slot"] == 0, f"{what}: lost {heap['lost']}")
                     if interval == 1 and heap["heap"] in "abcde" and not heap["buffer_overran"]:
-                        # What a thread was about to send when the session ended is only counted.
+                        # A sample that a thread was about to send when the session ended is only counted.
                         missing = heap["exact_calls"] - heap["total"]["alloc_objects"]["estimate"]
                         check(missing <= THREADS_OF_CHURN and heap["exact_calls"] > 0,
                               f"{what}: {missing} of {heap['exact_calls']} calls, {heap['lost']}")
@@ -657,8 +657,8 @@ TRUTH = {
 
 
 def observe(interval):
-    """Of so many heaps, each a sampler of its own, that did the same: how far the means are off, in
-    standard errors."""
+    """Return the errors of the means over many heaps with the same allocations, in standard errors. Each
+    heap has its own sampler."""
     with company() as (daemon, directory, process):
         heaps = [process.register(f"heap {n}", "unheard") for n in range(OBSERVED)]
         with session_of(daemon, directory, process, "--all-heaps", interval=interval) as session:
@@ -681,8 +681,8 @@ def observe(interval):
 
 
 def test_unbiased():
-    """At interval 4096 each figure's mean is within 3 standard errors. One that is not is looked at
-    once more, and must be off in the same direction: falsely so in one of 10^5 tests."""
+    """At interval 4096 each figure's mean is within 3 standard errors. A failed figure is measured again, and
+    must be off in the same direction: a false alarm in one of 10^5 tests."""
     first = observe(4096)
     suspects = [name for name in FIGURES if abs(first[name]) > 3]
     second = observe(4096) if suspects else {}

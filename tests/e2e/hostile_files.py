@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are made to cost a reader as much as can be had for their bytes: what sizes.py and bench/hostile_sizes.py
-open. Each function takes a directory and a scale, writes one file there and returns its path; a file of scale n has about
-n KiB, packed or not."""
+"""Files that cost a reader as much as possible for their size; sizes.py and bench/hostile_sizes.py open them.
+
+Each function takes a directory and a scale, writes one file there and returns its path. A file of scale n has about n KiB,
+packed or not."""
 
 import gzip
 import io
@@ -30,7 +31,7 @@ def write(directory, name, *parts):
 
 
 def tables(**entries):
-    """A packet of interned data that begins its sequence."""
+    """Return a packet of interned data that begins its sequence."""
     return packet(interned(**entries), flags=1, **SEQUENCE)
 
 
@@ -45,7 +46,7 @@ ONE_SAMPLE = dump([heap_samples(7, [sample(1, 100, 0, 1)], 10)])
 
 
 def dump_of_stacks(count):
-    """A dump with a sample of each stack below count."""
+    """Return a dump with a sample of each stack below count."""
     return dump([heap_samples(7, [sample(i, 100, 0, 1) for i in range(1, count)], 10)])
 
 
@@ -54,7 +55,7 @@ def trace(directory, name, *parts):
 
 
 def sequences(directory, scale):
-    """Packets that say no more than that a sequence begins."""
+    """Packets that only begin a sequence."""
     count = scale * 1024 // 8
     return trace(directory, "sequences", USUAL, ONE_SAMPLE,
                  b"".join(packet(b"", sequence=i + 2, flags=1) for i in range(count)))
@@ -68,12 +69,12 @@ def sequences_interning(directory, scale):
 
 
 def batches(heaps):
-    """Dumps of some hundred heaps each, so that none is a packet of all of the file."""
+    """Dumps of some hundred heaps each, so that no packet is as large as the file."""
     return [dump(heaps[i:i + 500], i // 500) for i in range(0, len(heaps), 500)]
 
 
 def trace_processes(directory, scale):
-    """Processes of one sample each, in one dump."""
+    """Processes with one sample each, in one dump."""
     count = scale * 1024 // 45
     tree = process_tree([(i + 1, 1, ["p"]) for i in range(count)])
     return trace(directory, "trace_processes", USUAL, tree,
@@ -95,7 +96,7 @@ def trace_dumps(directory, scale):
 
 
 def trace_dumps_callsites(directory, scale):
-    """Half of the file are callsites of the first dump, the other dumps of one sample."""
+    """Half of the file are callsites of the first dump, the other half are dumps of one sample."""
     count, dumps = scale * 1024 // 60, scale * 1024 // 60
     stacks = tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)],
                     stacks={i: [i] for i in range(1, count)})
@@ -105,7 +106,7 @@ def trace_dumps_callsites(directory, scale):
 
 
 def trace_heaps_dumps(directory, scale):
-    """Many heaps and then dumps of other ones each."""
+    """Many heaps, then dumps that each have another heap."""
     count = scale * 1024 // 90
     return trace(directory, "trace_heaps_dumps", USUAL,
                  b"".join(dump([heap_samples(i % 5 + 1, [sample(1, 100 + i, 0, 1)], 10 + i, heap=f"h{i}"),
@@ -114,7 +115,7 @@ def trace_heaps_dumps(directory, scale):
 
 
 def trace_chain(directory, scale):
-    """One stack of many frames, all different."""
+    """One stack of many different frames."""
     count = scale * 1024 // 16
     return trace(directory, "trace_chain",
                  tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)], stacks={1: list(range(1, count))}),
@@ -122,7 +123,7 @@ def trace_chain(directory, scale):
 
 
 def trace_recursion(directory, scale):
-    """One stack of one frame again and again."""
+    """One stack that repeats one frame."""
     return trace(directory, "trace_recursion",
                  tables(names={1: "f"}, frames=[(1, 0, 8, 1)], stacks={1: [1] * (scale * 512)}),
                  ONE_SAMPLE)
@@ -152,7 +153,7 @@ def trace_interned(directory, scale):
 
 
 def trace_interned_far(directory, scale):
-    """Ids that are far from each other, as they fall into one place of a weak table."""
+    """Ids that are far apart, which collide in a weak hash table."""
     count = scale * 1024 // 60
     ids = [(i << 44) + 1 for i in range(1, count)]
     return trace(directory, "trace_interned_far",
@@ -161,7 +162,7 @@ def trace_interned_far(directory, scale):
 
 
 def trace_reinterned(directory, scale):
-    """An id that gets another meaning before each dump, of many callsites of which one changes."""
+    """An id that gets another meaning before each dump; of the dump's many callsites, one changes."""
     count = scale * 1024 // 80
     stacks = tables(names={1: "f", 2: "g"}, frames=[(i, 0, i, 1) for i in range(1, count // 2)],
                     stacks={i: [i] for i in range(1, count // 2)})
@@ -173,7 +174,7 @@ def trace_reinterned(directory, scale):
 
 
 def trace_cleared(directory, scale):
-    """A sequence that begins anew again and again."""
+    """A sequence that restarts again and again."""
     count = scale * 1024 // 60
     return trace(directory, "trace_cleared", b"".join(
         USUAL + dump([heap_samples(7, [sample(1, 100 + i, 0, 1)], 10 + i)], i) for i in range(count * 60 // 110)))
@@ -200,7 +201,7 @@ def trace_long_path(directory, scale):
 
 
 def trace_long_shared_path(directory, scale):
-    """A long text that many mappings have as a part of their path."""
+    """A long text that is part of many mappings' paths."""
     count = scale * 512 // 30
     return trace(directory, "trace_long_shared_path",
                  tables(names={1: "f"}, paths={1: "a" * (scale * 512)},
@@ -210,7 +211,7 @@ def trace_long_shared_path(directory, scale):
 
 
 def trace_mangled(directory, scale):
-    """A mangled name whose substitutions make it exponentially long."""
+    """A mangled name whose substitutions demangle to an exponentially long text."""
     nested = "1a"
     for _ in range(scale * 4):
         nested = f"1bI{nested}E" if len(nested) < 60000 else nested
@@ -228,7 +229,7 @@ def trace_mangled(directory, scale):
 
 
 def trace_mappings(directory, scale):
-    """Mappings that lie over each other, and looks at frames in them."""
+    """Mappings that overlap, and frames in them."""
     count = scale * 1024 // 60
     return trace(directory, "trace_mappings",
                  tables(names={1: "f"}, paths={1: "lib"}, mappings=[(i, 0, 0x1000, 0x100000 + i, [1]) for i in range(1, count)],
@@ -247,7 +248,7 @@ def trace_unnamed(directory, scale):
 
 
 def trace_process_tree(directory, scale):
-    """Processes and threads that nothing else is known of."""
+    """Processes and threads without any other data."""
     count = scale * 1024 // 50
     return trace(directory, "trace_process_tree", USUAL,
                  process_tree([(i + 1, i, ["p"]) for i in range(count)], [(i + 5, i + 1, f"t{i}") for i in range(count)]),
@@ -255,7 +256,7 @@ def trace_process_tree(directory, scale):
 
 
 def trace_renamed(directory, scale):
-    """A process and a thread that are named again and again, each in a packet of its own."""
+    """A process and a thread that are named again and again, in separate packets."""
     count = scale * 1024 // 50
     return trace(directory, "trace_renamed", USUAL,
                  *(process_tree([(7, 1, [f"p{i}"])], [(7 + i % 9, 7, f"t{i}")]) for i in range(count)),
@@ -263,14 +264,14 @@ def trace_renamed(directory, scale):
 
 
 def trace_smaps(directory, scale):
-    """SmapsPackets of an entry each, and one of many."""
+    """SmapsPackets with one entry each, and one packet with many."""
     count = scale * 1024 // 60
     return trace(directory, "trace_smaps", USUAL, *(smaps(7 + i % 50, 20 + i, [(f"lib{i}", 4, 4, 0)]) for i in range(count)),
                  smaps(7, 10, [("lib", 4, 4, 0)] * count), ONE_SAMPLE)
 
 
 def trace_looks(directory, scale):
-    """Looks at the memory of processes."""
+    """Memory snapshots of processes."""
     count = scale * 1024 // 30
     return trace(directory, "trace_looks", USUAL,
                  *(memory_snapshot(7 + i % 5000, 20 + i, {1: (4, 0, 4, 1), 2: (4, 0, 4, 1)}, {}) for i in range(count)),
@@ -278,7 +279,7 @@ def trace_looks(directory, scale):
 
 
 def trace_clocks(directory, scale):
-    """ClockSnapshots, and packets of clocks of their own."""
+    """ClockSnapshots, and packets with clocks of their own."""
     count = scale * 1024 // 60
     return trace(directory, "trace_clocks", USUAL,
                  *(snapshot({64 + i % 1000: 10 + i, 6: 1000 + i}, sequence=1) for i in range(count)),
@@ -288,7 +289,7 @@ def trace_clocks(directory, scale):
 
 
 def trace_clock_kinds(directory, scale):
-    """Clocks of which each is seen once, and packets of clocks that nothing leads to."""
+    """Clocks that each appear once, and packets with clocks that no snapshot relates to others."""
     count = scale * 1024 // 60
     return trace(directory, "trace_clock_kinds", USUAL,
                  *(snapshot({64 + i: 10 + i, 65 + i: 1000 + i}, sequence=1) for i in range(count)),
@@ -298,7 +299,7 @@ def trace_clock_kinds(directory, scale):
 
 
 def trace_symbols(directory, scale):
-    """ModuleSymbols of one module, again and again, whose addresses are all the same or all different."""
+    """Repeated ModuleSymbols of one module; the addresses are all equal or all different."""
     count = scale * 1024 // 60
     stacks = tables(names={1: "f"}, paths={1: "lib"}, build_ids={1: b"\1\2\3\4"}, mappings=[(1, 1, 0x1000, 0x9000000, [1])],
                     frames=[(i, 1, 0x1000 + i, 0) for i in range(1, count)], stacks={i: [i] for i in range(1, count)})
@@ -308,7 +309,7 @@ def trace_symbols(directory, scale):
 
 
 def trace_deobfuscation(directory, scale):
-    """DeobfuscationMappings of one class again and again, and of one member."""
+    """Repeated DeobfuscationMappings of one class, and of one member."""
     count = scale * 1024 // 60
     return trace(directory, "trace_deobfuscation",
                  tables(names={i: f"a.m{i % 7}" for i in range(1, count)}, frames=[(i, 0, i, i) for i in range(1, count)],
@@ -318,7 +319,7 @@ def trace_deobfuscation(directory, scale):
 
 
 def trace_line_ranges(directory, scale):
-    """A method with many ranges of lines, and as many frames of it."""
+    """A method with many line ranges, and as many frames."""
     count = scale * 1024 // 50
     members = b"".join(field(4, text(1, "m") + text(2, f"n{i}") + field(3, 2 * i + 1) + field(4, 2 * i + 2)) for i in range(count))
     interned_frames = b"".join(field(6, frame(i, 0, i, 1) + field(5, 1) + field(6, 2 * i)) for i in range(1, count))
@@ -330,7 +331,7 @@ def trace_line_ranges(directory, scale):
 
 
 def trace_cross(directory, scale):
-    """As many callsites as processes."""
+    """Equal numbers of callsites and processes."""
     count = scale * 1024 // 110
     return trace(directory, "trace_cross",
                  tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)], stacks={i: [i] for i in range(1, count)}),
@@ -339,7 +340,7 @@ def trace_cross(directory, scale):
 
 
 def trace_heaps_callsites(directory, scale):
-    """Half of the file are callsites of one heap, the other heaps of one sample."""
+    """Half of the file are callsites of one heap, the other half are heaps of one sample."""
     count, heaps = scale * 1024 // 90, scale * 1024 // 90
     stacks = tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)],
                     stacks={i: [i] for i in range(1, count)})
@@ -349,7 +350,7 @@ def trace_heaps_callsites(directory, scale):
 
 
 def trace_heaps_chain(directory, scale):
-    """A chain of callers below each of many heaps."""
+    """A chain of callers in each of many heaps."""
     count, heaps = scale * 1024 // 24, scale * 1024 // 90
     return trace(directory, "trace_heaps_chain",
                  tables(names={1: "f"}, frames=[(i, 0, i, 1) for i in range(1, count)], stacks={1: list(range(1, count))}),
@@ -357,14 +358,14 @@ def trace_heaps_chain(directory, scale):
 
 
 def trace_unseen(directory, scale):
-    """Processes whose heaps have nothing in them."""
+    """Processes whose heaps are empty."""
     count = scale * 1024 // 60
     tree = process_tree([(i + 1, 1, [f"p{i}"]) for i in range(count)])
     return trace(directory, "trace_unseen", USUAL, tree, *batches([heap_samples(i + 1, [], 10) for i in range(count)]))
 
 
 def trace_line_overlaps(directory, scale):
-    """A method whose ranges of lines all lie over each other, and as many frames of it."""
+    """A method whose line ranges all overlap, and as many frames."""
     count = scale * 1024 // 50
     members = b"".join(field(4, text(1, "m") + text(2, f"n{i}") + field(3, i + 1) + field(4, 2 * count - i)) for i in range(count))
     interned_frames = b"".join(field(6, frame(i, 0, i, 1) + field(5, 1) + field(6, i)) for i in range(1, count))
@@ -377,7 +378,7 @@ def trace_line_overlaps(directory, scale):
 
 
 def trace_streamed(directory, scale):
-    """Streamed allocations and frees, of many heaps."""
+    """Streamed allocations and frees in many heaps."""
     count = scale * 1024 // 24
     return trace(directory, "trace_streamed", USUAL,
                  *(packet(field(74, b"".join(field(n, i) for n in (1, 2, 3, 4, 5, 7))), **SEQUENCE) for i in range(count)),
@@ -385,7 +386,7 @@ def trace_streamed(directory, scale):
 
 
 def trace_parts(directory, scale):
-    """Samples of many threads and types, and contexts of many names."""
+    """Samples with many threads and types, and with contexts of many names."""
     count = scale * 1024 // 70
     tags = b"".join(field(5000, field(1, i) + text(2, f"T{i}")) for i in range(1, count))
     tags += b"".join(field(5001, field(1, i) + field(2, i) + field(2, max(i - 1, 1))) for i in range(1, count))
@@ -396,7 +397,7 @@ def trace_parts(directory, scale):
 
 
 def trace_long_contexts(directory, scale):
-    """Contexts that name one long text many times."""
+    """Contexts that contain one long text many times."""
     count = scale * 512 // 20
     tags = field(5000, field(1, 1) + text(2, "T" * (scale * 256)))
     tags += b"".join(field(5001, field(1, i) + field(2, 1) * 8) for i in range(1, count))
@@ -407,7 +408,7 @@ def trace_long_contexts(directory, scale):
 
 
 def trace_parts_dumps(directory, scale):
-    """A sample of many parts, and dumps that change one."""
+    """A sample with many parts, and dumps that each change one part."""
     count = scale * 512 // 50
     body = field(1, 1) + field(2, 100) + field(5, 1)
     parts = b"".join(field(5005, field(1, i) + field(2, double(1, 1.0))) for i in range(1, count))
@@ -418,14 +419,14 @@ def trace_parts_dumps(directory, scale):
 
 
 def trace_compressed(directory, scale):
-    """Packed packets of one byte again and again."""
+    """Repeated compressed packets of one byte."""
     inner = zlib.compress(packet(b"", sequence=5) * (scale * 100000), 9)
     return trace(directory, "trace_compressed", USUAL, packet(field(50, inner)),
                  ONE_SAMPLE)
 
 
 def trace_compressed_nested(directory, scale):
-    """Packed packets in packed packets."""
+    """Compressed packets in compressed packets."""
     inner = packet(b"", sequence=5) * 1000
     for _ in range(scale):
         inner = packet(field(50, zlib.compress(inner, 1)))
@@ -439,13 +440,13 @@ def trace_tiny(directory, scale):
 
 
 def trace_tiny_dumps(directory, scale):
-    """Dumps of nothing, and heaps of nothing."""
+    """Empty dumps, and empty heaps."""
     return trace(directory, "trace_tiny_dumps", USUAL, ONE_SAMPLE,
                  dump([b"\x2a\x00"] * (scale * 256), 1), dump([b"\x2a\x00"] * 1, 2) * (scale * 25))
 
 
 def trace_tiny_samples(directory, scale):
-    """Samples without fields, of one heap and of callstacks that are not there."""
+    """Samples without fields, in one heap, whose callstacks do not exist."""
     return trace(directory, "trace_tiny_samples", USUAL,
                  dump([heap_samples(7, [b""] * (scale * 256) + [field(1, 99 + i) for i in range(scale * 100)], 10)]))
 
@@ -460,13 +461,13 @@ def trace_tiny_interned(directory, scale):
 
 
 def trace_gzip_bomb(directory, scale):
-    """Packets of a field that means nothing, packed."""
+    """Packets of an unknown field, compressed."""
     body = clocks(1000, 1100) + USUAL + ONE_SAMPLE
     return write(directory, "trace_gzip_bomb.pb.gz", gzip.compress(body), *[gzip.compress(packet(field(900, bytes(1 << 20))))] * scale)
 
 
 def trace_zstd_bomb(directory, scale):
-    """The same with zstd: a frame of a MiB is 50 bytes."""
+    """The same with zstd: a frame of 1 MiB has 50 bytes."""
     body = clocks(1000, 1100) + USUAL + ONE_SAMPLE
     frames = [subprocess.run(["zstd", "-q"], input=part, stdout=subprocess.PIPE, check=True).stdout
               for part in (body, packet(field(900, bytes(1 << 20))))]
@@ -481,12 +482,12 @@ def gzip_members(directory, scale):
 
 
 def zstd_frames(directory, scale):
-    """Frames of zstd with nothing in them."""
+    """Empty frames of zstd."""
     return write(directory, "zstd_frames.zst", bytes.fromhex("28b52ffd0000010000") * (scale * 1024 // 9))
 
 
 def tar_members(directory, scale):
-    """An archive of traces of no bytes."""
+    """An archive of empty traces."""
     path = os.path.join(directory, "tar_members.tar")
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
         for i in range(scale * 2):
@@ -537,7 +538,7 @@ def events(directory, name, parts):
 
 
 def infra_processes(directory, scale):
-    """Processes of a site each, in one dump."""
+    """Processes with one site each, in one dump."""
     return events(directory, "infra_processes", (event(1, i + 1, 1000, ONE, row()) for i in range(scale * 1024 // 300)))
 
 
@@ -548,21 +549,21 @@ def infra_dumps(directory, scale):
 
 
 def infra_processes_dumps(directory, scale):
-    """Processes of two dumps each, which come by processes."""
+    """Processes with two dumps each, ordered by process."""
     count = scale * 1024 // 560
     return events(directory, "infra_processes_dumps",
                   (event(j * count + i + 1, i + 1, None, ONE, row()) for i in range(count) for j in range(2)))
 
 
 def infra_processes_same_dumps(directory, scale):
-    """As many dumps as processes, each of another process."""
+    """Equal numbers of dumps and processes, each dump of another process."""
     count = scale * 1024 // 280
     return events(directory, "infra_processes_same_dumps",
                   (event(i % (int(count ** 0.5) + 1) + 1, i // (int(count ** 0.5) + 1) + 1, 1000 + i, ONE, row()) for i in range(count)))
 
 
 def infra_parts(directory, scale):
-    """Events of one dump of one process."""
+    """Many events of one dump of one process."""
     return events(directory, "infra_parts",
                   (event(1, 1, 1000 + i, ONE if i == 0 else "", allocators=f'"h{i}":{{{row()}}}') for i in range(scale * 1024 // 240)))
 
@@ -575,7 +576,7 @@ def infra_heaps(directory, scale):
 
 
 def infra_chain(directory, scale):
-    """Frames on top of each other with a site at each."""
+    """A chain of frames with a site at each."""
     count = min(scale * 1024 // 55, 60000)
     return events(directory, "infra_chain", [event(1, 1, None, maps([(1, "f")], [(i + 1, 1, i or None) for i in range(count)]),
                                                     row(range(1, count + 1)))])
@@ -599,7 +600,7 @@ def infra_chains(directory, scale):
 
 
 def infra_chain_backwards(directory, scale):
-    """A chain whose frames come after those that they call."""
+    """A chain whose frames come after their callees."""
     count = min(scale * 1024 // 55, 60000)
     return events(directory, "infra_chain_backwards", [
         event(1, 1, None, maps([(1, "f")], [(i, 1, i + 1 if i < count else None) for i in range(1, count + 1)]),
@@ -607,7 +608,7 @@ def infra_chain_backwards(directory, scale):
 
 
 def infra_column_bomb(directory, scale):
-    """A column of zeros, packed."""
+    """A column of zeros, compressed."""
     head, tail = event(1, 1, None, ONE, '"nodes":[0').split('"nodes":[0')
     return write(directory, "infra_column_bomb.json.gz", gzip.compress(('{"traceEvents":[' + head + '"nodes":[0').encode()),
                  *[gzip.compress(b",0" * (1 << 19))] * scale, gzip.compress(("]" + tail + "]}").encode()))
@@ -620,14 +621,14 @@ def infra_columns(directory, scale):
 
 
 def infra_events_bomb(directory, scale):
-    """Sites that are all the same, packed."""
+    """Identical sites, compressed."""
     parts = [gzip.compress(b'{"traceEvents":[' + event(1, 1, None, ONE, row([1])).encode())]
     again = gzip.compress(("," + event(2, 1, None, "", row([1] * 10000))).encode())
     return write(directory, "infra_events_bomb.json.gz", *parts, *[again] * scale, gzip.compress(b"]}"))
 
 
 def infra_regions(directory, scale):
-    """Regions that lie over each other, and addresses in them."""
+    """Regions that overlap, and addresses in them."""
     count = scale * 1024 // 130
     regions = ('"process_mmaps":{"vm_regions":[' + ",".join(
         f'{{"sa":"1000","sz":"{0x100000 + i:x}","pf":5,"mf":"/x{i}","bs":{{}}}}' for i in range(count)) + "]},")
@@ -663,20 +664,20 @@ def infra_names(directory, scale):
 
 
 def infra_long_string(directory, scale):
-    """A long name that every frame has."""
+    """A long name that all frames share."""
     count = scale * 512 // 40
     return events(directory, "infra_long_string", [event(
         1, 1, None, maps([(1, "f" * (scale * 512))], [(i + 1, 1, None) for i in range(count)]), row(range(1, count + 1)))])
 
 
 def infra_nested(directory, scale):
-    """Lists in lists that nobody asked for."""
+    """Nested lists in a field that no reader needs."""
     return events(directory, "infra_nested", [event(1, 1, None, ONE, row(), extra=',"x":' + "[" * 400 + "]" * 400)] * 2 + [
         "[" * 400 + "]" * 400 for _ in range(scale)])
 
 
 def infra_same_keys(directory, scale):
-    """One key of an object again and again."""
+    """An object that repeats one key."""
     return events(directory, "infra_same_keys", [event(1, 1, None, ONE, allocators=",".join(
         f'"malloc":{{{row()}}}' for i in range(scale * 1024 // 60)))])
 
@@ -715,7 +716,7 @@ def pprof_location(number, functions, mapping_id=0, address=0):
 
 
 def pprof_lines(directory, scale):
-    """A location of many inlined lines, in many samples and many times in each."""
+    """A location with many inlined lines, many times in each of many samples."""
     count = scale * 1024 // 40
     return pprof(directory, "pprof_lines", ["f", "g"], pprof_function(1, 5), pprof_function(2, 6),
                  pprof_location(1, [1] * (scale * 60)), *(pprof_location(i + 2, [2]) for i in range(count)),
@@ -731,7 +732,7 @@ def pprof_labels(directory, scale):
 
 
 def pprof_own_labels(directory, scale):
-    """Labels that mean something to us: threads, types and contexts."""
+    """Labels that we interpret: threads, types and contexts."""
     count = scale * 1024 // 45
     return pprof(directory, "pprof_own_labels", ["thread", "type", "context"] + [f"k{i}" for i in range(count)],
                  pprof_function(1, 1), pprof_location(1, [1]),
@@ -740,7 +741,7 @@ def pprof_own_labels(directory, scale):
 
 
 def pprof_long_name(directory, scale):
-    """A long name that many functions have, and many mappings."""
+    """A long name that many functions and mappings share."""
     count = scale * 512 // 40
     return pprof(directory, "pprof_long_name", ["f" * (scale * 512)],
                  *(pprof_function(i, 5) + field(3, field(1, i) + field(2, i << 12) + field(3, i + 1 << 12) + field(5, 5))
@@ -755,7 +756,7 @@ def pprof_long_label(directory, scale):
 
 
 def pprof_mappings(directory, scale):
-    """Mappings that lie over each other."""
+    """Mappings that overlap."""
     count = scale * 1024 // 40
     return pprof(directory, "pprof_mappings", ["lib"],
                  *(field(3, field(1, i) + field(2, 4096) + field(3, 0x1000000 + i) + field(5, 5))
@@ -763,14 +764,14 @@ def pprof_mappings(directory, scale):
 
 
 def pprof_types(directory, scale):
-    """Types of samples, and as many values."""
+    """Many sample types, and as many values."""
     count = scale * 1024 // 12
     return pprof(directory, "pprof_types", [], field(1, field(1, 1) + field(2, 2)) * count, pprof_function(1, 1), pprof_location(1, [1]),
                  *(pprof_sample([1], [1] * count) for _ in range(3)))
 
 
 def pprof_chain(directory, scale):
-    """Locations on top of each other, in one sample."""
+    """A chain of locations in one sample."""
     count = scale * 1024 // 24
     return pprof(directory, "pprof_chain", [f"f{i}" for i in range(count)], *(
         pprof_function(i, 4 + i) + pprof_location(i, [i]) for i in range(1, count)), pprof_sample(range(1, count)))
@@ -797,7 +798,7 @@ def heaptrack(directory, name, *lines):
 
 
 def heaptrack_inlined(directory, scale):
-    """An ip of many inlined functions, in many stacks."""
+    """An ip with many inlined functions, in many stacks."""
     count = scale * 1024 // 24
     return heaptrack(directory, "heaptrack_inlined", "s f", "s g", "i 1000 1" + " 1 1 1" * (scale * 60),
                      *(f"i {i + 0x2000:x} 1 2 1 {i:x}" for i in range(count)), *(f"t {i + 2:x} 0" for i in range(count)),
@@ -805,27 +806,27 @@ def heaptrack_inlined(directory, scale):
 
 
 def heaptrack_chain(directory, scale):
-    """Nodes on top of each other, with an allocation at each."""
+    """A chain of nodes, with an allocation at each."""
     count = scale * 1024 // 30
     return heaptrack(directory, "heaptrack_chain", "s f", "i 1000 1 1 1 1", *(f"t 1 {i:x}" for i in range(count)),
                      *(f"a 10 {i + 1:x}\n+ {i:x}" for i in range(count)))
 
 
 def heaptrack_times(directory, scale):
-    """Times, and what the process has at each."""
+    """Time stamps, with the process's memory at each."""
     return heaptrack(directory, "heaptrack_times", "s f", "i 1000 1 1 1 1", "t 1 0", "a 10 1", "+ 0",
                      *(f"c {i:x}\nR {i:x}" for i in range(scale * 1024 // 14)))
 
 
 def heaptrack_peaks(directory, scale):
-    """A new peak with each allocation, of many callsites."""
+    """A new peak with each allocation, at many callsites."""
     count = scale * 1024 // 50
     return heaptrack(directory, "heaptrack_peaks", "s f", *(f"i {i + 0x1000:x} 1 1 1 {i:x}" for i in range(count)),
                      *(f"t {i + 1:x} 0" for i in range(count)), *(f"a 10 {i + 1:x}\n+ {i:x}\n+ {i:x}\n- {i:x}" for i in range(count)))
 
 
 def text_regions(directory, scale):
-    """gperftools: mapped libraries that lie over each other, and addresses in all of them."""
+    """gperftools: mapped libraries that overlap, and addresses in all of them."""
     count = scale * 1024 // 90
     return write(directory, "text_regions.heap", f"heap profile: {count}: {count} [{count}: {count}] @ heapprofile\n",
                  *(f"1: 1 [1: 1] @ 0x{0x5000 + i:x}\n" for i in range(count)), "\nMAPPED_LIBRARIES:\n",
@@ -833,7 +834,7 @@ def text_regions(directory, scale):
 
 
 def text_threads(directory, scale):
-    """jemalloc: one stack with the figures of many threads."""
+    """jemalloc: one stack with figures of many threads."""
     count = scale * 1024 // 20
     return write(directory, "text_threads.heap", "heap_v2/524288\n  t*: 1: 1 [0: 0]\n@ 0x1000\n  t*: 1: 1 [0: 0]\n",
                  *(f"  t{i}: 1: 1 [0: 0]\n" for i in range(count)), "\nMAPPED_LIBRARIES:\n")
@@ -861,10 +862,10 @@ def collapsed_alike(directory, scale):
 
 
 def collapsed_regex(directory, scale):
-    """A long name, for patterns."""
+    """A long name, for pattern matching."""
     return write(directory, "collapsed_regex.txt", "main;" + "a" * (scale * 1024) + " 7\n")
 
 
-# All of them, in the order in which they stand here.
+# All of them, in the order of their definitions.
 CASES = {name: made for name, made in list(globals().items())
          if callable(made) and getattr(made, "__module__", "") == __name__ and made.__code__.co_varnames[:2] == ("directory", "scale")}

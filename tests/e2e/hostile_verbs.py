@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that open files of strangers, and what one of them costs on a file: what sizes.py and bench/hostile_sizes.py
-share."""
+"""The verbs that open strangers' files, and the cost of a verb on a file; for sizes.py and bench/hostile_sizes.py."""
 
 import os
 import pty
@@ -73,10 +72,10 @@ def run_on_terminal(command, environment):
 
 
 def measure(verb, path, directory):
-    """(status, processor seconds, peak KiB, what was said last)"""
+    """Run a verb. Return (status, processor seconds, peak KiB, last message)."""
     copy = path
     command = [{"FILE": path, "COPY": copy, "DIR": os.path.join(directory, "out")}.get(word, word) for word in VERBS[verb]]
-    # meson has malloc fill all that it gives out, so that reserved room costs memory, too.
+    # meson makes malloc fill all blocks, so that unused space would count as used memory.
     environment = {**os.environ, "XDG_CACHE_HOME": directory, "DEBUGINFOD_URLS": "", "MALLOC_PERTURB_": "0"}
     if command[0] == "pty":
         status, usage, said = run_on_terminal(command[1:], environment)

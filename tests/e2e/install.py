@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""make install: what it installs works where it is, and the build directory stays as it was. install.py"""
+"""make install: the installed programs work in their place, and the build directory does not change. install.py"""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from harness import BUILD, ROOT, check, finish, run, skip
 
 
 def files_of(directory):
-    """{path: time} but for the log that meson writes."""
+    """Return {path: time} of the build directory, without the log that meson writes."""
     return {path: os.stat(path).st_mtime_ns for folder, _, names in os.walk(directory)
             for path in (os.path.join(folder, name) for name in names)
             if not path.endswith("/install-log.txt") and os.path.exists(path)}
@@ -42,7 +42,7 @@ def main():
     with open(service) as file:
         check("ExecStart=/opt/of its own/bin/heapprofd" in file.read(), "the unit names the prefix")
     docs.test_links(os.path.join(prefix, "share", "doc", "heapprofd"))
-    # A second time, over what is there: a link to a directory stays one.
+    # Install again over the first installation: a link to a directory stays a link.
     os.rename(os.path.join(prefix, "share"), os.path.join(directory, "shared"))
     os.symlink("../../shared", os.path.join(prefix, "share"))
     outcome = run(["make", "-C", ROOT, "install", "prefix=/opt/of its own", f"DESTDIR={directory}"])

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code on the stack: that it has names, kinds and callers, and that what is missing is said.
+"""Generated code on the stack has names, kinds and callers, and missing names are reported.
 
     jit.py CASE
 """
@@ -49,7 +49,7 @@ def remove_maps(pid):
 
 
 def stacks_through(heap, name):
-    """The callsites with a frame whose name begins so, as lists of frames, innermost first."""
+    """Return the callsites with a frame whose name begins so, as lists of frames, innermost first."""
     return [
         site["frames"] for site in heap["callsites"]
         if any(frame["name"].startswith(name) for frame in site["frames"])
@@ -57,14 +57,14 @@ def stacks_through(heap, name):
 
 
 def check_whole(stacks, what):
-    """Every stack reaches the program's start."""
+    """Check that every stack reaches the program's start."""
     cut = [stack for stack in stacks if stack[-1]["name"] not in ("_start", "__clone3", "clone3")]
     check(not cut, f"{what}: {len(cut)} of {len(stacks)} stacks do not reach the start: "
                    f"{[f['name'] for f in cut[0]] if cut else ''}")
 
 
 def check_callers(stacks, innermost, *callers):
-    """In some of the stacks these frames follow each other; whatever the tier, "JS:*f" is "f"."""
+    """Check that some stack has these frames in sequence; "JS:*f" counts as "f", whatever the tier."""
     wanted = [innermost, *callers]
     for stack in stacks:
         names = [frame["name"].lstrip("JS:~^+*").split(" ")[0] for frame in stack]
@@ -75,14 +75,14 @@ def check_callers(stacks, innermost, *callers):
 
 
 def node_heap(path, *options):
-    """The heap of a script that node runs under heap_profile host, and the output directory."""
+    """Run a script in node under heap_profile host. Return its heap and the output directory."""
     need("node")
     script = os.path.join(path, "script.js")
     output = os.path.join(path, "out")
     with open(script, "w") as file:
         file.write(SCRIPT % AT_ONCE)
-    # A profiler that is slow (with sanitizers, on a loaded machine) would look at its code only after its end: node
-    # waits for a small ring, and so it is never far ahead.
+    # A slow profiler (with sanitizers, on a loaded machine) could read the code only after node's end. node waits for
+    # a small ring, so it is never far ahead.
     outcome = run(
         [TOOL, "host", "--quiet", "-i", "512", "--block-client", "--shmem-size", "128k", "-o", output, "--", "node",
          *options, script],
@@ -95,7 +95,7 @@ def node_heap(path, *options):
 
 
 def check_place(frames, name, line_range):
-    """Frames of that function tell of the script, and a line of it."""
+    """Check that the frames of that function have the script's path and a line."""
     found = [f for stack in frames for f in stack if f["name"].endswith(name)]
     check(found, f"no frame of {name}")
     for frame in found:
@@ -105,7 +105,7 @@ def check_place(frames, name, line_range):
 
 
 def test_node_perf_map():
-    """Names, places and kinds of optimized code; no other frame is without a name."""
+    """Optimized code has names, source lines and kinds; no other frame lacks a name."""
     with directory() as path:
         heap, output = node_heap(path, "--perf-basic-prof")
         stacks = stacks_through(heap, "JS:*")
@@ -118,7 +118,7 @@ def test_node_perf_map():
                 if frame["name"].startswith("JS:"):
                     check(frame.get("kind") == "jit", f"{frame} is not generated code")
                     check(frame["mapping"] == f"[jit:{heap['pid']}]", f"{frame['mapping']}")
-        # V8 has its builtins mapped twice; the second is not known to the loader.
+        # V8 maps its builtins twice; the loader does not know the second mapping.
         outer = [f["name"] for stack in stacks for f in stack]
         check("Builtins_JSEntry" in outer, "no builtin of V8")
         check("perf-basic-prof" not in heap["remark"], f"remark: {heap['remark']}")
@@ -130,7 +130,7 @@ def test_node_perf_map():
 
 
 def test_node_native_stack():
-    """Interpreted functions have frames of their own, and say that they are interpreted."""
+    """Interpreted functions have their own frames, which are marked as interpreted."""
     with directory() as path:
         heap, _ = node_heap(path, "--perf-basic-prof", "--interpreted-frames-native-stack", "--no-opt",
                             "--no-sparkplug")
@@ -143,7 +143,7 @@ def test_node_native_stack():
 
 
 def test_node_jitdump():
-    """Lines are those of the calls, or of the function's beginning: V8 11 damages most of them."""
+    """Lines are those of the calls, or of the function's beginning: V8 11 damages most line tables."""
     with directory() as path:
         heap, _ = node_heap(path, "--perf-prof", "--no-turbo-inlining", "--no-enable-lazy-source-positions")
         check(glob.glob(os.path.join(path, "jit-*.dump")), "node wrote no jitdump")
@@ -154,7 +154,7 @@ def test_node_jitdump():
 
 
 def test_node_without_map():
-    """Frames are marked as generated, and the remark has the remedy."""
+    """Without a map, frames are marked as generated, and the remark names the remedy."""
     with directory() as path:
         heap, _ = node_heap(path)
         frames = [f for site in heap["callsites"] for f in site["frames"] if f.get("kind") == "jit"]
@@ -165,7 +165,7 @@ def test_node_without_map():
 
 
 def running_node(daemon, path, wrapper=()):
-    """A node that goes on until it is killed, its pid, and an end for it."""
+    """Start a node that runs until it is killed; provide its pid."""
     script = os.path.join(path, "script.js")
     with open(script, "w") as file:
         file.write(SCRIPT % FOR_LONG)
@@ -198,7 +198,7 @@ def samples_of(daemon, pid):
 
 
 def test_node_running():
-    """A node that runs already is attached to."""
+    """A running node is attached to, and its code has names."""
     need("node")
     with scene() as (daemon, path):
         process = running_node(daemon, path)
@@ -211,7 +211,7 @@ def test_node_running():
 
 
 def test_node_in_namespaces():
-    """Its map lies in its own /tmp, under the number that it has for itself."""
+    """The map of a process in namespaces is in its own /tmp, under its own pid."""
     need("node", "unshare")
     if os.geteuid() != 0:
         harness.skip("needs root, to make namespaces")
@@ -243,7 +243,7 @@ public class Allocator {
 
 
 def test_java():
-    """HotSpot writes its map at its exit; stacks pass through compiled code and its interpreter."""
+    """HotSpot writes its map at exit; stacks pass through compiled code and the interpreter."""
     need("java", "javac")
     with directory() as path:
         source = os.path.join(path, "Allocator.java")
@@ -271,7 +271,7 @@ def test_java():
 
 
 def test_node_dumps():
-    """A stack is the same in each dump: their figures do not add up to more than there is."""
+    """A stack stays the same from dump to dump, so the figures do not exceed the totals."""
     need("node")
     with scene() as (daemon, path):
         script = os.path.join(path, "script.js")
@@ -300,11 +300,11 @@ def test_node_dumps():
             remove_maps(process.pid)
 
 
-# --- a program that makes its code by hand ---
+# --- a program that generates its own code ---
 
 
 def hand_made(mode, path):
-    """The heaps of the program in that mode, by name. It lives shorter than the profiler looks."""
+    """Return {name: heap} of the program in that mode. It ends before the profiler's next scan."""
     output = os.path.join(path, "out-" + mode)
     outcome = run(
         [TOOL, "host", "--quiet", "-i", "1", "-o", output, "--", program("hand_made"), mode], cwd=path
@@ -317,7 +317,7 @@ def hand_made(mode, path):
 
 
 class HandMade:
-    """The program, which obeys commands; the profiler attaches before it runs its code."""
+    """The program, which obeys commands; the profiler attaches before the program runs its code."""
 
     def __init__(self, daemon, path, mode):
         self.daemon = daemon
@@ -335,7 +335,7 @@ class HandMade:
         check(self.process.stdout.readline() == b"ok\n", "hand_made does not answer")
 
     def heap(self):
-        """Its heap, once the session has ended; it lives on."""
+        """End the session. Return the heap of the program, which continues."""
         check(self.session.end() == 0, self.session.stderr)
         return heap_of(self.session.report(), self.pid)
 
@@ -346,7 +346,7 @@ class HandMade:
 
 
 def told(mode):
-    """The heap of the program in that mode."""
+    """Return the heap of the program in that mode."""
     with scene() as (daemon, path):
         program = HandMade(daemon, path, mode)
         try:
@@ -356,7 +356,7 @@ def told(mode):
 
 
 def stack_of(heap):
-    """The one stack of what allocate() asked for."""
+    """Return the only stack of allocate()."""
     found = [site for site in heap["callsites"] if site["frames"][0]["name"] == "allocate"]
     bytes_ = sum(site["alloc_space"]["estimate"] for site in found)
     check(len(found) == 1 and bytes_ == 100000, f"{len(found)} stacks of {bytes_} bytes")
@@ -364,7 +364,7 @@ def stack_of(heap):
 
 
 def check_hand_made(heap, outer, inner):
-    """Complete, with these names; frames that were found to be generated say so."""
+    """Check that a stack is complete and has these names, and that generated frames are marked."""
     stack = stack_of(heap)
     check_whole([stack], "hand-made code")
     names = [frame["name"] for frame in stack]
@@ -376,7 +376,7 @@ def check_hand_made(heap, outer, inner):
 
 
 def test_perf_map():
-    """Of code in anonymous memory, and of code in memory that is mapped twice."""
+    """A perf map names code in anonymous memory, and in memory that is mapped twice."""
     with directory() as path:
         for mode in ("map", "shared"):
             heap = hand_made(mode, path)["libc.malloc"]
@@ -387,7 +387,7 @@ def test_perf_map():
 
 
 def test_removed():
-    """A map that is gone at the end was opened while it was there."""
+    """A map that is removed before the end was opened in time."""
     with scene() as (daemon, path):
         program = HandMade(daemon, path, "removed")
         map_path = f"/tmp/perf-{program.pid}.map"
@@ -413,7 +413,7 @@ def test_jitdump():
 
 
 def test_exec_writes_another():
-    """Each of two programs of one pid has its own names, though they write to one file."""
+    """Two programs of one pid each have their own names, although they write to the same file."""
     with directory() as path:
         heaps = hand_made("again", path)
         check_hand_made(heaps["libc.malloc"], "new_outer", "new_inner")
@@ -423,7 +423,7 @@ def test_exec_writes_another():
 
 
 def test_not_trusted():
-    """A link is not followed, and another user's file is not read. Both are reported."""
+    """A link is not followed and another user's file is not read. Both are reported."""
     heap = told("link")
     check_hand_made(heap, "", "")
     check("is a link" in heap["remark"], heap["remark"])

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 at any instant, of each part: what was promised is in the trace, and the program goes on
-as if nothing had been.
+"""kill -9 of each part, at any instant: the trace contains what was promised, and the program continues
+unchanged.
 
     killed.py CASE
 
-The program keeps a tally of its own (tests/programs/tally.c), by which the trace is judged. Twelve
-kills a case; with HEAPPROFD_LONG_TESTS=1 two hundred.
+The program keeps its own tally (tests/programs/tally.c), against which the trace is judged. Twelve kills
+a case; two hundred with HEAPPROFD_LONG_TESTS=1.
 """
 
 import concurrent.futures
@@ -32,13 +32,13 @@ LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
 KILLS = 200 if LONG else 12
 AT_ONCE = 12
 LATEST_S = 3.0
-# What a loaded machine may take from a second of ours.
+# The part of a second that a loaded machine may take.
 SLACK_S = 1.5
 FIRST_CHECKPOINT_S = 1.0
 THREADS, ENTRIES = 2, 32768
-# Times of dumps are of a clock that ticks every 4 ms, and so is what they are converted by.
+# The clock of the dumps' times ticks every 4 ms, and so does the one for their conversion.
 TICK_S = 0.005
-# Of the C library, before and beside what the program counts.
+# Allocations of the C library, which the program does not count.
 OWN_CALLS = 100
 
 
@@ -47,7 +47,7 @@ def now_s():
 
 
 class Tally:
-    """The program, and what it has noted."""
+    """The program and its tally."""
 
     def __init__(self, directory, milliseconds):
         self.path = os.path.join(directory, "tally")
@@ -55,7 +55,7 @@ class Tally:
         self.command = [program("tally"), self.path, str(milliseconds)]
 
     def entries(self):
-        """[[(seconds, calls, bytes)] by thread], in order of time."""
+        """Return [[(seconds, calls, bytes)] by thread], in order of time."""
         try:
             with open(self.path, "rb") as file:
                 data = file.read()
@@ -66,7 +66,7 @@ class Tally:
         return [sorted((when / 1e9, calls, size) for when, calls, size in one if when) for one in threads]
 
     def told(self, until_s):
-        """Calls and bytes that it had made by then, at least."""
+        """Return the calls and bytes that it had made at that time, at least."""
         calls = size = 0
         for thread in self.entries():
             before = [entry for entry in thread if entry[0] <= until_s]
@@ -82,7 +82,7 @@ class Tally:
         return max(thread[-1][0] for thread in self.entries() if thread)
 
     def check_output(self, what):
-        """It came to its end and says so."""
+        """Check that it ran to its end and reported it."""
         def lines():
             with open(self.output) as file:
                 return file.read().split()
@@ -93,7 +93,7 @@ class Tally:
 
 
 class Killed:
-    """What a trace has of the program; has_dump False: nothing."""
+    """The program's figures in a trace; has_dump is False if there are none."""
 
     def __init__(self, directory, what):
         self.has_dump, self.unfinished = False, None
@@ -117,7 +117,7 @@ class Killed:
         self.when_s = int(list(csv.reader(io.StringIO(rows)))[1][0]) / 1e9
 
     def check_promise(self, tally, what, since=(0, 0), killed_s=None):
-        """What the program had allocated before the dump is in it; nothing that it never did."""
+        """Check that a dump has all that the program had allocated before, and nothing that it never allocated."""
         told = [number - before for number, before in zip(tally.told(self.when_s - TICK_S), since)]
         check(self.calls >= told[0], f"{what}: {self.calls} calls in the trace, {told[0]} told before its dump")
         check(self.bytes >= told[1], f"{what}: {self.bytes} bytes in the trace, {told[1]} told before its dump")
@@ -134,7 +134,7 @@ def check_killed_profiler(directory, tally, killed_s, what, since=(0, 0), began_
     age_s = killed_s - began_s if began_s else 0
     if trace.has_dump:
         trace.check_promise(tally, what, since, killed_s)
-        # On a loaded machine the program may have ended before the kill, and with it the session.
+        # On a loaded machine the program, and with it the session, may have ended before the kill.
         had_ended = tally.last_s() < killed_s - 0.1
         check(trace.unfinished or had_ended, f"{what}: it is not called unfinished")
         missing_s = min(killed_s, tally.last_s()) - trace.when_s
@@ -144,7 +144,7 @@ def check_killed_profiler(directory, tally, killed_s, what, since=(0, 0), began_
 
 
 def many(kill):
-    """kill(directory, delay in seconds, what), time and again; how many left a dump."""
+    """Call kill(directory, delay in seconds, what) repeatedly. Return how many calls left a dump."""
     chance = random.Random(4711)
     delays = [chance.uniform(0, LATEST_S) for _ in range(KILLS)]
 
@@ -167,7 +167,7 @@ def start_command(directory, tally):
 
 
 def test_command():
-    """The profiler of a command."""
+    """Kill the profiler of a command."""
     def kill(directory, delay, what):
         tally = Tally(directory, int((delay + 1) * 1000))
         profiler = start_command(directory, tally)
@@ -175,7 +175,7 @@ def test_command():
         profiler.kill()
         killed_s = now_s()
         profiler.wait()
-        if tally.began_s() is None:  # nobody starts it any more, or it starts now
+        if tally.began_s() is None:  # it will not start any more, or it starts now
             time.sleep(2)
         if tally.began_s() is not None:
             tally.check_output(what)
@@ -185,7 +185,7 @@ def test_command():
 
 
 def test_of_program():
-    """The program itself: everything that it did is in the trace, and that is finished."""
+    """Kill the program itself: the trace is complete and has all of its calls."""
     def kill(directory, delay, what):
         tally = Tally(directory, 60000)
         profiler = start_command(directory, tally)
@@ -217,17 +217,17 @@ def wait_for_client(process):
 
 
 def sessions_of(daemon):
-    """None where no answer came in time."""
+    """Return None if no answer arrived in time."""
     status = daemon.status()
     return None if status is None else status["sessions"]
 
 
 def attach_and_kill(directory, delay, what, victim):
-    """A session of a running program; ends it by a kill of `victim`: the tool that is the profiler, or
-    beside a daemon that, its session's process, or who asked. (the tally, when, its calls before, when it began).
+    """Start a session of a running program, and kill `victim`: the tool that profiles, or with a daemon the daemon, the
+    session's process, or the requesting tool. Return (the tally, time of the kill, its calls before, time of the start).
     The tally's was_attached says whether the profiler was in the program."""
     with_daemon = victim != "tool"
-    # It must live until it is attached to, which takes its time where twelve are at once.
+    # It must live until it is attached to, which is slow when twelve run at once.
     tally = Tally(directory, int((delay + 3 * harness.SLOWNESS) * 1000))
     with open(tally.output, "wb") as output:
         process = subprocess.Popen(tally.command, stdout=output)
@@ -240,7 +240,7 @@ def attach_and_kill(directory, delay, what, victim):
         env=daemon.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     since = (0, 0)
-    if with_daemon:  # else the tool does it by itself
+    if with_daemon:  # otherwise the tool profiles by itself
         wait_for(f"{what}: the session", lambda: sessions_of(daemon) or session.poll() is not None)
     if delay > 1:
         wait_for_client(process)
@@ -268,7 +268,7 @@ def attach_and_kill(directory, delay, what, victim):
 
 
 def test_session():
-    """heap_profile -p without a daemon."""
+    """Kill heap_profile -p without a daemon."""
     def kill(directory, delay, what):
         tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, "tool")
         return check_killed_profiler(directory, tally, killed_s, what, since, began_s)
@@ -277,7 +277,7 @@ def test_session():
 
 
 def test_session_process():
-    """The daemon's process for one session: its programs go on, and so does the daemon."""
+    """Kill the daemon's process for one session: its programs and the daemon continue."""
     def kill(directory, delay, what):
         tally, killed_s, since, began_s = attach_and_kill(directory, delay, what, "session")
         return check_killed_profiler(directory, tally, killed_s, what, since, began_s)
@@ -286,7 +286,7 @@ def test_session_process():
 
 
 def finishes(victim):
-    """Whom the session survives: the trace is finished."""
+    """Kill a process that the session survives: the trace is complete."""
     def kill(directory, delay, what):
         tally, killed_s, since, _ = attach_and_kill(directory, delay, what, victim)
         trace = Killed(os.path.join(directory, "profile"), what)
@@ -300,17 +300,17 @@ def finishes(victim):
 
 
 def test_daemon():
-    """The daemon itself: its sessions' processes finish."""
+    """Kill the daemon itself: its session processes finish their traces."""
     finishes("daemon")
 
 
 def test_requester():
-    """Who asked the daemon for a session."""
+    """Kill the tool that requested the session."""
     finishes("requester")
 
 
-# What a real program prints, by which it is seen that nothing has changed in it.
-# It has what an attacher leaves that is killed while it takes its memory out.
+# A real program whose output would show a change in it. It has the leftovers of an attacher that is killed
+# while it removes its memory.
 COUNTING = """
 import ctypes, hashlib, os, sys, time
 ring = os.memfd_create("heapprofd-ring-attached")
@@ -330,7 +330,7 @@ while time.monotonic() < end or rounds % 1000:
 
 
 def check_counting(lines):
-    """Each line as a program prints it that nobody looks at."""
+    """Return the lines that the program prints without a profiler."""
     import hashlib
     digest, rounds = hashlib.sha256(), 0
     for line in lines:
@@ -343,7 +343,7 @@ def check_counting(lines):
 
 
 def test_attaching():
-    """At any instant of attaching and detaching: python3 goes on, and a later session is a whole one."""
+    """Kill the profiler while it attaches or detaches: python3 continues, and a later session is complete."""
     seconds = 180 if LONG else 9
     chance = random.Random(42)
     with tempfile.TemporaryDirectory(prefix="test-killed-") as directory:
@@ -367,7 +367,7 @@ def test_attaching():
                 break
         print(f"{kills} kills")
         check(kills >= KILLS // 3, f"only {kills} kills")
-        # Where a thread was inside the profiler's part for too long, the next attachment removes it.
+        # If a thread was inside the client for too long, the next attachment removes the client.
         left, rounds = True, 0
         while left and rounds < 3 and process.poll() is None:
             rounds += 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""heap_profile leaks, on made traces whose answers are known and on real programs: leaks.py CASE."""
+"""heap_profile leaks, on constructed traces with known answers and on real programs: leaks.py CASE"""
 
 import json
 import os
@@ -15,7 +15,7 @@ from perfetto_bytes import (
     clocks, field, heap_samples, interned, packet, process_tree, profile_packet, text, varint,
 )
 
-# --- traces of which everything is known: every allocation was recorded ---
+# --- constructed traces with every allocation recorded ---
 
 
 def double(number, value):
@@ -27,8 +27,8 @@ def figures(size, count, freed_size, freed_count):
 
 
 class Made:
-    """A trace of so many dumps: live[dump][pid, heap] is {(stack, type): (size, count)}, where a stack is
-    "main;outer;inner" and a type "" is none."""
+    """A trace with some dumps: live[dump][pid, heap] is {(stack, type): (size, count)}, where a stack is
+    "main;outer;inner" and the type "" is unknown."""
 
     def __init__(self, processes, live):
         self.processes, self.live = processes, live
@@ -52,7 +52,7 @@ class Made:
             field(12, tags), timestamp=1, sequence=1, flags=2)
 
     def part(self, pid, heap, key, now):
-        """Sums since the start: blocks that vanish were freed, new blocks were allocated."""
+        """Return sums since the start: blocks that disappear were freed, new blocks were allocated."""
         size, count, freed_size, freed_count = self.sums.get((pid, heap, key), (0, 0, 0, 0))
         size += max(now[0] - (size - freed_size), 0)
         count += max(now[1] - (count - freed_count), 0)
@@ -94,12 +94,12 @@ class Made:
 
 
 def one_process(*dumps):
-    """Dumps of process 7's malloc: {stack: (size, count)}."""
+    """Make dumps of process 7's malloc: {stack: (size, count)}."""
     return Made({7: ["/bin/server", "--port", "80"]},
                 [{(7, "malloc"): {(stack, ""): value for stack, value in dump.items()}} for dump in dumps])
 
 
-# --- what the tool says ---
+# --- the tool's output ---
 
 
 def leaks(*arguments, status=0):
@@ -113,7 +113,7 @@ def leaks_json(*arguments):
 
 
 def entries(document, what="leaks"):
-    """{(pid, heap): [(stack from the outermost, size, count)]}, in order."""
+    """Return {(pid, heap): [(stack from the outermost, size, count)]}, in order."""
     return {
         (process["pid"], heap["heap"]):
             [(";".join(reversed(e["stackframes"])), e["size"], e["count"]) for e in heap[what]]
@@ -126,7 +126,7 @@ def same(got, wanted, what):
 
 
 def test_one(directory):
-    """With one profile: all live memory, the largest first, each stack with its own allocations only."""
+    """With one profile, all live memory is listed, the largest first, each stack with its own allocations only."""
     path = one_process({"main;a": (100, 1), "main;b": (5000, 2), "main": (300, 30)}).write(directory, "t")
     same(entries(leaks_json(path)), {(7, "malloc"): [("main;b", 5000, 2), ("main", 300, 30), ("main;a", 100, 1)]},
          "sorted by size")
@@ -143,7 +143,7 @@ def test_interior(directory):
     path = one_process({"main": (1, 1)}, {"main": (1, 1), "main;f": (10, 10), "main;f;g": (4, 4)}).write(directory, "t")
     same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): [("main;f", 10, 10), ("main;f;g", 4, 4)]},
          "own values")
-    # The same where it is deep, on all levels.
+    # The same in a deep stack, on all levels.
     stacks = {";".join(f"f{i}" for i in range(n + 1)): (100 + n, n + 1) for n in range(60)}
     path = one_process(stacks).write(directory, "deep")
     got = {stack: (size, count) for stack, size, count in entries(leaks_json(path))[7, "malloc"]}
@@ -151,7 +151,7 @@ def test_interior(directory):
 
 
 def test_shrinking(directory):
-    """What shrank is no growth, nor are those that it was called by."""
+    """A stack that shrank is not listed, and neither are its callers."""
     before = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h": (50, 5), "main;stays": (9, 9)}
     after = {"main;f": (60, 6), "main;f;g": (0, 0), "main;h": (80, 8), "main;stays": (9, 9)}
     path = one_process(before, after).write(directory, "t")
@@ -159,7 +159,7 @@ def test_shrinking(directory):
     same(entries(document), {(7, "malloc"): [("main;h", 30, 3)]}, "grown")
     same(entries(document, "shrunk"), {(7, "malloc"): [("main;f;g", -400, -4), ("main;f", -40, -4)]}, "shrunk")
     check("shrunk" not in leaks_json(path + "@1", path + "@2")["processes"][0]["heaps"][0], "only if asked for")
-    # All of it shrinks.
+    # All stacks shrink.
     document = leaks_json(path + "@2", path + "@1")
     path = one_process({"main;f": (100, 10)}, {"main;f": (1, 1)}).write(directory, "all")
     same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): []}, "nothing grew")
@@ -169,7 +169,7 @@ def test_shrinking(directory):
 
 
 def test_dumps(directory):
-    """Any two of one file, in either direction; of one with itself, nothing."""
+    """Any two dumps of one file are compared, in either direction; a dump has no growth against itself."""
     path = one_process(*({"main;f": (n * 100, n), "main;g": (7, 1)} for n in (1, 2, 5, 4))).write(directory, "t")
     for first, second, grown in ((1, 2, 100), (1, 3, 400), (2, 3, 300), (1, 4, 300), (3, 4, None), (4, 3, 100),
                                  (3, 1, None), (2, 2, None)):
@@ -182,7 +182,7 @@ def test_dumps(directory):
 
 
 def test_thresholds(directory):
-    """Strictly above both."""
+    """A stack is listed only if it is above both thresholds."""
     path = one_process({"main;a": (1000, 10), "main;b": (1001, 11), "main;c": (5000, 10), "main;d": (900, 500),
                         "main;e": (1001, 10)}).write(directory, "t")
 
@@ -197,14 +197,14 @@ def test_thresholds(directory):
     same(found("--size-threshold", "1k"), "c", "with a unit")
     same(found("--threshold", "500"), "", "above all")
     check("malloc: 0 potential leaks found." in leaks("--threshold", "500", path).stdout.decode(), "says none")
-    # What has been made larger has grown, though it is no more blocks; unless blocks are asked for.
+    # A stack with larger but not more blocks has grown, unless a growth in blocks is required.
     path = one_process({"main;vector": (100, 1)}, {"main;vector": (9000, 1)}).write(directory, "vector")
     same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): [("main;vector", 8900, 0)]}, "larger")
     same(entries(leaks_json("--threshold", "0", path + "@1", path + "@2")), {(7, "malloc"): []}, "no more of them")
 
 
 def test_untold(directory):
-    """What a file has no place for is no 0."""
+    """A figure that the file does not contain is not 0."""
     path = os.path.join(directory, "stacks.txt")
     with open(path, "w") as out:
         out.write("main;parse 4000\nmain;read 1000\n")
@@ -224,7 +224,7 @@ def test_untold(directory):
 
 
 def test_types(directory):
-    """An entry says how many of which type; they add up to it."""
+    """An entry lists its types with their figures, which add up to its own."""
     first = {("main;f", "Node"): (40, 4), ("main;f", "Edge"): (30, 3), ("main;g", ""): (5, 5)}
     second = {("main;f", "Node"): (100, 10), ("main;f", "Edge"): (10, 1), ("main;f", ""): (8, 2),
               ("main;g", ""): (20, 20)}
@@ -242,7 +242,7 @@ def test_types(directory):
 
 
 def two_servers(sizes):
-    """Processes of one name: {pid: (command, {heap: size})}."""
+    """Make processes of one name: {pid: (command, {heap: size})}."""
     return Made({pid: command.split() for pid, (command, _) in sizes.items()},
                 [{(pid, heap): {("main;f", ""): (size, 1)} for pid, (_, heaps) in sizes.items()
                   for heap, size in heaps.items()}])
@@ -271,22 +271,22 @@ def test_processes(directory):
     same(entries(leaks_json("--filter-by-name", "new", after)), {(13, "malloc"): [("main;f", 7, 1)]}, "by name")
     leaks("--filter-by-name", "ne", after, status=1)
     same(entries(leaks_json("--pid", "12,13", before, after)), {(13, "malloc"): [("main;f", 2, 0)]}, "one of each")
-    # Two of the same name and command on a side are one.
+    # Two of the same name and command on one side are added up.
     twice = two_servers({20: ("/bin/server -a", {"malloc": 70}), 21: ("/bin/server -a", {"malloc": 80})})
     document = leaks_json("--match-by-labels", before, twice.write(directory, "twice"))
     same(entries(document), {(20, "malloc"): [("main;f", 50, 1)]}, "added up")
     check(document["processes"][0]["process_count"] == 2, "and so it says")
-    # One profile alone: nothing is added up, whatever is alike.
+    # With a single profile, equal processes are not added up.
     same(entries(leaks_json("--match-by-labels", os.path.join(directory, "twice"))),
          {(20, "malloc"): [("main;f", 70, 1)], (21, "malloc"): [("main;f", 80, 1)]}, "one alone")
-    # Nothing is in both: no empty answer.
+    # Without a common process there is an error, not an empty answer.
     other = two_servers({30: ("/bin/x", {"malloc": 1}), 31: ("/bin/y", {"malloc": 1})}).write(directory, "other")
     check(b"no process of" in leaks(before, other, status=1).stderr, "says that none is paired")
     check(b"no process of" in leaks("--match-by-labels", before, other, status=1).stderr, "nor by labels")
 
 
 def test_files(directory):
-    """The files in --output DIR."""
+    """--output DIR writes these files."""
     hard = 'f<T>("\\") </script>\n\u2028\u00e9'
     made = Made({7: ["/bin/server"], 8: ["/bin/idle"]},
                 [{(7, "malloc"): {("main;f", "Node"): (40, 4), ("main", ""): (50, 5)}, (7, "a/b zone"): {(hard, ""): (1, 1)},
@@ -302,7 +302,7 @@ def test_files(directory):
         ], "the list")
     with open(os.path.join(out, "process_7_a%2Fb%20zone-leaks.json")) as content:
         same(json.load(content)[0]["stackframes"], [hard], "names are escaped")
-    # Files of an earlier run are removed; all other files stay.
+    # Files of an earlier run are removed; other files stay.
     for name in ("process_99_malloc-leaks.json", "process_notes-leaks.json", "process_7.json", "notes"):
         with open(os.path.join(out, name), "w") as other:
             other.write("[]")
@@ -327,7 +327,7 @@ def test_usage(directory):
 
 
 def test_programs(directory):
-    """Two runs of a program, of which the second leaks: found, and marked; and in a dump alone."""
+    """Of two runs of a program the second leaks: the leak is found and marked, also in its profile alone."""
 
     def record(name, *arguments, interval):
         path = os.path.join(directory, name)
@@ -361,7 +361,7 @@ def chrome_process(pid, name, labels):
 
 
 def chrome_dump(pid, number, heaps):
-    """heaps: {allocator: {(stack, type): (size, count)}}, as of Made."""
+    """Make a MemoryInfra dump. heaps: {allocator: {(stack, type): (size, count)}}, as in Made."""
     strings, nodes, kinds, allocators, ids = [], [], {}, {}, {}
 
     def string(value):
@@ -399,7 +399,7 @@ def chrome_file(directory, name, events):
 
 
 def test_chrome(directory):
-    """The same of Chrome's dumps: two of one file, types, deep stacks, processes by pid and by labels."""
+    """Chrome's dumps work the same: two of one file, types, deep stacks, processes by pid and by labels."""
     sys.setrecursionlimit(5000)
     deep = ";".join(f"f{i}" for i in range(1200))
     first = {"malloc": {("main;f", ""): (10, 1), ("main;gone", ""): (900, 9)},
@@ -416,7 +416,7 @@ def test_chrome(directory):
     same(process["heaps"][1]["leaks"][0]["count_by_type"], {"Edge": 2, "Node": 9}, "types")
     same(entries(leaks_json(path, path)), {(5, "malloc"): [], (5, "partition_alloc"): []}, "with itself")
     check("Process[5] Renderer: tab one\n" in leaks(path).stdout.decode(), "as text")
-    # Two runs: pids say nothing, labels do; of the browser process, its name alone.
+    # Two runs: processes are matched by labels, not by pid; the browser process by its name alone.
     one_site = {"malloc": {("main", ""): (100, 1)}}
     run_one = chrome_file(directory, "a.json", sum((chrome_process(*p) for p in (
         (1, "Browser", ""), (2, "Renderer", "news"), (3, "Renderer", "mail"))), []) +
@@ -437,7 +437,7 @@ SCRIPTS = os.path.join(harness.ROOT, "src", "export", "flame")
 
 
 def page_of(path, *queries):
-    """What the page's own script makes of its data."""
+    """Return what the page's own script computes from its data."""
     harness.need("node")
     done = run(["node", os.path.join(harness.ROOT, "tests", "e2e", "flame_page.js"), SCRIPTS, path, *queries])
     check(done.status == 0, f"node: {done.stderr[-1000:]!r}")
@@ -456,7 +456,7 @@ def values(places):
 
 
 def test_page(directory):
-    """Top-down and bottom-up trees, their drawing, and the search."""
+    """The page has top-down and bottom-up trees, draws them, and searches them."""
     made = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h;g": (50, 5), "main;r;r;r": (30, 3)}
     path = flamegraph(directory, one_process(made).write(directory, "t"))
     document = page_of(path, "g", "R", "/^[fh]$/", "program", "/(/", "nobody")
@@ -488,7 +488,7 @@ def test_page(directory):
 
 
 def test_page_opens(directory):
-    """On the largest heap, and on a view with something in it."""
+    """The page opens on the largest heap, and on a view that is not empty."""
     sizes = {7: (10, 0), 8: (5000, 0), 9: (600, 0)}
     made = Made({pid: [f"/bin/p{pid}"] for pid in sizes},
                 [{(pid, "malloc"): {("main", ""): (size, 1)} for pid, (size, _) in sizes.items()}])
@@ -509,7 +509,7 @@ def test_page_opens(directory):
 
 
 def test_page_names(directory):
-    """Names are data, whatever is in them: they neither end the script nor become tags."""
+    """Names stay data, whatever they contain: they neither end the script nor become tags."""
     names = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(1)>", 'a"b\\c', "tab\tline\n",
              "&amp", "&#60", "\u2028\u2029", "\u00e9\u4e2d\U0001f600", "]]>", "${x}`", "\u202eevil"]
     made = Made({7: ["/bin/</title><script>", "--x=</script>"]},
@@ -518,7 +518,7 @@ def test_page_names(directory):
     broken = os.path.join(directory, "u")
     with open(os.path.join(directory, "t"), "rb") as content:
         whole = content.read()
-    with open(broken, "wb") as out:  # of the same length: no UTF-8
+    with open(broken, "wb") as out:  # of the same length, but not UTF-8
         out.write(whole.replace("${x}`".encode(), b"\xff\xfe{\xc3}"))
     for path in (os.path.join(directory, "t"), broken):
         html = flamegraph(directory, path)
@@ -539,7 +539,7 @@ def test_page_names(directory):
 
 
 def test_page_figures(directory):
-    """What the page says of a place is what the tools say, with its limits."""
+    """The page shows the same figures and limits for a frame as the tools."""
     profile = os.path.join(directory, "profile")
     done = run(harness.host_command([program("added_leak"), "2000"], profile, 4096))
     check(done.status == 0, f"host: {done.status}")
@@ -589,13 +589,13 @@ def test_graph_files(directory):
     check(one_graph["difference"], "it is a difference")
     space = values(one_graph["views"][0]["down"])
     same((space["main"], space["main;" + hard], space["main;f"]), (1100, 1000, 100), "grown")
-    # What a link of that name leads to is not written over.
+    # The target of a link of that name is not overwritten.
     page, kept = os.path.join(graph, "index.html"), os.path.join(directory, "kept")
     with open(kept, "w") as content:
         content.write("kept")
     os.unlink(page)
     os.symlink(kept, page)
-    # An earlier run's are gone; without leaks, the page is there all the same.
+    # Files of an earlier run are removed; without leaks, the page is written nevertheless.
     leaks("--output", out, "--flame-graph", path + "@2", path + "@2")
     same(sorted(os.listdir(graph)), ["index.html", "index.json"], "nothing has grown")
     same(page_of(page)["graphs"], [], "no graphs")

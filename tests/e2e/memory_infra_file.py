@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests hold files of MemoryInfra against: a reading of their own, and the demands that the trace viewer,
-symbolize_trace and diff_heap_profiler make of a file, restated from what is known of them. It shares no code with
-what is tested."""
+"""An independent reader of MemoryInfra files, and the requirements of the trace viewer, symbolize_trace and
+diff_heap_profiler, restated for the tests. It shares no code with the tested programs."""
 
 import collections
 import functools
@@ -25,7 +24,7 @@ FRAMES_MAX = 900
 
 
 class File:
-    """What a file says: its events, and of each dump the sites."""
+    """The content of a file: its events, and the sites of each dump."""
 
     def __init__(self, data):
         if not isinstance(data, bytes):
@@ -68,7 +67,7 @@ class Dump:
 
     @functools.cached_property
     def tree(self):
-        """{id: (Frame, id of the parent or None)}"""
+        """Return {id: (Frame, id of the parent or None)}."""
         maps = self.dumps["heaps_v2"]["maps"]
         strings = {entry["id"]: entry.get("heapprofd_name", entry["string"]) for entry in maps["strings"]}
         return {node["id"]: (Frame(strings[node["name_sid"]],
@@ -76,7 +75,7 @@ class Dump:
                              node.get("parent")) for node in maps["nodes"]}
 
     def stacks(self):
-        """{id of a node: its frames, the innermost first}"""
+        """Return {id of a node: its frames, the innermost first}."""
         nodes, found = self.tree, {}
         for key in nodes:
             stack, at = [], key
@@ -92,7 +91,7 @@ class Dump:
         return {entry["id"]: strings[entry["name_sid"]] for entry in maps["types"]}
 
     def sites(self, heap="malloc"):
-        """{(frames, the innermost first, type): (bytes, count)} of what is a site's own."""
+        """Return {(frames, the innermost first, type): (bytes, count)} of the sites, without their callees."""
         stacks, types, found = self.stacks(), self.types(), {}
         columns = self.dumps["heaps_v2"]["allocators"][heap]
         for node, kind, size, count in zip(columns["nodes"], columns["types"], columns["sizes"], columns["counts"]):
@@ -107,7 +106,7 @@ class Dump:
 
 
 def named(sites):
-    """Sites by the names of their frames alone."""
+    """Return the sites by the names of their frames alone."""
     found = collections.defaultdict(lambda: (0, 0))
     for (stack, kind), (size, count) in sites.items():
         key = tuple(frame.name for frame in stack), kind
@@ -115,11 +114,11 @@ def named(sites):
     return dict(found)
 
 
-# --- what the readers ask of a file ---
+# --- requirements of the readers ---
 
 
 class Rules:
-    """Every demand that was not met is in `broken`, by its name. odd: functions that are called as addresses are."""
+    """Check all requirements; `broken` has the names of the violated ones. odd: functions whose names look like addresses."""
 
     def __init__(self, file, odd=()):
         self.file, self.odd, self.broken = file, odd, []
@@ -202,7 +201,7 @@ class Rules:
         self.hold(len(set(guids)) == len(guids), "guids")
 
     def rule_maps(self):
-        """Full in every dump, numbers from 1, one meaning for an id in the whole file."""
+        """Maps are full in every dump, ids start at 1, and an id means the same in the whole file."""
         seen = {"strings": {}, "nodes": {}}
         for dump in self.file.dumps:
             heaps = dump.dumps["heaps_v2"]
@@ -232,7 +231,7 @@ class Rules:
                 self.hold(all(node in nodes and kind in types for node, kind in pairs), f"{heap}: ids that are in no map")
 
     def rule_innermost(self):
-        """diff_heap_profiler is wrong for functions that allocate and call others that do, so there are none."""
+        """diff_heap_profiler is wrong for functions that allocate and whose callees allocate, so there must be none."""
         for dump in self.file.dumps:
             nodes = dump.tree
             for heap in dump.heaps():
@@ -244,7 +243,7 @@ class Rules:
             self.hold(all(frame.name for frame, _ in nodes.values()), "a frame without a name")
 
     def rule_names(self):
-        """diff_heap_profiler takes ASCII alone, and puts names of frames between quotes as they are."""
+        """diff_heap_profiler accepts only ASCII, and puts frame names between quotes without escaping."""
         self.hold(self.file.text.isascii(), "the file has more than ASCII")
         for dump in self.file.dumps:
             maps = dump.dumps["heaps_v2"]["maps"]
@@ -259,7 +258,7 @@ class Rules:
             self.hold(deepest <= FRAMES_MAX, f"{deepest} frames")
 
     def rule_addresses(self):
-        """An address is written as Chrome does, and a region has it, in the last regions of the process."""
+        """An address is written in Chrome's form, and is in one of the process's last regions."""
         last = {dump.pid: dump.regions() for dump in self.file.dumps}
         for dump in self.file.dumps:
             for frame, _ in dump.tree.values():
@@ -274,8 +273,8 @@ class Rules:
 
 
 def places(file):
-    """symbolize_trace: {address as in the file: (file, address for addr2line)}, by the last regions of each process,
-    without any correction of its own."""
+    """Do what symbolize_trace does: return {address as in the file: (file, address for addr2line)}, by the last regions of
+    each process, without corrections."""
     found = {}
     last = {dump.pid: dump.regions() for dump in file.dumps}
     for dump in file.dumps:
@@ -295,8 +294,9 @@ def places(file):
 
 
 def leaks(after, before=None, heap="malloc", size_threshold=1, count_threshold=0):
-    """diff_heap_profiler: {frames, the innermost first: (bytes, count)} above the thresholds. What it does with
-    functions that hold something and have callees that do is done here, too: it takes theirs off."""
+    """Do what diff_heap_profiler does: return {frames, the innermost first: (bytes, count)} above the thresholds.
+
+    Like it, subtract the callees' figures from a function that holds memory itself."""
     tree = collections.Counter()
     counts = collections.Counter()
     children = collections.defaultdict(set)

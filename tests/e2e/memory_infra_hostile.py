@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MemoryInfra files of a few MB whose parts are made to be multiplied with each other: what is read of them is right,
-or left out with a reason, long before the test's time is over. memory_infra_hostile.py CASE"""
+"""MemoryInfra files of a few MB whose parts multiply in a naive reader: their content is read correctly, or left out
+with a reason, long before the time limit. memory_infra_hostile.py CASE"""
 
 import csv
 import io
@@ -15,7 +15,7 @@ WORK = tempfile.TemporaryDirectory()
 
 
 def dump(number, strings=(), nodes=(), types=(), rows=(), region=None):
-    """strings: (id, text); nodes: (id, string, parent or None); types: (id, string); rows: (node, type, bytes)"""
+    """Return a dump. strings: (id, text); nodes: (id, string, parent or None); types: (id, string); rows: (node, type, bytes)"""
     maps = "".join((
         '"strings":[', ",".join(f'{{"id":{key},"string":"{text}"}}' for key, text in strings), '],"nodes":[',
         ",".join(f'{{"id":{key},"name_sid":{name}' + (f',"parent":{parent}}}' if parent else "}")
@@ -32,7 +32,7 @@ def dump(number, strings=(), nodes=(), types=(), rows=(), region=None):
 
 
 def query(events, sql):
-    """Rows, and what was said."""
+    """Return the rows and the messages."""
     path = os.path.join(WORK.name, "hostile.json")
     with open(path, "w") as out:
         out.write('{"traceEvents":[')
@@ -48,7 +48,7 @@ LIVE = "select count(distinct ts), count(distinct callsite_id), sum(live_size) f
 
 
 def test_regions():
-    """An address that is in none of 60,000 dumps' regions, which all differ."""
+    """An address is in none of the regions of 60,000 dumps, which all differ."""
     count = 60000
     found, _ = query((dump(i + 1, [(1, "pc:dead")], [(1, 1, None)], [(0, 1)], [(1, 0, 16)], 0x100000 + 0x1000 * i)
                       for i in range(count)), LIVE)
@@ -58,7 +58,7 @@ def test_regions():
 
 
 def test_ids():
-    """300,000 nodes, and 60,000 dumps which each give an id another meaning."""
+    """There are 300,000 nodes, and 60,000 dumps that each change the meaning of an id."""
     nodes = 300000
     def events():
         yield dump(1, [(1, "f0"), (2, "g")], ((i + 1, 2, None) for i in range(nodes)), [(0, 2)], [(1, 0, 16)], 0x1000)
@@ -69,7 +69,7 @@ def test_ids():
 
 
 def test_types():
-    """200,000 types of one frame: all, then those of odd numbers, then the others."""
+    """A frame has 200,000 types: all in one dump, then those with odd numbers, then the others."""
     count = 200000
     def events():
         yield dump(1, [(i + 1, f"t{i}") for i in range(count)] + [(count + 1, "f")], [(1, count + 1, None)],
@@ -84,7 +84,7 @@ def test_types():
 
 
 def test_broken():
-    """400,000 sites of a stack of 60,000 frames whose root is not told."""
+    """There are 400,000 sites on a stack of 60,000 frames whose root is missing."""
     depth, sites = 60000, 400000
     found, said = query([dump(1, [(1, "f")], [(i + 1, 1, i or depth + 9) for i in range(depth)], [(0, 1)],
                               [(depth, 0, 16)] * sites, 0x1000)],
@@ -95,7 +95,7 @@ def test_broken():
 
 
 def test_callers():
-    """Version 1: a stack of 6,000 frames and 6,000 types at its end, which every caller has."""
+    """Version 1: a stack of 6,000 frames ends in 6,000 types, which every caller repeats."""
     count = 6000
     frames = ",".join(f'"{i}":{{"name":"f{i}"' + (f',"parent":"{i - 1}"}}' if i else "}") for i in range(count))
     types = ",".join(f'"{i}":"t{i}"' for i in range(count))
@@ -109,7 +109,7 @@ def test_callers():
 
 
 def test_deep():
-    """A site at each of 60,000 frames on top of each other: 3 MB, and 7 GB if each had its stack for itself."""
+    """Each of 60,000 frames of a chain has a site: 3 MB, but 7 GB if each site had its own stack."""
     depth = 60000
     query([dump(1, [(1, "f")], [(i + 1, 1, i or None) for i in range(depth)], [(0, 1)],
                 [(i + 1, 0, 16) for i in range(depth)], 0x1000)], LIVE)

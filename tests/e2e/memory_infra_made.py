@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces made by hand for the tests of MemoryInfra: what stands in them is what a test names, and nothing is
-interned by hand."""
+"""Constructed traces for the tests of MemoryInfra. A test gives the content; interning is automatic."""
 
 from perfetto_bytes import (
     clocks, double, field, heap_samples, interned, module_symbols, packet, process_tree, profile_packet, text,
@@ -14,13 +13,13 @@ def figures(number, size, count):
 
 
 class Made:
-    """A trace. Ids are given in the order of use."""
+    """A trace. Ids are assigned in the order of use."""
 
     def __init__(self):
         self.names, self.paths, self.build_ids, self.tags = {}, {}, {}, {}
         self.mappings, self.frames, self.stacks, self.contexts = {}, {}, {}, {}
         self.symbols, self.processes, self.threads, self.dumps = [], [], [], []
-        self.status = b""  # fields that every heap has beside those of its dump
+        self.status = b""  # fields of every heap besides those of its dump
 
     @staticmethod
     def number(table, key):
@@ -35,7 +34,7 @@ class Made:
         return self.number(self.frames, (mapping, rel_pc, self.number(self.names, name) if name else 0))
 
     def stack(self, *frames):
-        """The outermost first: ids of frames, or names."""
+        """Return the id of a stack: ids or names of frames, the outermost first."""
         return self.number(self.stacks, tuple(f if isinstance(f, int) else self.frame(f) for f in frames))
 
     def lines(self, path, build_id, addresses):
@@ -45,7 +44,7 @@ class Made:
         self.processes.append((pid, 1, list(arguments)))
 
     def sample(self, stack, size, count, parts=()):
-        """parts: (tid, type, context, bytes, count); a context is a tuple of scopes."""
+        """Return a sample. parts: (tid, type, context, bytes, count); a context is a tuple of scopes."""
         body = field(1, stack) + field(2, round(size)) + field(5, round(count)) + figures(5000, size, count)
         for tid, kind, context, part_size, part_count in parts:
             entry = field(1, tid) + figures(2, part_size, part_count)
@@ -57,7 +56,7 @@ class Made:
         return body
 
     def dump(self, time, heaps, ended=(), final=()):
-        """heaps: {(pid, name): samples}; pids whose process had ended, and whose dump is the session's last"""
+        """Add a dump. heaps: {(pid, name): samples}; ended: pids of ended processes; last: pids whose dump is the last."""
         self.dumps.append((time, heaps, ended, final))
 
     def write(self, path, extra=b""):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MemoryInfra files are opened, and have the figures that a reading of their own says; those of Chromium, and random
-ones in every form that the format has. memory_infra_read.py CASE"""
+"""Our tools read the figures of MemoryInfra files as an independent reader does: files of Chromium, and random ones in
+every variant of the format. memory_infra_read.py CASE"""
 
 import collections
 import csv
@@ -42,8 +42,8 @@ def rows(file, sql):
 
 
 def stacks_of(file):
-    """{id of a callsite: names of its frames, the outermost first}; a frame without a name is its mapping's path
-    and rel_pc."""
+    """Return {id of a callsite: names of its frames, the outermost first}; a frame without a name is its mapping's
+    path and rel_pc."""
     frames = {}
     for key, name, mapping, rel_pc in rows(
         file, "select f.id, f.name, ifnull(m.name, ''), f.rel_pc from stack_profile_frame f left join "
@@ -57,7 +57,7 @@ def stacks_of(file):
 
 
 def sites_of(file):
-    """{(ns, pid, heap): {(stack, type): [bytes, count]}} as our tools have it."""
+    """Return {(ns, pid, heap): {(stack, type): [bytes, count]}} as our tools read it."""
     stacks = stacks_of(file)
     found = collections.defaultdict(lambda: collections.defaultdict(lambda: [0, 0]))
     parts = collections.defaultdict(lambda: [0, 0])
@@ -80,7 +80,7 @@ def sites_of(file):
             site[1] += float(count)
         else:
             check(close(before, (float(size), float(count))), f"{key} {callsite}: parts {before}, {size} {count}")
-    # What is freed since a dump before has zeros.
+    # Memory that was freed since an earlier dump has zeros.
     live = {key: {site: value for site, value in sites.items() if value[0] > 0} for key, sites in found.items()}
     return {key: sites for key, sites in live.items() if sites}
 
@@ -99,11 +99,11 @@ def compare(found, wanted, what):
                 return
 
 
-# --- Chromium's own ---
+# --- Chromium's own files ---
 
 
 def test_genuine():
-    """An independent count of the file, by its rules, of all that our tools are asked for."""
+    """All figures of our tools equal an independent count of the file."""
     with gzip.open(GENUINE) as file:
         document = json.load(file)
     names, wanted, regions, mapped = {}, {}, {}, {}
@@ -163,7 +163,7 @@ def test_genuine():
 
 
 def test_opens():
-    """Wherever a trace is taken, packed or not, by name or standard input."""
+    """Every verb that reads a trace also reads these files: packed or not, by name or from standard input."""
     need("zstd")
     plain = gzip.open(GENUINE).read()
     write("dump.json", plain)
@@ -193,7 +193,7 @@ def test_opens():
 
 
 class Model:
-    """Processes, dumps and heaps of them, and what each site has."""
+    """Random processes, dumps and heaps, and the figures of each site."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -236,14 +236,14 @@ def shuffled(rng, mapping):
 
 
 class Ids:
-    """What a process has been told, by ids; sparse or not."""
+    """The ids that a process has in the file so far; sparse or not."""
 
     def __init__(self, rng, first):
         self.rng, self.next, self.told = rng, first, {}
         self.step = rng.choice([1, 1, 3, 10**6, 2**40])
 
     def of(self, key):
-        """The id, and whether it is new."""
+        """Return the id of a thing, and whether it is new."""
         if key in self.told:
             return self.told[key], False
         self.told[key] = self.next
@@ -252,7 +252,7 @@ class Ids:
 
 
 def v2_events(model, full):
-    """A dump event for each process and time. full: maps stand whole in every dump, with ids of that dump."""
+    """Make a dump event for each process and time. full: every dump has complete maps, with its own ids."""
     rng, events, known = model.rng, [], {}
     for number, time in enumerate(model.times):
         for pid in model.pids:
@@ -338,7 +338,7 @@ def formatted(rng, document):
 
 
 def check_growth(file, model, what):
-    """What changed from dump to dump adds up to what a heap's last dump has."""
+    """The changes from dump to dump add up to a heap's last dump."""
     last = {}
     for (_, pid, heap), sites in sorted(model.heaps.items(), key=lambda item: item[0]):
         last[pid, heap] = sum(size for size, _ in sites.values())
@@ -364,8 +364,8 @@ def random_files(count, make):
 
 
 def test_random():
-    """heaps_v2: several processes, dumps and heaps, keys in any order, ids far apart; maps told whole in every dump, or
-    what is new, and dumps in any order of the file where ids allow it."""
+    """heaps_v2: several processes, dumps and heaps, keys in any order, ids far apart; complete or incremental maps, and
+    dumps in any order of the file if their ids allow it."""
 
     def make(rng, model):
         full = rng.random() < 0.5
@@ -379,7 +379,7 @@ def test_random():
 
 
 def totals_of(sites):
-    """{(stack, type or None): [bytes, count]} of a heap's sites: what each frame and all below it has."""
+    """Return {(stack, type or None): [bytes, count]} of a heap's sites: the totals of each frame with its callees."""
     totals = collections.defaultdict(lambda: [0, 0])
     for (stack, kind), value in sites.items():
         for depth in range(len(stack) + 1):
@@ -440,7 +440,7 @@ def whole_counts(wanted, types=True):
 
 
 def test_random_v1():
-    """v1 in both of its forms, with all entries: self values come out of totals."""
+    """v1 in both of its forms, with all entries: own figures are computed from totals."""
 
     def make(rng, model):
         oldest = rng.random() < 0.3
@@ -451,8 +451,8 @@ def test_random_v1():
 
 
 def test_pruned_v1():
-    """With entries left out, what is told still holds: the whole, and each told frame's total; of types it is the most
-    that there may be."""
+    """With entries left out, the known figures stay right: the heap's total, and each known frame's total; for types they
+    are upper limits."""
     for seed in range(30):
         rng = Random(seed)
         model = Model(rng)
@@ -484,14 +484,14 @@ def test_pruned_v1():
                     kind = "" if kind == "[unknown]" else kind
                     size = ours[stack, kind][0]
                     if kind == "" or stack[:1] == ("<other>",):
-                        continue  # both are names of what is not told, too
+                        continue  # both names also stand for missing parts
                     over = size - int(entry["size"], 16)
                     if (over if kind else abs(over)) > 1e-6 * max(size, 1):
                         fail(f"seed {seed}, {key}, {stack}, {kind}: {size}, told {int(entry['size'], 16)}")
                         return
 
 
-# --- what may be wrong ---
+# --- invalid input ---
 
 
 def small(pid=1, number=1, time=1000, sites=(("a", "b"),), **changes):
@@ -521,7 +521,7 @@ def total_of(file):
 
 
 def test_deep():
-    """900 frames, which the original scripts still read, and 1,200, at which they break; and as many as none needs."""
+    """Stacks of 900 frames, which the original scripts still read, of 1,200, at which they break, and of many more."""
     for depth in (900, 1200, 4000):
         stack = [f"frame {i}" for i in range(depth)]
         file = write("deep.json", {"traceEvents": [small(sites=[stack])]})
@@ -589,7 +589,7 @@ def test_kept():
 
 
 def test_times():
-    """Processes of one global dump keep their own times, in whatever order the file has them."""
+    """Processes of one global dump keep their own times, in any order of the file."""
     events = [small(pid=pid, time=time) for pid, time in ((1, 3000), (2, 1000), (3, 2000))]
     file = write("times.json", {"traceEvents": events})
     got = {int(pid): int(ts) for pid, ts in rows(file, "select distinct p.pid, s.ts from hp_callsite_stats s join process p using (upid)")}
@@ -597,7 +597,7 @@ def test_times():
 
 
 def test_reused():
-    """Ids that mean something else in a later dump, and in another process."""
+    """Ids may have another meaning in a later dump, and in another process."""
     first, second = small(sites=(("a", "b"),)), small(number=2, time=2000, sites=(("x", "y"),))
     other = small(pid=2, sites=(("p", "q"),))
     file = write("reused.json", {"traceEvents": [first, other, second]})
@@ -607,7 +607,7 @@ def test_reused():
 
 
 def test_regions():
-    """Addresses are in the regions of their process and dump; `fo` is the virtual address in the file."""
+    """Addresses belong to the regions of their process and dump; `fo` is the virtual address in the file."""
     def regions(*told):
         return {"vm_regions": [{"sa": f"{start:x}", "sz": f"{size:x}", "pf": 5, "mf": file, "bs": {}, **more}
                                for start, size, file, more in told]}
@@ -622,7 +622,7 @@ def test_regions():
              "args": {"dumps": {"process_mmaps": regions((0x1000, 0x1000, "/late", {}))}}}
     file = write("regions.json", {"traceEvents": [
         dump(1, 1, regions((0x1000, 0x1000, "/lib/a", {"id": "ABCDEF"}), (0x3000, 0x1000, "/lib/a", {})), 0x3011),
-        dump(1, 2, regions((0x8000, 0x1000, "/lib/b", {})), 0x3011),  # unmapped since
+        dump(1, 2, regions((0x8000, 0x1000, "/lib/b", {})), 0x3011),  # unmapped since then
         dump(2, 1, regions((0x3000, 0x1000, "/exe", {"fo": "401000"})), 0x3011),
         dump(3, 1, None, 0x3011),
         dump(4, 1, regions((0x3000, 0x1000, "", {})), 0x3011),

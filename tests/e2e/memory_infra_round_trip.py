@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""memory_infra_round_trip.py [SEED...]: random profiles as MemoryInfra's JSON and back, pruned and not, are
-the same: sites, types, sizes, counts, regions and totals. What each should be follows from the model of properties.py
-and from a reading of the JSON of its own."""
+"""memory_infra_round_trip.py [SEED...]: random profiles, converted to MemoryInfra's JSON and back, pruned and not, keep
+their sites, types, sizes, counts, regions and totals. The expected figures come from the model of properties.py and
+from an independent reader of the JSON."""
 
 import collections
 import json
@@ -23,7 +23,7 @@ OBJECTS, SPACE = properties.VIEWS.index("objects"), properties.VIEWS.index("spac
 
 
 def address(profile, number):
-    """Of the call's return: the trace has the place inside of the call."""
+    """Return the return address of a call; the trace has the address inside of the call."""
     frame = profile.frames[number]
     return f"pc:{frame.module.start + frame.rel_pc + 1:x}"
 
@@ -34,7 +34,7 @@ def frames(profile, stack):
 
 
 def wanted_sites(profile, pid, heap, dump):
-    """{(frames, the innermost first, type): (bytes, count)}"""
+    """Return {(frames, the innermost first, type): (bytes, count)}."""
     sums = profile.sums(pid, heap, dump, lambda stack, part: (frames(profile, stack), part.type or "[unknown]"))
     return {key: (views[SPACE], views[OBJECTS]) for key, views in sums.items() if views[SPACE] or views[OBJECTS]}
 
@@ -44,7 +44,7 @@ def allocator(heap):
 
 
 def told_sites(file, pid, heap, number):
-    """Without the frame that is added to each stack of a heap."""
+    """Return the sites without the frame that is added to each stack of a heap."""
     dump = file.dump(pid, number)
     added = "malloc" if heap == "libc.malloc" else heap + "::allocate"
     sites = {}
@@ -67,7 +67,7 @@ def hold_sites(profile, got, wanted, what):
 
 
 def memory_of(profile, pick):
-    """Points of the timeline, and looks at mappings: code, some that is the modules', and data."""
+    """Return packets of the timeline, and memory snapshots with mappings: code, some of it of the modules, and data."""
     extra = b""
     for dump in range(profile.dump_count):
         points = b"".join(
@@ -95,7 +95,7 @@ def convert(path, out, *options):
 
 
 def said(path, dump):
-    """What the report says of one dump: {(pid, heap): ({frames: (bytes, count)}, bytes, count)}"""
+    """Return the report of one dump: {(pid, heap): ({frames: (bytes, count)}, bytes, count)}."""
     found = {}
     for heap in json.loads(run(TOOL, "report", "--json", "--dump", str(dump + 1), path))["heaps"]:
         sites = collections.defaultdict(lambda: (0, 0))
@@ -122,14 +122,14 @@ def hold_reports(profile, trace, path, what):
 
 
 def of_memory(file):
-    """Where a region begins in its file, and nothing says so, is what readers take: at its beginning."""
+    """A region without an offset starts at the beginning of its file, as readers assume."""
     return [(dump.pid, dump.event["ts"], sorted(r._replace(offset=r.offset or 0) for r in dump.regions()),
              sorted((r["sa"], sorted(r["bs"].items())) for r in dump.dumps["process_mmaps"]["vm_regions"]),
              dump.totals()) for dump in file.dumps]
 
 
 def own_metadata(file):
-    """But for which dump is a heap's last one: whoever reads all that there is knows that."""
+    """Return a dump without the mark of a heap's last dump, which a reader of the whole file does not need."""
     return {key: {k: v for k, v in value.items() if k != "final"} if isinstance(value, dict) else value
             for key, value in file.metadata.items() if key.startswith("heapprofd-")}
 
@@ -165,7 +165,7 @@ def seed(number):
 
 
 def programs():
-    """Of real programs, with addresses that nobody has names for, which come back as places in the same files."""
+    """Profiles of real programs: addresses without names come back as offsets in the same files."""
     for name, options in (("named", ()), ("bare", ("--no-symbols",))):
         directory = os.path.join(properties.directory.name, name)
         run(TOOL, "host", "--quiet", "-i", "1", "-o", directory, *options, "--", sys.executable, "-c", HOLDER)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""traceconv symbolize on Chrome's memory dumps: stacks and mappings of real processes, in every layout that linkers
-make, against llvm-symbolizer's names, files, lines and inlined functions.
+"""traceconv symbolize on Chrome's memory dumps: stacks and mappings of real processes, in every layout of linkers, get
+llvm-symbolizer's names, files, lines and inlined functions.
 
     memory_infra_symbolize.py CASE
 """
@@ -102,7 +102,7 @@ extern "C" int plug(int value) { int result = plug_in::outer(value) * 2; record(
 
 
 class Process:
-    """What a run of the program said of itself."""
+    """The addresses and mappings that a run of the program printed."""
 
     def __init__(self, text, program):
         self.maps, self.stacks, self.objects, part = {}, [], {}, None
@@ -119,7 +119,7 @@ class Process:
                 part.append(line)
 
     def regions(self, which="before", offsets=None, build_ids=None, rename=None):
-        """Regions as Chrome writes them. offsets: None, "virtual" or "file"."""
+        """Return regions in Chrome's form. offsets: None, "virtual" or "file"."""
         result = []
         for line in self.maps[which]:
             span, flags, offset, _, _, *name = line.split(None, 5)
@@ -138,7 +138,7 @@ class Process:
         return result
 
     def expected(self, stack, known):
-        """[(function, file, line)] innermost first, or ("pc:...",) for frames in other files than known ones."""
+        """Return [(function, file, line)], innermost first, or ("pc:...",) for frames in unknown files."""
         result = []
         for address in stack:
             path, virtual = self.locate(address)
@@ -193,7 +193,7 @@ class Scene:
         return self.path(name)
 
     def symbolize(self, path, *options, out=None, status=0, cwd=None, env=None):
-        """The messages, and the summary."""
+        """Return the messages and the summary."""
         summary = self.path("summary")
         clean = {"PERFETTO_BINARY_PATH": "", "DEBUGINFOD_URLS": "", **(env or {})}
         done = run([TRACECONV, "symbolize", "--json", summary, *options, path, *([out] if out else [])], env=clean, cwd=cwd)
@@ -212,7 +212,7 @@ class Scene:
 
 
 class Maps:
-    """Strings and nodes of heaps_v2, with ids that count up."""
+    """Strings and nodes of heaps_v2, with consecutive ids."""
 
     def __init__(self, first=1):
         self.next, self.strings, self.nodes, self.string_ids, self.node_ids, self.sites = first, [], [], {}, {}, []
@@ -225,7 +225,7 @@ class Maps:
         return self.string_ids[text]
 
     def stack(self, addresses):
-        """The id of the innermost node of a stack that is told innermost first."""
+        """Return the id of a stack's innermost node; the stack is given innermost first."""
         parent = None
         for address in reversed(addresses):
             key = (self.string(f"pc:{address:x}" if isinstance(address, int) else address), parent)
@@ -238,7 +238,7 @@ class Maps:
         return parent
 
     def take(self):
-        """What is new since the last time."""
+        """Return the new strings and nodes since the last call."""
         result = {"nodes": self.nodes, "strings": self.strings, "types": [{"id": 0, "name_sid": self.string("[unknown]")}]}
         result["strings"] = self.strings
         sites, self.strings, self.nodes, self.sites = self.sites, [], [], []
@@ -270,7 +270,7 @@ def read(path):
 
 
 def told_stacks(events, full=True):
-    """{(pid, dump): [stack]}, a stack innermost first: (function, file, line), or (text,) without a place."""
+    """Return {(pid, dump): [stack]}; a stack is [(function, file, line), or (text,) without a line], innermost first."""
     result, known = {}, {}
     for event in events:
         heaps = event["args"].get("dumps", {}).get("heaps_v2")
@@ -298,7 +298,7 @@ def told_stacks(events, full=True):
 
 def check_stacks(process, told, known, stacks=None, what=""):
     expected = [list(process.expected(stack, known)) for _, stack in (process.stacks if stacks is None else stacks)]
-    # Where there is no debug information, there is no place.
+    # Without debug information there is no source line.
     expected = [[each if len(each) == 1 or each[2] else each[:1] for each in stack] for stack in expected]
     for ours, theirs in zip(told, expected):
         if not check(ours == theirs, f"{what}: {ours}\n    for {theirs}"):
@@ -316,7 +316,7 @@ VARIANTS = {
 
 
 def test_layouts(scene):
-    """Programs and libraries of both linkers, position-independent or not; with offsets of each kind, and without."""
+    """Programs and libraries of both linkers get names: position-independent or not, with offsets of each kind or without."""
     libraries = {"gnu": scene.library("libgnu.so"), "lld": scene.library("liblld.so", "-fuse-ld=lld", compiler="clang++-14")}
     for name, (compiler, *flags) in VARIANTS.items():
         need("lld")
@@ -335,7 +335,7 @@ def test_layouts(scene):
 
 
 def test_machine(scene):
-    """With the files of this machine: every frame has a name, libc's too."""
+    """With the files of this machine every frame has a name, libc's too."""
     program = scene.build("pie")
     process = scene.run(program)
     path = scene.write([process_event(process, regions=process.regions())])
@@ -347,12 +347,12 @@ def test_machine(scene):
 
 
 def test_processes(scene):
-    """Two programs whose ids are the same numbers, two dumps each: nothing of one is taken for the other's."""
+    """Two programs with the same ids and two dumps each are kept apart."""
     programs = [scene.build("one"), scene.build("two", "-DOTHER", "-O1", compiler="clang++-14")]
     libraries = [scene.library("libone.so"), scene.library("libtwo.so", "-O1", compiler="clang++-14")]
     runs = [scene.run(*each) for each in zip(programs, libraries)]
     events = []
-    for number in (1, 2):  # full maps in each dump, ids from 1 in each process
+    for number in (1, 2):  # complete maps in each dump, ids from 1 in each process
         for pid, process in enumerate(runs, 11):
             events.append(process_event(process, pid, number, process.regions("with")))
     before = read(scene.write(events))
@@ -363,7 +363,7 @@ def test_processes(scene):
     for number in ("0x1", "0x2"):
         for pid, process, program, library in zip((11, 12), runs, programs, libraries):
             check_stacks(process, told[pid, number], {program, library}, what=f"{pid} {number}")
-    # What is new has ids that nothing had, and means one thing in the whole file.
+    # New entries have unused ids, which mean the same in the whole file.
     had = {each["id"] for event in before for kind in ("strings", "nodes") for each in event["args"]["dumps"]["heaps_v2"]["maps"][kind]}
     meaning = {}
     for event in after:
@@ -382,7 +382,7 @@ def test_processes(scene):
 
 
 def test_incremental(scene):
-    """A dump that tells only what is new since the one before, of nodes and strings that that one told."""
+    """A dump has only the nodes and strings that are new since the previous dump."""
     program, library = scene.build("pie"), scene.library("libplug.so")
     process = scene.run(program, library)
     maps, first, rest = Maps(), process.stacks[:2], process.stacks[2:]
@@ -398,7 +398,7 @@ def test_incremental(scene):
 
 
 def test_unmapped(scene):
-    """A library that was unloaded is found in the regions of the dump before or behind; what never was, is not."""
+    """An unloaded library is found in the regions of the previous or next dump; an unknown address is not."""
     program, library = scene.build("pie"), scene.library("libplug.so")
     process = scene.run(program, library)
     for order in (("with", "after"), ("after", "with")):
@@ -424,7 +424,7 @@ def test_unmapped(scene):
 
 
 def test_reused(scene):
-    """Two libraries at the same address, one after the other: each dump's frames are its own."""
+    """Two libraries are at the same address, one after the other: each dump's frames belong to its own library."""
     program = scene.build("fixed", "-no-pie", "-fno-pie")
     libraries = [scene.library("libone.so"), scene.library("libtwo.so", "-O1", compiler="clang++-14")]
     runs = [scene.run(program, each) for each in libraries]
@@ -445,12 +445,12 @@ def test_reused(scene):
 
 
 def test_missing(scene):
-    """Deleted, replaced, of another build, without a build id, without a file: told apart, with what to do."""
+    """The reasons are distinguished, each with its remedy: deleted, replaced, another build, no build id, no file."""
     program, library = scene.build("pie"), scene.library("libplug.so")
     process = scene.run(program, library)
     gone = {library: library + " (deleted)"}
     path = scene.write([process_event(process, regions=process.regions("with", rename=gone))])
-    scene.build("libplug.so", "-shared", "-fPIC", "-O0", source="plug.cc")  # another one in its place
+    scene.build("libplug.so", "-shared", "-fPIC", "-O0", source="plug.cc")  # another file in its place
     original = open(path, "rb").read()
     said, report = scene.symbolize(path)
     check(f"{library} (deleted): 4 of 4 addresses without a name: the file was deleted or replaced" in said, said)
@@ -458,7 +458,7 @@ def test_missing(scene):
     check(not any(frame[0].startswith("plug") for stack in stacks for frame in stack), f"{stacks}")
     check(sum(frame[0].startswith("pc:") for frame in stacks[-1]) == 1 and stacks[-1][1][0] == "main", f"{stacks[-1]}")
     check(open(path + ".BACKUP", "rb").read() == original, "the backup is not the original")
-    # Not deleted, but another build.
+    # The file exists, but is of another build.
     path = scene.write([process_event(process, regions=process.regions("with", build_ids=()))], "plain.json")
     events = read(path)
     for each in events[0]["args"]["dumps"]["process_mmaps"]["vm_regions"]:
@@ -469,7 +469,7 @@ def test_missing(scene):
     check(f"{library}: 4 of 4 addresses without a name: the file is another build ({library}) (build id {'ab' * 20})" in said, said)
     modules = {each["path"]: each for each in report["modules"]}
     check(modules[library]["without"]["other_build"] == 4, f"{modules[library]}")
-    # Of the rest there was no build id: the names are those of the file as it is, which is said.
+    # The others have no build id: their names are those of the present file, and a message says so.
     check(f"{program}: the dump does not say which build of it ran" in said, said)
     os.unlink(library)
     path = scene.write(events, "none.json")
@@ -480,7 +480,7 @@ def test_missing(scene):
 
 
 def test_without_id(scene):
-    """A program that was linked without a build id: its file is taken where the dump has none, either."""
+    """The file of a program without a build id is used if the dump has no build id, either."""
     program = scene.build("pie", build_id=False)
     process = scene.run(program)
     path = scene.write([process_event(process, regions=process.regions(build_ids=()))])
@@ -493,7 +493,7 @@ def test_without_id(scene):
 
 
 def test_v1(scene):
-    """Frames of version 1 stay, with a remedy: what is written of the file in the current version gets names."""
+    """Frames of version 1 stay without names, with a remedy: after a conversion to the current version they get names."""
     program = scene.build("pie")
     process = scene.run(program)
     frames, entries = {}, []
@@ -517,7 +517,7 @@ def test_v1(scene):
 
 
 def test_breakpad(scene):
-    """With Breakpad's symbol files and nothing else; of libraries and programs at their own addresses."""
+    """Breakpad's symbol files alone provide the names of libraries and programs at any address."""
     for name in ("pie", "fixed", "lld"):
         compiler, *flags = VARIANTS[name]
         program, library = scene.build(name, *flags, compiler=compiler), scene.library("libplug.so")
@@ -537,7 +537,7 @@ def test_breakpad(scene):
 
 
 def test_genuine(scene):
-    """Chromium's own dump, with a symbol file that names each address of its program by itself: all are where they belong."""
+    """In Chromium's own dump, with a symbol file that names each address of its program, every frame gets its own name."""
     source = os.path.join(ROOT, "tests", "data", "memory_infra", "chromium-150-browser.json.gz")
     before = read(source)
     event = next(each for each in before if "heaps_v2" in each["args"].get("dumps", {}))
@@ -549,7 +549,7 @@ def test_genuine(scene):
     check(len(inside) > 100, f"{len(inside)} addresses")
     identifier = debug_id_of(bytes.fromhex(code["id"]))
     symbols = f"MODULE Linux x86_64 {identifier} chromium\nFILE 0 /src/browser.cc\nINLINE_ORIGIN 0 content::Inlined()\n"
-    for address in inside:  # of the byte before each return address
+    for address in inside:  # names of the byte before each return address
         symbols += f"FUNC {address - 1 - first:x} 1 0 content::At({address:x})\nINLINE 0 7 0 0 {address - 1 - first:x} 1\n{address - 1 - first:x} 1 8 0\n"
     write(symbols, scene.path("store"), "chromium", identifier, "chromium.sym")
     path = scene.path("dump.json.gz")
@@ -574,7 +574,7 @@ def test_genuine(scene):
 
 
 def test_untouched(scene):
-    """Everything but the maps keeps its bytes, and what is in the maps and needs no name, too."""
+    """Everything except the new names keeps its bytes."""
     program = scene.build("pie")
     process = scene.run(program)
     stack = process.stacks[0][1]
@@ -602,7 +602,7 @@ def test_untouched(scene):
         check(piece in changed, f"{piece}: {changed}")
     check("pc:" not in changed and "shop::basket" in changed, changed)
     check_stacks(process, [told_stacks(read(path))[7, "0x1"][1]], {program}, [(0, stack[:2])], "odd")
-    # Whatever stands around the strings that go and the members that come, the lists stay JSON.
+    # The lists stay valid JSON, whatever surrounds the removed strings and the added members.
     goes, stays, named = '{"id":5,"string":"pc:%x"}' % stack[0], '{"id":3,"string":"[unknown]"}', '{"id":6,"string":"x"}'
     lists = [f"[{text}]" for text in (goes, f" {goes} ,{stays}", f"{stays} , {goes}", f"null,{goes}", f"{goes}, null", f"{goes},{goes}",
                                       f"{stays},{goes},{goes} ,{named}", f"{goes},null,{goes},{stays}")]
@@ -626,7 +626,8 @@ def test_untouched(scene):
 
 
 def test_files(scene):
-    """In place with a backup that is never lost, or to another file; what is packed stays packed; nothing half done."""
+    """The file is replaced with a backup that is never lost, or another file is written; packed input stays packed;
+    no output is partial."""
     program = scene.build("pie")
     process = scene.run(program)
     events = [process_event(process, regions=process.regions())]
@@ -639,16 +640,16 @@ def test_files(scene):
     check(os.path.islink(scene.path("link.json")) and open(path + ".BACKUP", "rb").read() == original, "through a link")
     check(stat.S_IMODE(os.stat(path).st_mode) == 0o640 and path + ".BACKUP" in said, said)
     symbolized = open(path, "rb").read()
-    # Again: what is left has no name here, and the file stays.
+    # Again: the other frames have no name on this machine, and the file stays.
     said, report = scene.symbolize(path, *places)
     check(open(path, "rb").read() == symbolized and "stays as it is: no name was found" in said, said)
     check(not os.path.exists(path + ".BACKUP.1"), "a backup of nothing")
-    # A second backup beside the first.
+    # A second backup is written beside the first.
     shutil.copy(path + ".BACKUP", path)
     said, _ = scene.symbolize(path, *places)
     check(path + ".BACKUP.1" in said and open(path + ".BACKUP.1", "rb").read() == original, said)
     check(open(path + ".BACKUP", "rb").read() == original and open(path, "rb").read() == symbolized, "the first backup")
-    # Another file; with gzip where its name says so or the original was packed; and standard output.
+    # To another file, with gzip if its name says so or the original was packed; and to standard output.
     before = sorted(os.listdir(scene.directory))
     shutil.copy(path + ".BACKUP", path)
     packed = scene.write(events, "packed.json.gz")
@@ -673,7 +674,7 @@ def test_files(scene):
     check(not os.path.exists(packed + ".BACKUP"), "a backup that was not wanted")
     check(sorted(os.listdir(scene.directory)) == sorted(before + ["packed.json.gz", "out.json", "out.json.gz", "again", "plain.json"]),
           f"{sorted(os.listdir(scene.directory))}")
-    # Nothing to do, and what cannot be done.
+    # No frames without names, and errors.
     path = scene.write([process_event(process, stacks=[(0, ["main", "start"])])], "named.json")
     text = open(path, "rb").read()
     said, report = scene.symbolize(path, *places)
@@ -698,7 +699,7 @@ def test_files(scene):
 
 
 def test_written(scene):
-    """A profile of a stripped program, written as Chrome's dump, gets the names that its debug file has."""
+    """A profile of a stripped program, written as Chrome's dump, gets the names of its debug file."""
     program = scene.build("whole", exports=False)
     stripped = scene.path("run", "whole")
     os.mkdir(scene.path("run"))
@@ -721,7 +722,7 @@ def test_written(scene):
 
 
 def test_quoted(scene):
-    """A function with quotes in its name does not break the scripts' JSON."""
+    """A function name with quotes does not break the JSON of the scripts."""
     write('#include <stdlib.h>\n#include <unistd.h>\nvoid *volatile kept;\n'
           '__attribute__((noinline)) void *operator""_kb(unsigned long long n) { return kept = malloc(n * 1024); }\n'
           'int main() { 3_kb; _exit(0); }\n', scene.directory, "quoted.cc")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as Chrome's memory dumps: of real programs and of traces made by hand, what is written is held against
-what the trace viewer, symbolize_trace and diff_heap_profiler demand of it, and against the other tools' figures.
+"""Profiles of real programs, and constructed traces, written as Chrome's memory dumps: the files meet the requirements of
+the trace viewer, symbolize_trace and diff_heap_profiler, and have the figures of our other tools.
 
     memory_infra_write.py CASE
 """
@@ -24,7 +24,7 @@ from perfetto_bytes import field, packet
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = make_work_directory("memory-infra-")
-# Holds memory to its end, of some functions.
+# Some of its functions hold memory to the end.
 HOLDER = """
 import os, sqlite3, json, time
 kept = [[b"x" * (100 + i % 900) for i in range(20000)], json.loads("[" + ",".join('{"a": %d}' % i for i in range(20000)) + "]")]
@@ -41,7 +41,7 @@ def at(name):
 
 
 def convert(trace, *options, out=None, odd=()):
-    """What comes out, held against all rules."""
+    """Convert. Return the content of the file, after a check of all requirements."""
     outcome = run([TRACECONV, "memory_infra", *options, trace, *([at(out)] if out else [])])
     check(outcome.status == 0, f"{options}: {outcome.status}, {outcome.stderr!r}")
     check(outcome.stderr == b"", f"{options}: {outcome.stderr!r}")
@@ -79,7 +79,7 @@ def whole(heap, figure):
 
 
 def holds_what_the_report_has(directory, file, what):
-    """Each heap's sums, and each stack's within what rounding takes; names are the report's."""
+    """Each heap's sums are the report's, and each stack's too, except for rounding; so are the names."""
     for (pid, name), heap in report(directory).items():
         key = "malloc" if name == "libc.malloc" else name
         dump = file.dump(pid)
@@ -119,7 +119,7 @@ def test_python():
 
 
 def test_at_the_peak():
-    """What a program gives back at its end is there as of the largest moment, where that was asked for."""
+    """With --dump-at-max the file shows the moment of the peak, before the program frees its memory."""
     need("sqlite3", "xmllint")
     statement = "create table t(a); with recursive n(i) as (select 1 union all select i+1 from n where i < 50000) " \
                 "insert into t select hex(i) || 'some text' from n; select count(*) from t;"
@@ -157,8 +157,8 @@ def compile_leak(name, *flags, compiler="gcc"):
 
 
 def test_places_of_addresses():
-    """Addresses that were left are where symbolize_trace looks for them, whatever linked the program: it makes no
-    correction of its own, and finds the functions."""
+    """Addresses without names are where symbolize_trace expects them, for every linker: it finds the functions without
+    corrections."""
     need("gcc", "strip", "addr2line")
     kinds = {"pie": ["-pie", "-fPIE"], "fixed": ["-no-pie", "-fno-pie"]}
     if shutil.which("ld.lld") and shutil.which("clang"):
@@ -199,7 +199,7 @@ def test_beside_the_trace():
 
 
 def test_of_what_runs():
-    """-n and -p, with dumps in between."""
+    """-n and -p with continuous dumps write a dump for each."""
     process = subprocess.Popen([program("long_runner")], stdout=subprocess.DEVNULL)
     outcome = run([TOOL, "-p", str(process.pid), "-d", "1500", "-c", "300", "-i", "64", "--memory-infra", "-o", at("runs")])
     process.wait()
@@ -218,11 +218,11 @@ def test_of_what_runs():
     check(file.dump().sum()[0] > 0, "nothing in the last dump")
 
 
-# --- made by hand ---
+# --- constructed traces ---
 
 
 def small(name="small", **more):
-    """main calls own, which holds 10 and calls deep, which holds 4; another heap, a thread, types and contexts."""
+    """Make a trace: main calls own, which holds 10 and calls deep, which holds 4; another heap, a thread, types and contexts."""
     made = Made()
     made.process(7, "/bin/prog", "a b", "c,d")
     made.threads = [(8, 7, "worker")]
@@ -274,7 +274,7 @@ def test_stack_modes():
 
 
 def test_several():
-    """Two processes, one of which ends before the second round, three dumps of the other."""
+    """There are two processes: one ends before the second round, the other has three dumps."""
     made = Made()
     made.process(7, "/bin/long")
     made.process(9, "/bin/short")
@@ -307,7 +307,7 @@ def test_several():
 
 
 def test_rounds():
-    """An exit is no part of the round before or after; a round at the end of the session goes on around one."""
+    """An exit is not part of the previous or next round; a round at the end of the session continues around one."""
     made = Made()
     stack = made.stack("main")
     for pid in (7, 8, 9, 10):
@@ -333,7 +333,8 @@ def test_rounds():
 
 
 def test_bytes_of_mappings():
-    """What the trace's smaps have, known zeros too, and nothing for what they have not; so do looks by path alone."""
+    """Regions have the figures of the trace's smaps, also known zeros, and none for missing ones; snapshots by path
+    alone work the same."""
     made = Made()
     made.process(7, "p")
     code = made.mapping("/bin/p", 0x1000, 0x3000)
@@ -358,7 +359,7 @@ def test_bytes_of_mappings():
 
 
 def test_at_one_time():
-    """Two dumps that the clock does not tell apart stay two, in their order."""
+    """Two dumps with the same time stay two, in their order."""
     made = Made()
     made.process(7, "p")
     for size in (10, 20, 30):
@@ -369,7 +370,7 @@ def test_at_one_time():
 
 
 def test_out_of_place():
-    """Packed where the name says so, plain to standard output, and nothing over the trace itself."""
+    """Output is packed if its name says so, plain on standard output, and never replaces the trace itself."""
     trace = small()
     plain, packed, printed = convert(trace, out="a.json"), convert(trace, out="a.json.gz"), convert(trace)
     check(packed.packed and not plain.packed, "gzip by name")
@@ -385,7 +386,7 @@ def test_out_of_place():
 
 
 def test_rounding():
-    """Estimates are whole, and their sum is the heap's."""
+    """Estimates are rounded to whole numbers, and their sum is the heap's."""
     made = Made()
     made.process(7, "p")
     samples = [made.sample(made.stack("main", f"f{i}"), 0.4 + i / 7, 0.3 + i / 11) for i in range(500)]
@@ -399,7 +400,7 @@ def test_rounding():
 
 
 def test_exact_for_the_scripts():
-    """diff_heap_profiler, its fault included, says what is so of one dump and of growth."""
+    """diff_heap_profiler, with its fault, shows the true figures of one dump and of growth."""
     made = Made()
     made.process(7, "p")
     main, own, deep = (made.stack(*names) for names in (("main",), ("main", "own"), ("main", "own", "deep")))
@@ -413,7 +414,7 @@ def test_exact_for_the_scripts():
 
 
 def test_ends_in_malloc():
-    """Stacks that end in allocators by themselves get no other; one that does not gets one on all of its heap."""
+    """If all stacks end in an allocator function, none is added; otherwise one is added to all stacks of the heap."""
     made = Made()
     made.process(7, "p")
     stacks = [made.stack("main", "f", "malloc"), made.stack("main", "operator new(unsigned long)"), made.stack("main", "f")]
@@ -430,7 +431,7 @@ def test_ends_in_malloc():
 
 
 def test_long_heap_names():
-    """An allocator has the heap's name in full, and what is allocated in it has, too: no two names are one."""
+    """An allocator and its allocations have the heap's full name: different names stay different."""
     made = Made()
     made.process(7, "p")
     names = ["h" * 300 + end for end in ("", "a", "b")]
@@ -443,7 +444,7 @@ def test_long_heap_names():
 
 
 def test_heap_names_of_bytes():
-    """Names that are no UTF-8 do not become one."""
+    """Different names that are not UTF-8 stay different."""
     made = Made()
     made.process(7, "p")
     stack = made.stack("main", "f")
@@ -473,7 +474,7 @@ STRANGE = ['"quoted"', "back\\slash", "new\nline\ttab\r", "\x01\x1f\x7f", "\u00e
 
 
 def test_strange_names():
-    """In frames, types, contexts, threads, files, paths, commands and heaps."""
+    """Strange names in frames, types, contexts, threads, files, paths, commands and heaps do no harm."""
     made = Made()
     made.process(7, "/bin/" + STRANGE[4], *STRANGE)
     made.threads = [(8, 7, STRANGE[0])]
@@ -504,7 +505,7 @@ def test_strange_names():
 
 
 def test_no_address_twice():
-    """Mappings that overlap, as of programs that one process ran after the other; unknown ranges; no mapping."""
+    """Mappings may overlap, as when one process executes several programs, or have unknown ranges, or be missing."""
     made = Made()
     made.process(7, "p")
     first = made.mapping("/bin/one", 0x1000, 0x3000, b"\x01", 0x200, 0x100)
@@ -520,7 +521,7 @@ def test_no_address_twice():
 
 
 def test_nothing_held():
-    """A heap that holds nothing is there, with empty columns."""
+    """An empty heap is written, with empty columns."""
     made = Made()
     made.process(7, "p")
     made.dump(2000, {(7, "libc.malloc"): [made.sample(made.stack("main"), 0, 0)]})
@@ -534,7 +535,7 @@ def test_nothing_held():
 
 
 def pruned_by_hand(sites, size, count):
-    """What pruning should leave of sites."""
+    """Return the sites that should remain after pruning."""
     kept = {key: held for key, held in sites.items() if held[0] >= size or held[1] >= count}
     above = {stack[i:] for stack, _ in kept for i in range(len(stack))}
     found = collections.defaultdict(lambda: (0, 0))
@@ -570,7 +571,7 @@ def test_pruning():
 
 
 def memory_of(command):
-    """Peak resident bytes of a command, and how long it took."""
+    """Return a command's peak resident bytes and its duration."""
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -579,8 +580,8 @@ def memory_of(command):
 
 
 def test_million():
-    """Memory is bounded by the profile: what is written of 1,000,000 sites of 30 frames needs less beyond the trace
-    itself than its nodes' index, and none of the text, which is larger by far."""
+    """The profile bounds the memory: for 1,000,000 sites of 30 frames the writer needs less than an index of the nodes
+    beyond the trace itself, although the text is far larger."""
     made = Made()
     made.process(7, "p")
     outer = [made.frame(f"outer{i}") for i in range(2000)]
@@ -605,7 +606,7 @@ def test_million():
 
 
 def write_in_parts(made, parts):
-    """A dump in packets of their own size, as a writer has them."""
+    """Write a dump in packets of limited size, as a recorder does."""
     from perfetto_bytes import field, heap_samples, packet, profile_packet
     path = made.write(at("million"))
     with open(path, "ab") as out:
