@@ -227,6 +227,36 @@ def test_killed_session():
         first.end(), second.end()
 
 
+def test_rings_are_read_during_dumps():
+    """While a large process is dumped, another one of the session does not wait for room in its ring."""
+    depth, rounds = 16, 5
+    with scene() as (daemon, directory):
+        path = os.path.join(directory, own_name("large"))
+        shutil.copy(program("many_stacks"), path)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", f"{own_name('large')},{own_name('small')}",
+                          "--block-client", "--shmem-size", "512k")
+        small = Commanded(daemon.environment, own_name("small"), directory)
+        large = subprocess.Popen([path, str(depth)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 env={**daemon.environment, "LD_PRELOAD": LIBRARY})
+        check(large.stdout.readline() == b"ok\n", "it has allocated on all stacks")
+        joined(daemon, small)
+        wait_for("all stacks", lambda: any(
+            p["pid"] == large.pid and p["samples"] >= 1 << depth
+            for s in daemon.status()["sessions"] for p in s["processes"]))
+        dump = subprocess.Popen([TOOL, "snapshot"], env=daemon.environment, stdout=subprocess.DEVNULL)
+        done = 0
+        while dump.poll() is None:
+            small.tell("churn 20000 16")  # fills the ring four times
+            done += 1
+        check(done >= rounds, f"{done} rounds during the dump")
+        check(dump.returncode == 0, f"snapshot: {dump.returncode}")
+        [seen] = daemon.status()["sessions"]
+        check(seen["lost"] == 0, f"lost: {seen['lost']}")
+        check(session.end() == 0, session.stderr)
+        small.end()
+        end_programs(large)
+
+
 # --- the kernel's rule ---
 
 

@@ -442,11 +442,7 @@ static int begin(const struct session_process_start *start, int exec_events, str
     process.manager.server.supervisor = getppid();
     process.session = session_manager_start(&process.manager, &config, start->follow_children,
                                             &start->requester, process.trace, error);
-    if (process.session == NULL)
-        return error->code;
-    /* It may be in a checkpoint when it should end, and must report that it is alive. */
-    process.session->drain_all = stay_alive;
-    return 0;
+    return process.session == NULL ? error->code : 0;
 }
 
 static _Noreturn void end_session(void)

@@ -391,6 +391,7 @@ void session_end_targets(struct session *session, bool interrupted)
      * lost. */
     for (size_t i = 0; i < session->target_count; i++) {
         target_finish(session->targets[i], false);
+        session_drain(session); /* it may have left the server, which drains the others */
         session_drain_all(session);
     }
     while (session->target_count > 0) {
