@@ -190,10 +190,12 @@ static bool handle_ended_process(struct server *server, int pidfd)
     for (size_t i = 0; i < server->session_count; i++) {
         struct session *session = server->sessions[i];
         for (size_t j = 0; j < session->target_count; j++) {
-            if (session->targets[j]->pidfd == pidfd) {
+            if (session->targets[j]->pidfd != pidfd)
+                continue;
+            /* An event of a closed pidfd may still come, and its number belong to another one. */
+            if (target_is_dead(session->targets[j]))
                 session_process_ended(session, session->targets[j]->info.pid, -1);
-                return true;
-            }
+            return true;
         }
     }
     return false;

@@ -144,8 +144,12 @@ static int watch(const struct supervisor *supervisor, int operation, int fd, uin
 /* Close a session's descriptors. Those left in its sockets may be slow to close. */
 static void close_all(struct supervisor *supervisor, struct supervised *session)
 {
-    if (session->pidfd >= 0)
+    /* A session process that was just forked may still have it open: its event would be taken for
+     * one of the next descriptor with this number. */
+    if (session->pidfd >= 0) {
+        epoll_ctl(supervisor->epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
         close(session->pidfd);
+    }
     if (session->socket >= 0)
         rendezvous_end_connection(supervisor->rendezvous, session->socket);
     if (session->client >= 0)
