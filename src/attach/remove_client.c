@@ -89,7 +89,8 @@ static int remove_orphan(const struct process *process, struct tracee *tracee,
     if (!presence_find(&orphan, process, tracee))
         return 0;
     int32_t owner = orphan.params.daemon_pid;
-    bool is_served = orphan.params.ring != 0 && (owner == 0 || kill(owner, 0) == 0) &&
+    bool is_alive = owner == 0 || kill(owner, 0) == 0 || errno == EPERM;
+    bool is_served = orphan.params.ring != 0 && is_alive &&
                      tracee_read(tracee, orphan.params.ring, &control, sizeof(control)) == 0 &&
                      control.stopping == 0 &&
                      clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
