@@ -146,8 +146,29 @@ def test_containers(directory):
     check(failed.status == 1 and re.search(rb"shop::fill_lists \S*containers\.cc:\d+", failed.stdout), failed.stdout)
 
 
+def check_sentences(directory):
+    """Facts and notes of a report are broken at spaces."""
+    path = os.path.join(directory, "sentences")
+    ok(TOOL, "host", "-q", "-i", "16", "-o", path, "--", "sh", "-c", "/bin/true; exit 0")
+
+    def parts(text):
+        head, body = text.split("Bytes live", 1)
+        return head, body.split("Not profiled", 1)[1]
+
+    wide = parts(report(path=path))
+    check(max(len(line) for text in wide for line in text.splitlines()) > 80, f"long lines in a file: {wide}")
+    for columns in (40, 60, 80):
+        for text, whole in zip(parts(report(columns=columns, path=path)), wide):
+            check(text.split() == whole.split(), f"{columns}: other words: {text}")
+            for line in text.splitlines():
+                check(len(line) <= columns, f"{columns}: {line}")
+                check(columns < 60 or not re.search(r"[0-9±]$", line) or f"{line}\n" in whole,
+                      f"a number without its unit: {line}")
+
+
 def test_width(directory):
     """Lines are as wide as COLUMNS or the terminal; in a file they are not cut."""
+    check_sentences(directory)
     long_name = "shop::" + "very_long_name::" * 4 + "the_function_itself"
     arguments = "ns::holder<std::map<std::string, std::vector<ns::element<int, long>>>>::insert"
     path = write_stacks(directory, {

@@ -15,7 +15,10 @@
 #define LONG_PROCESSES 10u /* of a report that is not brief */
 /* A wrapper's heap, before its exec, has a brief section if it is this share of the largest. */
 #define WRAPPER_SHARE_MIN 0.1
+/* Columns of a title at most, of a figure, and of a pid with the space around it. */
 #define TITLE_WIDTH 80u
+#define FIGURE_COLUMNS 11u
+#define PID_COLUMNS 10u
 
 /* --- choice and order of sections --- */
 
@@ -165,10 +168,19 @@ static double rank_in(const struct report_section *section, enum report_view vie
     return report_rank(&figure, view);
 }
 
+/* Return the columns of a process's title. */
+static size_t title_width(const struct report_options *options)
+{
+    size_t figures = options->view == REPORT_SPACE || options->view == REPORT_MAX ? 2 : 3;
+    size_t room = stack_format_room(options->columns, figures * FIGURE_COLUMNS + PID_COLUMNS);
+    return room > 0 && room < TITLE_WIDTH ? room : TITLE_WIDTH;
+}
+
 /* Print a process's row, by its largest heap. `heaps` is its number of heaps. */
 static void print_row(const struct profile *profile, const struct report_section *section,
-                      size_t heaps, enum report_view view, FILE *out)
+                      size_t heaps, const struct report_options *options, FILE *out)
 {
+    enum report_view view = options->view;
     const struct profile_process *process = &profile->processes[section->heap->process];
     print_figure(out, section, view, rank_in(section, view));
     if (view != REPORT_SPACE)
@@ -176,7 +188,7 @@ static void print_row(const struct profile *profile, const struct report_section
     if (view != REPORT_MAX)
         print_figure(out, section, REPORT_MAX, rank_in(section, REPORT_MAX));
     fprintf(out, "%8" PRId32 "  ", process->pid);
-    format_print(out, report_process_title(process), TITLE_WIDTH);
+    format_print(out, report_process_title(process), title_width(options));
     if (strcmp(section->heap->name, "libc.malloc") != 0) {
         fputs(" [", out);
         format_print(out, section->heap->name, PRINTER_MODULE_WIDTH);
@@ -232,7 +244,7 @@ void report_sections_print_processes(const struct report_sections *sections,
             next++;
         if (section->unseen)
             continue;
-        print_row(profile, section, next - i, options->view, out);
+        print_row(profile, section, next - i, options, out);
         printed++;
     }
     if (printed < sections->process_count)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/options/filter_options.h"
+#include "cli/print/wrap.h"
 #include "cli/report/report_gaps.h"
 #include "cli/report/report_sections.h"
 #include "cli/report/report_tables.h"
@@ -17,6 +18,10 @@
 #define BRIEF_LINES 5
 #define REMARK_WIDTH 2000
 #define UNPROFILED_NAMES 20u /* printed for each reason */
+
+/* Columns before the text of facts about a heap, and of the notes at the report's end. */
+#define FACT_INDENT 16u
+#define NOTE_INDENT 6u
 
 /* --- the header --- */
 
@@ -176,14 +181,14 @@ static void print_filter(const struct printer *printer)
         filter_options_share(report_rank(&part, view), report_rank(&whole, view), counts).bytes);
 }
 
-static void print_head(const struct printer *printer)
+/* Print the facts about a heap, one a line after its label. */
+static void print_facts(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
     const struct profile_dump *dump = printer->dump;
     const struct profile_process *process = &printer->profile->processes[heap->process];
     FILE *out = printer->out;
 
-    printer_title(printer, report_process_title(process));
     fprintf(out, "  process       %d, %.2f s, heap ", process->pid,
             (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     format_print(out, heap->name, PRINTER_MODULE_WIDTH);
@@ -249,6 +254,17 @@ static void print_head(const struct printer *printer)
         format_print(out, heap->status.remark, REMARK_WIDTH);
         fputc('\n', out);
     }
+}
+
+static void print_head(const struct printer *printer)
+{
+    const struct profile *profile = printer->profile;
+    struct printer facts = *printer;
+    struct wrap wrap;
+    printer_title(printer, report_process_title(&profile->processes[printer->heap->process]));
+    facts.out = wrap_begin(&wrap, printer->out, printer->options->columns);
+    print_facts(&facts);
+    wrap_end(&wrap, FACT_INDENT);
 }
 
 static bool was_never_joined(const struct profile_heap *heap)
@@ -338,21 +354,24 @@ static void print_unseen(const struct printer *printer, const struct unseen_grou
 {
     const struct profile_process *process = &printer->profile->processes[printer->heap->process];
     size_t count = group->count;
+    struct wrap wrap;
     printer_title(printer, report_process_title(process));
+    FILE *out = wrap_begin(&wrap, printer->out, printer->options->columns);
     if (count > 1)
-        fprintf(printer->out, "  processes     %d and %s more of this name, not profiled",
-                process->pid, format_count((double)(count - 1)).bytes);
+        fprintf(out, "  processes     %d and %s more of this name, not profiled", process->pid,
+                format_count((double)(count - 1)).bytes);
     else
-        fprintf(printer->out, "  process       %d, not profiled", process->pid);
+        fprintf(out, "  process       %d, not profiled", process->pid);
     if (!was_never_joined(printer->heap))
-        fprintf(printer->out, ": no call of %s allocator was seen, what %s allocated is unknown",
+        fprintf(out, ": no call of %s allocator was seen, what %s allocated is unknown",
                 count > 1 ? "their" : "its", count > 1 ? "they" : "it");
     if (group->rss_bytes > 0)
-        fprintf(printer->out, "; resident memory reached %s%s",
-                format_bytes((double)group->rss_bytes).bytes, count > 1 ? " each" : "");
-    fputs("\n  note          ", printer->out);
-    format_print(printer->out, profile_heap_why_unseen(printer->heap), REMARK_WIDTH);
-    fputc('\n', printer->out);
+        fprintf(out, "; resident memory reached %s%s", format_bytes((double)group->rss_bytes).bytes,
+                count > 1 ? " each" : "");
+    fputs("\n  note          ", out);
+    format_print(out, profile_heap_why_unseen(printer->heap), REMARK_WIDTH);
+    fputc('\n', out);
+    wrap_end(&wrap, FACT_INDENT);
 }
 
 /* --- the report --- */
@@ -498,6 +517,24 @@ static void print_unnamed(const struct profile *profile, const struct report_opt
     unnamed_clear(&unnamed);
 }
 
+/* Print what concerns more than one heap. */
+static void print_notes(const struct report_sections *sections, const struct profile *profile,
+                        const struct report_options *options, FILE *out)
+{
+    struct wrap wrap;
+    FILE *page = wrap_begin(&wrap, out, options->columns);
+    report_sections_print_hidden(sections, options, page);
+    print_streams(profile, options, page);
+    print_unprofiled(profile, page);
+    print_unnamed(profile, options, page);
+    if (profile->warning[0] != '\0') {
+        fputs("\nwarning: ", page);
+        format_print(page, profile->warning, REMARK_WIDTH);
+        fputc('\n', page);
+    }
+    wrap_end(&wrap, NOTE_INDENT);
+}
+
 static void print_heap(const struct printer *printer)
 {
     print_head(printer);
@@ -548,19 +585,11 @@ int report_print_text(const struct profile *profile, const struct report_options
         else if (group->first == i)
             print_unseen(&printer, group);
     }
-    report_sections_print_hidden(&sections, options, out);
+    print_notes(&sections, profile, options, out);
     report_sections_clear(&sections);
     unseen_groups_clear(&unseen);
     folding_clear(&folding);
     rollup_tables_clear(&tables);
     report_gap_finder_clear(&gaps);
-    print_streams(profile, options, out);
-    print_unprofiled(profile, out);
-    print_unnamed(profile, options, out);
-    if (profile->warning[0] != '\0') {
-        fputs("\nwarning: ", out);
-        format_print(out, profile->warning, REMARK_WIDTH);
-        fputc('\n', out);
-    }
     return 0;
 }
