@@ -958,6 +958,11 @@ def test_statements_from():
     check("severity" in out and "demangle" not in out.split()[:3],
           out)
     check("99" not in out.split("select")[-1], "nothing after .quit")
+    check(ask(trace, None, ".tables")[0] == ask(trace, None, stdin=".tables\n")[0] != "", "a command as argument")
+    for command in ([".schema stats"], [".schema", "stats"]):
+        check("severity" in ask(trace, None, *command)[0].split(), f"{command}")
+    done = subprocess.run([TOOL, "query", trace], input=".shcema\n", capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 1 and "there is no command '.shcema'" in done.stderr, f"{done}")
 
 
 def pprof_sums(path):

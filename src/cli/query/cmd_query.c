@@ -17,6 +17,7 @@
 #include "cli/query/query_shell.h"
 
 #define SQL_FILE_BYTES_MAX (1u << 20)
+#define SCHEMA_BYTES_MAX 160 /* ".schema NAME" */
 
 static const char help[] =
     "usage: heap_profile query [DIR|TRACE...] [SQL] [options]\n"
@@ -25,8 +26,9 @@ static const char help[] =
     "  stack_profile_mapping, _frame, _callsite, _symbol, heap_profile, heap_profile_allocation,\n"
     "  profiler_smaps, stats, experimental_flamegraph) and our own (hp_...); .schema lists them.\n"
     "  Without TRACE, reads the latest profile. Without SQL, starts a shell or, if standard input\n"
-    "  is not a terminal, reads statements from it. The last argument is SQL if it looks like SQL\n"
-    "  and no file has that name.\n"
+    "  is not a terminal, reads statements from it. The last argument is SQL if it looks like "
+    "SQL,\n"
+    "  or is a command of the shell (.tables, .schema [NAME]), and no file has that name.\n"
     "\n"
     "  -f, --file FILE      read statements from a file ('-': standard input)\n"
     "  -i, --interactive    start a shell\n"
@@ -39,7 +41,7 @@ static const char help[] =
     "      --help, --version\n"
     "\n"
     "Examples:\n"
-    "  echo .schema | heap_profile query\n"
+    "  heap_profile query .schema\n"
     "  heap_profile query --table \"select pid, name from process\"\n"
     "  heap_profile query profile/raw-trace -f questions.sql --csv\n";
 
@@ -92,7 +94,8 @@ static bool is_keyword(const char *argument)
 static bool is_sql(const char *argument)
 {
     return strcmp(argument, "-") != 0 && access(argument, F_OK) != 0 &&
-           (strpbrk(argument, " \n\t;(") != NULL || is_keyword(argument));
+           (strpbrk(argument, " \n\t;(") != NULL || is_keyword(argument) ||
+            query_is_command(argument));
 }
 
 /* Return whether the argument is SQL that begins with a comment: no option has a space after its
@@ -116,6 +119,22 @@ static const char *take_commented_sql(int *argc, char **argv)
         return sql;
     }
     return NULL;
+}
+
+/* Take SQL, or a command of the shell, from the end of the arguments. `text` is for a command with
+ * an argument (.schema NAME). */
+static void take_last_as_sql(struct request *request, char text[SCHEMA_BYTES_MAX])
+{
+    int count = request->trace_count;
+    char **last = request->traces + count - 1;
+    if (count > 0 && is_sql(*last)) {
+        request->sql = *last;
+        request->trace_count--;
+    } else if (count > 1 && is_sql(last[-1]) && query_is_command(last[-1])) {
+        snprintf(text, SCHEMA_BYTES_MAX, "%s %s", last[-1], *last);
+        request->sql = text;
+        request->trace_count -= 2;
+    }
 }
 
 /* Read the statements of a file. Return NULL after an error message. */
@@ -185,7 +204,10 @@ static int run(const struct request *request, struct query_database *database)
         return 1;
     }
     int code = 0;
-    if (request->sql != NULL)
+    bool quits = false;
+    if (request->sql != NULL && query_is_command(request->sql))
+        code = query_run_command(database, request->sql, &quits);
+    else if (request->sql != NULL)
         code = query_run(database, request->sql, request->format);
     if (request->file != NULL && code == 0) {
         char *text = read_file(request->file);
@@ -209,9 +231,9 @@ int cmd_query(int argc, char **argv)
         return code;
     request.traces = argv + optind;
     request.trace_count = argc - optind;
-    if (request.sql == NULL && request.trace_count > 0 &&
-        is_sql(request.traces[request.trace_count - 1]))
-        request.sql = request.traces[--request.trace_count];
+    char text[SCHEMA_BYTES_MAX];
+    if (request.sql == NULL)
+        take_last_as_sql(&request, text);
     if (request.sql != NULL && request.file != NULL) {
         fputs("heap_profile: SQL, or a file of it (-f), not both\n", stderr);
         return 2;

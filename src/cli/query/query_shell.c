@@ -132,27 +132,61 @@ static int run_schema(struct query_database *database, const char *name)
     return query_run(database, text, QUERY_TABLE);
 }
 
-/* Run a command of the shell. Return -1 to continue, else the exit code. */
-static int run_command(struct query_database *database, const char *line)
+enum command { COMMAND_TABLES, COMMAND_SCHEMA, COMMAND_EXAMPLES, COMMAND_HELP, COMMAND_QUIT };
+
+/* The names of commands, each with the length of its shortest form. */
+static const struct {
+    const char *name;
+    size_t least;
+    enum command command;
+} commands[] = {
+    {".tables", 2, COMMAND_TABLES},     {".schema", 2, COMMAND_SCHEMA},
+    {".examples", 3, COMMAND_EXAMPLES}, {".help", 2, COMMAND_HELP},
+    {".quit", 2, COMMAND_QUIT},         {".exit", 3, COMMAND_QUIT},
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+/* Return the index of the command that a line begins with; COMMANDS: there is none. */
+static size_t find_command(const char *line)
 {
-    size_t length = strcspn(line, " \t");
+    size_t length = strcspn(line, " \t;\r\n"), i = 0;
+    while (i < COMMANDS &&
+           (length < commands[i].least || strncmp(line, commands[i].name, length) != 0))
+        i++;
+    return i;
+}
+
+bool query_is_command(const char *text)
+{
+    return find_command(text) < COMMANDS;
+}
+
+int query_run_command(struct query_database *database, const char *line, bool *quits)
+{
+    size_t found = find_command(line), length = strcspn(line, " \t;\r\n");
     char name[160] = "";
     snprintf(name, sizeof(name), "%s", line + length + strspn(line + length, " \t"));
     name[strcspn(name, " \t;\r\n")] = '\0';
-    if (length >= 2 && (strncmp(line, ".quit", length) == 0 || strncmp(line, ".exit", length) == 0))
-        return 0;
-    if (length >= 2 && strncmp(line, ".tables", length) == 0)
-        query_run(database, tables_sql, QUERY_TABLE);
-    else if (length >= 2 && strncmp(line, ".schema", length) == 0)
-        run_schema(database, name);
-    else if (length >= 3 && strncmp(line, ".examples", length) == 0)
-        fputs(examples, stdout);
-    else if (length >= 2 && strncmp(line, ".help", length) == 0)
-        fputs(help, stdout);
-    else
+    if (found == COMMANDS) {
         format_printf(stderr, "heap_profile: there is no command '%.*s'; .help has them\n",
                       (int)length, line);
-    return -1;
+        return 1;
+    }
+    switch (commands[found].command) {
+    case COMMAND_TABLES:
+        return query_run(database, tables_sql, QUERY_TABLE);
+    case COMMAND_SCHEMA:
+        return run_schema(database, name);
+    case COMMAND_EXAMPLES:
+        fputs(examples, stdout);
+        return 0;
+    case COMMAND_HELP:
+        fputs(help, stdout);
+        return 0;
+    case COMMAND_QUIT:
+        *quits = true;
+    }
+    return 0;
 }
 
 /* --- completion --- */
@@ -241,8 +275,11 @@ static int take_line(struct query_database *database, enum query_format format, 
 {
     if (*typed == NULL && is_blank(line))
         return -1;
-    if (*typed == NULL && *line == '.')
-        return run_command(database, line);
+    if (*typed == NULL && *line == '.') {
+        bool quits = false;
+        query_run_command(database, line, &quits);
+        return quits ? 0 : -1;
+    }
     *typed = append_line(*typed, line);
     if (*typed == NULL)
         return 1;
@@ -291,11 +328,12 @@ static int run_stream(struct query_database *database, enum query_format format)
 {
     char *line = NULL, *typed = NULL;
     size_t size = 0;
-    int code = 0, ended = -1;
-    while (code == 0 && ended < 0 && getline(&line, &size, stdin) > 0) {
+    int code = 0;
+    bool quits = false;
+    while (code == 0 && !quits && getline(&line, &size, stdin) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (typed == NULL && *line == '.') {
-            ended = run_command(database, line);
+            code = query_run_command(database, line, &quits);
             continue;
         }
         typed = append_line(typed, line);

@@ -11,6 +11,12 @@
  * code. */
 int query_run(struct query_database *database, const char *text, enum query_format format);
 
+/* Return whether the text is a command of the shell, such as ".schema process". */
+bool query_is_command(const char *text);
+
+/* Run a command of the shell. Return the exit code. *quits: set if it ends the shell. */
+int query_run_command(struct query_database *database, const char *line, bool *quits);
+
 /* Run the shell. Return the exit code: 0, or 1 if standard input is not a terminal and a statement
  * failed. */
 int query_shell(struct query_database *database, enum query_format format);
