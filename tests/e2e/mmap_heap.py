@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The heap libc.mmap: what programs map themselves, each behaviour by its name.
+"""The heap libc.mmap: memory that programs map themselves, each behaviour by its name.
 
     mmap_heap.py CASE
 
-A program with known figures (tests/programs/mappings.c), and real ones, whose truth comes from
-strace: it says of each call what was mapped, and who called.
+A program with known figures (tests/programs/mappings.c), and real ones, whose true figures come from
+strace: it prints for each call what was mapped, and the caller.
 """
 
 import glob
@@ -40,7 +40,7 @@ def check_total(heap, what, **wanted):
 
 
 def profiled(command, *options, interval=1000000, **run_options):
-    """Its outcome, which is that of the bare command, and the report."""
+    """Profile the program. Return its outcome, which must equal the bare one's, and the report."""
     bare = run(command, **run_options)
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
@@ -50,7 +50,7 @@ def profiled(command, *options, interval=1000000, **run_options):
 
 
 def check_sites(heap, pages):
-    """{function: (live bytes in pages, live count, count of all)}."""
+    """Return {function: (live bytes in pages, live count, count of all)}."""
     for function, (live, objects, all_objects) in pages.items():
         got = tuple(figure(heap, function, name)
                     for name in ("space", "objects", "alloc_objects"))
@@ -91,7 +91,7 @@ def check_ways(report, what):
 
 
 def test_ways():
-    """Cut, split, spanned, mapped over, moved; calls that fail change nothing."""
+    """Ranges are cut, split, spanned, mapped over and moved; failed calls change nothing."""
     _, report = profiled([MAPPINGS, "ways"], "--heaps", HEAP)
     check({heap["heap"] for heap in report["heaps"]} == {HEAP}, "that heap alone")
     check_ways(report, "ways")
@@ -106,7 +106,7 @@ def test_off_unless_named():
 
 
 def test_beside_others():
-    """With malloc at an interval of its own, and with all heaps."""
+    """libc.mmap is profiled beside malloc, which has its own interval, and with all heaps."""
     for options in (("--heaps", "libc.malloc,libc.mmap"), ("--all-heaps", "--heaps", HEAP),
                     ("--heaps", "libc.malloc,libc.mmap", "--heap-intervals", "300,1")):
         _, report = profiled([MAPPINGS, "ways"], *options, interval=300)
@@ -119,7 +119,7 @@ def test_beside_others():
 
 
 def test_threads():
-    """They take each other's addresses as soon as these are free."""
+    """Threads take each other's addresses as soon as these are free."""
     _, report = profiled([MAPPINGS, "threads"], "--heaps", HEAP)
     check_sites(heap_of(report),
                 {"kept_by_thread": (128, 128, 160000), "passing": (0, 0, 160000)})
@@ -127,7 +127,7 @@ def test_threads():
 
 
 def test_signals():
-    """A handler that interrupts any of it, and maps itself."""
+    """A signal handler that maps memory may interrupt any of these calls."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
         outcome = run(harness.host_command([MAPPINGS, "signals"], output, 1, "--heaps", HEAP))
@@ -139,7 +139,7 @@ def test_signals():
 
 
 def test_children():
-    """What a child of vfork does is its parent's; a child of fork changes nothing there."""
+    """A vfork child's mappings are its parent's; a fork child's are not."""
     _, report = profiled([MAPPINGS, "children"], "--heaps", HEAP)
     check_sites(heap_of(report), {"of_parent": (15, 1, 1), "of_child": (33, 1, 1)})
     _, report = profiled([MAPPINGS, "children"], "--heaps", HEAP, "--follow-children")
@@ -149,7 +149,7 @@ def test_children():
 
 
 def test_full():
-    """An munmap that the kernel refuses, for it would need one mapping more."""
+    """An munmap fails because it would need one more mapping; nothing changes."""
     outcome, report = profiled([MAPPINGS, "full"], "--heaps", HEAP)
     reason, unmapped = (int(word) for word in outcome.stdout.split()[:2])
     check(reason == 12, f"refused with {reason}")
@@ -157,15 +157,15 @@ def test_full():
 
 
 def test_restricted():
-    """A program that would be killed for any call to the system but mmap and munmap."""
+    """A program is profiled that would be killed for any system call except mmap and munmap."""
     _, report = profiled([MAPPINGS, "restricted"], "--heaps", HEAP)
     check_sites(heap_of(report), {"before_filter": (20, 10, 10), "behind_filter": (200, 100, 100)})
     check_total(heap_of(report), "restricted", exact_calls=110)
 
 
 def test_sessions():
-    """A program is invited by what it maps, to one session after the other: each knows what was
-    mapped while it ran."""
+    """A program notices invitations when it maps memory. Each of several sessions has the mappings of its
+    own time."""
     with scene() as (daemon, directory):
         process = subprocess.Popen(
             [MAPPINGS, "told"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
@@ -191,7 +191,7 @@ def test_sessions():
             tell(word)
         check_total(heap_of(finish(first)), "first", space=48 * PAGE, objects=2,
                     alloc_space=128 * PAGE, max=80 * PAGE)
-        tell("map")  # is when it notices that the session is over
+        tell("map")  # at this call it notices the session's end
         second = begin(2, "libc.malloc," + HEAP)
         for word in ("halve", "map", "halve"):
             tell(word)
@@ -213,7 +213,7 @@ def rounded(size):
 
 
 class Truth:
-    """What strace saw of an image: the program's own mappings, by page."""
+    """The program's own mappings of one executed program, by page, as strace saw them."""
 
     def __init__(self, allocator):
         self.allocator, self.pages, self.owners = allocator, {}, {}
@@ -238,7 +238,7 @@ class Truth:
         return len(self.pages) * PAGE, sum(1 for pages in self.owners.values() if pages)
 
     def called_by_program(self, frames):
-        """Through the C library's function: not by the kernel's own way, not from within."""
+        """Return whether the program called the C library's function, not the kernel, and not the library itself."""
         if not frames or "/libc.so" not in frames[0]:
             return False
         callers = [frame for frame in frames[1:] if "/libheapprofd_preload.so" not in frame]
@@ -269,7 +269,7 @@ CALL = re.compile(r"(\w+)\((.*)\) += (0x[0-9a-f]+|0)$")
 
 
 def read_strace(path, allocator):
-    """The truth of the last image that a process became."""
+    """Return the true figures of the last program that a process executed."""
     truth, call, frames = Truth(allocator), None, []
 
     def finish():
@@ -292,8 +292,9 @@ def read_strace(path, allocator):
 
 
 def against_strace(command, allocator=None, **run_options):
-    """A program's figures, exactly, by what strace sees of the same run; its output, too. What is
-    live is compared where one thread alone maps: strace's files do not tell the order of several."""
+    """Compare a program's output with the bare run, and its exact figures with strace's of the same run.
+
+    Live figures are compared if a single thread maps: strace's files have no order between threads."""
     need("strace")
     bare = run(command, **run_options)
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
@@ -321,7 +322,7 @@ def against_strace(command, allocator=None, **run_options):
 
 
 def test_sqlite3():
-    """Its database is mapped, and mapped anew as it grows."""
+    """sqlite3 maps its database, and maps it again as it grows."""
     need("sqlite3")
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         database = os.path.join(directory, "data.db")
@@ -334,7 +335,7 @@ def test_sqlite3():
 
 
 def test_python3():
-    """Its arenas, and the module mmap."""
+    """python3 maps its arenas, and memory by the module mmap."""
     script = "import mmap\nmaps = [mmap.mmap(-1, 50000 + i) for i in range(30)]\n" \
              "maps[3].resize(900000)\nfor one in maps[10:]:\n    one.close()\n" \
              "things = [[i] for i in range(200000)]\nprint(len(maps), len(things))\ndel things\n"
@@ -344,7 +345,7 @@ def test_python3():
 
 
 def test_git():
-    """Packs and the index are mapped."""
+    """git maps packs and the index."""
     need("git")
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         environment = {"HOME": directory, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -368,7 +369,7 @@ def test_git():
 
 
 def test_node():
-    """Threads, and a runtime that maps its heaps itself."""
+    """node has threads, and a runtime that maps its heaps itself."""
     need("node")
     script = "const all = [];\nfor (let i = 0; i < 300000; i++) all.push({i});\n" \
              "console.log(all.length);"
@@ -377,8 +378,8 @@ def test_node():
 
 
 def test_allocators():
-    """What jemalloc, mimalloc and tcmalloc map for themselves is not the program's; what it maps
-    is, under each of them."""
+    """Mappings of jemalloc, mimalloc and tcmalloc themselves do not count; the program's do, under each
+    of them."""
     seen = 0
     for name in ("jemalloc", "mimalloc", "tcmalloc"):
         command = [program(f"ground_truth_{name}"), "/dev/stdout", "2", "5"]
@@ -397,14 +398,14 @@ def test_allocators():
             continue
         _, report = profiled([MAPPINGS, "ways"], "--heaps", "libc.malloc,libc.mmap",
                              env={"LD_PRELOAD": paths[0]})
-        if name == "libtcmalloc.so.4":  # has an mmap of its own, and a libunwind that maps
+        if name == "libtcmalloc.so.4":  # has its own mmap, and a libunwind that maps
             check_sites(heap_of(report), WAYS)
         else:
             check_ways(report, name)
 
 
 def test_redis():
-    """A server with jemalloc."""
+    """A server with jemalloc is profiled."""
     from real_programs import serve_redis
 
     need("redis-server", "redis-benchmark", "redis-cli")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Where our programs write: places that a stranger could change, what stands there already, and
-what an interrupted writer leaves.
+"""The files that our programs write: in directories that a stranger could change, over existing files,
+and after an interruption.
 
     outputs.py CASE      HEAPPROFD_BUILD names the build directory
 """
@@ -47,7 +47,7 @@ def write(path, data, mode=0o644):
 
 
 def inputs():
-    """Small inputs for all writers."""
+    """Make small inputs for all writers."""
     for name in ("a", "b"):
         outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "1", "--memory-infra", "--", "ls", "/")
         check(outcome.status == 0, f"host: {outcome.stderr!r}")
@@ -57,7 +57,7 @@ def inputs():
           b"heapprofd_config { sampling_interval_bytes: 1 process_cmdline: \"none_of_this_name\" } } }\n")
 
 
-# What each program writes to a file that is named, by the words before and after the name.
+# Programs that write a named file: the words before and after the name.
 def file_writers():
     return {
         "text": ([TRACECONV, "text", at("a")], []),
@@ -111,7 +111,7 @@ def refused(what, command, words=b"not a safe place"):
 
 
 def test_strangers_directories():
-    """No program writes where another user could have the output go elsewhere."""
+    """No program writes into a directory in which another user could redirect the output."""
     need_root()
     inputs()
     os.umask(0o022)
@@ -133,19 +133,19 @@ def test_strangers_directories():
                 check("file" not in os.listdir(where) and "directory" not in os.listdir(where),
                       f"{name} made something in {where}: {os.listdir(where)}")
             if kind == "directory":
-                # An empty directory of theirs is there already: they may put in what they like.
+                # An empty directory of theirs exists: they may put anything into it.
                 refused(f"{name} in theirs", [*before, at("theirs"), *after])
                 check(os.listdir(at("theirs")) == [], f"{name} wrote into another's directory")
         refused(f"{name} by a stranger's link", [*before, f"{at('link')}/{kind}", *after])
         check(os.listdir(safe) == [], f"{name} followed a stranger's link: {os.listdir(safe)}")
     refused("host in TMPDIR", ["env", f"TMPDIR={at('theirs')}", TOOL, "host", "-q", "--", "true"])
     refused("a configuration's output", [TOOL, "record", "-c", at("config"), "-o", at("theirs/x")])
-    # The directories above the working directory do not matter: nobody goes through them.
+    # The directories above the working directory do not matter: no path leads through them.
     outcome = call(TOOL, "host", "-q", "-o", "here", "--", "true", cwd=at("open/inside"))
     check(outcome.status == 0, f"from the working directory: {outcome.stderr!r}")
     outcome = call(TOOL, "host", "-q", "-o", "../here", "--", "true", cwd=at("open/inside"))
     check(outcome.status != 0, "in the directory above, which all may write to")
-    # Whoever called sudo may write to a directory of theirs.
+    # Users who call sudo may write to their own directories.
     outcome = call("env", f"SUDO_UID={STRANGER}", *directory_writers()["host"][0], at("theirs/mine"), "--", "true")
     check(b"every user may rename" in outcome.stderr, f"sudo, and open to all: {outcome.stderr!r}")
     os.chmod(at("theirs"), 0o755)
@@ -154,11 +154,11 @@ def test_strangers_directories():
 
 
 def test_planted_entries():
-    """In a directory like /tmp, what others put in place of the output leads nowhere."""
+    """In a directory like /tmp, entries that others put in place of the output are not followed."""
     need_root()
     inputs()
     sticky, secret = place("sticky", 0, 0o1777), write(at("secret"), SECRET)
-    # The kernel keeps root from following such links itself where this is on.
+    # The kernel itself keeps root from following such links if this is on.
     guarded = content("/proc/sys/fs/protected_symlinks").strip() != b"0"
     for name, (before, after) in file_writers().items():
         out = os.path.join(sticky, name.replace(" ", "_"))
@@ -210,7 +210,7 @@ def swap_for_ever(target, paths):
 
 
 def test_races():
-    """A stranger who swaps the output for a link, as fast as can be, has nothing overwritten."""
+    """A stranger who keeps replacing the output by a link cannot make us overwrite the link's target."""
     need_root()
     inputs()
     secret = write(at("secret"), SECRET)
@@ -237,7 +237,7 @@ def test_races():
 
 
 def test_own_files():
-    """What a user names is written: over files of their own, through links, into devices and pipes."""
+    """Users may write over their own files, through their links, into devices and pipes."""
     inputs()
     expected = call(TRACECONV, "text", at("a")).stdout
     old = write(at("old"), b"old", mode=0o640)
@@ -272,7 +272,7 @@ def test_own_files():
     for name, reason in ((WORK, b"directory"), (at("no/such"), b"No such file"), (at("old") + "/x", b"Not a directory")):
         outcome = call(TRACECONV, "text", at("a"), name)
         check(outcome.status == 1 and reason in outcome.stderr, f"{name}: {outcome.stderr!r}")
-    # What comes before the damage is written.
+    # The part before the damage is written.
     write(at("cut"), content(at("a/raw-trace"))[:-3])
     outcome = call(TRACECONV, "text", at("cut"), at("of_cut"))
     check(outcome.status == 1 and expected.startswith(content(at("of_cut"))) and content(at("of_cut")),
@@ -294,7 +294,7 @@ def test_own_files():
 
 
 def test_waits():
-    """Whoever waits at a pipe says so, and goes on when the other end comes."""
+    """A program that waits at a pipe prints so, and continues when the other end opens."""
     inputs()
     expected = call(TRACECONV, "text", at("a")).stdout
     os.mkfifo(at("pipe"))
@@ -308,7 +308,7 @@ def test_waits():
         said = b""
         while ready and b"\n" not in said:
             said += os.read(terminal, 4096)
-        # There may be no log to read here, or something in it.
+        # There may be no readable log here, or it may contain messages.
         check(b"pipe" in said or b"nothing comes" in said or kmsg, f"{command}: says {said!r}")
         if kmsg:
             process.kill()

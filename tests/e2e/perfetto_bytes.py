@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perfetto's trace packets, byte for byte: what tests and benchmarks build traces of and take them
-apart with. It shares no code with what is tested."""
+"""Perfetto's trace packets, byte for byte: tests and benchmarks build and parse traces with this. It
+shares no code with the tested programs."""
 
 import struct
 
@@ -16,7 +16,7 @@ def varint(value):
 
 
 def field(number, value):
-    """A number, or what has a length: bytes, a message, a text."""
+    """Return a field: a number, or bytes, a message or a text with its length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     if isinstance(value, str):
@@ -29,7 +29,7 @@ def double(number, value):
 
 
 def fields(data):
-    """(number, value) of each field of a message: numbers, and bytes of what has a length."""
+    """Return (number, value) of each field of a message; bytes for fields with a length."""
     at = 0
 
     def number():
@@ -56,7 +56,7 @@ def text(number, value):
 
 
 def packet(body, timestamp=0, sequence=0, flags=0, clock=0):
-    """A TracePacket of a body, as an entry of the file."""
+    """Return a TracePacket with this body, as an entry of the file."""
     head = field(8, timestamp) if timestamp else b""
     head += field(58, clock) if clock else b""
     head += field(10, sequence) if sequence else b""
@@ -65,7 +65,7 @@ def packet(body, timestamp=0, sequence=0, flags=0, clock=0):
 
 
 def snapshot(readings, primary=0, sequence=0):
-    """A ClockSnapshot: {clock: reading} or {clock: (reading, unit in ns, incremental)}."""
+    """Return a ClockSnapshot: {clock: reading} or {clock: (reading, unit in ns, incremental)}."""
     body = b""
     for clock, reading in readings.items():
         value, unit, incremental = reading if isinstance(reading, tuple) else (reading, 0, 0)
@@ -75,7 +75,7 @@ def snapshot(readings, primary=0, sequence=0):
 
 
 def clocks(coarse, boottime):
-    """A ClockSnapshot of the two clocks that place a dump."""
+    """Return a ClockSnapshot of the two clocks that give a dump its time."""
     return snapshot({4: coarse, 6: boottime})
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""properties.py [SEED...]: whatever a profile is, SQL, report, pprof and diff say the same of it.
+"""properties.py [SEED...]: SQL, report, pprof and diff agree on any profile.
 
-Profiles come from a seed, which is printed: several processes, heaps, dumps, threads, types and contexts, stacks
+Random profiles come from a seed, which is printed: several processes, heaps, dumps, threads, types and contexts, stacks
 with recursion, frames without a name, symbols with inlined calls, callstacks that a dump leaves out or names twice.
-What each tool should say follows from the model here, which knows nothing of how they do it. All figures are whole
-numbers, or multiples of 1/8 whose sums are exact in whatever order: so everything is compared for equality.
+The model here gives the expected output of each tool, independently of their code. All figures are whole numbers, or
+multiples of 1/8, whose sums are exact in any order: so all comparisons are for equality.
 """
 
 import collections
@@ -24,7 +24,7 @@ from perfetto_bytes import (
 
 # Sanitizers take six times as long.
 SEEDS = range(8 if SANITIZED else 40)
-FIGURES = 4  # of a callsite: bytes allocated and freed, allocations and frees
+FIGURES = 4  # a callsite's bytes allocated and freed, allocations and frees
 VIEWS = ("alloc_objects", "alloc_space", "objects", "space")  # the columns of a pprof file
 Frame = collections.namedtuple("Frame", "module rel_pc name lines")
 Module = collections.namedtuple("Module", "path build_id start")
@@ -55,7 +55,7 @@ def rounded(value):
 
 
 class Profile:
-    """What there is, and what each dump of each heap has: by stack and part, sums since the start."""
+    """A random profile: its frames and stacks, and for each dump of each heap the sums since the start, by stack and part."""
 
     def __init__(self, seed):
         self.random = pick = random.Random(seed)
@@ -98,17 +98,17 @@ class Profile:
     def grow(self, figures):
         allocated, freed, count, free_count = figures
         unit = 0.125 if self.eighths else 1
-        # Eighths are estimates to whoever reads them, of which a part in 10^12 may be rounding.
+        # Readers treat eighths as estimates, of which a part in 10^12 may be rounding.
         allocated += self.random.choice((0, 8, 100, 1 << (20 if self.eighths else 30))) * self.random.randint(0, 9) * unit
         count += self.random.randint(0, 99) * unit
         freed += self.random.choice((0, 0.5, 1)) * (allocated - freed) // unit * unit
         free_count += self.random.choice((0, 0.5, 1)) * (count - free_count) // unit * unit
         return tuple(v if self.eighths else int(v) for v in (allocated, freed, count, free_count))
 
-    # --- what it is called ---
+    # --- names ---
 
     def raw_lines(self, number):
-        """(name, file, line) of a frame as the trace has it, the innermost first."""
+        """Return [(name, file, line)] of a frame as in the trace, the innermost first."""
         frame = self.frames[number]
         return frame.lines or [(frame.name, "", 0)]
 
@@ -119,20 +119,20 @@ class Profile:
         return "/" + "/".join(self.frames[number].module.path)
 
     def words(self, stack):
-        """A stack as the report has it: the innermost first."""
+        """Return a stack as in the report: the innermost first."""
         return tuple((name, self.path(number), self.frames[number].rel_pc, file, line)
                      for number in reversed(self.stacks[stack]) for name, file, line in self.lines(number))
 
     def names(self, stack, addresses):
-        """The same by names and modules. What has no name is told apart by address where both sides of a difference
-        have the same build of the module."""
+        """Return the same by names and modules. Frames without a name are distinguished by address if both sides of a
+        difference have the same build of the module."""
         return tuple((name or (f"0x{rel_pc:x}" if addresses else ""), path)
                      for name, path, rel_pc, _, _ in self.words(stack))
 
     # --- sums ---
 
     def sums(self, pid, heap, dump, key):
-        """Views of a dump by whatever key(stack, part) is."""
+        """Return the views of a dump, added up by key(stack, part)."""
         found = collections.defaultdict(lambda: (0,) * len(VIEWS))
         for (stack, part), figures in self.heaps[pid, heap][dump].items():
             where = key(stack, part)
@@ -151,18 +151,17 @@ def plain(name):
 
 
 def figures_field(number, figures):
-    """HeapFigures, with samples so that it counts as exact."""
+    """Return HeapFigures, with sample counts that make it exact."""
     allocated, freed, count, free_count = figures
     return field(number, double(1, allocated) + double(2, freed) + double(3, count) + double(4, free_count))
 
 
 class Writer:
-    """A Profile as a trace. Callstacks have several ids each, and what a dump's writer may leave out or do in several
-    ways is drawn."""
+    """A Profile as a trace. Callstacks have several ids each; where the format lets a writer choose, the choice is random."""
 
     def __init__(self, profile):
         self.profile, self.pick = profile, random.Random(profile.seed + 1000)
-        self.last = {}  # (pid, heap, stack): figures that Perfetto's recorder had last, those at its id's start, and the id
+        self.last = {}  # (pid, heap, stack): the last figures of Perfetto's recorder, those at the start of its id, and the id
 
     def interned(self):
         profile = self.profile
@@ -185,7 +184,7 @@ class Writer:
         return packet(body, timestamp=1, sequence=1, flags=1) + packet(field(12, tags), timestamp=1, sequence=1, flags=2)
 
     def counters(self, where, stack, second, whole):
-        """Perfetto's recorder: a callstack that came to rest may return under another id, and counts from zero then."""
+        """Do as Perfetto's recorder: a callstack without live allocations may return under another id, and counts from zero then."""
         last, start, number = self.last.get((*where, stack), ((0,) * FIGURES, (0,) * FIGURES, int(second)))
         if last[0] == last[1] and last[2] == last[3] and any(last) and self.pick.random() < 0.7:
             start, number = last, number + 1
@@ -193,7 +192,7 @@ class Writer:
         return lesser(whole, start), number
 
     def sample(self, where, stack, parts, second=False):
-        """A HeapSample; parts: {Part: figures}."""
+        """Return a HeapSample. parts: {Part: figures}"""
         whole = (0,) * FIGURES
         for figures in parts.values():
             whole = added(whole, figures)
@@ -215,7 +214,7 @@ class Writer:
         return body
 
     def samples(self, where, now, before):
-        """Those of a dump: what rests is mostly left out, and some are in two pieces."""
+        """Return the samples of a dump: unchanged ones are mostly left out, and some are split in two."""
         stacks = collections.defaultdict(dict)
         for (stack, part), figures in now.items():
             stacks[stack][part] = figures
@@ -257,7 +256,7 @@ class Writer:
         return path
 
 
-# --- what the tools say ---
+# --- output of the tools ---
 
 
 def run(*command):
@@ -307,7 +306,7 @@ def hold_report(profile, trace):
 
 
 def read_pprof(path):
-    """{(frames, the innermost first, labels): values} of a pprof file."""
+    """Return {(frames, the innermost first, labels): values} of a pprof file."""
     with open(path, "rb") as file:
         data = file.read()
     message = collections.defaultdict(list)
@@ -351,7 +350,7 @@ def varints(data):
 
 
 def pprof_words(profile, stack):
-    """A stack as a pprof file has it: nothing is without a name."""
+    """Return a stack as in a pprof file, where every frame has a name."""
     modules = {"/" + "/".join(module.path): module for module in profile.modules}
     return tuple((name or f"0x{rel_pc:x} @ {path.rsplit('/', 1)[1]}", path, rel_pc + modules[path].start, file, line)
                  for name, path, rel_pc, file, line in profile.words(stack))
@@ -384,7 +383,7 @@ def hold_pprof(profile, trace):
 
 
 def sql_stacks(profile, trace):
-    """{callsite id: number of the stack}, by what the tables say of it."""
+    """Return {callsite id: number of the stack}, from the tables' frames."""
     sites = {row[0]: row[1:] for row in query(trace, "select c.id, c.parent_id, m.name, f.rel_pc from stack_profile_callsite c "
                                               "join stack_profile_frame f on c.frame_id = f.id "
                                               "join stack_profile_mapping m on f.mapping = m.id")}
@@ -402,7 +401,7 @@ def sql_stacks(profile, trace):
 
 
 def hold_allocations(profile, trace, stacks):
-    """Sums of heap_profile_allocation up to each dump, callsite by callsite; they are rounded so."""
+    """Check the sums of heap_profile_allocation up to each dump, rounded per callsite."""
     rows = query(trace, "select ts, pid, heap_name, callsite_id, count, size from heap_profile_allocation "
                         "join process using (upid)")
     times = [row[0] for row in query(trace, "select distinct ts_end from heap_profile order by 1")]
@@ -424,7 +423,7 @@ def hold_allocations(profile, trace, stacks):
 
 
 def hold_own_tables(profile, trace, stacks):
-    """Callsites that a dump does not name have what they had before."""
+    """Callsites that a dump leaves out keep their figures."""
     dumps = query(trace, "select p.id, pid, heap_name from heap_profile p join process using (upid) order by 1")
     totals = dict((row[0], row[1:]) for row in query(
         trace, "select dump_id, alloc_count, alloc_size, live_count, live_size from hp_total"))
@@ -447,8 +446,8 @@ def hold_own_tables(profile, trace, stacks):
 
 
 def node_sums(profile, heaps, dump, lines):
-    """{path of nodes, the outermost first: [own, with all below]} of (bytes, allocations live, bytes, allocations
-    ever), where each callsite is rounded."""
+    """Return {path of nodes, the outermost first: [own, with callees]} of (bytes, allocations live, bytes, allocations
+    ever), rounded per callsite."""
     found = {}
     sampled = {stack for dumps in profile.heaps.values() for stack, _ in dumps[-1]}
     for stack in sorted(sampled):
@@ -468,7 +467,7 @@ def node_sums(profile, heaps, dump, lines):
 
 
 def told_paths(rows):
-    """{path: sums of the nodes of that path}; rows: id, parent, what it is called, own, with all below."""
+    """Return {path: sums of the nodes of that path}. rows: id, parent, name, own, with callees"""
     nodes = {row[0]: row for row in rows}
     found = {}
     for at, _, _, *sums in rows:
@@ -492,7 +491,7 @@ def hold_trees(profile, trace):
             got = told_paths([(r[0], r[1], (r[2] or "", r[3]), r[4:8], r[8:]) for r in rows])
             wanted = node_sums(profile, heaps, dump, lambda number: [
                 (name, profile.path(number)) for name, _, _ in profile.raw_lines(number)])
-            # Without a row of heap_profile_allocation there is no node.
+            # A callsite without a row of heap_profile_allocation has no node.
             rows_of_it = any(any(one) for sums in wanted.values() for one in sums)
             same(got, wanted if rows_of_it else {}, f"experimental_flamegraph, {pid}, {dump}")
     rows = query(trace, "include perfetto module android.memory.heap_profile.summary_tree; select id, parent_id, name, "
@@ -502,7 +501,7 @@ def hold_trees(profile, trace):
                       for r in rows])
     wanted = node_sums(profile, profile.heaps, profile.dump_count - 1, lambda number: [
         (name, profile.path(number), file, line) for name, file, line in profile.lines(number)])
-    # Of a callsite's lines, the innermost has its own bytes.
+    # The innermost of a callsite's lines has its own bytes.
     for path, sums in wanted.items():
         sums[:] = [(one[0], one[2]) for one in sums]
     same(without_zeros({k: v[0] + v[1] for k, v in got.items()}),
@@ -518,7 +517,7 @@ def change_of(row):
 
 
 def hold_change(heap, wanted, total, what, addresses=True):
-    """The rows of all views, which are ranked one by one, are the difference and add up to its total."""
+    """The rows of each view, which is ranked by itself, are the difference and add up to its total."""
     same(change_of(heap["total"]), total, f"{what}: total")
     got = {}
     for row in heap["rows"]:
@@ -529,7 +528,7 @@ def hold_change(heap, wanted, total, what, addresses=True):
 
 
 def changed(profile, pid, heap, before, after, view):
-    """{names of the stack: change} where the view differs; before: None for nothing."""
+    """Return {names of the stack: change} where the view differs. before: None for an empty profile"""
     nothing = (0,) * len(VIEWS)
     addresses = before is not None
     sums = [profile.sums(pid, heap, dump, lambda stack, part: profile.names(stack, addresses))
@@ -557,7 +556,7 @@ def hold_diff(profile, trace):
 
 
 def hold_diff_with_nothing(profile, trace, nothing):
-    """All that is there has grown, or shrunk."""
+    """Every callsite with live memory has grown, or shrunk, from an empty profile."""
     last = profile.dump_count - 1
     for pid, heap in profile.heaps:
         options = ("--pid", f"1,{pid}", "--heap", heap, "--view", "space")
@@ -587,7 +586,7 @@ def empty_trace(heaps):
 
 
 def hold_exported(profile, trace):
-    """A lasting database says the same as the trace."""
+    """An exported database has the same content as the trace."""
     path = os.path.join(directory.name, f"exported-{profile.seed}")
     run(TOOL, "query", trace, "--export", path)
     stacks = sql_stacks(profile, path)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""query.py [CASE...]: heap_profile query on traces made by hand, against the rows that the documented
-meaning of their fields asks for; and on what others made of the same trace."""
+"""query.py CASE: heap_profile query on constructed traces gives the rows that the documentation of the fields
+requires, and agrees with the other tools on the same trace."""
 
 import contextlib
 import csv
@@ -30,7 +30,7 @@ def write(*packets, name="trace"):
 
 
 def ask(trace, sql, *options, status=0, stdin=""):
-    """Standard output and error of a query."""
+    """Return standard output and error of a query."""
     traces = trace if isinstance(trace, list) else [trace]
     arguments = [sql] if sql is not None else []
     done = subprocess.run([TOOL, "query", *traces, *arguments, *options], input=stdin,
@@ -54,7 +54,7 @@ def names(*given):
 
 
 def usual(stacks=None, **more):
-    """Interned: mapping 1 (/lib/libc.so), frames 1 malloc, 2 main, 3 _Z3foov."""
+    """Return interned data: mapping 1 (/lib/libc.so), frames 1 malloc, 2 main, 3 _Z3foov."""
     return interned(
         names=names("malloc", "main", "_Z3foov"),
         paths=names("lib", "libc.so"),
@@ -70,7 +70,7 @@ ALLOCATIONS = "select id, ts, upid, heap_name, callsite_id, count, size from hea
 
 
 def two_dumps(heap="libc.malloc", sequence=1, extra=b""):
-    """Callstack 1 in both dumps, 2 in the second; clocks apart by 100."""
+    """Return a trace: callstack 1 in both dumps, 2 in the second; the clocks differ by 100."""
     return (
         packet(usual(), timestamp=5, sequence=sequence, flags=1)
         + packet(profile_packet(
@@ -116,7 +116,7 @@ def test_tables():
 
 
 def test_upids():
-    """Processes and threads are numbered as they are met, by time: in trees, dumps, smaps and counters."""
+    """Processes and threads are numbered in the order of time: in trees, dumps, smaps and counters."""
     def tree(timestamp, processes, threads=()):
         body = b"".join(field(1, entry) for entry in processes)
         return packet(field(2, body + b"".join(field(2, field(1, t) + field(3, p) + text(2, n)) for t, p, n in threads)),
@@ -134,14 +134,14 @@ def test_upids():
     expect(trace, ask_all, [(0, None, None, None, None, None), (7, "/bin/prog", "/bin/prog arg", 4294967295, 33, 2),
                             (3, None, None, None, None, None)])
     expect(trace, "select * from thread", [(0, 0, 0, "swapper", 0), (1, 1, 7, "prog", 1), (2, 2, 3, None, 2), (3, 3, 9, "worker", 1)])
-    # By time, wherever it stands in the file; what has no command line is not met, nor what only our packets name.
+    # By time, whatever the order in the file. Processes without a command line, or only in packets of ours, come last.
     ours = packet(field(5002, field(1, 99) + field(2, 1)), timestamp=1)
     early = tree(40, [process(6, 5, "first"), process(8, 1)])
     counter = packet(field(9, field(1, field(1, 12) + field(3, 40))), timestamp=45)
     trace = write(snapshot({4: 0, 6: 1}), ours, dump, smaps(11, 55, [("/x", 1, 1, 1)]), named, counter, early)
     got = [row[0] for row in rows(trace, "select pid from process")]
     check(got[:8] == [0, 5, 6, 12, 11, 7, 3, 99] and set(got[8:]) == {8}, f"pids {got}")
-    # A program that another one became keeps its row, its first parent, and has the last name.
+    # A process that executes another program keeps its row and its first parent, and has the last name.
     trace = write(snapshot({4: 0, 6: 1}), tree(10, [process(7, 3, "sh")]), dump, tree(80, [process(7, 4, "/bin/jq", "-r")]))
     expect(trace, ask_all, [(0, None, None, None, None, None), (3, None, None, None, None, None),
                             (7, "/bin/jq", "/bin/jq -r", None, None, 1), (4, None, None, None, None, None)])
@@ -150,7 +150,7 @@ def test_upids():
 
 
 def test_finding_rows():
-    """By id, by an indexed column, in an order, and by what no row has."""
+    """Rows are found by id, by an indexed column, in an order, and by values that no row has."""
     trace = write(HEAD, two_dumps())
     expect(trace, "select id from stack_profile_callsite where id = 2", [(2,)])
     expect(trace, "select id from stack_profile_callsite where id in (3, 1, 9, -1, null)",
@@ -166,7 +166,7 @@ def test_finding_rows():
 
 
 def test_finding_dumps():
-    """What all rows of a dump have the same: of several heaps, dumps without rows, several traces."""
+    """Rows are found by columns that are equal in a dump: with several heaps, empty dumps, several traces."""
     later = packet(profile_packet([heap_samples(7, [], 3000), heap_samples(9, [], 3000)], 3), timestamp=9, sequence=1)
     pool = packet(profile_packet([heap_samples(9, [sample(1, 5, 2, 1, 1)], 2000, "pool")], 2), timestamp=9, sequence=1)
     trace = write(HEAD, two_dumps(), pool, later)
@@ -176,7 +176,7 @@ def test_finding_dumps():
     for column, values in (("ts", (0, 1100, 2100, 3100, "'x'", 2100.5)), ("upid", (0, 2, 3, 99)),
                            ("callsite_id", (0, 1, 3))):
         for value in values:
-            # `+column` is no constraint that the table knows of.
+            # `+column` hides the constraint from the table.
             expect(trace, f"{all_rows} where {column} = {value}", rows(trace, f"{all_rows} where +{column} = {value}"))
     expect(trace, f"{all_rows} where ts = 2100 and upid = 3", [row for row in every if row[1:3] == (2100, 3)])
     expect([trace, trace], "select trace_id, count(*) from heap_profile_allocation where ts = 2100 group by 1",
@@ -193,7 +193,7 @@ def test_finding_dumps():
 
 
 def test_seed_queries():
-    """The statements of Perfetto's documentation, unchanged except for their numbers."""
+    """The statements of Perfetto's documentation work, unchanged except for their numbers."""
     trace = write(HEAD, two_dumps())
     expect(trace, "select c.id, c.depth, f.name, f.rel_pc, m.build_id, m.name as file from "
            "stack_profile_callsite c join stack_profile_frame f on c.frame_id = f.id "
@@ -228,7 +228,7 @@ def test_seed_queries():
 
 
 def test_android_10():
-    """Strings, mappings, frames and stacks in the ProfilePacket itself; no name of the heap."""
+    """Strings, mappings, frames and stacks may be in the ProfilePacket itself, and the heap may have no name."""
     own = b"".join(field(1, string(i, v)) for i, v in names("malloc", "main", "lib", "libc.so").items())
     own += field(4, mapping(1, 0, 0x1000, 0x2000, [3, 4]))
     own += field(2, frame(1, 1, 1, 1)) + field(2, frame(2, 1, 2, 2)) + field(3, callstack(1, [2, 1]))
@@ -238,7 +238,7 @@ def test_android_10():
     expect(trace, ALLOCATIONS, [(0, 1100, 2, "unknown", 1, 2, 10),
                                 (1, 1100, 2, "unknown", 1, -1, -3)])
     expect(trace, "select heap_name from heap_profile", [(None,)])
-    # What the tables of the packet hold is numbered as it stands there.
+    # Entries of the packet's own tables are numbered in their order.
     expect(trace, "select f.name, m.name as file from stack_profile_frame f join stack_profile_mapping m "
            "on f.mapping = m.id", [("malloc", "/lib/libc.so"), ("main", "/lib/libc.so")])
 
@@ -247,7 +247,7 @@ TIMES = "select ts, ts_end, dur from heap_profile"
 
 
 def dumps_at(*times, start=None, **more):
-    """A packet of stacks, and one with a dump at each time."""
+    """Return a packet of stacks, and a packet with a dump for each time."""
     out = packet(usual(), timestamp=9, sequence=1, flags=1)
     for i, time in enumerate(times):
         begin = field(15, start[i]) if start else b""
@@ -257,7 +257,7 @@ def dumps_at(*times, start=None, **more):
 
 
 def test_clock_snapshots():
-    """Dumps are CLOCK_MONOTONIC_COARSE; tables are trace time, by the latest snapshot at or before."""
+    """Dumps use CLOCK_MONOTONIC_COARSE; tables use trace time, by the latest snapshot at or before."""
     tree = process_tree([(7, 3, ["/bin/prog"])])
     one = snapshot({6: 0, 4: 10})
     expect(write(one, tree, dumps_at(30)), TIMES, [(20, 20, 0)])
@@ -266,22 +266,22 @@ def test_clock_snapshots():
     expect(write(one, tree, dumps_at(0)), "select name, size from experimental_flamegraph(-10, 2, 'native')",
            [("main", 0), ("malloc", 100)])
     expect(write(one, tree, dumps_at(30, start=[15])), TIMES, [(5, 20, 15)])
-    # A snapshot after the dumps places them, too; each uses the one before it.
+    # A snapshot after the dumps converts their times, too; each dump uses the snapshot before it.
     three = [snapshot({4: 100, 6: 1100}), snapshot({4: 200, 6: 1250}), snapshot({4: 300, 6: 1400})]
     times = (50, 100, 199, 200, 299, 1000)
     wanted = [(1050,), (1100,), (1199,), (1250,), (1349,), (2100,)]
     for trace in (write(*three, tree, dumps_at(*times)), write(tree, dumps_at(*times), *three)):
         expect(trace, "select ts_end from heap_profile", wanted)
-    # The trace's clock is the one that the snapshot calls primary.
+    # The trace's clock is the snapshot's primary one.
     expect(write(snapshot({4: 10, 6: 1000, 3: 500}, primary=3), tree, dumps_at(30)), TIMES, [(520, 520, 0)])
-    # Without a snapshot, and without both clocks in one, times are what they are.
+    # Without a snapshot that has both clocks, times are not converted.
     expect(write(tree, dumps_at(30)), TIMES, [(30, 30, 0)])
     expect(write(snapshot({6: 1000}), snapshot({4: 10}), tree, dumps_at(30)), TIMES, [(30, 30, 0)])
     expect(write(snapshot({1: 5000, 6: 1000}), tree), "select boottime_to_realtime_ns from hp_trace", [(4000,)])
 
 
 def test_packet_clocks():
-    """A packet's own time: by its clock, or its sequence's, in the clock's units."""
+    """A packet's own time is in the units of its clock, or of its sequence's clock."""
     one = smaps(2, 30, [("/lib/libc.so", 20, 4, 4)])
     ask_ts = "select ts from profiler_smaps"
 
@@ -297,9 +297,9 @@ def test_packet_clocks():
     expect(write(at(130, 3)), ask_ts, [(130,)])
     expect(write(head, defaults, at(130, sequence=5), at(130, sequence=6), at(130, 6, sequence=5)), ask_ts,
            [(1030,), (130,), (130,)])
-    # What a sequence said holds until its state is cleared.
+    # A sequence's defaults are valid until its state is cleared.
     expect(write(head, defaults, packet(b"", sequence=5, flags=1), at(130, sequence=5)), ask_ts, [(130,)])
-    # A clock of a sequence, in microseconds, and one that counts from time to time.
+    # A sequence's own clock, in microseconds, and one with incremental time stamps.
     own = snapshot({64: (7, 1000, 0), 6: 50000}, sequence=5)
     expect(write(own, at(9, 64, 5), at(9, 64, 6)), ask_ts, [(52000,), (9,)])
     steps = snapshot({65: (7, 1, 1), 6: 50000}, sequence=5)
@@ -307,7 +307,7 @@ def test_packet_clocks():
 
 
 def test_windows():
-    """What a dump tells of begins where it says; dumps that say where the last one ended are one heap's."""
+    """A dump covers the time from its own start; a dump that starts at the end of the last one continues its heap."""
     tree = process_tree([(7, 3, ["/bin/prog"])])
     trace = write(snapshot({6: 0, 4: 0}), tree, dumps_at(20, 40, 60, start=[10, 20, 40]))
     expect(trace, TIMES, [(10, 20, 10), (20, 40, 20), (40, 60, 20)])
@@ -315,7 +315,7 @@ def test_windows():
     done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=60, check=False)
     heaps = json.loads(done.stdout)["heaps"]
     check(len(heaps) == 1, f"windows make {len(heaps)} heaps")
-    # One that begins after the last ended is another program's of the same pid.
+    # A dump that starts after the end of the last one belongs to another program of the same pid.
     trace = write(snapshot({6: 0, 4: 0}), tree, dumps_at(20, 40, start=[10, 30]))
     expect(trace, "select ts, size from heap_profile_allocation", [(20, 100), (40, 200)])
 
@@ -325,7 +325,7 @@ INTERVALS = ("include perfetto module android.memory.heap_profile.intervals; "
 
 
 def test_intervals():
-    """Dumps with a start time of their own, and dumps without one, which begin after the dump before."""
+    """A dump starts at its own start time, or without one at the end of the previous dump."""
     tree = process_tree([(7, 3, ["/bin/prog"])])
     head = snapshot({6: 0, 4: 0}) + tree + packet(usual(), timestamp=60, sequence=1, flags=1)
     dumps = [heap_samples(7, [sample(1, 1000, 0, 4, 0)], 20, heap=""),
@@ -337,13 +337,13 @@ def test_intervals():
     expect(trace, "select id, upid from _android_heap_profile_intervals", [(0, 2), (1, 2), (3, 2)])
     trace = write(snapshot({6: 0, 4: 10}), tree, dumps_at(30, start=[15]))
     expect(trace, INTERVALS, [("libc.malloc", 5, 15, 100, 100, 100)])
-    # What is dumped earlier, of another heap or as a counter, is where the trace begins.
+    # An earlier dump, of another heap or as a counter, is the beginning of the trace.
     earlier = packet(field(9, field(1, field(1, 7) + field(3, 40))), timestamp=4)
     expect(write(snapshot({6: 0, 4: 0}), tree, dumps_at(20), earlier), INTERVALS, [("libc.malloc", 5, 15, 100, 100, 100)])
 
 
 def test_frame_kinds():
-    """Kinds, files and lines that frames say themselves; names that are not, and empty ones."""
+    """Frames may have kinds, files and lines of their own; missing and empty names are distinguished."""
     def entry(iid, name=0, mapping_id=1, pc=0, kind=None, kind_name=None, source=None, line=None):
         out = field(1, iid) + (field(2, name) if name else b"") + (field(3, mapping_id) if mapping_id else b"")
         out += field(4, pc) + (field(5, source) if source else b"") + (field(6, line) if line is not None else b"")
@@ -379,7 +379,7 @@ def test_frame_kinds():
 
 
 def test_timelines():
-    """Live bytes stand in a message of ours, beside what the system says or alone; older files have them in it."""
+    """Live bytes are in a message of our own, with or without the kernel's figures; older files have them in that one."""
     ours = field(5002, field(1, 7) + field(2, 4097))
     system = field(9, field(1, field(1, 7) + field(3, 8)))
     old = field(9, field(1, field(1, 7) + field(3, 8) + field(5000, 4097)))
@@ -389,7 +389,7 @@ def test_timelines():
 
 
 def test_continued():
-    """One snapshot in two packets, with the names in between."""
+    """One snapshot may be in two packets, with the names in between."""
     trace = write(
         HEAD,
         packet(profile_packet([heap_samples(7, [sample(1, 10, 0, 1, 0)], 1000)], 0, continued=True),
@@ -412,14 +412,14 @@ def test_several_heaps():
 
 
 def test_dump_at_max():
-    """Only the positive row; its count only if the first interval is known."""
+    """A dump at the maximum has only the positive row, with a count only if the trace has the original interval."""
     for told, count in ((b"", 0), (field(13, 4096), 3)):
         trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), packet(
             profile_packet([heap_samples(7, [sample(1, maximum=77, maximum_count=3)], 1000,
                                          extra=told)], 0), timestamp=1, sequence=1))
         expect(trace, "select callsite_id, count, size from heap_profile_allocation",
                [(1, count, 77)])
-    # Traces of ours: what fell has rows that say so, and nothing is malformed.
+    # In our own traces, decreasing figures have negative rows and are not malformed.
     def at_peak(now, allocated, freed):
         counters = field(8, now) + field(9, 1) if freed == 0 else field(2, allocated) + field(3, freed) + field(5, 1)
         return field(1, 1) + counters + field(5000, field(9, 1)) + double(5001, float(now)) + double(5002, 1.0)
@@ -432,7 +432,7 @@ def test_dump_at_max():
            [(1100, 1, 50), (2100, 0, 50), (3100, 0, -60), (4100, 0, 5)])
     expect(trace, "select size, alloc_size from experimental_flamegraph(3100, 2, 'native') where depth = 1", [(40, 100)])
     expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [])
-    # Of Perfetto's recorder a fall is malformed there, too.
+    # In traces of Perfetto's recorder, a decrease is malformed there, too.
     trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(packet(profile_packet(
         [heap_samples(7, [sample(1, maximum=size, maximum_count=1)], 1000 * (i + 1), extra=field(13, 4096))], i),
         timestamp=1, sequence=1) for i, size in enumerate((50, 40))))
@@ -441,7 +441,7 @@ def test_dump_at_max():
 
 
 def test_resting_callsites():
-    """What a dump does not name has not changed, however long ago it was named."""
+    """A callsite that a dump leaves out has not changed, however old its last entry is."""
     head = packet(usual(), timestamp=1, sequence=1, flags=1)
     dumps = [[sample(1, 100, 0, 1, 0), sample(2, 10, 0, 1, 0)], [sample(2, 20, 0, 2, 0)], [],
              [sample(1, 130, 0, 2, 0)]]
@@ -455,7 +455,7 @@ def test_resting_callsites():
 
 
 def test_malformed():
-    """If a counter decreases, its row is left out and the others stay."""
+    """A decreasing counter's row is left out, and the others stay."""
     trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), *(
         packet(profile_packet([heap_samples(7, d, 1000 * (i + 1))], i), timestamp=1, sequence=1)
         for i, d in enumerate([[sample(1, 100, 0, 2, 0)], [sample(1, 90, 0, 3, 0)],
@@ -495,7 +495,7 @@ def test_compressed():
 
 
 def test_several_sequences():
-    """Each has names of its own. A mapping is one process's, and so are its frames."""
+    """Each sequence has its own names. A mapping belongs to one process, and so do its frames."""
     other = interned(names=names("main", "malloc"), paths=names("lib", "libc.so"),
                      build_ids={1: b"\xde\xad"},
                      mappings=[(1, 1, 0x1000, 0x2000, [1, 2], 0x10, 0x20, 0x30)],
@@ -508,7 +508,7 @@ def test_several_sequences():
 
 
 def test_mappings_of_processes():
-    """Processes that share addresses and interned data have rows of their own, in each dump the same ones."""
+    """Processes that share addresses and interned data have separate rows, which are the same in each dump."""
     def dump(index, *pids):
         heaps = [heap_samples(pid, [sample(1, 5 + index, 0, 1, 0), sample(2, 7, 0, 1, 0)], 1000 * (index + 1)) for pid in pids]
         return packet(profile_packet(heaps, index), timestamp=1, sequence=1)
@@ -526,7 +526,7 @@ def test_mappings_of_processes():
 
 
 def test_checkpoints():
-    """A checkpoint of ours after a dump is another sequence, and counts from the start again."""
+    """Our checkpoint after a dump is another sequence, and counts from the start again."""
     def dump(sequence, bytes_of, time):
         entry = sample(1, bytes_of, 0, 1, 0) + field(5000, field(9, 1))
         return packet(usual(), timestamp=1, sequence=sequence, flags=1) + packet(profile_packet(
@@ -537,7 +537,7 @@ def test_checkpoints():
 
 
 def test_names_of_r8():
-    """Names that R8 gave: overloaded, of merged classes, without their arguments, of JIT code."""
+    """R8's names are resolved: overloaded, of merged classes, without their arguments, of JIT code."""
     def names_for(path, package, found, members):
         data = interned(names=names(*found), paths=names(*path), build_ids={1: b"id"},
                         mappings=[(1, 1, 0, 0x9000, range(1, len(path) + 1))],
@@ -552,16 +552,16 @@ def test_names_of_r8():
     two = {"b": ("org.some.Source", {"a": "get", "b": "get"})}
     check(names_for(path, package, ["b.a", "b.b"], two) ==
           [("b.a", "org.some.Source.get", 0, 0x1000), ("b.b", "org.some.Source.get", 0, 0x1000)], "overloaded")
-    # A class that another took in keeps its name in its members'.
+    # Members of a merged class keep that class's name.
     merged = {"a": ("org.some.Sub", {"a": "org.some.Base.run", "b": "stop", "c": "org.some.Other.made"})}
     check([row[1] for row in names_for(path, package, ["a.a", "a.b", "a.c"], merged)] ==
           ["org.some.Base.run", "org.some.Sub.stop", "org.some.Other.made"], "merged classes")
-    # Two functions at one place of generated code are two frames.
+    # Two functions at one address of generated code are two frames.
     check(names_for(["cache"], "", ["one", "two"], {}) == [("one", None, 0, 0x1000), ("two", None, 0, 0x1000)], "one place")
 
 
 def test_returning_stacks():
-    """Perfetto's recorder counts from zero under a new id when a callstack that was at rest returns."""
+    """Perfetto's recorder counts from zero under a new id when a callstack returns after its memory was freed."""
     def dumps(*of_dumps):
         return write(HEAD, packet(usual(stacks={1: [2, 1], 2: [2, 3, 1], 3: [2, 1]}), timestamp=1, sequence=1, flags=1), *(
             packet(profile_packet([heap_samples(7, samples, 1000 * (i + 1))], i), timestamp=1, sequence=1)
@@ -581,7 +581,7 @@ def test_returning_stacks():
         total = json.loads(done.stdout)["heaps"][0]["total"]
         got = total["alloc_space"]["estimate"], total["space"]["estimate"]
         check(got == (allocated, live), f"dump {dump}: {got}, not {allocated} and {live}")
-    # Under the same id the trace processor calls it malformed. The report believes what the recorder means.
+    # Under the same id the trace processor calls it malformed. The report follows the recorder's intention.
     trace = dumps([sample(1, 100, 100, 4, 4)], [sample(1, 30, 0, 1, 0)])
     expect(trace, "select ts, size from heap_profile_allocation", [(1100, 100), (1100, -100)])
     expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [(1,)])
@@ -603,7 +603,7 @@ def test_lost_packets():
 
 
 def test_symbols_anywhere():
-    """Before and after the profile; inlined lines are rows, and frames stay what they are."""
+    """Symbols may come before or after the profile; inlined lines are rows, and frames stay the same."""
     lines = {0x300: [("inlined", "a.h", 3), ("foo", "a.c", 9)], 0x200: [("main", "", 0)],
              0x999: [("nobody", "x.c", 1)]}
     module = module_symbols("/lib/libc.so", b"\xde\xad", lines)
@@ -641,7 +641,7 @@ def test_deobfuscated():
 
 
 def test_deobfuscated_lines():
-    """Lines choose inlined calls, names that stay undecided are joined, packages come from the process."""
+    """Lines select inlined calls, ambiguous names are joined, and the process determines the package."""
     app, apk = "com.example.app", ["data", "app", "com.example.app-abc123", "base.apk"]
 
     def member(obfuscated, name, lines=None, source=None):
@@ -681,18 +681,18 @@ def test_deobfuscated_lines():
                (0x2000, main + "test", main + "bar", 59, 1), (0x2000, main + "test", main + "foo", 55, 1),
                (0x2000, main + "test", main + "test", 50, 0), (0x3000, main + "ranged", main + "ranged", 103, 0),
                (0x4000, " | ".join(main + each for each in ("bar", "foo", "ranged", "test")), None, None, None)])
-    # The symbols of the trace stay, before what was chosen.
+    # The trace's symbols stay, before the selected ones.
     expect(trace, "select count(*), min(name) from stack_profile_symbol where inlined is null", [(3, "a.a")])
     merged = [member("c", "foo"), member("b", "com.example.B.bar"), member("a", "com.example.B.baz", (1, 1), [51]),
               member("a", "baz", (2, 2), [51])]
-    # Nothing in the path tells the package: the process has it, by its user id.
+    # The path does not contain the package: the process has it, by its user id.
     path = ["system", "priv-app", "Prebuilt", "Prebuilt.apk"]
     for uid, known in ((10001, True), (110001, True), (10002, False)):
         trace = trace_of(path, ["a.a", "a.b", "a.c", "a.d"], maps(app, ("a", "com.example.A", merged)), uid=uid)
         expect(trace, "select name, deobfuscated_name from stack_profile_frame", [
             ("a.a", "com.example.A.baz | com.example.B.baz" if known else None), ("a.b", "com.example.B.bar" if known else None),
             ("a.c", "com.example.A.foo" if known else None), ("a.d", None)])
-    # Code in the JIT's memory may be any package's.
+    # Code in the JIT's memory may belong to any package.
     trace = trace_of(["memfd:jit-cache"], ["a.f1"], maps("com.other", ("a", "Bar", [member("f1", "function1")])))
     expect(trace, "select deobfuscated_name from stack_profile_frame", [("Bar.function1",)])
 
@@ -702,7 +702,7 @@ def test_smaps_rows():
         2, 10, [("/system/lib64/libc.so", 20, 4, 4), ("[anon: libc_malloc]", 30, 10, 10)]))
     expect(trace, "SELECT id, upid, ts, path, size_kb, private_dirty_kb, swap_kb FROM profiler_smaps",
            [(0, 2, 10, "/system/lib64/libc.so", 20, 4, 4), (1, 2, 10, "[anon: libc_malloc]", 30, 10, 10)])
-    # One list a field: of each mapping, or of all mappings of a name.
+    # One list for each field: of each mapping, or of all mappings of a name.
     def packed(names, **lists):
         numbers = {"name_id": 2, "aggregate_count": 3, "size": 4, "rss": 5, "swap": 7, "private_dirty": 11, "pss": 13}
         body = b"".join(text(1, name) for name in names)
@@ -713,20 +713,20 @@ def test_smaps_rows():
     trace = write(packed(["", "/a", "/b"], name_id=[2, 0, 2], size=[300, 4, 8], rss=[1, 1, 1], private_dirty=[1, 2, 3]),
                   packed(["/c", "/d"], aggregate_count=[5, 6], size=[70, 80], swap=[7, 8], pss=[1, 200]))
     expect(trace, columns, [("/b", 300, 1, 0, 0), ("", 4, 2, 0, 0), ("/b", 8, 3, 0, 0), ("/c", 70, 0, 7, 1), ("/d", 80, 0, 8, 200)])
-    # Rows that cost a byte each are taken as long as processes could have as many.
+    # Rows of one byte each are accepted as long as a process could have as many mappings.
     count = 1 << 20
     trace = write(HEAD, packed(["/a"], name_id=[0] * count), packed(["/b"], size=[7]))
     got = rows(trace, "select path, count(*) from profiler_smaps group by 1")
     check(got[0][0] == "/a" and 65530 <= got[0][1] < count // 2 and got[1] == ("/b", 1), f"rows of a byte each: {got}")
     expect(trace, "select value from stats where name = 'hp_damaged_packet'", [(1,)])
-    # Lists that end too early, and a name that is not there.
+    # Lists that are too short, and a missing name.
     trace = write(HEAD, packed(["/a"], name_id=[0, 0], size=[5]), packed(["/a"], name_id=[0, 1], size=[5, 6]))
     expect(trace, columns, [("/a", 5, 0, 0, 0), ("/a", 5, 0, 0, 0)])
     expect(trace, "select value from stats where name = 'hp_damaged_packet'", [(2,)])
 
 
 def test_streamed():
-    """Streamed events are no dumps; their sums have a table."""
+    """Streamed events are not dumps; a table has their sums."""
     event = field(1, 16) + field(2, 100) + field(3, 4096) + field(6, 1)
     trace = write(HEAD, two_dumps(), packet(field(74, event), timestamp=1, sequence=1))
     expect(trace, "select count(*) from heap_profile_allocation", [(4,)])
@@ -741,7 +741,7 @@ def test_streamed():
 
 
 def test_looks():
-    """What a process has in memory: its parts add up, and belong to the dump that follows."""
+    """A process's memory snapshot: its parts add up, and belong to the dump that follows."""
     first = memory_snapshot(7, 1050, {1: (5000, 0, 8192, 1), 9: (4096, 100, 4096, 2)},
                         {3: 4000.0, 4: 16.0, 5: 10.0, 6: 80.0, 7: "glibc", 8: 256.0, 9: 0.0, 10: "libc.so.6", 11: 77})
     second = memory_snapshot(7, 2600, {2: (1, 2, 3, 4)}, {12: 1})
@@ -757,7 +757,7 @@ def test_looks():
 
 
 def test_stats_rows():
-    """By pid, in Perfetto's order: what all packets of a process and of a later program of its pid say, added up."""
+    """Stats rows are by pid, in Perfetto's order, summed over all packets of a process and of later programs of its pid."""
     flags = field(6, 1) + field(14, 1) + field(13, 4096) + field(12, 8192)
     again = field(6, 1) + field(13, 4096) + field(12, 8192) + field(5, field(2, 6) + field(5, 21) + field(6, 5))
     flags += field(5, field(2, 6) + field(5, 21) + field(6, 5))
@@ -779,7 +779,7 @@ def test_stats_rows():
         ("heapprofd_client_spinlock_blocked", 5, "info", 0), ("heapprofd_client_spinlock_blocked", 7, "info", 13),
         ("heapprofd_last_profile_timestamp", 5, "info", 1), ("heapprofd_last_profile_timestamp", 7, "info", 1),
         ("symbolization_tmp_build_id_not_found", None, "error", 0), ("hp_damaged_packet", None, "error", 0)])
-    # Mappings of a directory for trials whose files have no build id.
+    # Mappings of a directory for tests, whose files have no build id.
     paths = {1: "data", 2: "local", 3: "tmp", 4: "tool", 5: "data2"}
     for path, build_id, wanted in (([1, 2, 3, 4], 0, 1), ([1, 2, 3, 4], 1, 0), ([5, 2, 3, 4], 0, 0), ([1, 2, 3], 0, 0)):
         data = interned(names=names("f"), paths=paths, build_ids={1: b"abc"}, mappings=[(1, build_id, 0, 9, path)],
@@ -792,7 +792,7 @@ def test_stats_rows():
 
 
 def test_several_traces():
-    """Ids go on, so joins hold; trace_id tells the traces apart and is no column of `*`."""
+    """Ids continue from trace to trace, so joins work; trace_id is hidden from `*` and distinguishes the traces."""
     one, two = write(HEAD, two_dumps()), write(HEAD, two_dumps("other"), name="second")
     expect([one, two], "select trace_id, min(id), max(id) from stack_profile_callsite group by 1",
            [(0, 0, 3), (1, 4, 7)])
@@ -812,7 +812,7 @@ def test_several_traces():
 
 
 def test_exported():
-    """A database that any client reads, with the same rows."""
+    """An exported database has the same rows for any client."""
     import sqlite3
 
     trace = write(HEAD, two_dumps())
@@ -877,7 +877,7 @@ def test_exported():
 
 
 def test_refused():
-    """Nothing is written, nothing else is opened."""
+    """Statements that write, or open other files, are refused."""
     trace = write(HEAD, two_dumps())
     target = os.path.join(directory.name, "made")
     for sql in (f"attach '{target}' as x", f"vacuum into '{target}'", "pragma journal_mode = wal",
@@ -943,7 +943,7 @@ def test_formats():
 
 
 def test_statements_from():
-    """A file, standard input, the shell's commands."""
+    """Statements come from a file, from standard input, or from the shell."""
     trace = write(HEAD, two_dumps())
     path = os.path.join(directory.name, "statements.sql")
     with open(path, "w", encoding="utf-8") as out:
@@ -966,7 +966,7 @@ def test_statements_from():
 
 
 def pprof_sums(path):
-    """The columns of a pprof file, summed up."""
+    """Return the sums of a pprof file's columns."""
     with open(path, "rb") as file:
         samples = [value for number, value in fields(file.read()) if number == 2]
     columns = [[value for number, value in fields(one) if number == 2] for one in samples]
@@ -975,7 +975,7 @@ def pprof_sums(path):
 
 
 def test_sums_agree():
-    """SQL, report, collapsed stacks and pprof of the same trace of whole numbers, to the byte."""
+    """SQL, report, collapsed stacks and pprof agree to the byte on a trace of whole numbers."""
     trace = write(HEAD, two_dumps(extra=field(12, 1)))
     live, count = rows(trace, "select sum(size), sum(count) from heap_profile_allocation")[0]
     allocated, calls = rows(trace, "select sum(size), sum(count) from heap_profile_allocation where size > 0")[0]

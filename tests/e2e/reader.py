@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The process that reads files for a profiler: what it may do, and what its end costs.
+"""The file reader process: its rights, and the consequences of its end.
 
     reader.py CASE
 """
@@ -42,9 +42,9 @@ def wait_for(condition, what, seconds=20):
 
 
 def test_rights():
-    """While it reads for root, or for an ordinary user, it can do nothing else."""
+    """The reader can do nothing but read, for root and for an ordinary user."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
-        # In another directory than /, with a descriptor more.
+        # Outside of /, and with an additional descriptor.
         host = subprocess.Popen(
             harness.host_command(["sleep", "30"], os.path.join(directory, "out"), 1),
             cwd=directory, pass_fds=[os.open("/dev/null", os.O_RDONLY)], start_new_session=True,
@@ -78,7 +78,7 @@ def test_rights():
 
 
 def end_at_sight(host, number):
-    """Sends the signal to every reader of the profiler, as soon as it is there."""
+    """Send the signal to every reader of the profiler as soon as it starts."""
     seen = set()
     while host.poll() is None:
         pid = reader_of(host.pid)
@@ -92,7 +92,7 @@ def end_at_sight(host, number):
 
 
 def ended(number):
-    # Reading the symbols of its libraries takes long enough.
+    # Reading its libraries' symbols takes long enough.
     harness.need("clang")
     command = ["clang", "--version"]
     bare = harness.run(command)
@@ -117,7 +117,7 @@ def ended(number):
 
 
 def test_killed():
-    """Names are missing, with a message; figures and the program's output stay the same."""
+    """Without a reader, names are missing, with a message; figures and the program's output stay the same."""
     ended(signal.SIGKILL)
 
 
@@ -126,7 +126,7 @@ def test_stopped():
 
 
 def test_replaced():
-    """Two programs were at one path, and the first still runs: its functions keep their names."""
+    """A program whose file was replaced by another while it runs keeps its functions' names."""
     if os.geteuid() != 0:
         harness.skip("only root may open what is mapped")
     with tempfile.TemporaryDirectory(prefix="test-") as directory:

@@ -15,7 +15,7 @@ import time
 import harness
 from harness import check, need
 
-# Of the sampled bytes, how much must stand in stacks that reach main or a thread's start.
+# The share of sampled bytes whose stacks must reach main or a thread's start.
 SHARE_REACHING_START = 0.95
 
 
@@ -39,7 +39,7 @@ def judge_profile(profile, what):
 
 
 def compare(command, options=(), product=None, **run_options):
-    """Bare and profiled, twice; product: a file that the command writes, which must be the same."""
+    """Compare a command, bare and profiled at two intervals. product: a file that it writes, which must be the same."""
 
     def take_product():
         if not product:
@@ -162,7 +162,7 @@ template int count<std::string>(const std::map<std::string, std::vector<std::str
 
 
 def test_gcc(directory):
-    """The driver and its children cc1, as, collect2 and ld, each a process of its own."""
+    """The driver and its children cc1, as, collect2 and ld are profiled, each as a process."""
     need("gcc")
     source = write(os.path.join(directory, "a.c"), C_SOURCE + "int main(void) { return f3(4) > 99; }")
     out = os.path.join(directory, "a.out")
@@ -216,7 +216,7 @@ def test_openssl(directory):
 
 
 def test_sort(directory):
-    """Threads of coreutils' sort."""
+    """coreutils' sort uses threads."""
     rng = random.Random(2)
     data = write(
         os.path.join(directory, "data"), "".join(f"{rng.random()}\n" for _ in range(200000))
@@ -225,7 +225,7 @@ def test_sort(directory):
 
 
 def test_node(directory):
-    """Code without CFI (JIT) on the stack, and many threads."""
+    """node has code without CFI (JIT) on the stack, and many threads."""
     need("node")
     script = """
 const m = new Map(); for (let i = 0; i < 200000; i++) m.set('k' + i % 5000, Buffer.alloc(64 + i % 64));
@@ -236,7 +236,7 @@ console.log(m.size, z.length, JSON.parse('[' + [...Array(1000).keys()].join() + 
 
 
 def allocator(library):
-    """A program linked to another allocator: that one serves it, and it is profiled."""
+    """Return a case: a program that is linked to another allocator keeps it, and is profiled."""
 
     def run(directory):
         command = [harness.program(f"ground_truth_{library}"), "/dev/stdout", "4", "20"]
@@ -254,7 +254,7 @@ def redis_command(socket, *words):
 
 
 def serve_redis(directory, prefix):
-    """A server under load, then a clean end: its exit code and a digest of its data."""
+    """Run a server under load, then stop it. Return its exit code and a digest of its data."""
     socket = os.path.join(directory, "redis.sock")
     server = subprocess.Popen(
         [*prefix, "redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
@@ -290,7 +290,7 @@ def serve_redis(directory, prefix):
 
 
 def test_redis(directory):
-    """A server linked to jemalloc, under load."""
+    """A server that is linked to jemalloc runs under load."""
     need("redis-server", "redis-benchmark", "redis-cli")
     bare = serve_redis(directory, [])
     check(bare[0] == 0, f"redis fails without us: {bare}")

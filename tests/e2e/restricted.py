@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that restrict their own system calls (seccomp) while the preload library is in them: a call
-that they do not expect would kill them.
+"""Programs with the preload library that restrict their own system calls (seccomp): an unexpected call would
+kill them.
 
     restricted.py CASE
 """
@@ -14,7 +14,7 @@ from attach import NEEDED_CALLS, OWN_CALLS, remark_of
 from daemon import Commanded, Session, figure, report_of, scene
 from harness import check, program
 
-# What the program and its allocator ask for by themselves, on x86-64.
+# The system calls of the program and its allocator themselves, on x86-64.
 ALLOCATOR_CALLS = {"mmap": 9, "munmap": 11, "rt_sigreturn": 15}
 FORK_CALLS = {"clone": 56, "wait4": 61, "set_robust_list": 273, "rseq": 334}
 SOCKET_CALLS = {"socket": 41, "connect": 42, "sendto": 46, "getrandom": 318, "getppid": 110}
@@ -36,9 +36,9 @@ def forbid_ours():
 
 
 def check_lines(what, lines, remarks, holds, options=()):
-    """Runs the program by these lines, bare and profiled; every line is answered, and what it holds
-    is in the profile."""
-    lines = ["churn 1 100", *lines]  # malloc's own beginning asks for more
+    """Run the program with these commands, bare and profiled: every command is answered, and the profile has
+    the memory that it holds."""
+    lines = ["churn 1 100", *lines]  # malloc's initialization makes more calls
     stdin = "".join(line + "\n" for line in lines).encode()
     command = [program("commanded")]
     bare = harness.run(command, stdin)
@@ -49,7 +49,7 @@ def check_lines(what, lines, remarks, holds, options=()):
             ours = harness.run(harness.host_command(command, output, interval, *options), stdin)
             ours.check_same(bare, f"{what} at {interval}")
             report = report_of(output)
-            heap = max(report["heaps"], key=lambda heap: heap["exact_bytes"])  # children hold less
+            heap = max(report["heaps"], key=lambda heap: heap["exact_bytes"])  # forked children hold less
             check(
                 (REMARK in heap["remark"]) == remarks, f"{what} at {interval}: {heap['remark']!r}"
             )
@@ -76,23 +76,23 @@ def test_by_syscall():
 
 
 def test_in_a_small_ring():
-    """A full ring is waited for without sleeping."""
+    """The client waits for a full ring without sleeping."""
     check_lines("in a small ring", [permit_own(), *WORK], True, HELD, ["--shmem-size", "65536"])
 
 
 def test_refused_by_the_kernel():
-    """A process that was only asked, or refused, is not restricted."""
+    """A process that only asks about filters, or whose filter is refused, is not treated as restricted."""
     check_lines("refused", ["probe", *WORK, "fork"], False, HELD, ["--follow-children"])
 
 
 def test_forks():
-    """A child says no hello."""
+    """A forked child of a restricted process sends no hello."""
     lines = [permit_own(FORK_CALLS), "fork", *WORK, "fork"]
     check_lines("forks", lines, True, HELD, ["--follow-children"])
 
 
 def test_dormant():
-    """Is not asked to join a session."""
+    """A restricted dormant process is not invited to a session."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         process.tell(permit_own())

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are hard on a guest in their process: same behaviour with and without the profiler,
-and at interval 1 a profile that says exactly what they did.
+"""Programs that make it hard for a profiler in their process: they behave the same with and without it,
+and at interval 1 the profile is exact.
 
     robust.py CASE
 
-Each program of tests/programs tells its own truth (see truth.h there).
+Each program of tests/programs prints its own true figures (see truth.h there).
 """
 
 import json
@@ -22,11 +22,11 @@ import harness
 from harness import check, fail, program
 
 
-BUFFER_OVERRAN = 7  # field of Perfetto's ProcessHeapSamples
+BUFFER_OVERRAN = 7  # a field of Perfetto's ProcessHeapSamples
 
 
 def check_truth(profile, stdout, what):
-    """Holds the profile against the program's own words."""
+    """Compare the profile with the true figures that the program printed."""
     lines = re.findall(rb"^truth: (\S+) (\S+) (\d+)$", stdout, re.M)
     check(lines, f"{what}: the program told no truth")
     for function, size, calls in lines:
@@ -44,7 +44,7 @@ def check_truth(profile, stdout, what):
 
 
 def check_program(name, *arguments, options=(), truth=True, stderr=True):
-    """The ordinary case: at 1 with its truth, at 4096 for the same behaviour."""
+    """Run a program as usual: at interval 1 with exact figures, at 4096 for the same behaviour."""
     command = [program(name), *arguments]
     what = " ".join([name, *arguments])
     outcome, profile = harness.same_with_and_without(command, 1, options, stderr)
@@ -62,7 +62,7 @@ def simple(name, *arguments, **options):
 
 
 def test_limits_from_start():
-    """With limits set before the program starts, it runs as without us, profiled or not."""
+    """A program whose limits are set before it starts runs as without the profiler."""
     limits = program("limits")
     for limit, what in (("-v 40000", "files"), ("-d 28000", "data"), ("-n 4", "files"),
                         ("-s 64", "files")):
@@ -95,11 +95,11 @@ def test_children():
 
 
 def test_signal_storm():
-    small_ring = ["--shmem-size", "65536"]  # full all the time
+    small_ring = ["--shmem-size", "65536"]  # always full
     for how, options in (("storm", []), ("escape", []), ("escape", small_ring)):
         profile = None
         for interval in (1, 4096):
-            # A jump out of a hook may cost the very sample that it interrupted, no more.
+            # A jump out of a hook may lose only the sample that it interrupted.
             ours, profile = harness.profile(
                 [program("signal_storm"), how], interval, options, timeout=30
             )
@@ -109,8 +109,8 @@ def test_signal_storm():
                 continue
             calls, escapes = map(int, re.findall(rb"calls: (\d+), escapes: (\d+)", ours.stderr)[0])
             lost = profile.lost()
-            # A handler that finds the ring full must not wait: where the machine is so loaded that
-            # it is, some few are lost, or their stacks or frees, and counted.
+            # A handler must not wait for a full ring. On a loaded machine a few of its samples, stacks
+            # or frees are lost, and counted.
             full = lost.pop("reentrant", 0) + lost.pop("free", 0) + profile.unwinding_errors()
             check(full <= 10, f"{what}: {profile.unwinding_errors()} stacks, {profile.lost()}")
             abandoned = lost.pop("abandoned", 0)
@@ -118,15 +118,15 @@ def test_signal_storm():
             missing, missing_bytes = lost.pop("allocations", 0), lost.pop("allocated bytes", 0)
             check(missing <= escapes + full, f"{what}: {missing} allocations, {escapes} escapes")
             check(lost == {}, f"{what}: lost {lost}")
-            # Whatever the exact totals have and no sample has is counted as lost. A jump from between
-            # a record's end and its account may add one that is there: 7 of 499 jumps at most in 49
-            # runs.
+            # Every call in the exact totals has a sample or counts as lost. A jump between the end of a
+            # record and its accounting may count a sampled call as lost: at most 7 of 499 jumps in
+            # 49 runs.
             process = profile.process()
             gap = (process.process.exact_calls - round(process.total.alloc_objects),
                    process.process.exact_bytes - round(process.total.alloc_space))
             more = missing - gap[0]
             check(0 <= more <= 10 and gap[1] <= missing_bytes <= gap[1] + 1000 * more, f"{what}: {gap} not sampled, lost {profile.lost()}")
-            # Calls that ended are in the profile, one by one; of those that were left, some.
+            # The profile has all calls that returned, and some of those that a jump left.
             if full == 0:
                 check_truth(profile, ours.stdout, what)
             found = profile.process().allocated_by("allocate_outside").alloc_objects
@@ -138,8 +138,8 @@ def test_signal_storm():
 
 
 def test_stepped_frees():
-    """What a handler frees while the ring is full and its thread writes to it is counted, and
-    told of at the address's next free: nothing stays live for good."""
+    """A handler may free memory while the ring is full and its thread writes to it. The free is counted, and
+    reported at the address's next free: no block stays live forever."""
     if platform.machine() != "x86_64":
         sys.exit(77)  # no single steps
     ours, profile = harness.profile(
@@ -157,8 +157,8 @@ def test_stepped_frees():
 
 
 def test_stepped_unloads():
-    """Whatever another thread interrupts of the first sample after a library was unloaded, later
-    samples keep their stacks."""
+    """Another thread may interrupt the first sample after the unloading of a library at any instruction:
+    later samples keep their stacks."""
     if platform.machine() != "x86_64":
         sys.exit(77)  # no single steps
     ours, profile = harness.profile(
@@ -171,7 +171,7 @@ def test_stepped_unloads():
 
 
 def test_dying_threads():
-    """Threads that end in the middle of an allocation take nothing with them that others need."""
+    """Threads that end in the middle of an allocation do not block others."""
     if platform.machine() != "x86_64":
         sys.exit(77)  # no single steps
     for options in (["--block-client"], ["--no-block-client"]):
@@ -197,8 +197,8 @@ def test_signals_at_first():
 
 
 def test_signal_totals():
-    """Handlers that allocate inside an allocation leave the exact totals exact: all but what the
-    loop and its handlers ask for is the same in a run without signals."""
+    """Handlers that allocate inside an allocation leave the exact totals exact: the totals without the loop's
+    and the handlers' calls are the same as in a run without signals."""
     for interval in (4096, 65536, 1 << 20):
         rest = {}
         for how in ("quiet", "storm"):
@@ -221,7 +221,7 @@ def test_signal_totals():
 
 
 def test_sudden_death():
-    """However a process ends, all that it did up to that instant is in the profile."""
+    """The profile has all calls up to the process's end, however it ends."""
     count = 5000
     for how, status in (
         ("kill", -signal.SIGKILL), ("abort", -signal.SIGABRT), ("_exit", 7), ("exec", 8), ("exit", 9),
@@ -229,7 +229,7 @@ def test_sudden_death():
         ours, profile = harness.same_with_and_without([program("vanish"), how, str(count)])
         check(ours.status == status, f"{how}: status {ours.status}, not {status}")
         if check(profile is not None, f"{how}: no profile"):
-            # After an exec, the memory before it is a heap of its own.
+            # The memory before an exec is a separate heap.
             found = profile.process().allocated_by("allocate_and_tell")
             check(
                 (round(found.alloc_objects), round(found.alloc_space)) == (count, 100 * count),
@@ -238,7 +238,7 @@ def test_sudden_death():
 
 
 def test_killed_from_outside():
-    """kill -9 at any instant: all records that the program had written are in the profile."""
+    """After kill -9 at any instant, the profile has all records that the program had written."""
     for lines in (1, 10, 3000):
         with tempfile.TemporaryDirectory() as directory:
             output = os.path.join(directory, "profile")
@@ -263,8 +263,8 @@ def test_killed_from_outside():
 
 
 def run_while(act, options=()):
-    """Runs long_runner under the profiler; act(tool's Popen) is called when it has begun.
-    Its output without the first line, and the exit code that a shell saw."""
+    """Run long_runner under the profiler, and call act(tool's Popen) after its start. Return its output without the
+    first line, the seconds that it took, and the tool's exit code."""
     with tempfile.TemporaryDirectory() as directory:
         shell = ["/bin/sh", "-c", f"{program('long_runner')}; echo status $?"]
         command = harness.host_command(
@@ -275,7 +275,7 @@ def run_while(act, options=()):
         time.sleep(0.5)
         start = time.monotonic()
         act(process)
-        # Not to the end of file: a profiler that is stopped holds the pipe open.
+        # Do not read to the end of file: a stopped profiler keeps the pipe open.
         output = process.stdout.readline()
         output += process.stdout.readline()
         elapsed = time.monotonic() - start
@@ -291,7 +291,7 @@ def run_while(act, options=()):
 
 
 def test_profiler_killed():
-    """Death of the profiler leaves the program running, and running right."""
+    """The program keeps running correctly after the profiler's death."""
     bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
     for options in ([], ["--block-client"], ["--no-block-client"]):
         output, elapsed, _ = run_while(lambda tool: tool.kill(), options)
@@ -300,7 +300,7 @@ def test_profiler_killed():
 
 
 def test_profiler_stopped():
-    """A profiler that hangs costs the program a bounded wait at most."""
+    """A profiler that hangs delays the program only for a limited time."""
     bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
     for options in ([], ["--no-block-client"], ["--shmem-size", "65536"]):
         output, elapsed, status = run_while(
@@ -313,7 +313,7 @@ def test_profiler_stopped():
 
 
 def test_small_ring():
-    """A ring much smaller than the traffic: waits, and loses nothing."""
+    """With a ring much smaller than the traffic, the program waits and no sample is lost."""
     command = [program("ground_truth"), "/dev/null", "4", "5"]
     ours, profile = harness.profile(
         command, 1, ["--shmem-size", "8192", "--block-client"]
@@ -324,7 +324,7 @@ def test_small_ring():
 
 
 def test_answer_too_late():
-    """A process that did not wait for its answer is not taken for one that allocates nothing."""
+    """The report tells a process that did not wait for the answer to its hello from one that never allocates."""
     gone = (
         "import os, socket, struct, time\n"
         "peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
@@ -348,7 +348,7 @@ def test_answer_too_late():
 
 
 def test_overrun():
-    """A full ring that may not be waited for ends the session, says so, and hurts nobody."""
+    """With --no-block-client a full ring ends the session with a message, and the program is not affected."""
     ours, profile = harness.profile(
         [program("ground_truth"), "/dev/null", "2"], 1,
         ["--shmem-size", "8192", "--no-block-client"],

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Why the heap is not the RSS: the rows of report --rss add up to what the system says, and parts that
-are known beforehand are found in the row that they belong to.
+"""Why the heap is not the RSS: the rows of report --rss add up to the kernel's figures, and known parts are in
+the right rows.
 
     rss.py CASE
 """
@@ -21,15 +21,15 @@ from daemon import Commanded, Session, joined, scene
 from harness import TOOL, check, need, program, run
 
 MIB = 1 << 20
-# A look is taken once a second; this is time for two.
+# A memory snapshot is taken once a second; this is time for two.
 LOOKED_AT = 2.5
 PATIENCE = 60
-# Meson has malloc fill what it gives out: nothing would stay untouched.
+# Meson makes malloc fill all blocks, so that no memory would stay untouched.
 os.environ.pop("MALLOC_PERTURB_", None)
 
 
 def smaps_of(pid):
-    """What the system says: the sum over its mappings, in bytes, by name of figure."""
+    """Return {figure of smaps: sum over the mappings, in bytes}."""
     sums = {}
     with open(f"/proc/{pid}/smaps") as file:
         for line in file:
@@ -40,7 +40,7 @@ def smaps_of(pid):
 
 
 def child_of(pid):
-    """The program that host runs: its other child watches for signals."""
+    """Return the program that host runs; host's other child watches for signals."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         children = file.read().split()
     for child in children:
@@ -51,7 +51,7 @@ def child_of(pid):
 
 
 class Table:
-    """One process of report --rss --json, checked for adding up."""
+    """Return one process of report --rss --json, after a check of its sums."""
 
     def __init__(self, output, *options):
         outcome = run([TOOL, "report", "--rss", "--json", *options, output])
@@ -70,7 +70,7 @@ class Table:
         self.check_text(output, options)
 
     def check_text(self, output, options):
-        """The same figures for people."""
+        """Check that the text report has the same figures."""
         text = run([TOOL, "report", "--rss", *options, output]).stdout.decode()
         for row in self.own + self.others:
             if row["bytes"] is not None:
@@ -89,7 +89,7 @@ class Table:
 
 @contextlib.contextmanager
 def profiled(command, *options, wait=None, interval=4096):
-    """Runs it until it is looked at; gives the tables of it, and what the system said just before."""
+    """Run the program until a memory snapshot is taken. Return its tables, and the kernel's figures just before."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
         process = subprocess.Popen(
@@ -110,14 +110,14 @@ def profiled(command, *options, wait=None, interval=4096):
 
 
 def check_total(table, truth, what):
-    """The program rests, so its memory is what it was, but for what its end takes."""
+    """Compare with the kernel's figures: the program is idle, so its memory changes only at its end."""
     total = table.process["rss_bytes"]
     check(abs(total - truth["Rss:"]) <= truth["Rss:"] * 0.02 + 256 * 1024,
           f"{what}: RSS {total:,}, smaps {truth['Rss:']:,}")
 
 
 def known(kind, allocator="libc.so.6"):
-    """The table of a program with memory of this kind."""
+    """Return the table of a program with memory of this kind."""
     with profiled([program("resident"), kind]) as (output, truth):
         table = Table(output)
         check_total(table, truth, kind)
@@ -140,13 +140,13 @@ def test_shared():
 
 
 def test_threads():
-    # 512 KiB touched by each of eight, and what its stack has besides.
+    # Each of eight threads touches 512 KiB; the rest of its stack comes on top.
     known("threads").check_near("thread_stacks", 8 * 512 * 1024, 8 * 64 * 1024)
 
 
 def test_freed():
     table = known("freed")
-    # 150,000 of 200,000 pieces of 208 bytes are free, each between two that are not.
+    # 150,000 of 200,000 pieces of 208 bytes are free, between pieces that are in use.
     table.check_near("free_lists", 150000 * 208, 3 * MIB)
     table.check_near("live_requested", 50000 * 200, 3 * table.rows["live_requested"]["margin_bytes"])
 
@@ -160,12 +160,12 @@ def test_untouched():
 
 def test_rounded():
     table = known("rounded")
-    # Chunks of 32 bytes for 17.
+    # Chunks have 32 bytes for blocks of 17.
     table.check_near("rounding", 100000 * 15, 300000)
 
 
 def test_each_dump():
-    """One table a dump, each of its moment, of a process that goes on living."""
+    """Each dump of a running process has its own table, of its own moment."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         output = os.path.join(directory, "o")
@@ -184,7 +184,7 @@ def test_each_dump():
 
 
 def test_ended_before():
-    """A run mostly too short for a memory snapshot: then the report states that and invents no row."""
+    """If a run is too short for a memory snapshot, the report says so and has no rows."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
         run(harness.host_command(["/bin/true"], output, 4096))
@@ -197,7 +197,7 @@ def test_ended_before():
 
 
 def test_became_another():
-    """The memory of a program without a client is not mixed with the blocks of the program before its exec."""
+    """The memory of a program without a client is kept apart from the blocks of the program before its exec."""
     command = ["env", "LD_PRELOAD=", program("resident"), "mapped"]
     with profiled(command) as (output, truth):
         check(truth["Rss:"] > 30 * MIB, f"the program has {truth['Rss:']:,}")
@@ -230,8 +230,9 @@ def test_python3():
 
 
 def with_allocator(library, rounding):
-    """A program that is given another allocator: the rows add up, and have what the program did. rounding:
-    of 17 bytes; None: this allocator's classes are not known, and that is said."""
+    """Profile a program with another allocator: the rows add up, and have the program's figures.
+
+    rounding: the allocator's size class for 17 bytes; None if the report calls its classes unknown."""
     found = glob.glob(f"/usr/lib/*/{library}*")
     if not found:
         harness.skip(f"{library} is not installed")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The unit for systemd: what it takes from the daemon, the daemon does not need. service.py"""
+"""The systemd unit: the daemon works under its restrictions. service.py"""
 
 import os
 import re
@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def its_exposure():
-    """What systemd itself says of the unit, of 10."""
+    """Return systemd's own exposure level of the unit, from 0 to 10."""
     if not shutil.which("systemd-analyze"):
         return
     outcome = harness.run(["systemd-analyze", "security", "--offline=yes", UNIT])
@@ -32,7 +32,7 @@ def its_exposure():
 
 
 class Other(Bare):
-    """A program of another user that knows nothing of us."""
+    """Start a program of another user, without our library."""
 
     def __init__(self, daemon):
         self.process = subprocess.Popen(
@@ -44,7 +44,7 @@ class Other(Bare):
 
 
 def suffices():
-    """Root attaches to programs of his and of others, reads their files, and hears of those that begin."""
+    """Root attaches to root's and others' programs, reads their files, and is informed of new processes."""
     need_root()
     need("systemd-analyze")
     with scene(wrapper=(sys.executable, os.path.join(HERE, "as_service.py"), UNIT)) as (daemon, directory):
@@ -52,7 +52,7 @@ def suffices():
         if os.readlink("/proc/self/ns/pid") == FIRST_NAMESPACE:
             check(daemon.status()["told_of_newcomers"], "it is not told of newcomers")
         other, preloaded = Other(daemon), Commanded(daemon.environment)
-        # Its file is found only through map_files.
+        # Its file is accessible only through map_files.
         bare = Bare(daemon, own_name("gone"), directory)
         os.remove(os.path.join(directory, own_name("gone")))
         pids = ",".join(str(process.pid) for process in (bare, other, preloaded))
@@ -65,7 +65,7 @@ def suffices():
         report = session.report()
         for process in (bare, other, preloaded):
             heap = heap_of(report, process.pid)
-            # By its name: the daemon has read the program's file.
+            # The function has a name, so the daemon has read the program's file.
             check_figure(heap, "hold_block", "space", 10000)
             check(process.end() == 0, "its own end")
         hers = Other(daemon)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions of the daemon run in processes of their own, with their users' rights: what one user, or
-one session, can do to others, and what it can reach.
+"""Sessions of the daemon run in their own processes, with their users' rights: what one user, or one session,
+can do to others, and what it can access.
 
     session_processes.py CASE
 """
@@ -28,12 +28,12 @@ from daemon import (
 )
 from harness import TOOL, check, program, run
 
-# Status and attaching take a few milliseconds each. The machine has other things to do.
+# Status and attaching take a few milliseconds each, but other tests load the machine.
 SOON_S = 3
 
 
 class UserSession:
-    """A heap_profile of another user."""
+    """Run heap_profile as another user."""
 
     def __init__(self, daemon, directory, uid, name, *options, begins=True, **more):
         self.output = os.path.join(directory, name)
@@ -73,7 +73,7 @@ def end_programs(*processes):
 
 
 def kill_programs(*processes):
-    """Programs that wait to be attached to, with their children."""
+    """Programs that wait for the profiler, with their children."""
     for process in processes:
         process.stdin.close()
         process.kill()
@@ -82,7 +82,7 @@ def kill_programs(*processes):
 
 
 def status_as(uid, daemon):
-    """The sessions that a user sees, and how long that took."""
+    """Return the sessions that a user sees, and how long the request took."""
     began = time.monotonic()
     outcome = run([TOOL, "status", "--json"], env=daemon.environment, **as_user(uid))
     took = time.monotonic() - began
@@ -91,7 +91,7 @@ def status_as(uid, daemon):
 
 
 def ask_status(daemon):
-    """How long the daemon itself takes."""
+    """Return the daemon's own processor time."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
         peer.connect(os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket"))
         began = time.monotonic()
@@ -101,7 +101,7 @@ def ask_status(daemon):
 
 
 def works_for(uid, daemon, directory, name):
-    """The user's -p profiles at once, also a program that has to be attached to."""
+    """Check that the user's -p profiles at once, also if the daemon has to attach."""
     process = program_of(uid, "commanded")
     began = time.monotonic()
     session = UserSession(daemon, directory, uid, name, "-p", str(process.pid))
@@ -117,7 +117,7 @@ def works_for(uid, daemon, directory, name):
 
 
 def test_one_user_waits_for_no_other():
-    """Programs that cannot be stopped are one session's trouble."""
+    """Programs that cannot be stopped delay one session only."""
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
@@ -135,7 +135,7 @@ def test_one_user_waits_for_no_other():
             print(f"{count} stuck programs: status within {longest[0] * 1000:.1f} ms, the whole "
                   f"command {longest[1] * 1000:.0f} ms; his session began in {took * 1000:.0f} ms")
             check(longest[0] < SOON_S and longest[1] < SOON_S, f"status took {longest} s")
-            # Told twice, she leaves at once.
+            # After the second signal her heap_profile leaves at once.
             session.process.send_signal(signal.SIGINT)
             time.sleep(0.3)
             session.process.send_signal(signal.SIGINT)
@@ -151,7 +151,7 @@ def test_one_user_waits_for_no_other():
 
 
 def test_blocked_trace():
-    """Whoever passes a file that blocks waits alone, and so does nobody who asks for his own."""
+    """A user who passes a blocking file waits alone; other users' requests are served."""
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
@@ -178,12 +178,12 @@ def test_blocked_trace():
             print(f"beside a blocked session: status within {longest * 1000:.1f} ms, a session "
                   f"began in {took * 1000:.0f} ms")
             check(longest < SOON_S, f"status took {longest:.2f} s")
-            # A program of hers that asks waits for it, no longer than it would for a daemon.
+            # A program of hers that says hello waits no longer for it than for a daemon.
             began = time.monotonic()
             mine = Commanded({**daemon.environment}, preload=True)
             check(time.monotonic() - began < SOON_S, "a program of another user starts")
             mine.end()
-            # A session that does not react at its end is killed, with a message.
+            # A session that does not end is killed, with a message.
             os.kill(recording.pid, signal.SIGKILL)
             recording.communicate()
             began = time.monotonic()
@@ -205,7 +205,7 @@ def test_blocked_trace():
 
 
 def test_killed_session():
-    """A session whose process dies is lost; the others and the daemon go on."""
+    """If a session's process dies, that session is lost; the others and the daemon continue."""
     with scene() as (daemon, directory):
         first, second = Commanded(daemon.environment), Commanded(daemon.environment)
         sessions = [
@@ -261,7 +261,7 @@ def test_rings_are_read_during_dumps():
 
 
 def traceable(uid, pid, **more):
-    """Whether a debugger of this user could attach."""
+    """Return whether a debugger of this user could attach."""
     how = {**as_user(uid), **more}
     libc = ctypes.CDLL(None)
     libc.ptrace.argtypes = [ctypes.c_long] * 4
@@ -284,7 +284,7 @@ def is_profiled(daemon, directory, name, pid, uid, **more):
 
 
 class Scope:
-    """Yama's ptrace_scope, put back in the end."""
+    """Set Yama's ptrace_scope, and restore it at the end."""
 
     PATH = "/proc/sys/kernel/yama/ptrace_scope"
 
@@ -307,7 +307,7 @@ class Scope:
 
 
 def scope_is_closed(value):
-    """Why this ptrace_scope cannot be tried here, or None."""
+    """Return why this ptrace_scope cannot be tested here, or None."""
     if not os.path.exists(Scope.PATH):
         return "this kernel has no kernel.yama.ptrace_scope"
     with open(Scope.PATH) as file:
@@ -320,7 +320,7 @@ def scope_is_closed(value):
 
 
 def started(arguments, **how):
-    """A program that holds still, once it is what it will be."""
+    """Start a program that does nothing; wait until it has its final identity."""
     process = subprocess.Popen(
         arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **how
     )
@@ -345,12 +345,12 @@ def test_access_table():
             shutil.copy(commanded, path)
         os.chown(setgid, 0, shadow)
         os.chmod(setgid, 0o2755)
-        # May be run, not read: the kernel does not let such a process be looked into.
+        # Executable but not readable: the kernel does not let others inspect such a process.
         shutil.copy(commanded, undumpable)
         os.chmod(undumpable, 0o711)
         bob = as_user(BOB)
         wakes = ["setpriv", f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups"]
-        # What it is, and how it is started; who asks, if not Bob as he is.
+        # A description, how it is started, and the requesting user if not Bob.
         cases = [
             ("same_user", [commanded], bob, {}, True),
             ("other_user", [commanded], as_user(ALICE), {}, False),
@@ -395,10 +395,10 @@ def test_access_table():
 
 
 def requester_with_a_capability(daemon, directory):
-    """Whoever has the capabilities of a debugger may profile all; root without them may not."""
+    """A user with a debugger's capabilities may profile all processes; root without them may not."""
     process = started([program("commanded")], **as_user(ALICE))
     for name, arguments, expected in (
-        # Files below /proc/PID are their owner's: the second one is for these.
+        # Files below /proc/PID belong to the process's user: the second capability is for these.
         ("capable", [f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups",
                      "--inh-caps=+sys_ptrace,+dac_override",
                      "--ambient-caps=+sys_ptrace,+dac_override"], True),
@@ -416,7 +416,7 @@ def requester_with_a_capability(daemon, directory):
 
 
 def varint(number):
-    """A number as protobuf has it."""
+    """Return a number in protobuf's encoding."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -425,21 +425,21 @@ def varint(number):
 
 
 def field(number, value):
-    """A field of a protobuf message: a number, or bytes."""
+    """Return a field of a protobuf message: a number, or bytes."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def start_request(pid):
-    """A request for a session that profiles this process (proto/control.proto, proto/config.proto)."""
+    """Return a request for a session that profiles this process (proto/control.proto, proto/config.proto)."""
     source = field(1, b"android.heapprofd") + field(105, field(1, 1) + field(4, pid))
     config = field(2, field(1, source)) + field(3, 300)
     return struct.pack("<II", 0x48504354, 1) + field(1, field(1, config))
 
 
 def answers_to_borrowed_rights(daemon, directory, privileged, pid):
-    """What the daemon says to a connection whose owner, Bob, has begun a privileged program."""
+    """Return the daemon's reply to a connection whose user, Bob, has since executed a privileged program."""
     how = as_user(BOB)
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     trace = os.open(os.path.join(directory, "bobs-trace"), os.O_RDWR | os.O_CREAT, 0o666)
@@ -486,7 +486,7 @@ def test_borrowed_rights():
 
 
 def joins_by_itself(daemon, directory):
-    """With the library preloaded a process needs no ptrace; the rule is the same."""
+    """The same rule holds for processes with the preloaded library, which need no ptrace."""
     preloaded = {**daemon.environment, "LD_PRELOAD": LIBRARY}
     for name, how, expected in (
         ("joins", as_user(BOB), True),
@@ -506,8 +506,8 @@ def joins_by_itself(daemon, directory):
 
 
 def test_rights_of_files():
-    """What a user's program names is opened with that user's rights: the names of a program in a
-    directory of root's are not his."""
+    """Files that a user's program names are opened with that user's rights: Bob gets no names from a program in
+    root's directory."""
     need_root()
     harness.need("strip")
     with scene() as (daemon, directory):
@@ -542,11 +542,11 @@ def test_rights_of_files():
                 check(b"hold_block" not in trace.read(), f"{kind}: names of root's file in his trace")
             heap = heap_of(report_of(raw), process.pid)
             check(heap["total"]["samples"] > 0, f"{kind}: it was profiled")
-            # What the file of a map of generated code holds is no secret of root's either.
+            # Neither does a perf map expose root's files.
             end_programs(process)
 
 
-# A client that says what it likes: of its code that it is in the file that is given.
+# A client that lies: it reports that its code is in the given file.
 FORGED = """
 import array, ctypes, mmap, os, socket, struct, sys
 path, build_id, offset, data_at = sys.argv[1].encode(), bytes.fromhex(sys.argv[2]), int(sys.argv[3]), 4218880
@@ -573,7 +573,7 @@ sys.stdin.readline()
 
 
 def test_forged_module():
-    """A client that names a file which its user may not read learns nothing of it."""
+    """A client that names a file which its user may not read gets nothing from it."""
     need_root()
     harness.need("nm", "readelf")
     original = program("commanded")
@@ -611,11 +611,11 @@ def is_written(pid, mode, path):
 
 
 def test_names_of_generated_code():
-    """A perf map and a jitdump of another user's name nothing, in his session and in root's."""
+    """Another user's perf map and jitdump are not used, in Bob's session and in root's."""
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
-        # Whose the file is, who asks, and whether the names may be used.
+        # The file's owner, the requesting user, and whether the names may be used.
         cases = [(BOB, 0o644, BOB, True), (0, 0o600, BOB, False), (ALICE, 0o644, 0, False)]
         for number, (mode, (owner, permissions, asks, expected)) in enumerate(
                 itertools.product(("map", "dump"), cases)):
@@ -646,11 +646,11 @@ def test_names_of_generated_code():
             end_programs(process)
 
 
-# --- shares, and what strangers see ---
+# --- shares, and what other users see ---
 
 
 def test_shares():
-    """A user has a quarter of the sessions, others have room beside him, root always."""
+    """A user gets at most a quarter of the sessions; others get theirs, and root always does."""
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
@@ -684,7 +684,7 @@ def test_shares():
 
 
 def test_memory_share():
-    """A target that sends ever new stacks and blocks ends its session, with a profile and a reason."""
+    """A target that keeps sending new stacks and blocks ends its session, with a profile and a reason."""
     need_root()
     policy = "/etc/heapprofd.conf"
     if os.path.exists(policy):
@@ -720,15 +720,15 @@ def test_memory_share():
 
 
 def as_bob(script, *arguments):
-    """What a script of Bob's prints."""
+    """Return the output of a script of Bob's."""
     outcome = run([sys.executable, "-c", script, *map(str, arguments)], **as_user(BOB))
     check(outcome.status == 0, f"{script}: {outcome.stderr!r}")
     return outcome.stdout
 
 
 def page_tells_nothing(daemon, directory):
-    """The control page, which every process maps, does not show who is invited, nor how many
-    processes are, nor how many sessions wait for new ones."""
+    """The control page, which every process maps, does not show which or how many processes are invited, nor
+    how many sessions wait for new ones."""
     page = os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "control")
     preloaded = {**daemon.environment, "LD_PRELOAD": LIBRARY}
     idle = [program_of(ALICE, "commanded", env=preloaded) for _ in range(2)]
@@ -776,7 +776,7 @@ def process_tells_nothing(pid):
 
 
 def test_strangers_see_nothing():
-    """Not that another's session is there, nor what another's process was started with."""
+    """A refusal reveals neither another user's session nor the arguments of another user's process."""
     need_root()
     with scene() as (daemon, directory):
         reachable(directory)
@@ -820,7 +820,7 @@ def test_long_names():
 
 
 def test_second_signal():
-    """Told twice to end, heap_profile leaves at once, by the signal."""
+    """After a second signal heap_profile leaves at once, killed by that signal."""
     with scene(start=False) as (daemon, directory):
         for with_daemon in (False, True):
             if with_daemon:

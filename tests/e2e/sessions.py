@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions without a daemon: how signals reach them and their commands, how other commands reach
-them, and when they end. On programs that nobody here wrote.
+"""Sessions without a daemon, on real programs: signals to them and their commands, requests of other commands,
+and their end.
 
     sessions.py CASE
 """
@@ -27,7 +27,7 @@ PATIENCE = 30 * harness.SLOWNESS
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "HEAPPROFD_RUN_DIR": os.path.join(WORK, "run")}
 
 
-# Nothing is known of a process that allocates nothing, and no file is written.
+# A process that never allocates is unknown, and no file is written.
 BUSY = [sys.executable, "-c", "import time\nwhile True: bytearray(99999); time.sleep(0.001)"]
 
 
@@ -50,7 +50,7 @@ def host(name, *command, options=(), **more):
 
 
 def end_of(process, what, status):
-    """What it said until its end, which must be of that status."""
+    """Return its messages until its end, and check its exit status."""
     try:
         out, err = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
@@ -71,7 +71,7 @@ def children_of(pid):
 
 
 def command_of(pid, comm):
-    """The child of that name, once it is one."""
+    """Wait for the child of that name and return it."""
     def found():
         for child in children_of(pid):
             with open(f"/proc/{child}/comm") as file:
@@ -94,7 +94,7 @@ def free_port():
 
 
 def redis(name, *arguments):
-    """redis-server under host, once it answers."""
+    """Start redis-server under host, and wait until it answers."""
     need("redis-server", "redis-cli")
     port = free_port()
     server = host(name, "redis-server", "--port", str(port), "--save", "", "--dir", WORK, *arguments)
@@ -123,7 +123,7 @@ sys.exit(7)
 
 
 def counting(name, count, *signals, options=(), **more):
-    """A python3 under host that prints the signals that it gets, and ends after a given number."""
+    """Start a python3 under host that prints the signals that it receives, and ends after a given number."""
     command = [sys.executable, "-c", COUNTING, str(count), *signals]
     process = host(name, *command, options=options, **more)
     check(process.stdout.readline() == b"ready\n", "the command did not begin")
@@ -131,7 +131,7 @@ def counting(name, count, *signals, options=(), **more):
 
 
 def test_signals_are_the_commands():
-    """kill of the profiler reaches the command, which ends in its own way; the profile is written."""
+    """A signal to the profiler reaches the command, which handles it; the profile is written."""
     server, _ = redis("term")
     server.terminate()
     out, err = end_of(server, "redis-server, SIGTERM", 0)
@@ -145,14 +145,14 @@ def test_signals_are_the_commands():
         _, err = end_of(process, f"sleep, signal {number}", -number)
         check(not os.path.exists(f"/proc/{child}"), f"signal {number} left the command")
         check(os.path.exists(at(f"{name}/raw-trace")), f"signal {number}: no profile")
-    # As a script does it.
+    # As a script would do.
     script = f"{TOOL} host -q -o {at('script')} -- {sys.executable} -m http.server {free_port()} & sleep 1; kill $!; wait $!; echo $?"
     out, _ = end_of(begin("sh", "-c", script), "a script", 0)
     check(out.endswith(b"143\n") and profile_files("script"), f"a script: {out!r}")
 
 
 def test_signals_come_once():
-    """What a group or a terminal is sent reaches the command by itself, and is not passed on."""
+    """A signal to the process group or from the terminal reaches the command directly, and is not passed on."""
     names = ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR2", "SIGRTMIN"]
     numbers = [getattr(signal, name) for name in names]
     process = counting("alone", 5, *names)
@@ -167,7 +167,7 @@ def test_signals_come_once():
         check(process.stdout.readline().startswith(b"got "), f"{number} did not come")
     out, _ = end_of(process, "signals to the group", 7)
     check(out.decode().split() == names, f"to the group: {out!r}")
-    # Who looks for the profiler by its name finds one process, once its helper has a name of its own.
+    # A search for the profiler by name finds one process, once its helper has its own name.
     process = counting("name", 1, "SIGTERM")
     own = str(process.pid).encode()
 
@@ -182,25 +182,25 @@ def test_signals_come_once():
     command = [TOOL, "host", "-q", "-o", at("timeout"), "--", sys.executable, "-c", COUNTING, "9", "SIGINT"]
     out = run(["timeout", "-s", "INT", "-k", "3", "1", *command], env=ENVIRONMENT).stdout
     check(out.count(b"got") == 1, f"timeout -s INT: {out!r}")
-    # The command sends to its group, which is ours.
+    # The command sends to its group, which is also ours.
     script = "trap 'echo term; exit 4' TERM; kill -TERM 0; sleep 5"
     out, _ = end_of(host("own", "sh", "-c", script), "kill 0", 4)
     check(out == b"term\n", f"kill 0: {out!r}")
 
 
 def has_begun(pid):
-    """Whether the profiler holds signals back, and has its watcher."""
+    """Return whether the profiler blocks signals, and its watcher runs."""
     with open(f"/proc/{pid}/status") as status:
         held = int(re.search(r"SigBlk:\s*(\w+)", status.read())[1], 16)
     return held >> (signal.SIGTERM - 1) & 1 and children_of(pid)
 
 
 def test_signals_before_the_command():
-    """What is sent to the group when we have begun, and the command has not, ends it all the same."""
+    """A signal to the group after our start and before the command's start ends the command nevertheless."""
     for i in range(10):
         process = host(f"early{i}", "sleep", "9", options=["-q"])
         while True:
-            # Step by step, for it is a matter of microseconds.
+            # Try delays in small steps, because the window is a few microseconds.
             process.send_signal(signal.SIGSTOP)
             while state_of(process.pid) not in "TZ":
                 pass
@@ -227,7 +227,7 @@ def running_daemon():
 
 
 def ask_again(session, number):
-    """On a busy machine two requests can come so close together that they count as one."""
+    """Return whether to repeat: on a busy machine two requests can be so close that they count as one."""
     for _ in range(10):
         session.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -236,12 +236,12 @@ def ask_again(session, number):
 
 
 def test_twice():
-    """A tool whose end takes long leaves at the second request, and says by which signal."""
+    """A tool whose end takes long leaves at the second signal, and is killed by it."""
     busy = begin(*BUSY)
     pipe = at("pipe")
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    # It is full, and nobody reads it.
+    # The pipe is full, and has no reader.
     filler = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     os.write(filler, bytes(fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ)))
     with open(at("config"), "w") as file:
@@ -280,7 +280,7 @@ def test_twice():
 
 
 def test_signals_after_the_session():
-    """While the command goes on after its profile, its signals still reach it."""
+    """While the command continues after the end of its profile, signals still reach it."""
     process = counting("short", 1, "SIGTERM", options=["-d", "100"])
     wait_for("the profile", lambda: profile_files("short"))
     process.terminate()
@@ -292,7 +292,7 @@ IGNORING = "import signal, time; signal.signal(signal.SIGTSTP, signal.SIG_IGN); 
 
 
 def test_job_control():
-    """Ctrl-C and Ctrl-Z on a terminal: the command acts on them, and we as it does."""
+    """On a terminal the command handles Ctrl-C and Ctrl-Z, and the profiler follows it."""
     for what, command, line in (
         ("default", "sleep", "sleep 9"), ("ignoring", "python3", f'{sys.executable} -uc "{IGNORING}"'),
     ):
@@ -318,8 +318,8 @@ def test_job_control():
         shell.send("echo status $?\r")
         check(shell.wait(lambda screen: any("status 130" in row for row in screen.text())), "status")
         shell.close()
-    # Who stops and continues the command alone does not stop us. (A group of our session, for in an
-    # orphaned one SIGTSTP stops nobody.)
+    # Stopping and continuing the command alone does not stop us. (In a group of our session, because
+    # in an orphaned one SIGTSTP stops no process.)
     for what in ("SIGSTOP", "SIGTSTP"):
         process = host(what, "sleep", "1", start_new_session=False, process_group=0)
         child = command_of(process.pid, "sleep")
@@ -329,7 +329,7 @@ def test_job_control():
         check(state_of(process.pid) != "T", f"{what} of the command stopped the profiler")
         os.kill(child, signal.SIGCONT)
         end_of(process, f"{what} and SIGCONT", 0)
-    # Who stops us stops both.
+    # Stopping us stops both.
     process = host("both", "sleep", "1", start_new_session=False, process_group=0)
     child = command_of(process.pid, "sleep")
     process.send_signal(signal.SIGTSTP)
@@ -340,7 +340,7 @@ def test_job_control():
 
 
 def test_dump_by_signal():
-    """SIGUSR1 takes a dump, of host and of -p, and the command does not see it."""
+    """SIGUSR1 to host or -p writes a dump, and the command does not receive it."""
     server, port = redis("usr1")
     for count in (1, 2):
         server.send_signal(signal.SIGUSR1)
@@ -362,7 +362,7 @@ def test_dump_by_signal():
         check(b"Profiling" in session.stderr.readline(), "-p did not begin")
         session.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
-        session.send_signal(signal.SIGHUP)  # as nohup(1) has it ignored
+        session.send_signal(signal.SIGHUP)  # ignored, as under nohup(1)
         time.sleep(0.1)
         check(session.poll() is None, f"{name} a daemon: an ignored SIGHUP ended it")
         session.send_signal(signal.SIGINT)
@@ -379,7 +379,7 @@ def status(*options):
 
 
 def test_reached_without_a_daemon():
-    """status, snapshot and stop find the sessions of host and -p, by their number and by processes."""
+    """status, snapshot and stop find the sessions of host and -p, by number and by process."""
     check(tool("status").status == 1, "status of nothing")
     server, port = redis("host")
     child = command_of(server.pid, "redis-server")
@@ -418,7 +418,7 @@ def test_reached_without_a_daemon():
     check(os.listdir(at("run/sessions")) == [], "links are left")
 
 
-# A request to stop all sessions, as heap_profile stop sends it.
+# Request the end of all sessions, as heap_profile stop does.
 ASKING = """
 import socket, struct, sys
 asking = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -429,7 +429,7 @@ print(asking.recv(1000))
 
 
 def test_reached_by_nobody_else():
-    """Other users neither find nor reach a session; root does. What is left of a killed one goes."""
+    """Other users neither find nor reach a session; root does. The leftovers of a killed session are removed."""
     process = host("one", "sleep", "60")
     child = command_of(process.pid, "sleep")
     session = wait_for("the session", status)[0]
@@ -442,7 +442,7 @@ def test_reached_by_nobody_else():
         bob = {"user": 65501, "group": 65501, "extra_groups": []}
         outcome = run([TOOL, "stop"], env=ENVIRONMENT, **bob)
         check(outcome.status == 1 and b"no such session" in outcome.stderr, f"another user: {outcome}")
-        # Who knows the socket all the same is refused by it.
+        # A user who knows the socket is refused.
         outcome = run(["python3", "-c", ASKING, os.readlink(link)], **bob)
         check(b"another user's" in outcome.stdout, f"by its socket: {outcome.stdout} {outcome.stderr}")
         check(process.poll() is None and status(), "another user ended it")
@@ -455,7 +455,7 @@ def test_reached_by_nobody_else():
 
 @contextlib.contextmanager
 def with_and_without_daemon():
-    """What to call it; the daemon comes for the second round."""
+    """Return a name for the round; in the second one a daemon runs."""
     def rounds():
         yield "without a daemon"
         daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
@@ -469,7 +469,7 @@ def with_and_without_daemon():
 
 
 def test_ends_with_its_processes():
-    """-p ends with its last process, and the profile is written; -n and -d do not wait for that."""
+    """-p ends with its last process, and the profile is written; -n and -d have other ends."""
     with with_and_without_daemon() as rounds:
         for what in rounds:
             first, second = begin(*BUSY), begin(*BUSY)
@@ -486,7 +486,7 @@ def test_ends_with_its_processes():
             second.wait()
             _, err = end_of(session, what, 0)
             check("Profile in " in err and len(profile_files(name)) == 2, f"{what}: {err[-300:]}")
-            # A process that waits to join counts as long as it lives.
+            # A process that waits to join counts while it lives.
             asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
             session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(name + "-asleep"))
             time.sleep(0.4)
@@ -518,7 +518,7 @@ def test_refusals_at_once():
                 check(tool("-q", "-p", str(pid)).stderr == outcome.stderr, f"{what}, {pid}: --quiet")
             left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-")]
             check(left == [], f"{what}: profiles of nothing: {left}")
-            # Beside another that can be: at once, too, and the session goes on.
+            # Together with a profilable process: at once, too, and the session continues.
             other = begin("sleep", "60")
             session = begin(TOOL, "-p", f"2,{other.pid}", "-o", at(what.split()[0] + "-other"))
             lines = [session.stderr.readline() for _ in range(2)]
@@ -526,7 +526,7 @@ def test_refusals_at_once():
             other.kill()
             other.wait()
             end_of(session, what, 0)
-            # As a configuration has it.
+            # With a configuration.
             config = tool("-p", "2", "--print-config").stdout
             outcome = run([TOOL, "record", "-c", "-", "-o", at("trace")], stdin=config, env=ENVIRONMENT)
             check(outcome.status == 1 and b"kernel thread" in outcome.stderr, f"{what}: record: {outcome.stderr}")
@@ -538,7 +538,7 @@ def test_refusals_at_once():
 
 
 def daemonized(name, *options, **more):
-    """redis-server under host that leaves its work to a child; its port."""
+    """Start redis-server under host so that a child does its work. Return its port."""
     need("redis-server", "redis-cli")
     port = free_port()
     server = host(
@@ -550,13 +550,13 @@ def daemonized(name, *options, **more):
 
 
 def ignore_hangup():
-    """As nohup and a shell's & do."""
+    """Start as under nohup and a shell's &."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def test_outlives_its_command():
-    """What is followed is profiled on when the command has ended: a server that daemonizes."""
+    """With --follow-children the profile continues after the command's end: a server that daemonizes."""
     for what, options in (("children", ["--follow-children"]), ("named", ["-n", "redis-server"])):
         server, port = daemonized(what, *options)
         line = server.stderr.readline()
@@ -588,7 +588,7 @@ def test_outlives_its_command():
     server, port = daemonized("asked", "--follow-children", "--end-with-command")
     end_of(server, "--end-with-command", 0)
     run(["redis-cli", "-p", str(port), "shutdown", "nosave"])
-    # A child that has not said a word when its parent ends; the exit status is the command's.
+    # A child that has not said hello when its parent ends; the exit status is the command's.
     begun = time.monotonic()
     server = host("late", "sh", "-c", "(sleep 0.8; exec ls /) & exit 3", options=["--follow-children", "-q"])
     out, _ = end_of(server, "a child in the background", 3)
@@ -596,13 +596,13 @@ def test_outlives_its_command():
     names = {heap["name"] for heap in report_of(at("late"))["heaps"]}
     check({"sh", "sleep", "ls"} <= names, f"profiles of {names}")
     if os.getuid() == 0 and b"the kernel tells" in tool("doctor").stdout:
-        # A server that gives up root first is an orphan of another user when it says its first word.
+        # A server that first gives up root is an orphan of another user when it says hello.
         drops = "$< = $> = 65534; $p = $$; exit if fork; 1 while getppid == $p; @a = map { 'x' x $_ } 1 .. 9000"
-        os.chmod(WORK, 0o711)  # the session's socket is in it
+        os.chmod(WORK, 0o711)  # it contains the session's socket
         end_of(host("dropped", "perl", "-e", drops, options=["--follow-children", "-q"]), "an orphan", 0)
         calls = [heap["exact_calls"] for heap in report_of(at("dropped"))["heaps"]]
         check(len(calls) == 2 and max(calls) > 9000, f"an orphan of another user: {calls}")
-    # Nobody is waited for who was not asked for.
+    # The session does not wait for processes that it does not profile.
     begun = time.monotonic()
     server = host("alone", "sh", "-c", "sleep 5 >&- 2>&- & exit 3", options=["-q"])
     end_of(server, "a child that is not followed", 3)

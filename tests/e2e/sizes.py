@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are made to cost much cost time near to linear in their bytes, and memory within the bound, or end with an
-error that says why. bench/hostile_sizes.py runs all files through all verbs. sizes.py CASE"""
+"""Hostile files take time that is nearly linear in their size, and memory within the bound, or end with an error that
+names the reason. bench/hostile_sizes.py runs all files through all verbs. sizes.py CASE"""
 
 import json
 import os
@@ -12,9 +12,9 @@ from hostile_files import CASES
 from hostile_verbs import measure
 
 WORK = tempfile.TemporaryDirectory()
-# util/memory_bound.h, and what a program is and the MiB of the file that goes too far may cost beyond it.
+# The bound of util/memory_bound.h, and beyond it the program itself and the MiB of the file that exceeds the bound.
 TIMES, UNPACKED_TIMES, FLOOR_BYTES, BESIDE_BYTES = 32, 16, 64 << 20, 96 << 20
-PROGRAM_BYTES, GROWTH_BYTES = 16 << 20, 40 << 20 # an array that grows by half is there twice for a moment
+PROGRAM_BYTES, GROWTH_BYTES = 16 << 20, 40 << 20 # an array that grows by half exists twice for a moment
 
 
 def allowed(path):
@@ -23,7 +23,7 @@ def allowed(path):
 
 
 def cost(name, scale, verb, said=None):
-    """Processor seconds of a verb on a file; said: in the error that it ends with."""
+    """Return the processor seconds of a verb on a file. said: a part of the error that it must end with."""
     path = CASES[name](WORK.name, scale)
     status, seconds, kib, words = measure(verb, path, WORK.name)
     size = os.path.getsize(path)
@@ -37,7 +37,7 @@ def cost(name, scale, verb, said=None):
 
 
 def grows(name, scale, *verbs, times=4, said=None):
-    """A file that is several times as large may take as many times as long, and twice that."""
+    """Check that a file that is several times larger takes at most twice as many times longer."""
     for verb in verbs:
         small, large = cost(name, scale, verb, said), cost(name, times * scale, verb, said)
         check(large <= 2 * times * max(small, 0.03), f"{name}: {verb} takes {small:.2f} s, and {large:.2f} s of {times} times as much")
@@ -62,8 +62,8 @@ def test_unseen():
 
 
 def test_heaps():
-    """A heap costs what its own stacks cost, not all of the profile's. A packet that is all of a file ends at the bound, when
-    arrays that grow are there twice."""
+    """A heap costs as much as its own stacks, not as much as the profile's. A file that is a single packet ends at the bound,
+    when growing arrays exist twice."""
     grows("trace_heaps", 128, "report", "leaks2")
     grows("trace_heaps_callsites", 192, "report", "tree", "flamegraph")
     cost("trace_heaps_chain", 768, "tree", said="each heap's counted by itself")
@@ -75,7 +75,7 @@ def test_heaps():
 
 
 def test_chains():
-    """A site on each of 15,000 frames, and on so many that their stacks are not to be written one by one."""
+    """There is a site on each of 15,000 frames, and on more frames than can be written one by one as stacks."""
     for verb in ("report", "tree", "cumulative", "leaks2", "difflines", "flamegraph"):
         check(cost("infra_chain", 800, verb) < 2, f"a chain: {verb}")
     for verb in ("json", "stacks", "collapsed", "speedscope", "profile"):
@@ -84,7 +84,7 @@ def test_chains():
 
 
 def test_bombs():
-    """Packed zeros: what they become is not waited for."""
+    """Compressed zeros are refused before they are decompressed completely."""
     check(cost("infra_column_bomb", 200, "report", said="if you trust") < 3, "a column waits")
     check(cost("infra_events_bomb", 200, "report") < 3, "dumps wait")
     cost("trace_compressed", 256, "report", said="bytes of compressed packets become more than")
@@ -92,7 +92,7 @@ def test_bombs():
 
 
 def test_line_ranges():
-    """Each line finds its range among all of its method, and all frames get their names."""
+    """Each line finds its range among all ranges of its method, and all frames get their names."""
     grows("trace_line_ranges", 256, "report")
     grows("trace_line_overlaps", 256, "report")
     path = CASES["trace_line_ranges"](WORK.name, 512)
@@ -104,7 +104,7 @@ def test_line_ranges():
 
 
 def test_long_names():
-    """One name of 128 KiB that 3,000 functions have: it is written again and again, but not kept for each."""
+    """3,000 functions share one name of 128 KiB: it is written for each, but stored once."""
     for verb in ("json", "collapsed", "speedscope", "flamegraph"):
         cost("pprof_long_name", 256, verb)
     grows("trace_long_name", 128, "report", "leaks2")
@@ -113,7 +113,7 @@ def test_long_names():
 
 
 def test_everything():
-    """Every file, smaller, for one verb each."""
+    """Every file, at a smaller size, is reported or refused in time."""
     for name in CASES:
         path = CASES[name](WORK.name, 48)
         status, seconds, kib, said = measure("report", path, WORK.name)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's socket, as strangers use it: whatever they send, pass or hold, nobody else waits for it.
+"""The daemon's socket in the hands of strangers: whatever they send, pass or hold, no other user waits.
 
     strangers.py CASE
 """
@@ -44,7 +44,7 @@ def descriptors_of(daemon):
 
 @contextlib.contextmanager
 def same_descriptors(daemon):
-    """The daemon has no more descriptors after than before."""
+    """Check that the daemon has no more descriptors after than before."""
     check(daemon.status() is not None, "the daemon serves")
     before = descriptors_of(daemon)
     yield
@@ -52,7 +52,7 @@ def same_descriptors(daemon):
 
 
 def works(daemon, directory, name="works"):
-    """A session begins, profiles and ends."""
+    """Check that a session starts, profiles and ends."""
     process = Commanded(daemon.environment)
     session = Session(daemon, os.path.join(directory, name), "-p", str(process.pid))
     joined(daemon, process)
@@ -66,11 +66,11 @@ def works(daemon, directory, name="works"):
 
 
 def test_descriptors():
-    """None that is passed to the daemon stays open there, and a session works after 20,000."""
+    """The daemon closes all passed descriptors, and a session works after 20,000 of them."""
     with scene() as (daemon, directory), open("/dev/null") as null, same_descriptors(daemon):
         for message in (b"", b"x", HELLO, STATUS, START, REQUEST, b"\0" * 200000):
             for count in (0, 1, 2, 3, 253):
-                # As the first message of a connection, and after another.
+                # With the first message of a connection, and with a later one.
                 for before in ((), (STATUS,)):
                     with connect(daemon) as peer:
                         for other in before:
@@ -80,7 +80,7 @@ def test_descriptors():
                             socket.send_fds(peer, [message], [null.fileno()] * count)
         for number in range(20000):
             with connect(daemon) as peer:
-                # A process is started for each START.
+                # The daemon starts a process for each START.
                 message = START if number % 50 == 0 else (STATUS, HELLO)[number % 2]
                 socket.send_fds(peer, [message], [null.fileno()] * 2)
         works(daemon, directory)
@@ -102,7 +102,7 @@ def test_descriptors_are_refused():
 
 
 def lingering(patience_s):
-    """A TCP socket whose last close waits so long: its peer takes nothing."""
+    """Return a TCP socket whose last close waits for this time, because its peer reads nothing."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -126,7 +126,7 @@ def has_zombie(pid):
 
 
 def test_slow_to_close():
-    """The daemon waits for no descriptor that it lets go."""
+    """The daemon does not wait when it closes a descriptor."""
     with scene() as (daemon, directory), same_descriptors(daemon):
         ends = []
         for message in (b"x", HELLO, STATUS, REQUEST):
@@ -137,7 +137,7 @@ def test_slow_to_close():
                     if first_message:
                         peer.send(first_message)
                     socket.send_fds(peer, [message], [lingers.fileno()])
-                    # The daemon has the last one.
+                    # The daemon has the last copy.
                     os.close(lingers.detach())
         start = time.monotonic()
         check(daemon.status() is not None, "it serves")
@@ -155,7 +155,7 @@ def processor_ticks(pid):
 
 
 def test_connections_at_the_end():
-    """A daemon that ends, and waits for a session, does nothing about those who come meanwhile."""
+    """A daemon that waits for a session before it ends spends no time on new connections."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         session = Session(daemon, os.path.join(directory, "one"), "-p", str(process.pid))
@@ -183,7 +183,7 @@ def test_connections_at_the_end():
 
 @contextlib.contextmanager
 def as_another(uid, what):
-    """A process of that user that does something until it is killed; what it writes to its pipe first."""
+    """Start a process of that user that runs until it is killed. Return what it first writes to its pipe."""
     out, back = os.pipe()
     child = os.fork()
     if child == 0:
@@ -204,7 +204,7 @@ def as_another(uid, what):
 
 
 def work_until_answer(uid, daemon):
-    """Seconds of the daemon's CPU until that user has its status: however busy the machine is."""
+    """Return the daemon's processor seconds for that user's status, which do not depend on the load."""
     def used():
         with open(f"/proc/{daemon.process.pid}/schedstat") as file:
             return int(file.read().split()[0]) / 1e9
@@ -223,7 +223,7 @@ def work_until_answer(uid, daemon):
 
 
 def served(daemon, directory, name, limit):
-    """Root and Bob have status and sessions at once."""
+    """Check that root and Bob get status and sessions at once."""
     for uid in (BOB, 0):
         took = sorted(work_until_answer(uid, daemon) for _ in range(7))
         print(f"{name}: status as {uid} took {took[0] * 1000:.1f} to {took[-1] * 1000:.1f} ms of CPU")
@@ -245,7 +245,7 @@ def served(daemon, directory, name, limit):
 
 
 def test_shares():
-    """Alice holds all that she can; Bob and root are served at once, and she is told."""
+    """Alice holds as many connections as she can: Bob and root are served at once, and she gets an error."""
     need_root()
     with scene() as (daemon, directory), same_descriptors(daemon):
         reachable(directory)
@@ -256,7 +256,7 @@ def test_shares():
                 peer = connect(daemon)
                 peer.settimeout(10)
                 with contextlib.suppress(OSError):
-                    # Silent ones, and others that have asked something and stay.
+                    # Silent connections, and others that stay after a request.
                     if number % 2:
                         peer.send(STATUS)
                         answer = peer.recv(65536)
@@ -277,7 +277,7 @@ def test_shares():
 
 
 def test_floods():
-    """Alice asks and connects without end and reads no answer; Bob and root are served at once."""
+    """Alice requests and connects endlessly without reading answers: Bob and root are served at once."""
     need_root()
     with scene() as (daemon, directory), same_descriptors(daemon), contextlib.ExitStack() as stack:
         reachable(directory)
@@ -295,13 +295,13 @@ def test_floods():
         for message, each in ((STATUS, 1), (STATUS, 100), (HELLO, 1), (SNAPSHOT, 100), (b"x", 1)):
             stack.enter_context(as_another(ALICE, flood(message, each))).readline()
         served(daemon, directory, "flooded", 0.3)
-        # Each snapshot costs a line of the log, up to the user's share.
+        # Each snapshot writes a line to the log, up to the user's share.
         lines = sum(f"uid {ALICE}" in line for line in daemon.log().splitlines())
         check(100 < lines < 1000, f"{lines} lines of the log are about her")
 
 
 def test_log_that_nobody_reads():
-    """A daemon whose log is stuck leaves lines out, and serves."""
+    """A daemon whose log blocks drops lines, and continues to serve."""
     with scene(start=False) as (daemon, directory):
         read_end, write_end = os.pipe()
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 8192)
@@ -327,7 +327,7 @@ def test_log_that_nobody_reads():
 
 
 def test_anothers_daemon():
-    """Root neither asks one nor gives it a file to write to."""
+    """Root neither sends requests nor passes a file to another user's daemon."""
     need_root()
     with scene(start=False) as (daemon, directory):
         reachable(directory)
@@ -347,7 +347,7 @@ def test_anothers_daemon():
 
 
 def test_run_directories():
-    """The daemon starts in none that somebody else could change."""
+    """The daemon refuses a run directory that another user could change."""
     with scene(start=False) as (daemon, directory):
         path = daemon.environment["HEAPPROFD_RUN_DIR"]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other people's torture under the preload library: stress-ng's stressors and CPython's own tests end
-with the same verdicts as without it.
+"""Other projects' stress tests under the preload library: stress-ng's stressors and CPython's own tests have
+the same results as without it.
 
     suites.py CASE
 
-cpython runs the modules that take seconds, without what waits long in them: half a minute.
+cpython runs the modules that take seconds, without their tests that wait: half a minute.
 HEAPPROFD_LONG_TESTS=1 makes it run all ten modules whole: eight minutes. bench/whole_suites.py runs
 one alone.
 """
@@ -22,13 +22,12 @@ import harness
 from daemon import LIBRARY, Session, scene
 from harness import TOOL, check, fail, need, run
 
-# Remarks that are no complaint, by their beginnings: a forked child; one that allocated little.
+# Beginnings of harmless remarks: about a forked child, and about one that allocated little.
 CALM_REMARKS = ("The process began as a copy of its parent", "Nothing was sampled of what it allocated")
 
 
 def judge(directory, what):
-    """Holds that the profile opens, has samples, and that nothing was lost. Its processes' figures
-    as the report prints them."""
+    """Check that the profile opens and has samples, and that none were lost. Return the report's heaps."""
     outcome = run([TOOL, "report", "--json", directory])
     if not check(outcome.status == 0, f"{what}: report: {outcome.status} {outcome.stderr!r}"):
         return []
@@ -36,7 +35,7 @@ def judge(directory, what):
     check(any(heap["heap_samples"] for heap in heaps), f"{what}: an empty profile")
     for heap in heaps:
         lost = {reason: count for reason, count in heap["lost"].items() if count}
-        lost.pop("unwind", None)  # a sample whose stack is cut is no lost one
+        lost.pop("unwind", None)  # a sample with an incomplete stack is not lost
         whose = f"{what}: {heap['command'][:100]} ({heap['pid']})"
         check(lost == {}, f"{whose}: lost {lost}")
         for trouble in ("incomplete", "buffer_overran", "buffer_corrupted", "client_error"):
@@ -50,7 +49,7 @@ STARTER_BYTES = 100_000  # what stress-ng itself allocates at least, before it f
 
 
 def verdict(outcome):
-    """Its exit code, and its remarks without pids and times."""
+    """Return the exit code, and the messages without pids and times."""
     lines = re.sub(r"\[\d+\]", "[]", (outcome.stdout + outcome.stderr).decode()).splitlines()
     remarks = [line for line in lines if "metrc:" not in line]
     return outcome.status, re.sub(r"\d+\.\d+", "-", "\n".join(remarks))
@@ -70,7 +69,7 @@ def stress(name, operations, least_bytes=STARTER_BYTES):
     need("stress-ng")
     with scene() as (daemon, directory):
         metrics = os.path.join(directory, "metrics")
-        # A name of its own: a session by name takes every process of the machine that has it.
+        # A unique name: a session by name takes every such process of the machine.
         tool = os.path.join(directory, f"stress_{name}_{os.getpid()}")
         shutil.copy(shutil.which("stress-ng"), tool)
         command = [
@@ -88,11 +87,11 @@ def stress(name, operations, least_bytes=STARTER_BYTES):
         def judge_stress(output, what):
             heaps = judge(output, f"{name} {what}")
             for heap in heaps:
-                remark = heap["remark"] if heap["exact_calls"] else ""  # else only seen in passing
-                padded = "'' ''" in heap["command"]  # behind the title that stress-ng gives itself
+                remark = heap["remark"] if heap["exact_calls"] else ""  # else it allocated nothing
+                padded = "'' ''" in heap["command"]  # after stress-ng's own title
                 check(not padded, f"{name} {what}: command {heap['command']}")
                 check(remark == "" or remark.startswith(CALM_REMARKS), f"{name} {what}: {remark}")
-            allocated = sum(heap["exact_bytes"] or 0 for heap in heaps)  # None: nothing was seen of it
+            allocated = sum(heap["exact_bytes"] or 0 for heap in heaps)  # None: unknown
             check(allocated >= least_bytes, f"{name} {what}: {allocated} bytes allocated")
             samples = sum(heap["heap_samples"] for heap in heaps)
             print(f"{name} {what}: {len(heaps)} processes, {samples} samples, {allocated} bytes")
@@ -135,7 +134,7 @@ LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
 MODULE_TIMEOUT = 600
 BARE_RUNS_MORE = 3
 
-# What the short form leaves out of a module, because it waits for seconds.
+# Tests that the short form leaves out, because they wait for seconds.
 SHORT = {
     "json": [],
     "re": [],
@@ -154,7 +153,7 @@ SUBTEST = "(tests of which a part failed)"  # these have no name in the results
 
 
 def read_results(path):
-    """{test: how it ended, each time}, and {test: what it said when it failed}."""
+    """Return {test: its results}, and {test: its message when it failed}."""
     results, words = {}, {}
     if not os.path.exists(path):
         return results, words
@@ -168,7 +167,7 @@ def read_results(path):
 
 
 def run_module(module, prefix=(), only=(), ignored=()):
-    """Status, results and words of one run of python3 -m test."""
+    """Run python3 -m test once. Return its status, results and messages."""
     with tempfile.TemporaryDirectory(prefix="test-py-") as directory:
         path = os.path.join(directory, "results.xml")
         chosen = [word for name in only for word in ("-m", name)]
@@ -179,7 +178,7 @@ def run_module(module, prefix=(), only=(), ignored=()):
             timeout=MODULE_TIMEOUT,
         )
         results, words = read_results(path)
-        if not results and outcome.status == 0:  # skipped as a whole, or made of doctests alone
+        if not results and outcome.status == 0:  # skipped as a whole, or only doctests
             results = {"(all of it)": ["skipped" if b"skipped" in outcome.stdout else "passed"]}
         if not results:
             fail(f"test_{module} {prefix[:2]} ended without results: {outcome.status} "
@@ -188,7 +187,7 @@ def run_module(module, prefix=(), only=(), ignored=()):
 
 
 def unstable_without_us(module, names, bare):
-    """Of these tests, those that do not always end without us as they did in the first bare run."""
+    """Return those of the tests whose results vary between bare runs."""
     only = [] if SUBTEST in names else names
     found = {}
     for _ in range(BARE_RUNS_MORE):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""traceconv symbolize on programs built in every way that compilers and packagers build them: each
-frame's function, file and line against llvm-symbolizer's and eu-addr2line's.
+"""traceconv symbolize on programs built in all the ways of compilers and packagers: each frame's function,
+file and line are llvm-symbolizer's and eu-addr2line's.
 
     symbolize.py CASE
 """
@@ -24,7 +24,7 @@ TRACECONV = os.path.join(BUILD, "traceconv")
 
 
 def trace_of(modules, processes=()):
-    """A trace with frames at these addresses of modules: (path, build id, addresses, load bias)."""
+    """Return a trace with frames in modules: (path, build id, addresses, load bias)."""
     interned, frame = b"", 0
     for index, (path, build_id, addresses, bias) in enumerate(modules, 1):
         interned += field(16, field(1, index) + field(2, build_id)) if build_id else b""
@@ -45,7 +45,7 @@ def trace_of(modules, processes=()):
 
 
 def decode_symbols(data):
-    """{(path, build id): {address: [(function, file, line)]}} of ModuleSymbols packets."""
+    """Return {(path, build id): {address: [(function, file, line)]}} of ModuleSymbols packets."""
     result = {}
     for number, packet in fields(data):
         assert number == 1
@@ -95,14 +95,14 @@ def build_id_of(path):
 
 
 def bias_of(path):
-    """What addresses of the code are more than offsets in the file."""
+    """Return the difference between addresses of the code and offsets in the file."""
     headers = output(["readelf", "-lW", path]).decode()
     offset, virtual = re.search(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x\w+ 0x\w+ R E", headers).groups()
     return int(virtual, 16) - int(offset, 16)
 
 
 def code_addresses(path, step=5):
-    """Addresses within the functions of a file that has a symbol table."""
+    """Return addresses in the functions of a file with a symbol table."""
     result = set()
     for line in output(["nm", "-S", "--defined-only", path]).decode().split("\n"):
         parts = line.split()
@@ -113,7 +113,7 @@ def code_addresses(path, step=5):
 
 
 def llvm_frames(path, addresses):
-    """What llvm-symbolizer says: {address: [(function, file, line)]}."""
+    """Return llvm-symbolizer's {address: [(function, file, line)]}."""
     command = [tool("llvm-symbolizer", "llvm-symbolizer-14"), "--no-demangle", "--output-style=JSON", "--obj=" + path]
     text = subprocess.run(
         command, input="\n".join(hex(each) for each in addresses).encode(), capture_output=True, timeout=200, check=True
@@ -131,7 +131,7 @@ def llvm_frames(path, addresses):
 
 
 def eu_lines(path, addresses):
-    """What eu-addr2line says of the innermost frame's place: {address: (file, line)}."""
+    """Return eu-addr2line's {address: (file, line)} of the innermost frame."""
     done = subprocess.run(
         ["eu-addr2line", "-a", "-A", "-e", path], input="\n".join(hex(each) for each in addresses).encode(),
         capture_output=True, timeout=100, check=True,
@@ -144,7 +144,7 @@ def eu_lines(path, addresses):
 
 
 def symbolize(directory, modules, *options, environment=None, status=0, processes=()):
-    """Runs traceconv symbolize; its symbols and its JSON summary by path."""
+    """Run traceconv symbolize. Return its symbols, and its JSON summary by path."""
     trace, out, summary = (os.path.join(directory, name) for name in ("trace", "trace-symbols", "summary"))
     with open(trace, "wb") as file:
         file.write(trace_of(modules, processes))
@@ -289,8 +289,9 @@ class Scene:
 
 
 def compare(scene, path, reference=None, addresses=None, places=True, inlined=True, **more):
-    """Holds that each frame of each address is llvm-symbolizer's, and its place eu-addr2line's.
-    reference: the file with everything, where path has been taken apart."""
+    """Check that each frame of each address is llvm-symbolizer's, and its line eu-addr2line's.
+
+    reference: the complete file, if path is stripped."""
     reference = reference or path
     addresses = addresses or code_addresses(reference)
     build_id = build_id_of(path)
@@ -303,7 +304,7 @@ def compare(scene, path, reference=None, addresses=None, places=True, inlined=Tr
         mine, other = ours.get(address, []), theirs[address]
         other = [each for each in other if each != ("", "", 0)]
         if len(other) == 1 and other[0][2] == 0 and "/" not in other[0][1]:
-            other = [(other[0][0], "", 0)]  # no place but the object's name, from its STT_FILE symbol
+            other = [(other[0][0], "", 0)]  # only the object's name, from its STT_FILE symbol, and no line
         if [each[1:] for each in mine] != [each[1:] for each in other]:
             wrong.append((hex(address), mine, other))
         elif [each[0] for each in mine] != [each[0] for each in other] and not same_names(reference, mine, other):
@@ -327,7 +328,7 @@ def symbol_places(path):
 
 
 def same_names(path, mine, other):
-    """Whether only the outermost names differ, and are two symbols of one address."""
+    """Return whether only the outermost names differ, and are two symbols of one address."""
     if [each[0] for each in mine[:-1]] != [each[0] for each in other[:-1]]:
         return False
     places = symbol_places(path)
@@ -343,13 +344,13 @@ def each_build(scene, variants):
 
 
 def test_versions(scene):
-    """DWARF 2 to 5, optimized and not."""
+    """Programs with DWARF 2 to 5, optimized and not, get names and lines."""
     each_build(scene, [("-g", f"-gdwarf-{version}", "-O2") for version in (2, 3, 4, 5)]
                + [("-g", "-O0")])
 
 
 def test_layouts(scene):
-    """Not position independent; sections of their own; compressed; link-time optimization."""
+    """Layouts: not position-independent, a section per function, compressed sections, link-time optimization."""
     each_build(scene, [
         ("-g", "-O2", "-no-pie", "-fno-pie"),
         ("-g", "-O2", "-ffunction-sections", "-Wl,--gc-sections"),
@@ -363,7 +364,7 @@ def test_layouts(scene):
 
 
 def test_indexes(scene):
-    """With .gdb_index, .debug_names or .debug_gnu_pubnames; without .debug_aranges; sections compressed the old way."""
+    """Indexes: .gdb_index, .debug_names or .debug_gnu_pubnames, no .debug_aranges, and old-style compressed sections."""
     need("gold")
     need("lld")
     each_build(scene, [
@@ -387,7 +388,7 @@ def test_indexes(scene):
 
 
 def test_folded(scene):
-    """Identical functions that the linker made one: one of them is shown, with its own place."""
+    """Of identical functions that the linker merged, one is shown, with its own line."""
     need("lld")
     source = "".join(f"__attribute__((noinline)) int same{i}(int value)\n{{ return value * 3 + 1; }}\n" for i in range(4))
     with open(scene.path("folded.c"), "w") as file:
@@ -411,7 +412,7 @@ def test_folded(scene):
 
 
 def test_dlang(scene):
-    """D: gdc's names and places, inlined ones among them, and what they are for people."""
+    """D: gdc's names and lines, also of inlined functions, and their demangled names."""
     need("gdc")
     with open(scene.path("four.d"), "w") as file:
         file.write(D_SOURCE)
@@ -440,7 +441,7 @@ int main(string[] arguments) {
 
 
 def own_functions(path, prefix, step=3):
-    """(address, name) within functions whose names begin so."""
+    """Return (address, name) in functions whose names begin so."""
     for line in output(["nm", "-S", "--defined-only", path]).decode().splitlines():
         parts = line.split()
         if len(parts) == 4 and parts[2] in "tTwW" and (parts[3].startswith(prefix) or parts[3] == "_Dmain"):
@@ -448,7 +449,7 @@ def own_functions(path, prefix, step=3):
 
 
 def test_split_units(scene):
-    """-gsplit-dwarf: the functions are in .dwo files; without these, places and symbols remain."""
+    """-gsplit-dwarf: the functions are in .dwo files; without these, lines and symbols remain."""
     for version in ("4", "5"):
         for language, compiler in (("c", "gcc"), ("c++", "g++"), ("c", "clang-14"), ("c++", "clang++-14")):
             source = {"c": "one.c", "c++": "two.cc"}[language]
@@ -471,8 +472,8 @@ def test_split_units(scene):
 
 
 def test_packages(scene):
-    """The .dwo files in one .dwp, beside the program or its debug file. Neither packager reads what
-    gcc 12 writes of DWARF 5."""
+    """The .dwo files may be in one .dwp, beside the program or its debug file. Neither packager reads
+    gcc 12's DWARF 5."""
     for version, language, compiler, packager in (
         ("4", "c", "gcc", "dwp"), ("4", "c++", "g++", "dwp"), ("4", "c++", "clang++-14", "llvm-dwp"),
         ("5", "c", "clang-14", "llvm-dwp"), ("5", "c++", "clang++-14", "llvm-dwp"),
@@ -496,7 +497,7 @@ def test_packages(scene):
             os.unlink(scene.path(part))
         packed, report, words = symbolize(scene.directory, [(path, build_id, addresses, 0)])
         check(report[path]["missing_units"] == 0 and packed == plain, f"{name}: {report[path]} {words}")
-        if not compiler.startswith("g"):  # of gcc's, llvm-symbolizer misses ranges without a base of their own
+        if not compiler.startswith("g"):  # in gcc's, llvm-symbolizer misses ranges without their own base
             compare(scene, path)
         debug = scene.path("symbols", name + ".debug")
         os.makedirs(scene.path("symbols"), exist_ok=True)
@@ -511,7 +512,7 @@ def test_packages(scene):
 
 
 def test_separated(scene):
-    """Stripped: the debug file beside it by its link, in .debug, in a directory by build id."""
+    """The debug file of a stripped program is found beside it by its link, in .debug, and in a directory by build id."""
     need("eu-strip")
     for language, compiler in (("c", "gcc"), ("c++", "g++")):
         whole = scene.compile("whole", language, compiler, "-g", "-O2")
@@ -536,7 +537,7 @@ def test_separated(scene):
 
 
 def test_dwz(scene):
-    """What two programs share in a file of its own (.gnu_debugaltlink), and within one file."""
+    """dwz: two programs share parts in a separate file (.gnu_debugaltlink), or one program within its file."""
     need("dwz")
     path, build_id, addresses = share(scene, "common", "-m", scene.path("common"), "-M", scene.path("common"))
     os.unlink(scene.path("common"))
@@ -546,13 +547,13 @@ def test_dwz(scene):
 
 
 def test_supplementary(scene):
-    """The same in DWARF 5's form (.debug_sup); another file in its place is not believed."""
+    """The same in DWARF 5's form (.debug_sup); another file in its place is not used."""
     need("dwz")
     path, build_id, addresses = share(scene, "sup", "-5", "-m", scene.path("sup"), "-M", "sup")
     check(b".debug_sup" in output(["readelf", "-SW", path]), "dwz wrote no .debug_sup")
     plain, _, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)])
     section = output(["readelf", "-SW", scene.path("sup")]).decode()
-    checksum = int(re.search(r"\.debug_sup +PROGBITS +0+ (\w+)", section).group(1), 16) + 5  # behind an empty name
+    checksum = int(re.search(r"\.debug_sup +PROGBITS +0+ (\w+)", section).group(1), 16) + 5  # after an empty name
     with open(scene.path("sup"), "rb+") as file:
         file.seek(checksum)
         first = file.read(1)[0]
@@ -586,7 +587,7 @@ def test_rust(scene):
 
 
 def test_places(scene):
-    """The documented order, base.apk! among it; another build is skipped and said."""
+    """Files are searched in the documented order, base.apk! included; another build is skipped and reported."""
     whole = scene.compile("whole", "c", "gcc", "-g", "-O1")
     other = scene.compile("other", "c", "gcc", "-g", "-O2")
     build_id, addresses = build_id_of(whole), code_addresses(whole)[:20]
@@ -622,7 +623,7 @@ def test_places(scene):
 
 
 def test_deleted(scene):
-    """A program and a library that were deleted or replaced while their process lives."""
+    """A program and a library that were deleted or replaced during the process's life get names."""
     with open(scene.path("hold.c"), "w") as file:
         file.write("#include <dlfcn.h>\n#include <unistd.h>\n"
                    "int main(int n, char **a) { return n < 2 || !dlopen(a[1], RTLD_NOW) || write(1, \"+\", 1) != 1 || pause(); }\n")
@@ -651,7 +652,7 @@ def test_deleted(scene):
 
 
 def test_vdso(scene):
-    """The kernel's library is named where it is this machine's."""
+    """The kernel's vDSO gets names if it is this machine's."""
     with open("/proc/self/maps") as maps:
         line = next((each for each in maps if each.endswith("[vdso]\n")), None)
     if line is None:
@@ -677,7 +678,7 @@ def test_vdso(scene):
 
 
 def test_archives(scene):
-    """Libraries stored in an .apk are found by each form of a mapping's path; compressed ones never."""
+    """Libraries stored in an .apk are found by each form of a mapping's path; compressed ones are not."""
     whole = scene.compile("whole", "c", "gcc", "-g", "-O2")
     other = scene.compile("other", "c", "gcc", "-g", "-O1")
     build_id, addresses = build_id_of(whole), code_addresses(whole)
@@ -691,7 +692,7 @@ def test_archives(scene):
             for name, path in (("lib/x86_64/libother.so", other), ("lib/x86_64/libfoo.so", whole)):
                 member = zipfile.ZipInfo(name)
                 member.compress_type = method
-                member.extra = struct.pack("<HH", 0xD935, 4090) + bytes(4090)  # as zipalign fills
+                member.extra = struct.pack("<HH", 0xD935, 4090) + bytes(4090)  # padded as by zipalign
                 with archive.open(member, "w", force_zip64=zip64) as into, open(path, "rb") as file:
                     into.write(file.read())
 
@@ -727,7 +728,7 @@ def test_archives(scene):
 
 
 def test_reasons(scene):
-    """Each address without a name has a reason, and its remedy is printed."""
+    """Each address without a name has a reason, and the remedy is printed."""
     whole = scene.compile("whole", "c", "gcc", "-O1")
     build_id, addresses = build_id_of(whole), code_addresses(whole)
     stripped = scene.path("stripped")
@@ -751,14 +752,14 @@ def test_reasons(scene):
     for remedy in ("--build-id", "PERFETTO_BINARY_PATH", "-g"):
         check(remedy in words, f"{remedy} is not in {words!r}")
     check((scene.path("without"), b"") not in symbols, "symbols for a file without a build id")
-    # A server that cannot be reached changes nothing.
+    # An unreachable server makes no difference.
     servers = {"DEBUGINFOD_URLS": "http://127.0.0.1:1", "DEBUGINFOD_CACHE_PATH": scene.path("debuginfod")}
     again, _, _ = symbolize(scene.directory, modules, environment=servers)
     check(again == symbols, "a server that is not there has symbols")
 
 
 def test_debugdata(scene):
-    """Names of static functions from .gnu_debugdata, as Fedora strips."""
+    """Static functions get names from .gnu_debugdata, which Fedora's stripped programs have."""
     need("xz")
     whole = scene.compile("whole", "c", "gcc", "-O1")
     stripped, mini = scene.path("stripped"), scene.path("mini")
@@ -772,7 +773,7 @@ def test_debugdata(scene):
 
 
 def test_load_bias(scene):
-    """Programs that know no load bias count from the place in the file: corrected by the file's."""
+    """Traces without a load bias have file offsets: the file's own bias corrects them."""
     need("lld")
     path = scene.compile("biased", "c", "clang-14", "-g", "-O1", "-fuse-ld=lld")
     bias = bias_of(path)
@@ -781,7 +782,7 @@ def test_load_bias(scene):
     plain, _, _ = symbolize(scene.directory, [(path, build_id, addresses, bias)])
     moved, _, _ = symbolize(scene.directory, [(path, build_id, [a - bias for a in addresses], 0)])
     check({a - bias: f for a, f in plain[path, build_id].items()} == moved[path, build_id], "not the same")
-    # Linked for one address: as programs that are not position independent, and as prelinked libraries.
+    # Linked for a fixed address: programs that are not position-independent, and prelinked libraries.
     for name, flags in (("fixed", ("-no-pie", "-fno-pie")), ("high", ("-no-pie", "-fno-pie", "-Wl,-Ttext-segment=0x7000000")),
                         ("prelinked.so", ("-shared", "-fPIC", "-Wl,-Ttext-segment=0x41000000"))):
         path = scene.compile(name, "c", "gcc", "-g", "-O2", *flags)
@@ -794,7 +795,7 @@ def test_load_bias(scene):
 
 
 def test_by_llvm(scene):
-    """Asked of llvm-symbolizer, a trace has the same symbols; one that fails is an error with its reason."""
+    """With llvm-symbolizer as the symbolizer a trace gets the same symbols; its failure is an error with the reason."""
     for language, compiler in (("c", "gcc"), ("c", "clang-14"), ("c++", "g++"), ("c++", "clang++-14")):
         path = scene.compile("whole-" + compiler, language, compiler, "-g", "-O2")
         build_id, addresses = build_id_of(path), code_addresses(path, step=1)
@@ -827,8 +828,8 @@ def test_by_llvm(scene):
 
 
 def test_cache(scene):
-    """What was found is kept: the same answers without the file being read again, also for some of the
-    addresses and beside others; another file, a damaged or a stranger's cache is not believed."""
+    """The cache returns the same names without another read of the file, also for a part of the addresses or
+    together with new ones; a cache of another file, a damaged one or a stranger's is not used."""
     path = scene.compile("whole", "c++", "g++", "-g", "-O2")
     build_id, addresses = build_id_of(path), code_addresses(path)
     kept = scene.path("kept")
@@ -855,7 +856,7 @@ def test_cache(scene):
     other = names[0].replace("i", "j", 1) if "i" in names[0] else names[0][:-1] + "?"
     check(content.count(names[0].encode()) > 0, "names are not kept")
     seen = os.stat(path)
-    with open(path, "rb+") as file:  # the file's bytes are not looked at again
+    with open(path, "rb+") as file:  # the file is not read again
         lines = output(["readelf", "-SW", path]).decode()
         offset, size = (int(each, 16) for each in re.search(r"\.debug_line +PROGBITS +\w+ (\w+) (\w+)", lines).groups())
         file.seek(offset)
@@ -901,7 +902,7 @@ def test_cache(scene):
 
 
 def test_usage(scene):
-    """The trace is not overwritten, wrong usage is reported, and output that cannot be written fails."""
+    """The trace is not overwritten, wrong usage is reported, and unwritable output is an error."""
     path = scene.path("trace")
     with open(path, "wb") as file:
         file.write(trace_of([("/nowhere", b"\1" * 20, [1], 0)]))
@@ -939,7 +940,7 @@ int main(void) { fill(); return grab(5) == NULL; }
 
 
 def test_appended(scene):
-    """A trace with symbols appended: inlined functions are frames in reports and in pprof."""
+    """In a trace with appended symbols, inlined functions are frames in reports and in pprof."""
     need("go")
     with open(scene.path("inlined.c"), "w") as file:
         file.write(INLINED)
@@ -977,7 +978,7 @@ int main(int argc, char **) { shop::basket<long> one; one.fill(100 * argc, 7); r
 
 
 def test_demangling(scene):
-    """Names with all that is in them, simple ones, and mangled ones: in reports and exports."""
+    """Full, simple and mangled names are available in reports and exports."""
     with open(scene.path("basket.cc"), "w") as file:
         file.write(TEMPLATE)
     program = scene.path("basket")
@@ -1005,6 +1006,6 @@ def figure_of(value):
 
 
 if __name__ == "__main__":
-    os.environ["XDG_CACHE_HOME"] = "/nonexistent"  # each case finds out for itself
+    os.environ["XDG_CACHE_HOME"] = "/nonexistent"  # no case finds the cache of another
     with contextlib.closing(Scene()) as made_scene:
         main(made_scene)

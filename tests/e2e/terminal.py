@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a pseudo-terminal, and what it shows: a model of the screen that takes the sequences
-of xterm, screen, linux and vt100 as their terminfo entries have them. What it does not know is an
-error, not passed over."""
+"""A program on a pseudo-terminal, and its screen: a model that understands the sequences in the terminfo
+entries of xterm, screen, linux and vt100. An unknown sequence is an error."""
 
 import codecs
 import fcntl
@@ -22,7 +21,7 @@ GRAPHICS = {"x": "│", "q": "─", "l": "┌", "k": "┐", "m": "└", "j": "�
             "v": "┴", "w": "┬"}
 BLANK = (" ", frozenset())
 SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][A-Za-z0-9]|[=>78MDEHc]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-# Beginnings of sequences, of which the rest may still come.
+# Incomplete sequences, whose rest may still arrive.
 BEGINNING = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[()]|\][^\x07\x1b]*\x1b?)?$")
 
 
@@ -64,7 +63,7 @@ class Screen:
         return "".join(cell[0] for cell in self.cells[y]).rstrip()
 
     def with_attribute(self, attribute):
-        """What is shown with it, line by line."""
+        """Return the lines of the screen that have this attribute."""
         shown = ["".join(c for c, a in row if attribute in a).strip() for row in self.cells]
         return [line for line in shown if line]
 
@@ -224,7 +223,7 @@ class Screen:
             self.y = self.x = 0
         elif kind == "m":
             self.dress(numbers)
-        elif kind in "hl" and first in (4, 34):  # screen: 34 is how the cursor looks
+        elif kind in "hl" and first in (4, 34):  # screen: 34 is the shape of the cursor
             self.insert = kind == "h" if first == 4 else self.insert
         elif kind == "t":
             pass  # the window's title
@@ -282,7 +281,7 @@ KEYS = {"up": "\x1bOA", "down": "\x1bOB", "right": "\x1bOC", "left": "\x1bOD", "
 
 
 class Terminal:
-    """A program that has a terminal of its own, and is the leader of its session."""
+    """A program with its own terminal, the leader of its session."""
 
     def __init__(self, command, columns=80, lines=24, env=None, cwd=None, stdin=None):
         self.screen = Screen(columns, lines)
@@ -303,7 +302,7 @@ class Terminal:
             command, stdin=slave if stdin is None else stdin, stdout=slave, stderr=slave,
             env=environment, cwd=cwd, preexec_fn=begin, close_fds=True,
         )
-        self.slave = slave  # kept, so that what is left of it can be looked at
+        self.slave = slave  # kept open, so that its final state can be checked
 
     def set_size(self, columns, lines):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -317,7 +316,7 @@ class Terminal:
             os.write(self.master, KEYS.get(key, key).encode())
 
     def read(self, seconds):
-        """What comes within the time; False: nothing did."""
+        """Read what arrives in this time. Return False if nothing did."""
         ready, _, _ = select.select([self.master], [], [], seconds)
         if not ready:
             return False
@@ -330,7 +329,7 @@ class Terminal:
         return bool(data)
 
     def wait(self, wanted, seconds=20):
-        """Until wanted(screen) is true; whether it is."""
+        """Read until wanted(screen) is true. Return whether it is."""
         end = time.monotonic() + seconds * SLOWNESS
         while not wanted(self.screen):
             if time.monotonic() > end:
@@ -340,7 +339,7 @@ class Terminal:
         return True
 
     def end(self, seconds=20):
-        """Waits until the program has ended; its status, or None."""
+        """Wait until the program has ended. Return its status, or None."""
         until = time.monotonic() + seconds * SLOWNESS
         while self.process.poll() is None and time.monotonic() < until:
             self.read(0.05)

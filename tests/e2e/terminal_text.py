@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names from a profile, a process, a file or a configuration command no terminal: every verb shows them
-escaped there.
+"""Names from a profile, a process, a file or a configuration do not control a terminal: every verb escapes
+them there.
 
     terminal_text.py CASE      HEAPPROFD_BUILD names the build directory
 """
@@ -23,11 +23,11 @@ TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = make_work_directory("terminal-text-")
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK, "TERM": "xterm",
                "HEAPPROFD_RUN_DIR": f"{WORK}/run", "LC_ALL": "C.UTF-8"}
-# A title, a colour nobody uses, C1 in UTF-8 and raw, DEL, bidirectional marks, a lone byte.
+# A title, an unusual colour, C1 in UTF-8 and raw, DEL, bidirectional marks, a lone byte.
 HOSTILE = (b"h\x1b]0;owned\x07\x1b[5;35mo\xc2\x9b31ms\x9b31mt\x7f\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8f"
            b"i\r\x08\xffle")
-# What our own programs send: line feeds, progress, colours and bold; explore more, which it is not
-# asked for here.
+# Our own programs' output: line feeds, progress, colours and bold. (explore sends more, but does not run
+# here.)
 OURS = re.compile(rb"\x1b\[(?:0|1|2|3|4|7|22|31|32|33|36|39|1;3\d|0;3\d|3\d)?m|\x1b\[K|\r\n|\r|\n|\x08|\t")
 FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -37,7 +37,7 @@ def at(name):
 
 
 def on_terminal(command, input=None, timeout=20 * SLOWNESS, **options):
-    """All bytes that a command sends to its terminal, and its status."""
+    """Return all bytes that a command sends to its terminal, and its status."""
     pid, fd = pty.fork()
     if pid == 0:
         if options.get("cwd"):
@@ -83,7 +83,7 @@ def octal(data):
 
 
 def hostile_trace():
-    """A real profile with every string replaced that a program could have chosen."""
+    """Return a real profile in which every string that a program could choose is replaced."""
     outcome = run([TOOL, "host", "-q", "-i", "1", "-o", at("real"), "--memory-infra", "--", "ls", "/"],
                   env=ENVIRONMENT)
     check(outcome.status == 0, f"host: {outcome.stderr!r}")
@@ -106,7 +106,7 @@ def hostile_trace():
 
 
 def test_verbs():
-    """Every verb that reads a trace, on a hostile one."""
+    """Every verb that reads a trace escapes a hostile one's names."""
     trace = hostile_trace()
     odd = os.path.join(WORK.encode(), b"t\x1b]0;owned\x07\x9b5m\xe2\x80\xae").decode(errors="surrogateescape")
     shutil.copy(trace, odd)
@@ -158,14 +158,14 @@ def test_verbs():
         harmless(what, shown)
         if what in ("report", "leaks", "query --csv", "query as a table"):
             check(b"\\x1b]0;owned" in shown, f"{what}: shows no name: {shown[:300]!r}")
-    # What is no terminal gets the bytes of the names, as a reader of CSV needs them.
+    # A file or pipe gets the unescaped bytes, as a reader of CSV needs them.
     csv = run([TOOL, "query", trace, "select name from stack_profile_frame"], env=ENVIRONMENT).stdout
     check(HOSTILE[:12] in csv, f"CSV in a pipe: {csv[:200]!r}")
     check(json.loads(run([TOOL, "report", "--json", trace], env=ENVIRONMENT).stdout), "JSON")
 
 
 def test_other_files():
-    """Files of other kinds."""
+    """Names in files of other kinds are escaped."""
     hostile_trace()
     name = HOSTILE.replace(b"\r", b"").replace(b"\n", b"")
     with open(at("collapsed"), "wb") as file:
@@ -209,7 +209,7 @@ def test_other_files():
 
 
 def test_processes():
-    """A program whose name and arguments are hostile, profiled and looked at."""
+    """The name and arguments of a hostile program are escaped."""
     odd = os.path.join(WORK.encode(), b"p\x1b]0;owned\x07\x9b5m\xe2\x80\xae")
     shutil.copy("/bin/sleep", odd)
     name = odd.decode(errors="surrogateescape")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a raw-trace (Perfetto packets) without any of the project's code: a second opinion.
 
-Only the parts of a heap profile that the tests judge: processes, callsites, figures.
+It reads only the parts of a heap profile that the tests check: processes, callsites, figures.
 """
 
 import math
@@ -24,7 +24,7 @@ def read_varint(data, at):
 
 
 def fields(data):
-    """The (number, value) pairs of a message; bytes for what is length-delimited."""
+    """Return the (number, value) pairs of a message; bytes for length-delimited values."""
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
@@ -52,7 +52,7 @@ def double(value):
 
 
 class Figures:
-    """Estimates of a callsite, or of several: bytes and calls, all and live, with variances."""
+    """Estimates of one or several callsites: bytes and calls, allocated and live, with variances."""
 
     def __init__(self):
         self.alloc_space = self.alloc_objects = self.space = self.objects = 0.0
@@ -60,7 +60,7 @@ class Figures:
         self.samples = 0
 
     def margin(self, figure):
-        """Half-width of the 95 % interval."""
+        """Return the half-width of the 95 % interval."""
         return 1.959963984540054 * math.sqrt(self.variances[figure])
 
     def add(self, other):
@@ -79,7 +79,7 @@ class Frame:
 
 
 class Process:
-    """One heap of one process, as of its last dump."""
+    """One heap of one process, at its last dump."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -113,7 +113,7 @@ class Trace:
                         self.read_dump(message)
 
     def read_interned(self, data):
-        # What is named comes before what names it, whatever the order in the packet.
+        # Read referenced entries before the entries that refer to them, whatever the order in the packet.
         order = (16, 17, 5, 19, 6, 7)
         parts = sorted((p for p in fields(data) if p[0] in order), key=lambda p: order.index(p[0]))
         for number, message in parts:
@@ -137,7 +137,7 @@ class Trace:
                         while at < len(value):
                             one, at = read_varint(value, at)
                             ids.append(one)
-                # Innermost first, as everywhere else in these tests.
+                # Innermost first, as everywhere in these tests.
                 self.callstacks[first(message, 1)] = [self.frames[i] for i in reversed(ids)]
 
     def read_dump(self, data):
@@ -172,7 +172,7 @@ class Trace:
 
     @staticmethod
     def read_sample(data):
-        """A figure of `estimate` is left out where Perfetto's whole number says the same."""
+        """Return a figure; `estimate` omits it if Perfetto's whole number is equal."""
         found = Figures()
         whole = {n: v for n, v in fields(data)}
         values = {n: v for n, v in fields(whole.get(5000, b""))}

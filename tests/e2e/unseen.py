@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose allocations the preloaded library meets late, or not at all: unseen.py CASE."""
+"""Programs whose allocations the preloaded library sees late, or not at all: unseen.py CASE"""
 
 import ctypes
 import json
@@ -17,12 +17,12 @@ LEAKED_BYTES = 200 * LEAKED
 
 
 def build(directory, name, *arguments, compiler="gcc", source="added_leak.c"):
-    """A program of tests/programs, built in another way; None where it cannot be, or does not run."""
+    """Build a program of tests/programs in another way. Return None if it cannot be built, or does not run."""
     path = os.path.join(directory, name)
     source = os.path.join(ROOT, "tests", "programs", source)
     if shutil.which(compiler) is None:
         return None
-    # The blocks are not known to be unused, or the compiler would leave them out.
+    # Hide that the blocks are unused, or the compiler would remove them.
     done = run([compiler, "-g", "-O1", "-fno-builtin", "-o", path, source, *arguments])
     if done.status != 0 or run([path, "10"]).status is None:
         return None
@@ -36,7 +36,7 @@ def report(directory):
 
 
 def leaked(heap):
-    """Bytes live at the end that the_leak holds."""
+    """Return the bytes that the_leak holds at the end."""
     return sum(
         callsite["space"]["estimate"]
         for callsite in heap["callsites"]
@@ -50,9 +50,9 @@ def heap_of(found, name):
 
 
 def test_sanitizers(directory):
-    """Run times of sanitizers, shared (gcc's) and in the executable (clang's): the command's, its
-    children's, and in a shell."""
-    # What the program leaves on purpose is no matter here.
+    """Programs with sanitizers are reported, with a shared runtime (gcc) and one in the executable (clang): as the
+    command, as its children, and in a shell."""
+    # The program's deliberate leak does not matter here.
     os.environ["ASAN_OPTIONS"] = os.environ["LSAN_OPTIONS"] = "detect_leaks=0"
     tried = 0
     for compiler, sanitizer in [
@@ -82,8 +82,8 @@ JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a"
 
 
 def own_allocator_programs(directory):
-    """Programs with jemalloc in the executable, exported and not: the preloaded library sees no call,
-    or only those of libraries."""
+    """In programs with jemalloc in the executable, exported or not, the preloaded library sees no call, or only
+    those of libraries."""
     rest = ["-lstdc++", "-lm", "-lpthread"]
     return [
         path
@@ -96,7 +96,7 @@ def own_allocator_programs(directory):
 
 
 def states(done):
-    """{(budget, subject): state} of check's JSON."""
+    """Return {(budget, subject): state} of check's JSON."""
     return {
         (result["budget"], result.get("name")): result["state"]
         for result in json.loads(done.stdout[done.stdout.index(b'{"version"'):])["results"]
@@ -104,7 +104,7 @@ def states(done):
 
 
 def check_unseen(name, output, heap):
-    """Every verb says that it is unknown."""
+    """Check that every verb calls the figure unknown."""
     check(heap["unseen_allocator"] == "malloc", f"{name}: {heap['unseen_allocator']}")
     check("were asked for" in heap["remark"], f"{name}: no reason in {heap['remark']!r}")
     check(heap["unseen"] and heap["exact_bytes"] is None, f"{name}: {heap['exact_bytes']} bytes")
@@ -123,9 +123,9 @@ BUDGETS = ["--json", "--heap", "libc.malloc", "--max-live", "1G", "--max-peak", 
 
 
 def forbid_ptrace():
-    """As a container does: ptrace is refused to this process and its children (seccomp)."""
+    """Refuse ptrace to this process and its children by seccomp, as a container does."""
     number = {"x86_64": 101, "aarch64": 117}[os.uname().machine]
-    # Load the number; refuse that one with EPERM, allow the others.
+    # Load the call's number; refuse ptrace with EPERM, allow the others.
     code = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
     filters = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in code))
     program = ctypes.create_string_buffer(struct.pack("@HP", len(code), ctypes.addressof(filters)))
@@ -135,13 +135,13 @@ def forbid_ptrace():
 
 
 def own_allocator_out_of_reach(path, directory):
-    """The program runs all the same, and the report names the obstacle."""
+    """Check that the program runs nevertheless, and that the report names the obstacle."""
     hidden = os.path.join(directory, "unreadable")
     os.chmod(directory, 0o711)
     shutil.copy(path, hidden)
     os.chmod(hidden, 0o711)
     nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
-    # Where our tools are built with the leak sanitizer, it needs ptrace itself.
+    # The leak sanitizer in our tools needs ptrace itself.
     no_leak_check = {"preexec_fn": forbid_ptrace, "env": {"ASAN_OPTIONS": "detect_leaks=0"}}
     for name, command, options, said in [
         ("forbidden", [path], no_leak_check, "seccomp filter of ours forbids ptrace"),
@@ -150,7 +150,7 @@ def own_allocator_out_of_reach(path, directory):
         output = tempfile.mkdtemp(dir=directory)
         wrapper = [] if name == "forbidden" else nobody
         if wrapper:
-            # The build may be in a directory that others cannot enter.
+            # Other users may not be able to enter the build directory.
             if os.geteuid() != 0 or run([*wrapper, "test", "-x", TOOL]).status != 0:
                 continue
             os.chown(output, 65534, 65534)
@@ -161,8 +161,8 @@ def own_allocator_out_of_reach(path, directory):
 
 
 def test_own_allocator(directory):
-    """An allocator in the executable: attached to at its start; where that is not possible, what was
-    not seen is unknown in every verb, and holds no budget."""
+    """A program with an allocator in its executable is attached to at its start. If that is not possible, every
+    verb calls the unseen figures unknown, and no budget holds."""
     programs = own_allocator_programs(directory)
     if not programs:
         harness.skip(f"no gcc, or no {JEMALLOC}")
@@ -181,7 +181,7 @@ def test_own_allocator(directory):
             held = [key for key, state in states(done).items() if key[1] != "sh" and state == "holds"]
             if kind != "all heaps":
                 check(leaked(heap) == LEAKED_BYTES, f"{name}, {kind}: the_leak has {leaked(heap)} bytes")
-                # What keeps its allocator to itself has another for its libraries, which nobody saw.
+                # A program that does not export its allocator has another one for its libraries, which was not seen.
                 check(len(held) == (5 if name == "exported" else 0), f"{name}, {kind}: hold: {held}")
             else:
                 check(not held and done.status == 2, f"{name}, {kind}: {done.status}, hold: {held}")
@@ -190,7 +190,7 @@ def test_own_allocator(directory):
         done = run([TOOL, "doctor", "--", path])
         check(done.status == 0 and b"attaches to it at its start" in done.stdout, f"{name}: doctor: {done.stdout!r}")
     own_allocator_out_of_reach(programs[0], directory)
-    # The children of a program that was attached to cannot say hello, and are listed all the same.
+    # The children of an attached program cannot say hello, but are listed.
     path = build(directory, "forking", JEMALLOC, "-lstdc++", "-lm", "-lpthread", source="children.c")
     if path is not None:
         bare = run([path])
@@ -217,7 +217,7 @@ def test_unprofiled_children(directory):
     check(only.status == 0 and states(only) == {("max-live", "sh"): "holds"}, f"only: {only.status}, {only.stdout!r}")
     all_of_it = run([*budget, "--follow-children", "--", *script])
     check(all_of_it.status == 1 and states(all_of_it)[("max-live", "added_leak")] == "fails", f"all: {all_of_it.stdout!r}")
-    # Who names the processes says that others do not matter.
+    # Naming the processes declares the others irrelevant.
     output = os.path.join(directory, "named")
     run(harness.host_command(script, output, 1, "-n", "added_leak"))
     named = run([TOOL, "check", "--json", "--max-live", "1G", output])
@@ -261,7 +261,7 @@ def test_bound_apart(directory):
         check(run(["gcc", *command]).status == 0, f"gcc {command}")
     for arguments, status, words in [([], 1, b"FAILS"), (["deep"], 2, b"undecidable")]:
         output = os.path.join(directory, f"bound-{status}")
-        # dlopen looks at its caller: the program, whose RUNPATH has the library, and not the profiler.
+        # dlopen finds the library by its caller's RUNPATH: the caller must be the program, not the profiler.
         done = run(harness.host_command([path, *arguments], output, 1))
         check(done.status == 3, f"{arguments}: {done.status}, {done.stderr!r}")
         done = run([TOOL, "check", "--max-live", "100k", output])

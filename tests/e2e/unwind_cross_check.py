@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Our stacks against libunwind's, frame by frame, on real programs.
+"""Our stacks equal libunwind's, frame by frame, on real programs.
 
 usage: unwind_cross_check.py LIBRARY
 
@@ -48,7 +48,7 @@ def write(path, text):
 
 
 def programs(work):
-    """(command, one allocation in how many is looked at)"""
+    """Return (command, number of allocations for each that is checked)."""
     generator = random.Random(1)
     rows = [{"a": i, "b": str(generator.random()), "c": [1, {"x": i}]} for i in range(20000)]
     big_json = write(work + "/big.json", json.dumps(rows))
@@ -97,7 +97,7 @@ def run_redis(library, results, work):
 
 
 def read_results(directory):
-    """command ▸ sums of the words; the texts of the differences."""
+    """Return {command: sums of its counters}, and the texts of the differences."""
     sums, texts = {}, []
     for path in sorted(glob.glob(directory + "/*")):
         with open(path, "rb") as file:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks through code that has no unwind information where it is loaded: whole where its file has
-some, a gap with the module's name where nobody has.
+"""Stacks through code that is loaded without unwind information: complete if its file has some, otherwise a
+gap with the module's name.
 
     unwind_missing.py CASE
 """
@@ -26,7 +26,7 @@ FRAMES = {
     "behind_minidebug": ["behind_minidebug", *THROUGH, "call_through_all"],
     "behind_both": ["behind_both", *THROUGH, "between", *THROUGH, "call_through_all"],
 }
-# What calls that in each of the program's stacks.
+# The callers of it in each of the program's stacks.
 CALLERS = {"main": ["main"], "thread": ["run_thread"], "fiber": ["run_fiber"]}
 
 
@@ -42,7 +42,7 @@ def sections(path):
 
 
 def build(directory):
-    """The program, and the same library three times: stripped of all but what it is named for."""
+    """Build the program, and the same library three times, each stripped of all but the part in its name."""
     need("gcc", "objcopy", "readelf", "xz")
     for name in LIBRARIES:
         tool(
@@ -65,7 +65,7 @@ def build(directory):
         os.path.join(SOURCES, "calls_through.c"), "-o", "calls_through", "-L.",
         *(f"-l{name}" for name in LIBRARIES), f"-Wl,-rpath,{directory}", cwd=directory,
     )
-    # Else the test would prove nothing.
+    # Otherwise the test would prove nothing.
     wanted = {"minidebug": {".gnu_debugdata"}, "debug_frame": {".debug_frame"}, "nothing": set()}
     for name, extra in wanted.items():
         found = sections(os.path.join(directory, f"lib{name}.so"))
@@ -75,7 +75,7 @@ def build(directory):
 
 
 def stacks_of(directory):
-    """(frames, samples) of each callsite, as the report has it."""
+    """Return the report's (frames, samples) of each callsite."""
     outcome = run([TOOL, "report", "--json", "--view", "alloc_space", directory])
     check(outcome.status == 0, f"report: {outcome.stderr[-300:]!r}")
     report = json.loads(outcome.stdout)
@@ -89,7 +89,7 @@ def module_of(frame):
 
 
 def names_of(frames):
-    """Functions; those of the libraries have none where they are stripped of it."""
+    """Return the functions of a stack; those of the libraries have no name if it was stripped."""
     names = []
     for frame in frames:
         if module_of(frame) in ("libdebug_frame.so", "libminidebug.so"):
@@ -125,7 +125,7 @@ def check_stacks(callsites, rounds, callers):
 
 
 def check_gaps(heap, output):
-    """The report names the module, what it costs, and what helps; as text, too."""
+    """The report names the module, the number of affected samples and the remedy, in JSON and as text."""
     gaps = heap["unwind_gaps"]
     if check(len(gaps) == 1, f"gaps: {gaps}"):
         share = gaps[0]["samples"] / heap["heap_samples"]
