@@ -116,7 +116,7 @@ def check_total(heap, what, **wanted):
         got = heap[name] if name.startswith("exact") else total(heap, name)
         check(got == value, f"{what}: {name} is {got}, truth {value}")
     lost = {reason: count for reason, count in heap["lost"].items() if count}
-    check(not lost, f"{what}: lost {lost}")
+    check(not lost, f"{what}: lost {lost}. {heap['remark']}")
 
 
 # --- heapprofd's own list of behaviours ---

@@ -289,6 +289,30 @@ static void test_consumed_memory_is_zero_and_given_back(void **state)
         assert_int_equal(0, reader.data[i]);
 }
 
+static uint64_t heartbeat_seen;
+
+static int see_heartbeat(void *context, const struct heap_event *events, size_t count)
+{
+    heartbeat_seen = reader.control->heartbeat_ms;
+    return see_events(context, events, count);
+}
+
+/* Writers must not take a reader for dead that is busy with a long drain. */
+static void test_beats_during_a_long_drain(void **state)
+{
+    (void)state;
+    struct ring_visitor watching = visitor;
+    watching.events = see_heartbeat;
+    ring_reader_close(&reader);
+    close(memfd);
+    assert_int_equal(0, ring_reader_open(&reader, RING_MEMFD_NAME, 1 << 20, &memfd));
+    while (reader.control->reserved < 512 << 10)
+        put_alloc(0x1000);
+    heartbeat_seen = 0;
+    assert_int_equal(reader.control->reserved, ring_reader_drain(&reader, false, &watching, NULL));
+    assert_true(heartbeat_seen > 0);
+}
+
 static void test_records_may_lie_across_the_end(void **state)
 {
     (void)state;
@@ -395,6 +419,7 @@ int main(void)
         RING_TEST(test_walks_are_answered),
         RING_TEST(test_walks_that_do_not_fit_are_bad),
         RING_TEST(test_consumed_memory_is_zero_and_given_back),
+        RING_TEST(test_beats_during_a_long_drain),
         RING_TEST(test_records_may_lie_across_the_end),
         RING_TEST(test_events_keep_their_order),
         RING_TEST(test_more_reserved_than_there_is),

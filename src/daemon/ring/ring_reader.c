@@ -13,10 +13,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/clock.h"
 #include "wire/barrier.h"
 
-/* Space is released at least this often, so that writers need not wait for the end of a long
- * drain. */
+/* Space is released at least this often, with a heartbeat: writers need not wait for the end of a
+ * long drain, and do not take a reader that is slow for a dead one. */
 #define RELEASE_BYTES (128u << 10)
 
 /* The state of one drain. */
@@ -381,6 +382,7 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
         reader->records++;
         reader->consumed += header.length;
         if (reader->consumed - released >= RELEASE_BYTES) {
+            ring_reader_beat(reader, clock_read_ms(CLOCK_MONOTONIC));
             release_space(reader, released);
             released = reader->consumed;
         }
