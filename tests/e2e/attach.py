@@ -114,8 +114,9 @@ def check_agreement(directory, what):
     decided = 0
     for number in range(1, max((heap["dumps"] for heap in report()), default=0) + 1):
         for heap in report("--dump", str(number)):
-            gap = [0, heap["exact_calls"] - heap["total"]["samples"]]
-            if heap["exact_calls"] > 0:
+            calls = heap["exact_calls"] or 0  # None: unknown, for no call was seen
+            gap = [0, calls - heap["total"]["samples"]]
+            if calls > 0:
                 gap = [heap["agreement"]["missing_" + unit] for unit in ("bytes", "calls")]
                 decided += 1
             check(gap == [0, 0], f"{what}: dump {number} lacks {gap} of {heap['exact_bytes']}: {heap['lost']}")
