@@ -726,7 +726,7 @@ def test_silent_children():
         os.chmod(at("raised"), 0o4755)
         script.append(at("raised"))
         wanted["raised"] = "rights"
-    told = run([TOOL, "doctor"]).stdout.find(b"the kernel tells") >= 0
+    told = run([TOOL, "doctor"]).stdout.find(b"the kernel reports") >= 0
     command = ["sh", "-c", " & ".join(script) + " & wait"]
     for number, options in enumerate(([], ["--follow-children"], ["-n", ",".join(wanted)])):
         for wrapper in ([], ["unshare", "-n"]) if os.getuid() == 0 and number == 0 else ([],):

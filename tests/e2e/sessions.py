@@ -595,7 +595,7 @@ def test_outlives_its_command():
     check(b"usr\n" in out and time.monotonic() - begun > 0.7, f"{out!r}")
     names = {heap["name"] for heap in report_of(at("late"))["heaps"]}
     check({"sh", "sleep", "ls"} <= names, f"profiles of {names}")
-    if os.getuid() == 0 and b"the kernel tells" in tool("doctor").stdout:
+    if os.getuid() == 0 and b"the kernel reports" in tool("doctor").stdout:
         # A server that first gives up root is an orphan of another user when it says hello.
         drops = "$< = $> = 65534; $p = $$; exit if fork; 1 while getppid == $p; @a = map { 'x' x $_ } 1 .. 9000"
         os.chmod(WORK, 0o711)  # it contains the session's socket

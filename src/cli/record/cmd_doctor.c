@@ -75,16 +75,17 @@ static void check_ptrace(const struct access_requester *self)
 {
     int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
     if (scope == 3)
-        say(LACKING, "ptrace_scope is 3: nobody can attach to a process until the next boot; "
-                     "preload the library (heap_profile host or shell)");
+        say(LACKING,
+            "attach: to no process until the next boot (ptrace_scope 3); preload the library "
+            "(heap_profile host or shell)");
     else if (self->may_all)
-        say(FINE, "attach: CAP_SYS_PTRACE, so any process (ptrace_scope %d)", scope);
+        say(FINE, "attach: to any process, by CAP_SYS_PTRACE (ptrace_scope %d)", scope);
     else if (scope == 0)
-        say(FINE, "attach: processes of your own (ptrace_scope 0)");
+        say(FINE, "attach: to your own processes (ptrace_scope 0)");
     else
         say(LACKING,
-            "ptrace_scope is %d: without CAP_SYS_PTRACE you can attach to no process that runs; as "
-            "root, or with the library preloaded (heap_profile host or shell), it works",
+            "attach: to no running process, without CAP_SYS_PTRACE (ptrace_scope %d); profile as "
+            "root, or preload the library (heap_profile host or shell)",
             scope);
 }
 
@@ -104,13 +105,13 @@ static void check_daemon(void)
     session_list_read(&list);
     const struct session_server *daemon = session_list_daemon(&list);
     if (daemon != NULL && session_server_status(daemon) != NULL) {
-        say(FINE, "a heapprofd runs: see heap_profile status");
+        say(FINE, "daemon: heapprofd runs; heap_profile status shows its sessions");
     } else if (daemon != NULL) {
         say(LACKING, "%s: %s", daemon->path, daemon->error.message);
     } else if (run_directory_choose(path, &error) == 0) {
-        say(FINE, "no heapprofd runs: heap_profile does the work itself, in %s", path);
+        say(FINE, "daemon: none runs; heap_profile profiles without one, in %s", path);
     } else {
-        say(LACKING, "no heapprofd runs, and %s", error.message);
+        say(LACKING, "daemon: none runs, and %s", error.message);
     }
     session_list_clear(&list);
 }
@@ -120,12 +121,12 @@ static void check_newcomers(void)
     struct error error = {0};
     int fd = exec_events_open(&error);
     if (fd >= 0)
-        say(FINE, "new processes (-n): the kernel tells of programs that begin, and the profiler "
-                  "attaches within milliseconds");
+        say(FINE, "new processes (-n): the kernel reports them, and the profiler attaches within "
+                  "milliseconds");
     else
         say(LACKING,
-            "new processes (-n) are found by scanning /proc ten times a second, so their first "
-            "0.1 s is missed unless the library is preloaded: %s",
+            "new processes (-n): scans of /proc find them, ten times a second, so up to 0.1 s of "
+            "their start is missed unless the library is preloaded: %s",
             error.message);
     exec_events_close(fd);
 }
@@ -140,7 +141,7 @@ static void check_machine(void)
     if (uname(&names) == 0)
         say(FINE, "Linux %s, %s, glibc %s", names.release, names.machine, gnu_get_libc_version());
     if (preload_path_find(library, &error) == 0)
-        say(FINE, "the library: %s", library);
+        say(FINE, "preload library: %s", library);
     else
         say(IMPOSSIBLE, "%s", error.message);
     check_ptrace(&self);
@@ -157,15 +158,15 @@ static void check_program(const char *path, const char *name, bool will_start)
     int code = program_read(&program, path);
     if (code < 0) {
         say(code == -ENOEXEC ? IMPOSSIBLE : LACKING, "%s: %s", path,
-            code == -ENOEXEC ? "no program of this machine's kind" : strerror(-code));
+            code == -ENOEXEC ? "not a program for this machine" : strerror(-code));
         return;
     }
     bool must_preload = will_start && !program.has_client;
     switch (program_way(&program, name, reason, sizeof(reason))) {
     case PROGRAM_BY_PRELOADING:
         if (will_start)
-            say(FINE, "the preloaded library sees its malloc (what it starts, or becomes by exec, "
-                      "is a program of its own)");
+            say(FINE, "the preloaded library sees its malloc (check programs that it starts or "
+                      "executes separately)");
         break;
     case PROGRAM_BY_BOTH:
         if (will_start)
@@ -183,23 +184,24 @@ static void check_program(const char *path, const char *name, bool will_start)
         say(LACKING, "a Go program: only its C code allocates with malloc; Go's own heap is in the "
                      "profiles of runtime/pprof, which heap_profile report opens");
     if (program.has_client)
-        say(FINE, "it is linked to the client library: heaps that it describes are profiled where "
-                  "--heaps or --all-heaps asks for them, without preloading or attaching");
+        say(FINE, "linked to the client library: --heaps and --all-heaps profile its own heaps, "
+                  "without preloading or attaching");
     else if (program.has_noop)
         say(LACKING,
-            "its heaps are described to libheapprofd_noop.a, which does nothing: link it to "
-            "libheapprofd_client to profile them");
+            "linked to libheapprofd_noop.a, which does nothing: link it to libheapprofd_client to "
+            "profile its own heaps");
     say(program.has_unwind_tables ? FINE : LACKING, "%s",
-        program.has_unwind_tables ? "unwind tables: stacks will be whole"
-                                  : "no unwind tables: stacks follow frame pointers, if it keeps "
-                                    "them (compile with -fasynchronous-unwind-tables)");
+        program.has_unwind_tables
+            ? "unwind tables: stacks will be complete"
+            : "no unwind tables: stacks are complete only with frame pointers "
+              "(compile with -fasynchronous-unwind-tables)");
     if (program.has_debug_info)
         say(FINE, "debug information: names, inlined functions and lines");
     else if (program.has_symbols)
-        say(FINE, "a symbol table: names of functions, no lines (-g has them)");
+        say(FINE, "symbol table: names of functions, but no lines (compile with -g)");
     else
-        say(LACKING, "stripped: names of exported functions only, unless its symbols are found%s",
-            program.has_debug_link ? " (it names its debug file)" : "");
+        say(LACKING, "stripped: names of exported functions only, unless its debug file is found%s",
+            program.has_debug_link ? " (the program names one)" : "");
     if (program.build_id[0] != 0)
         say(FINE, "build id %s", program.build_id);
     else
@@ -211,7 +213,8 @@ static void check_command(const char *command)
     char path[PATH_MAX];
     program_find(command, path, sizeof(path));
     putchar('\n');
-    format_printf(stdout, "%s%s%s\n", command, path[0] != 0 ? ", that is " : "", path);
+    bool is_elsewhere = path[0] != 0 && strcmp(path, command) != 0;
+    format_printf(stdout, "%s%s%s\n", command, is_elsewhere ? ": " : "", is_elsewhere ? path : "");
     if (path[0] == 0)
         say(IMPOSSIBLE, "%s", program_why_not_found(command));
     else
@@ -228,16 +231,16 @@ static void check_process(pid_t pid)
     char path[64];
     printf("\nprocess %d\n", (int)pid);
     if (process_info_read(&info, pid) < 0) {
-        say(IMPOSSIBLE, "there is no process of this number");
+        say(IMPOSSIBLE, "no process has this pid");
         return;
     }
-    say(FINE, "it is %s, of user %u", process_info_name(&info), (unsigned)info.uid);
+    say(FINE, "%s, of user %u", process_info_name(&info), (unsigned)info.uid);
     if (access_check(&info, &error) < 0)
         say(IMPOSSIBLE, "%s", error.message);
     if (access_policy_read(&policy, ACCESS_POLICY_PATH, &error) < 0)
         say(LACKING, "%s", error.message);
     else if (access_policy_denies(&policy, &info))
-        say(IMPOSSIBLE, "never_profile in %s names it", ACCESS_POLICY_PATH);
+        say(IMPOSSIBLE, "never_profile in %s denies it", ACCESS_POLICY_PATH);
     access_policy_clear(&policy);
     if (discovery_check(&info, &error) < 0)
         say(IMPOSSIBLE, "%s", error.message);

@@ -29,16 +29,16 @@ static void add_of_allocator(struct rss_table *table, const struct memory_snapsh
     double margin = DEVIATIONS * sqrt(fmax(look->live_bytes_variance, 0));
     bool has_rule = look->rounding_rule != NULL;
     enum rss_source of_pages = look->pages_unknown ? RSS_NOT_KNOWN : RSS_ESTIMATED;
-    add(table, (struct rss_row){"live_requested", "live, as requested", llround(look->live_bytes),
-                                margin, RSS_ESTIMATED, MEMORY_UNKNOWN});
-    add(table, (struct rss_row){"rounding", "rounded up, and headers",
+    add(table, (struct rss_row){"live_requested", "live blocks, as requested",
+                                llround(look->live_bytes), margin, RSS_ESTIMATED, MEMORY_UNKNOWN});
+    add(table, (struct rss_row){"rounding", "rounding and headers",
                                 has_rule ? llround(look->rounding_bytes) : 0, -1,
                                 has_rule ? RSS_BY_RULE : RSS_NOT_KNOWN, MEMORY_UNKNOWN});
-    add(table, (struct rss_row){"untouched", "of that never touched",
+    add(table, (struct rss_row){"untouched", "live blocks' untouched pages",
                                 look->pages_unknown ? 0 : -llround(look->untouched_bytes), -1,
                                 of_pages, MEMORY_UNKNOWN});
     if (look->pages_unknown || look->swapped_bytes > 0)
-        add(table, (struct rss_row){"live_swapped", "of that swapped out",
+        add(table, (struct rss_row){"live_swapped", "live blocks' swapped-out pages",
                                     look->pages_unknown ? 0 : -llround(look->swapped_bytes), -1,
                                     of_pages, MEMORY_UNKNOWN});
     int64_t known = 0;
@@ -57,15 +57,15 @@ void rss_table_fill(struct rss_table *table, const struct memory_snapshot *look)
         enum memory_kind kind;
         const char *name, *words;
     } others[] = {
-        {MEMORY_ANONYMOUS, "anonymous", "mapped without a file, nothing live of malloc's in it"},
-        {MEMORY_THREAD_STACKS, "thread_stacks", "stacks of threads"},
-        {MEMORY_MAIN_STACK, "main_stack", "stack of the main thread"},
-        {MEMORY_FILES_WRITTEN, "files_written", "files, written to: data, .bss"},
-        {MEMORY_FILES_CLEAN, "files_clean", "files, as on disk: code, constants"},
+        {MEMORY_ANONYMOUS, "anonymous", "anonymous mappings without live blocks"},
+        {MEMORY_THREAD_STACKS, "thread_stacks", "thread stacks"},
+        {MEMORY_MAIN_STACK, "main_stack", "main thread's stack"},
+        {MEMORY_FILES_WRITTEN, "files_written", "modified pages of files: .data, .bss"},
+        {MEMORY_FILES_CLEAN, "files_clean", "unmodified pages of files: code, constants"},
         {MEMORY_SHARED, "shared", "shared memory"},
-        {MEMORY_PROFILER, "profiler", "the profiler's own part"},
-        {MEMORY_KERNEL, "kernel", "the kernel's pages"},
-        {MEMORY_UNKNOWN, "unknown", "of a kind that this version does not know"},
+        {MEMORY_PROFILER, "profiler", "the profiler's own memory"},
+        {MEMORY_KERNEL, "kernel", "kernel pages"},
+        {MEMORY_UNKNOWN, "unknown", "of a kind unknown to this version"},
     };
     *table = (struct rss_table){.rss_bytes = memory_snapshot_rss(look)};
     add_of_allocator(table, look);
@@ -155,18 +155,20 @@ static void tell_of_remainder(const struct subject *subject, const struct rss_ta
 {
     const struct rss_row *rest = &table->rows[table->allocator_count - 1];
     tell(context,
-         "Free lists, fragmentation and what was allocated before the profile began cannot "
-         "be told apart from outside: the allocator's own count (malloc_info) would need a "
-         "call in the process. The row is what is left of the allocator's memory, with "
-         "the error of the estimates above.");
+         "Free lists, fragmentation and allocations from before the profile share one row: only "
+         "the allocator's own count (malloc_info), a call in the process, could separate them. The "
+         "row is the rest of the allocator's memory, and includes the error of the estimates "
+         "above.");
     if (rest->bytes < 0)
-        tell(context, "It is below nothing: the estimates are too high by at least as much. A "
-                      "smaller interval (-i) makes them exact.");
+        tell(context, "That row is negative: the estimates are too high by at least that amount. A "
+                      "smaller interval (-i) makes them more precise, and -i 1 exact.");
     if (subject->snapshot->rounding_rule == NULL)
-        tell(context, "How much this allocator rounds up is not known; it is in the remainder.");
+        tell(context, "The size classes of this allocator are unknown: its rounding is part of the "
+                      "remainder.");
     if (subject->snapshot->pages_unknown)
-        tell(context, "Which pages of live allocations were touched could not be read; what was "
-                      "not lowers the remainder.");
+        tell(context,
+             "The untouched pages of live blocks are unknown, because /proc/PID/pagemap could "
+             "not be read: the remainder is too low by them.");
 }
 
 static void tell_unknown(const struct subject *subject, const struct rss_table *table,
@@ -175,21 +177,19 @@ static void tell_unknown(const struct subject *subject, const struct rss_table *
     char words[256];
     tell_of_remainder(subject, table, tell, context);
     if (subject->snapshot->parts[MEMORY_ANONYMOUS].rss_bytes > 0 && subject->mapped_bytes < 0)
-        tell(context, "Who mapped what has no file is not known: the program itself, or an "
-                      "allocator that has nothing live in it. --heaps libc.malloc,libc.mmap "
-                      "profiles mappings, too.");
+        tell(context, "It is unknown whether the program itself or an allocator made the anonymous "
+                      "mappings: --heaps libc.malloc,libc.mmap profiles the program's, too.");
     if (subject->mapped_bytes >= 0) {
         snprintf(
             words, sizeof(words),
-            "The program itself had %s mapped without a file (heap libc.mmap), touched or not.",
+            "The program itself had %s of anonymous mappings (heap libc.mmap), touched or not.",
             format_bytes(subject->mapped_bytes).bytes);
         tell(context, words);
     }
     if (age_seconds(subject) > 0) {
         snprintf(words, sizeof(words),
-                 "%s%.1f s before the dump, the last time that the memory was looked at.",
-                 has_ended(subject) ? "The program had ended at the dump. This is " : "This is ",
-                 age_seconds(subject));
+                 "The table shows the last memory snapshot, %.1f s before the dump%s.",
+                 age_seconds(subject), has_ended(subject) ? ": the program had ended since" : "");
         tell(context, words);
     }
 }
@@ -198,10 +198,10 @@ static void tell_unknown(const struct subject *subject, const struct rss_table *
 
 static const char *const source_words[] = {
     [RSS_ESTIMATED] = "estimated from samples",
-    [RSS_BY_RULE] = "by the rule of",
+    [RSS_BY_RULE] = "by the size classes of",
     [RSS_MEASURED] = "measured",
     [RSS_REMAINDER] = "remainder",
-    [RSS_NOT_KNOWN] = "not known",
+    [RSS_NOT_KNOWN] = "unknown",
 };
 
 static const char *const source_names[] = {
@@ -252,21 +252,22 @@ static void print_missing(const struct subject *subject, FILE *out)
 {
     uint64_t rss = timeline_rss(subject->process, subject->dump);
     struct report_figure live = report_total_of(subject->dump, REPORT_SPACE);
-    fprintf(out, "  live, as requested   %17s  %s\n", signed_count(llround(live.bytes)).bytes,
+    fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live.bytes)).bytes,
             source_words[RSS_ESTIMATED]);
     if (rss > 0) {
-        fprintf(out, "  all else             %17s  %s\n",
+        fprintf(out, "  everything else           %17s  %s\n",
                 signed_count((int64_t)rss - llround(live.bytes)).bytes,
                 source_words[RSS_REMAINDER]);
-        fprintf(out, "= RSS                  %17s  %s\n", format_count((double)rss).bytes,
+        fprintf(out, "= RSS                       %17s  %s\n", format_count((double)rss).bytes,
                 source_words[RSS_MEASURED]);
     } else {
-        fputs("= RSS                                  ?  not in the trace\n", out);
+        fputs("= RSS                                       ?  not in the trace\n", out);
     }
     fputc('\n', out);
-    print_note(out, "What the memory consisted of is not in the trace: the process ended before it "
-                    "was looked at (within the first second), or it could not be looked at, or "
-                    "the profile was not taken by this version of heapprofd.");
+    print_note(out,
+               "The trace has no memory snapshot of this process: the process ended before the "
+               "first one (taken within a second), its memory could not be read, or another "
+               "version of heapprofd recorded the profile.");
 }
 
 static void print_text(const struct subject *subject, FILE *out)
@@ -289,7 +290,7 @@ static void print_text(const struct subject *subject, FILE *out)
     for (size_t i = table.allocator_count; i < table.count; i++)
         print_row(&table.rows[i], subject->snapshot, out);
     fprintf(out, "= %-54s %17s  measured\n", "RSS", format_count((double)table.rss_bytes).bytes);
-    fprintf(out, "  %-54s %17s  measured\n\n", "beside it, swapped out",
+    fprintf(out, "  %-54s %17s  measured\n\n", "swapped out, not part of the RSS",
             format_count((double)table.swap_bytes).bytes);
     tell_unknown(subject, &table, print_note, out);
 }

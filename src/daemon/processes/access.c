@@ -194,8 +194,8 @@ static int explain_refusal(const struct process_info *info, struct error *error)
                          "rights: profile it from in there, or as root",
                          pid, process_info_name(info));
     return error_set(error, -EPERM,
-                     "process %d (%s) guards its memory (it is not dumpable), or a security module "
-                     "does: only root may profile it",
+                     "process %d (%s) is not dumpable, or a security module protects it: only root "
+                     "may profile it",
                      pid, process_info_name(info));
 }
 

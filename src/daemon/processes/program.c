@@ -79,16 +79,16 @@ const char *program_why_not_found(const char *command)
     if (strchr(command, '/') == NULL)
         return "there is no such program in PATH";
     if (stat(command, &status) < 0)
-        return errno == EACCES ? "a directory on its way may not be entered"
+        return errno == EACCES ? "you may not enter a directory of its path"
                                : "there is no such file";
     if (S_ISDIR(status.st_mode))
         return "it is a directory";
     if (!S_ISREG(status.st_mode))
-        return "it is no file that can be run";
+        return "it is not a file that can be executed";
     if (access(command, X_OK) != 0)
         return "it may not be executed: it lacks the permission (chmod +x), or its file system is "
                "mounted noexec";
-    return "it is a script whose interpreter, named in its first line, is not there";
+    return "the interpreter in its first line does not exist";
 }
 
 /* --- reading the program --- */

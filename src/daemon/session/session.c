@@ -185,7 +185,7 @@ int session_may_profile(const struct session *session, const struct process_info
 {
     int code = access_check(info, error);
     if (code == 0 && access_policy_denies(session->policy, info))
-        code = error_set(error, -EPERM, "%s may not be profiled: never_profile in %s names it",
+        code = error_set(error, -EPERM, "%s may not be profiled: never_profile in %s denies it",
                          process_info_name(info), ACCESS_POLICY_PATH);
     return code;
 }
