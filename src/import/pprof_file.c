@@ -36,34 +36,34 @@ struct proto_span pprof_file_string(const struct pprof_file *file, uint64_t inde
     return index < file->string_count ? file->strings[index] : (struct proto_span){0};
 }
 
+static const struct proto_member mapping_members[] = {
+    PROTO_MEMBER(PPROF_MAPPING_ID, struct pprof_mapping, id),
+    PROTO_MEMBER(PPROF_MAPPING_MEMORY_START, struct pprof_mapping, start),
+    PROTO_MEMBER(PPROF_MAPPING_MEMORY_LIMIT, struct pprof_mapping, limit),
+    PROTO_MEMBER(PPROF_MAPPING_FILE_OFFSET, struct pprof_mapping, offset),
+    PROTO_MEMBER(PPROF_MAPPING_FILENAME, struct pprof_mapping, file),
+    PROTO_MEMBER(PPROF_MAPPING_BUILD_ID, struct pprof_mapping, build_id),
+};
+static const struct proto_member function_members[] = {
+    PROTO_MEMBER(PPROF_FUNCTION_ID, struct pprof_function, id),
+    PROTO_MEMBER(PPROF_FUNCTION_NAME, struct pprof_function, name),
+    PROTO_MEMBER(PPROF_FUNCTION_SYSTEM_NAME, struct pprof_function, system_name),
+    PROTO_MEMBER(PPROF_FUNCTION_FILENAME, struct pprof_function, file),
+};
+static const struct proto_member location_members[] = {
+    PROTO_MEMBER(PPROF_LOCATION_ID, struct pprof_location, id),
+    PROTO_MEMBER(PPROF_LOCATION_MAPPING_ID, struct pprof_location, mapping),
+    PROTO_MEMBER(PPROF_LOCATION_ADDRESS, struct pprof_location, address),
+};
+static const struct proto_member type_members[] = {
+    PROTO_MEMBER(PPROF_VALUE_TYPE_TYPE, struct pprof_value_type, type),
+    PROTO_MEMBER(PPROF_VALUE_TYPE_UNIT, struct pprof_value_type, unit),
+};
+
 static int take_mapping(struct pprof_file *file, struct proto_span span)
 {
     struct pprof_mapping mapping = {0};
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0) {
-        switch (field.number) {
-        case PPROF_MAPPING_ID:
-            mapping.id = field.value;
-            break;
-        case PPROF_MAPPING_MEMORY_START:
-            mapping.start = field.value;
-            break;
-        case PPROF_MAPPING_MEMORY_LIMIT:
-            mapping.limit = field.value;
-            break;
-        case PPROF_MAPPING_FILE_OFFSET:
-            mapping.offset = field.value;
-            break;
-        case PPROF_MAPPING_FILENAME:
-            mapping.file = field.value;
-            break;
-        case PPROF_MAPPING_BUILD_ID:
-            mapping.build_id = field.value;
-            break;
-        }
-    }
-    if (status < 0)
+    if (proto_read_members(PROTO_MEMBERS(mapping_members), span, &mapping) < 0)
         return -EBADMSG;
     if (MORE(file, mapping) < 0 ||
         id_map_set(&file->mapping_ids, mapping.id, (uint32_t)file->mapping_count) < 0)
@@ -75,29 +75,10 @@ static int take_mapping(struct pprof_file *file, struct proto_span span)
 static int take_function(struct pprof_file *file, struct proto_span span)
 {
     struct pprof_function function = {0};
-    struct proto_field field;
-    uint64_t id = 0;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0) {
-        switch (field.number) {
-        case PPROF_FUNCTION_ID:
-            id = field.value;
-            break;
-        case PPROF_FUNCTION_NAME:
-            function.name = field.value;
-            break;
-        case PPROF_FUNCTION_SYSTEM_NAME:
-            function.system_name = field.value;
-            break;
-        case PPROF_FUNCTION_FILENAME:
-            function.file = field.value;
-            break;
-        }
-    }
-    if (status < 0)
+    if (proto_read_members(PROTO_MEMBERS(function_members), span, &function) < 0)
         return -EBADMSG;
     if (MORE(file, function) < 0 ||
-        id_map_set(&file->function_ids, id, (uint32_t)file->function_count) < 0)
+        id_map_set(&file->function_ids, function.id, (uint32_t)file->function_count) < 0)
         return -ENOMEM;
     file->functions[file->function_count++] = function;
     return 0;
@@ -106,46 +87,24 @@ static int take_function(struct pprof_file *file, struct proto_span span)
 static int take_location(struct pprof_file *file, struct proto_span span)
 {
     struct pprof_location location = {.message = span};
-    struct proto_field field;
-    uint64_t id = 0;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0) {
-        if (field.number == PPROF_LOCATION_ID)
-            id = field.value;
-        else if (field.number == PPROF_LOCATION_MAPPING_ID)
-            location.mapping = field.value;
-        else if (field.number == PPROF_LOCATION_ADDRESS)
-            location.address = field.value;
-    }
-    if (status < 0)
+    if (proto_read_members(PROTO_MEMBERS(location_members), span, &location) < 0)
         return -EBADMSG;
     if (MORE(file, location) < 0 ||
-        id_map_set(&file->location_ids, id, (uint32_t)file->location_count) < 0)
+        id_map_set(&file->location_ids, location.id, (uint32_t)file->location_count) < 0)
         return -ENOMEM;
     file->locations[file->location_count++] = location;
     return 0;
 }
 
-static int read_type(struct proto_span span, struct pprof_value_type *type)
-{
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0) {
-        if (field.number == PPROF_VALUE_TYPE_TYPE)
-            type->type = field.value;
-        else if (field.number == PPROF_VALUE_TYPE_UNIT)
-            type->unit = field.value;
-    }
-    return status < 0 ? -EBADMSG : 0;
-}
-
 static int take_type(struct pprof_file *file, struct proto_span span)
 {
     struct pprof_value_type type = {0};
-    int code = read_type(span, &type);
-    if (code == 0 && (code = MORE(file, type)) == 0)
-        file->types[file->type_count++] = type;
-    return code;
+    if (proto_read_members(PROTO_MEMBERS(type_members), span, &type) < 0)
+        return -EBADMSG;
+    if (MORE(file, type) < 0)
+        return -ENOMEM;
+    file->types[file->type_count++] = type;
+    return 0;
 }
 
 static int take_string(struct pprof_file *file, struct proto_span span)
@@ -196,7 +155,10 @@ static int take_field(struct pprof_file *file, const struct proto_field *field)
     case PPROF_PROFILE_COMMENT:
         return take_comments(file, field);
     case PPROF_PROFILE_PERIOD_TYPE:
-        return message ? read_type(field->span, &file->period_type) : -EBADMSG;
+        return message && proto_read_members(PROTO_MEMBERS(type_members), field->span,
+                                             &file->period_type) == 0
+                   ? 0
+                   : -EBADMSG;
     case PPROF_PROFILE_PERIOD:
         file->period = field->value;
         break;

@@ -7,7 +7,7 @@
 #define HEAPPROFD_IMPORT_PPROF_FILE_H
 
 #include "profile/id_map.h"
-#include "trace/proto_cursor.h"
+#include "trace/proto_members.h"
 #include "trace/read/trace_source.h"
 
 /* More, unpacked, is taken for a bomb. */
@@ -25,12 +25,13 @@ struct pprof_file {
     size_t mapping_count, mapping_capacity;
     struct id_map mapping_ids;
     struct pprof_function {
+        uint64_t id;
         uint64_t name, system_name, file; /* strings */
     } * functions;
     size_t function_count, function_capacity;
     struct id_map function_ids;
     struct pprof_location {
-        uint64_t mapping, address; /* mapping: its id */
+        uint64_t id, mapping, address; /* mapping: its id */
         struct proto_span message; /* for its lines */
     } * locations;
     size_t location_count, location_capacity;

@@ -222,6 +222,27 @@ const char *builder_text_of_span(struct builder *builder, struct proto_span span
     return builder_text(builder, span.at, proto_length(span));
 }
 
+void builder_store(struct builder *builder, const struct proto_member *members, size_t count,
+                   const struct proto_field *field, void *into)
+{
+    const struct proto_member *member = proto_member_of(members, count, field->number);
+    if (member != NULL && member->conversion == PROTO_TO_TEXT)
+        *(const char **)((char *)into + member->offset) =
+            builder_text_of_span(builder, field->span);
+    else
+        proto_store_as(member, field, into);
+}
+
+int builder_read_members(struct builder *builder, const struct proto_member *members, size_t count,
+                         struct proto_span message, void *into)
+{
+    struct proto_field field;
+    int status;
+    while ((status = proto_next(&message, &field)) > 0)
+        builder_store(builder, members, count, &field, into);
+    return status < 0 ? -EBADMSG : builder->error;
+}
+
 uint32_t builder_hex(struct builder *builder, struct proto_span span)
 {
     char hex[2 * 64 + 1];

@@ -29,7 +29,7 @@
 #include "profile/id_map.h"
 #include "profile/profile_owner.h"
 #include "trace/intern.h"
-#include "trace/proto_cursor.h"
+#include "trace/proto_members.h"
 
 struct builder_sequence;
 
@@ -192,6 +192,12 @@ uint32_t builder_string_of_span(struct builder *builder, struct proto_span span)
 /* Intern a string and return its text. Do not index strings[] with a call that may move it. */
 const char *builder_text(struct builder *builder, const void *bytes, size_t length);
 const char *builder_text_of_span(struct builder *builder, struct proto_span span);
+/* Like proto_store() and proto_read_members(), with texts. The latter returns -EBADMSG for a
+ * malformed message, else the builder's error. */
+void builder_store(struct builder *builder, const struct proto_member *members, size_t count,
+                   const struct proto_field *field, void *into);
+int builder_read_members(struct builder *builder, const struct proto_member *members, size_t count,
+                         struct proto_span message, void *into);
 /* Return the string of bytes as lower-case hex. */
 uint32_t builder_hex(struct builder *builder, struct proto_span span);
 uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,

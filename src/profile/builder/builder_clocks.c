@@ -51,35 +51,30 @@ static int keep_kind(struct builder *builder, const struct clock_kind *kind)
     return 0;
 }
 
-static int take_reading(struct builder *builder, uint32_t sequence, struct proto_span entry)
+struct reading_entry {
+    uint64_t id, timestamp, unit;
+    bool is_incremental;
+};
+
+#define READING(name, member) PROTO_MEMBER(PB_CLOCK_SNAPSHOT_CLOCK_##name, struct reading_entry, member)
+static const struct proto_member reading_members[] = {
+    READING(CLOCK_ID, id),
+    READING(TIMESTAMP, timestamp),
+    READING(IS_INCREMENTAL, is_incremental),
+    READING(UNIT_MULTIPLIER_NS, unit),
+};
+
+static int take_reading(struct builder *builder, uint32_t sequence, struct proto_span message)
 {
     struct builder_clocks *clocks = &builder->clocks;
-    struct proto_field field;
-    uint64_t id = 0, timestamp = 0, unit = 1;
-    bool is_incremental = false;
-    int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        switch (field.number) {
-        case PB_CLOCK_SNAPSHOT_CLOCK_CLOCK_ID:
-            id = field.value;
-            break;
-        case PB_CLOCK_SNAPSHOT_CLOCK_TIMESTAMP:
-            timestamp = field.value;
-            break;
-        case PB_CLOCK_SNAPSHOT_CLOCK_IS_INCREMENTAL:
-            is_incremental = field.value != 0;
-            break;
-        case PB_CLOCK_SNAPSHOT_CLOCK_UNIT_MULTIPLIER_NS:
-            unit = field.value == 0 ? 1 : field.value;
-            break;
-        }
-    }
-    if (status < 0)
+    struct reading_entry entry = {0};
+    if (proto_read_members(PROTO_MEMBERS(reading_members), message, &entry) < 0)
         return -EBADMSG;
-    uint64_t clock = clock_key(id, sequence);
-    uint64_t reading_ns = timestamp * unit;
-    if ((unit != 1 || is_incremental) &&
-        keep_kind(builder, &(struct clock_kind){clock, unit, is_incremental, reading_ns}) < 0)
+    uint64_t unit = entry.unit == 0 ? 1 : entry.unit;
+    uint64_t clock = clock_key(entry.id, sequence);
+    uint64_t reading_ns = entry.timestamp * unit;
+    struct clock_kind kind = {clock, unit, entry.is_incremental, reading_ns};
+    if ((unit != 1 || entry.is_incremental) && keep_kind(builder, &kind) < 0)
         return builder->error;
     if (array_reserve(&clocks->readings, &clocks->reading_capacity, clocks->reading_count, 1,
                       sizeof(*clocks->readings)) < 0)

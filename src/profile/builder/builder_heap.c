@@ -50,147 +50,65 @@ static int take_places(struct builder *builder, struct trace_heap_dump *status,
     return 0;
 }
 
-static int take_stats(struct trace_heap_dump *status, struct proto_span stats)
-{
-    struct proto_field field;
-    int code;
-    while ((code = proto_next(&stats, &field)) > 0) {
-        switch (field.number) {
-        case PB_PROFILE_PACKET_PROCESS_STATS_UNWINDING_ERRORS:
-            status->unwinding_errors = field.value;
-            break;
-        case PB_PROFILE_PACKET_PROCESS_STATS_HEAP_SAMPLES:
-            status->heap_samples = field.value;
-            break;
-        case PB_PROFILE_PACKET_PROCESS_STATS_MAP_REPARSES:
-            status->map_reparses = field.value;
-            break;
-        case PB_PROFILE_PACKET_PROCESS_STATS_TOTAL_UNWINDING_TIME_US:
-            status->unwinding_time_us = field.value;
-            break;
-        case PB_PROFILE_PACKET_PROCESS_STATS_CLIENT_SPINLOCK_BLOCKED_US:
-            status->blocked_us = field.value;
-            break;
-        }
-    }
-    return code;
-}
-
 #define HEAD(name) PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_##name
+#define HEAD_MEMBER(name, member) PROTO_MEMBER(HEAD(name), struct trace_heap_dump, member)
+#define STATS_MEMBER(name, member)                                                                 \
+    PROTO_MEMBER(PB_PROFILE_PACKET_PROCESS_STATS_##name, struct trace_heap_dump, member)
 
-static void take_head_flag(struct trace_heap_dump *status, uint32_t number, bool value)
-{
-    switch (number) {
-    case HEAD(FROM_STARTUP):
-        status->from_startup = value;
-        break;
-    case HEAD(REJECTED_CONCURRENT):
-        status->rejected_concurrent = value;
-        break;
-    case HEAD(DISCONNECTED):
-        status->disconnected = value;
-        break;
-    case HEAD(BUFFER_OVERRAN):
-        status->buffer_overran = value;
-        break;
-    case HEAD(BUFFER_CORRUPTED):
-        status->buffer_corrupted = value;
-        break;
-    case HEAD(HIT_GUARDRAIL):
-        status->hit_guardrail = value;
-        break;
-    case HEAD(FINAL):
-        status->final = value;
-        break;
-    case HEAD(DUMP_AT_MAX):
-        status->dump_at_max = value;
-        break;
-    }
-}
+static const struct proto_member head_members[] = {
+    HEAD_MEMBER(PID, pid),
+    HEAD_MEMBER(HEAP_NAME, heap_name),
+    HEAD_MEMBER(SAMPLING_INTERVAL_BYTES, interval_bytes),
+    HEAD_MEMBER(ORIG_SAMPLING_INTERVAL_BYTES, first_interval_bytes),
+    HEAD_MEMBER(TIMESTAMP, timestamp_ns),
+    HEAD_MEMBER(START_TIMESTAMP, start_timestamp_ns),
+    HEAD_MEMBER(FROM_STARTUP, from_startup),
+    HEAD_MEMBER(REJECTED_CONCURRENT, rejected_concurrent),
+    HEAD_MEMBER(DISCONNECTED, disconnected),
+    HEAD_MEMBER(BUFFER_OVERRAN, buffer_overran),
+    HEAD_MEMBER(BUFFER_CORRUPTED, buffer_corrupted),
+    HEAD_MEMBER(HIT_GUARDRAIL, hit_guardrail),
+    HEAD_MEMBER(CLIENT_ERROR, client_error),
+    HEAD_MEMBER(DUMP_AT_MAX, dump_at_max),
+    HEAD_MEMBER(FINAL, final),
+    HEAD_MEMBER(EXACT_BYTES, exact_bytes),
+    HEAD_MEMBER(EXACT_CALLS, exact_calls),
+    HEAD_MEMBER(UNSENT_RING_BYTES, unsent_bytes_of_ring),
+    HEAD_MEMBER(PEAK_LIVE_BYTES, peak_live_bytes),
+    HEAD_MEMBER(PEAK_LIVE_COUNT, peak_live_count),
+    HEAD_MEMBER(PEAK_TIMESTAMP, peak_timestamp_ns),
+    HEAD_MEMBER(ALLOCATOR, allocator),
+    HEAD_MEMBER(EXIT_STATUS, exit_status),
+    HEAD_MEMBER(REMARK, remark),
+    HEAD_MEMBER(OTHER_TYPES, other_types),
+    HEAD_MEMBER(OTHER_CONTEXTS, other_contexts),
+    HEAD_MEMBER(WEIGHED_SAMPLES, weighed_samples),
+    HEAD_MEMBER(UNSEEN_ALLOCATOR, unseen_allocator),
+};
 
-static void take_head_number(struct trace_heap_dump *status, const struct proto_field *field)
-{
-    uint64_t value = field->value;
-    switch (field->number) {
-    case HEAD(PID):
-        status->pid = (int32_t)value;
-        break;
-    case HEAD(CLIENT_ERROR):
-        status->client_error = (uint32_t)value;
-        break;
-    case HEAD(SAMPLING_INTERVAL_BYTES):
-        status->interval_bytes = value;
-        break;
-    case HEAD(ORIG_SAMPLING_INTERVAL_BYTES):
-        status->first_interval_bytes = value;
-        break;
-    case HEAD(TIMESTAMP):
-        status->timestamp_ns = value;
-        break;
-    case HEAD(START_TIMESTAMP):
-        status->start_timestamp_ns = value;
-        break;
-    case HEAD(EXACT_BYTES):
-        status->exact_bytes = value;
-        break;
-    case HEAD(EXACT_CALLS):
-        status->exact_calls = value;
-        status->has_exact_calls = true;
-        break;
-    case HEAD(UNSENT_RING_BYTES):
-        status->unsent_bytes_of_ring = value;
-        break;
-    case HEAD(PEAK_LIVE_BYTES):
-        status->peak_live_bytes = proto_double(field);
-        break;
-    case HEAD(PEAK_LIVE_COUNT):
-        status->peak_live_count = proto_double(field);
-        break;
-    case HEAD(PEAK_TIMESTAMP):
-        status->peak_timestamp_ns = value;
-        break;
-    case HEAD(EXIT_STATUS):
-        status->exit_status = (int32_t)value;
-        break;
-    case HEAD(OTHER_TYPES):
-        status->other_types = value;
-        break;
-    case HEAD(WEIGHED_SAMPLES):
-        status->weighed_samples = value;
-        break;
-    case HEAD(OTHER_CONTEXTS):
-        status->other_contexts = value;
-        break;
-    default:
-        take_head_flag(status, field->number, value != 0);
-    }
-}
+static const struct proto_member stats_members[] = {
+    STATS_MEMBER(UNWINDING_ERRORS, unwinding_errors),
+    STATS_MEMBER(HEAP_SAMPLES, heap_samples),
+    STATS_MEMBER(MAP_REPARSES, map_reparses),
+    STATS_MEMBER(TOTAL_UNWINDING_TIME_US, unwinding_time_us),
+    STATS_MEMBER(CLIENT_SPINLOCK_BLOCKED_US, blocked_us),
+};
 
 static int take_head_field(struct builder *builder, struct trace_heap_dump *status,
                            const struct proto_field *field)
 {
     switch (field->number) {
-    case HEAD(HEAP_NAME):
-        status->heap_name = builder_text_of_span(builder, field->span);
-        break;
     case HEAD(STATS):
-        return take_stats(status, field->span);
+        return proto_read_members(PROTO_MEMBERS(stats_members), field->span, status);
     case HEAD(LOST):
         return take_lost(status, field);
     case HEAD(PLACES):
         return field->type == PROTO_BYTES ? take_places(builder, status, field->span) : 0;
-    case HEAD(ALLOCATOR):
-        status->allocator = builder_text_of_span(builder, field->span);
+    case HEAD(EXACT_CALLS):
+        status->has_exact_calls = true;
         break;
-    case HEAD(REMARK):
-        status->remark = builder_text_of_span(builder, field->span);
-        break;
-    case HEAD(UNSEEN_ALLOCATOR):
-        status->unseen_allocator = builder_text_of_span(builder, field->span);
-        break;
-    default:
-        take_head_number(status, field);
     }
+    builder_store(builder, PROTO_MEMBERS(head_members), field, status);
     return 0;
 }
 

@@ -133,106 +133,94 @@ static int intern_string(struct builder *builder, struct builder_sequence *seque
     return code == 0 ? builder->error : builder_fail(builder);
 }
 
+/* A mapping or a frame, and its id. */
+struct mapping_entry {
+    uint64_t iid;
+    struct sequence_mapping item;
+};
+struct frame_entry {
+    uint64_t iid;
+    struct sequence_frame item;
+};
+
+#define MAPPING(name, member) PROTO_MEMBER(PB_MAPPING_##name, struct mapping_entry, member)
+#define FRAME(name, member) PROTO_MEMBER(PB_FRAME_##name, struct frame_entry, member)
+
+static const struct proto_member mapping_members[] = {
+    MAPPING(IID, iid),
+    MAPPING(BUILD_ID, item.build_id),
+    MAPPING(START_OFFSET, item.mapping.start_offset),
+    MAPPING(START, item.mapping.start),
+    MAPPING(END, item.mapping.end),
+    MAPPING(LOAD_BIAS, item.mapping.load_bias),
+    MAPPING(EXACT_OFFSET, item.mapping.exact_offset),
+};
+static const struct proto_member frame_members[] = {
+    FRAME(IID, iid),
+    FRAME(FUNCTION_NAME_ID, item.name),
+    FRAME(MAPPING_ID, item.mapping),
+    FRAME(REL_PC, item.rel_pc),
+    FRAME(SOURCE_PATH_IID, item.source_path),
+    FRAME(LINE_NUMBER, item.line),
+    FRAME(KIND, item.kind),
+};
+
 static int intern_mapping(struct builder *builder, struct builder_sequence *sequence,
-                          enum interned_kind kind, struct proto_span entry)
+                          enum interned_kind kind, struct proto_span message)
 {
-    struct sequence_mapping item = {
-        .first_path = sequence->id_count,
-        .resolved = PROFILE_NONE,
-        .is_shared = kind == INTERNED_PROFILE_MAPPING,
-    };
+    struct mapping_entry entry = {.item = {
+                                      .first_path = sequence->id_count,
+                                      .resolved = PROFILE_NONE,
+                                      .is_shared = kind == INTERNED_PROFILE_MAPPING,
+                                  }};
+    struct sequence_mapping *item = &entry.item;
     struct proto_field field;
-    uint64_t iid = 0;
     int status, code = 0;
-    while ((status = proto_next(&entry, &field)) > 0 && code == 0) {
-        switch (field.number) {
-        case PB_MAPPING_IID:
-            iid = field.value;
-            break;
-        case PB_MAPPING_BUILD_ID:
-            item.build_id = field.value;
-            break;
-        case PB_MAPPING_EXACT_OFFSET:
-            item.mapping.exact_offset = field.value;
-            break;
-        case PB_MAPPING_START_OFFSET:
-            item.mapping.start_offset = field.value;
-            break;
-        case PB_MAPPING_START:
-            item.mapping.start = field.value;
-            break;
-        case PB_MAPPING_END:
-            item.mapping.end = field.value;
-            break;
-        case PB_MAPPING_LOAD_BIAS:
-            item.mapping.load_bias = field.value;
-            break;
-        case PB_MAPPING_PATH_STRING_IDS:
+    while ((status = proto_next(&message, &field)) > 0 && code == 0) {
+        if (field.number == PB_MAPPING_PATH_STRING_IDS)
             code = put_ids(builder, sequence, &field);
-            break;
-        }
+        else
+            proto_store(PROTO_MEMBERS(mapping_members), &field, &entry);
     }
     if (status < 0 || code < 0)
         return code < 0 ? code : -EBADMSG;
-    item.path_count = (uint32_t)(sequence->id_count - item.first_path);
+    item->path_count = (uint32_t)(sequence->id_count - item->first_path);
     if (array_reserve(&sequence->mapping_items, &sequence->mapping_capacity,
-                      sequence->mapping_count, 1, sizeof(item)) < 0 ||
-        id_map_set(&sequence->mappings, iid, (uint32_t)sequence->mapping_count) < 0)
+                      sequence->mapping_count, 1, sizeof(*item)) < 0 ||
+        id_map_set(&sequence->mappings, entry.iid, (uint32_t)sequence->mapping_count) < 0)
         return builder_fail(builder);
-    sequence->mapping_items[sequence->mapping_count++] = item;
+    sequence->mapping_items[sequence->mapping_count++] = *item;
     return 0;
 }
 
 static int intern_frame(struct builder *builder, struct builder_sequence *sequence,
-                        enum interned_kind kind, struct proto_span entry)
+                        enum interned_kind kind, struct proto_span message)
 {
     /* In the tables of a ProfilePacket, id 0 is the empty string. */
-    struct sequence_frame item = {.is_named = kind == INTERNED_PROFILE_FRAME};
+    struct frame_entry entry = {.item.is_named = kind == INTERNED_PROFILE_FRAME};
+    struct sequence_frame *item = &entry.item;
     struct proto_field field;
-    uint64_t iid = 0;
     int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        switch (field.number) {
-        case PB_FRAME_IID:
-            iid = field.value;
-            break;
-        case PB_FRAME_FUNCTION_NAME_ID:
-            item.name = field.value;
-            item.is_named |= field.value != 0;
-            break;
-        case PB_FRAME_MAPPING_ID:
-            item.mapping = field.value;
-            break;
-        case PB_FRAME_REL_PC:
-            item.rel_pc = field.value;
-            break;
-        case PB_FRAME_SOURCE_PATH_IID:
-            item.source_path = field.value;
-            break;
-        case PB_FRAME_LINE_NUMBER:
-            item.line = (uint32_t)field.value;
-            item.has_line = true;
-            break;
-        case PB_FRAME_KIND:
-            item.kind = (uint32_t)field.value;
-            item.has_kind = true;
-            break;
-        case PB_FRAME_KIND_STR:
-            item.kind_name = builder_string_of_span(builder, field.span);
-            break;
-        }
+    while ((status = proto_next(&message, &field)) > 0) {
+        item->has_line |= field.number == PB_FRAME_LINE_NUMBER;
+        item->has_kind |= field.number == PB_FRAME_KIND;
+        if (field.number == PB_FRAME_KIND_STR)
+            item->kind_name = builder_string_of_span(builder, field.span);
+        else
+            proto_store(PROTO_MEMBERS(frame_members), &field, &entry);
     }
+    item->is_named |= item->name != 0;
     if (status < 0)
         return -EBADMSG;
     if (array_reserve(&sequence->frame_items, &sequence->frame_capacity, sequence->frame_count, 1,
-                      sizeof(item)) < 0 ||
+                      sizeof(*item)) < 0 ||
         array_reserve(&sequence->frames_resolved, &sequence->frames_resolved_capacity,
                       sequence->frame_count, 1, sizeof(*sequence->frames_resolved)) < 0 ||
-        id_map_set(&sequence->frames, iid, (uint32_t)sequence->frame_count) < 0)
+        id_map_set(&sequence->frames, entry.iid, (uint32_t)sequence->frame_count) < 0)
         return builder_fail(builder);
     sequence->frames_resolved[sequence->frame_count] =
         (struct sequence_resolved){.frame = PROFILE_NONE};
-    sequence->frame_items[sequence->frame_count++] = item;
+    sequence->frame_items[sequence->frame_count++] = *item;
     sequence->last_count = 0; /* the id may have meant another frame before */
     return 0;
 }
@@ -315,47 +303,38 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
     }
 }
 
+/* The most frequent ones first. */
+static const struct {
+    uint32_t field;
+    enum interned_kind kind;
+} interned_kinds[] = {
+    {PB_INTERNED_DATA_CALLSTACKS, INTERNED_CALLSTACK},
+    {PB_INTERNED_DATA_FRAMES, INTERNED_FRAME},
+    {PB_INTERNED_DATA_FUNCTION_NAMES, INTERNED_NAME},
+    {PB_INTERNED_DATA_SOURCE_PATHS, INTERNED_SOURCE_PATH},
+    {PB_INTERNED_DATA_MAPPINGS, INTERNED_MAPPING},
+    {PB_INTERNED_DATA_MAPPING_PATHS, INTERNED_PATH},
+    {PB_INTERNED_DATA_BUILD_IDS, INTERNED_BUILD_ID},
+    {PB_INTERNED_DATA_HEAP_NAMES, INTERNED_HEAP_NAME},
+    {PB_INTERNED_DATA_HEAP_CONTEXTS, INTERNED_HEAP_CONTEXT},
+};
+#define INTERNED_KINDS (sizeof(interned_kinds) / sizeof(interned_kinds[0]))
+
 int builder_interned_data(struct builder *builder, struct builder_sequence *sequence,
                           struct proto_span data)
 {
     struct proto_field field;
     int status, code = 0;
     while (code == 0 && (status = proto_next(&data, &field)) != 0) {
-        enum interned_kind kind;
         if (status < 0)
             return -EBADMSG;
-        switch (field.type == PROTO_BYTES ? field.number : 0) {
-        case PB_INTERNED_DATA_BUILD_IDS:
-            kind = INTERNED_BUILD_ID;
-            break;
-        case PB_INTERNED_DATA_MAPPING_PATHS:
-            kind = INTERNED_PATH;
-            break;
-        case PB_INTERNED_DATA_SOURCE_PATHS:
-            kind = INTERNED_SOURCE_PATH;
-            break;
-        case PB_INTERNED_DATA_FUNCTION_NAMES:
-            kind = INTERNED_NAME;
-            break;
-        case PB_INTERNED_DATA_MAPPINGS:
-            kind = INTERNED_MAPPING;
-            break;
-        case PB_INTERNED_DATA_FRAMES:
-            kind = INTERNED_FRAME;
-            break;
-        case PB_INTERNED_DATA_CALLSTACKS:
-            kind = INTERNED_CALLSTACK;
-            break;
-        case PB_INTERNED_DATA_HEAP_NAMES:
-            kind = INTERNED_HEAP_NAME;
-            break;
-        case PB_INTERNED_DATA_HEAP_CONTEXTS:
-            kind = INTERNED_HEAP_CONTEXT;
-            break;
-        default:
+        if (field.type != PROTO_BYTES)
             continue;
-        }
-        code = builder_intern(builder, sequence, kind, field.span);
+        size_t i = 0;
+        while (i < INTERNED_KINDS && interned_kinds[i].field != field.number)
+            i++;
+        if (i < INTERNED_KINDS)
+            code = builder_intern(builder, sequence, interned_kinds[i].kind, field.span);
     }
     return code;
 }

@@ -15,6 +15,13 @@
 #define PART(name) PB_MEMORY_SNAPSHOT_PART_##name
 #define BYTES_MAX (UINT64_C(1) << 56) /* the sum of all kinds does not overflow */
 
+static const struct proto_member part_members[] = {
+    PROTO_MEMBER(PART(RSS_BYTES), struct memory_part, rss_bytes),
+    PROTO_MEMBER(PART(SWAP_BYTES), struct memory_part, swap_bytes),
+    PROTO_MEMBER(PART(MAPPED_BYTES), struct memory_part, mapped_bytes),
+    PROTO_MEMBER(PART(MAPPINGS), struct memory_part, mappings),
+};
+
 static int take_part(struct memory_snapshot *snapshot, struct proto_span span)
 {
     struct memory_part part = {0};
@@ -22,23 +29,9 @@ static int take_part(struct memory_snapshot *snapshot, struct proto_span span)
     uint64_t kind = MEMORY_UNKNOWN;
     int status;
     while ((status = proto_next(&span, &field)) > 0) {
-        switch (field.number) {
-        case PART(KIND):
+        if (field.number == PART(KIND))
             kind = field.value;
-            break;
-        case PART(RSS_BYTES):
-            part.rss_bytes = field.value;
-            break;
-        case PART(SWAP_BYTES):
-            part.swap_bytes = field.value;
-            break;
-        case PART(MAPPED_BYTES):
-            part.mapped_bytes = field.value;
-            break;
-        case PART(MAPPINGS):
-            part.mappings = field.value;
-            break;
-        }
+        proto_store(PROTO_MEMBERS(part_members), &field, &part);
     }
     if (status < 0 || part.rss_bytes > BYTES_MAX || part.swap_bytes > BYTES_MAX)
         return -EBADMSG;
@@ -46,13 +39,6 @@ static int take_part(struct memory_snapshot *snapshot, struct proto_span span)
      * the last counts, as of two fields. */
     snapshot->parts[kind < MEMORY_KINDS ? kind : MEMORY_UNKNOWN] = part;
     return 0;
-}
-
-static double number_of(const struct proto_field *field)
-{
-    double number;
-    memcpy(&number, &field->value, sizeof(number));
-    return number;
 }
 
 static bool are_numbers(const struct memory_snapshot *snapshot)
@@ -64,45 +50,24 @@ static bool are_numbers(const struct memory_snapshot *snapshot)
            fabs(snapshot->untouched_bytes) < 0x1p62 && fabs(snapshot->swapped_bytes) < 0x1p62;
 }
 
-static void take_field(struct builder *builder, struct memory_snapshot *snapshot,
-                       const struct proto_field *field)
-{
-    switch (field->number) {
-    case SNAPSHOT(PID):
-        snapshot->pid = (int32_t)field->value;
-        break;
-    case SNAPSHOT(LIVE_BYTES):
-        snapshot->live_bytes = number_of(field);
-        break;
-    case SNAPSHOT(LIVE_BYTES_VARIANCE):
-        snapshot->live_bytes_variance = number_of(field);
-        break;
-    case SNAPSHOT(LIVE_COUNT):
-        snapshot->live_count = number_of(field);
-        break;
-    case SNAPSHOT(ROUNDING_BYTES):
-        snapshot->rounding_bytes = number_of(field);
-        break;
-    case SNAPSHOT(ROUNDING_RULE):
-        snapshot->rounding_rule = builder_text_of_span(builder, field->span);
-        break;
-    case SNAPSHOT(UNTOUCHED_BYTES):
-        snapshot->untouched_bytes = number_of(field);
-        break;
-    case SNAPSHOT(SWAPPED_BYTES):
-        snapshot->swapped_bytes = number_of(field);
-        break;
-    case SNAPSHOT(ALLOCATOR):
-        snapshot->allocator = builder_text_of_span(builder, field->span);
-        break;
-    case SNAPSHOT(DURATION_US):
-        snapshot->duration_us = field->value;
-        break;
-    case SNAPSHOT(PAGES_UNKNOWN):
-        snapshot->pages_unknown = field->value != 0;
-        break;
-    }
-}
+#define MEMBER(name, member) PROTO_MEMBER(SNAPSHOT(name), struct memory_snapshot, member)
+/* As it is in the file: are_numbers() checks it. */
+#define NUMBER(name, member)                                                                       \
+    PROTO_MEMBER_AS(SNAPSHOT(name), struct memory_snapshot, member, PROTO_BITS_TO_DOUBLE)
+
+static const struct proto_member snapshot_members[] = {
+    MEMBER(PID, pid),
+    NUMBER(LIVE_BYTES, live_bytes),
+    NUMBER(LIVE_BYTES_VARIANCE, live_bytes_variance),
+    NUMBER(LIVE_COUNT, live_count),
+    NUMBER(ROUNDING_BYTES, rounding_bytes),
+    MEMBER(ROUNDING_RULE, rounding_rule),
+    NUMBER(UNTOUCHED_BYTES, untouched_bytes),
+    NUMBER(SWAPPED_BYTES, swapped_bytes),
+    MEMBER(ALLOCATOR, allocator),
+    MEMBER(DURATION_US, duration_us),
+    MEMBER(PAGES_UNKNOWN, pages_unknown),
+};
 
 int builder_memory_snapshot(struct builder *builder, struct proto_span message, uint64_t packet_ns)
 {
@@ -117,7 +82,7 @@ int builder_memory_snapshot(struct builder *builder, struct proto_span message, 
         if (field.number == SNAPSHOT(PARTS))
             code = take_part(&taken.values, field.span);
         else
-            take_field(builder, &taken.values, &field);
+            builder_store(builder, PROTO_MEMBERS(snapshot_members), &field, &taken.values);
     }
     if (code < 0 || !are_numbers(&taken.values))
         return builder->error < 0 ? builder->error : -EBADMSG;

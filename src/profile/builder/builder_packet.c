@@ -151,103 +151,110 @@ static bool is_another_program(const struct profile_process *known, const char *
     return *known->command != '\0' && strcmp(known->command, command) != 0;
 }
 
-static int take_process(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
-{
+/* A process of a ProcessTree. */
+struct process_entry {
+    int32_t pid, parent_pid, uid;
+    bool has_uid, has_start, are_comm;
+    uint64_t start_ns, image;
+    struct proto_span name, first;
+    bool is_alone; /* the first argument is the only one */
+    size_t command_length, arguments_length;
     char command[COMMAND_BYTES_MAX], arguments[COMMAND_BYTES_MAX];
-    size_t command_length = 0, arguments_length = 0;
-    struct proto_span first = {0}, name = {0};
+};
+
+#define PROCESS(name) PB_PROCESS_TREE_PROCESS_##name
+static const struct proto_member process_members[] = {
+    PROTO_MEMBER(PROCESS(PID), struct process_entry, pid),
+    PROTO_MEMBER(PROCESS(PPID), struct process_entry, parent_pid),
+    PROTO_MEMBER(PROCESS(UID), struct process_entry, uid),
+    PROTO_MEMBER(PROCESS(CMDLINE_IS_COMM), struct process_entry, are_comm),
+    PROTO_MEMBER(PROCESS(PROCESS_START_FROM_BOOT), struct process_entry, start_ns),
+    PROTO_MEMBER(PROCESS(IMAGE), struct process_entry, image),
+    PROTO_MEMBER(PROCESS(NAME), struct process_entry, name),
+};
+
+static int read_process(struct proto_span message, struct process_entry *entry)
+{
     struct proto_field field;
-    int32_t pid = 0, parent_pid = 0, uid = 0;
-    bool has_uid = false, has_start = false, are_comm = false, is_alone = false;
-    uint64_t start_ns = 0;
-    uint64_t image = 0;
     int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        switch (field.number) {
-        case PB_PROCESS_TREE_PROCESS_PID:
-            pid = (int32_t)field.value;
-            break;
-        case PB_PROCESS_TREE_PROCESS_PPID:
-            parent_pid = (int32_t)field.value;
-            break;
-        case PB_PROCESS_TREE_PROCESS_UID:
-            uid = (int32_t)field.value;
-            has_uid = true;
-            break;
-        case PB_PROCESS_TREE_PROCESS_CMDLINE_IS_COMM:
-            are_comm = field.value != 0;
-            break;
-        case PB_PROCESS_TREE_PROCESS_PROCESS_START_FROM_BOOT:
-            start_ns = field.value;
-            has_start = true;
-            break;
-        case PB_PROCESS_TREE_PROCESS_IMAGE:
-            image = field.value;
-            break;
-        case PB_PROCESS_TREE_PROCESS_NAME:
-            name = field.span;
-            break;
-        case PB_PROCESS_TREE_PROCESS_CMDLINE:
-            is_alone = first.at == NULL;
-            if (is_alone)
-                first = field.span;
-            append_plain(arguments, &arguments_length, field.span);
-            append_argument(command, &command_length, field.span);
-            break;
+    while ((status = proto_next(&message, &field)) > 0) {
+        entry->has_uid |= field.number == PROCESS(UID);
+        entry->has_start |= field.number == PROCESS(PROCESS_START_FROM_BOOT);
+        if (field.number == PROCESS(CMDLINE)) {
+            entry->is_alone = entry->first.at == NULL;
+            if (entry->is_alone)
+                entry->first = field.span;
+            append_plain(entry->arguments, &entry->arguments_length, field.span);
+            append_argument(entry->command, &entry->command_length, field.span);
+        } else {
+            proto_store(PROTO_MEMBERS(process_members), &field, entry);
         }
     }
-    if (status < 0)
+    return status < 0 ? -EBADMSG : 0;
+}
+
+static void name_process(struct builder *builder, const struct process_entry *entry,
+                         struct profile_process *process)
+{
+    struct proto_span first = entry->first;
+    process->name = builder_text_of_span(
+        builder, proto_length(entry->name) > 0 ? entry->name : name_of_argument(first));
+    process->first_argument = builder_text_of_span(builder, first);
+    const uint8_t *blank =
+        entry->is_alone && first.at != NULL ? memchr(first.at, ' ', proto_length(first)) : NULL;
+    if (blank != NULL)
+        first.end = blank;
+    process->title = builder_text_of_span(builder, first);
+    process->arguments = builder_text(builder, entry->arguments, entry->arguments_length);
+}
+
+static int take_process(struct builder *builder, struct proto_span message, uint64_t packet_ns)
+{
+    struct process_entry entry;
+    memset(&entry, 0, offsetof(struct process_entry, command));
+    if (read_process(message, &entry) < 0)
         return -EBADMSG;
-    if (first.at != NULL) {
-        builder_meet(builder, parent_pid, 0, packet_ns);
-        builder_meet(builder, pid, 0, packet_ns);
+    if (entry.first.at != NULL) {
+        builder_meet(builder, entry.parent_pid, 0, packet_ns);
+        builder_meet(builder, entry.pid, 0, packet_ns);
     }
-    uint32_t text = builder_string(builder, command, command_length);
-    uint32_t index = builder_process(builder, pid);
+    uint32_t text = builder_string(builder, entry.command, entry.command_length);
+    uint32_t index = builder_process(builder, entry.pid);
     if (builder->error < 0)
         return builder->error;
     /* It has called exec: the earlier data belong to another program. */
-    if (is_another_program(&builder->profile->processes[index], builder->strings[text], image) &&
-        has_heaps(builder->profile, index) && (index = add_process(builder, pid)) == PROFILE_NONE)
+    if (is_another_program(&builder->profile->processes[index], builder->strings[text],
+                           entry.image) &&
+        has_heaps(builder->profile, index) &&
+        (index = add_process(builder, entry.pid)) == PROFILE_NONE)
         return builder->error;
     struct profile_process *process = &builder->profile->processes[index];
-    process->parent_pid = parent_pid;
-    process->uid = uid;
-    process->has_uid = has_uid;
-    process->has_start = has_start;
-    process->start_boottime_ns = start_ns;
-    process->arguments_are_comm = are_comm;
-    process->image = image;
-    if (command_length > 0) {
+    process->parent_pid = entry.parent_pid;
+    process->uid = entry.uid;
+    process->has_uid = entry.has_uid;
+    process->has_start = entry.has_start;
+    process->start_boottime_ns = entry.start_ns;
+    process->arguments_are_comm = entry.are_comm;
+    process->image = entry.image;
+    if (entry.command_length > 0) {
         process->command = builder->strings[text];
-        process->name =
-            builder_text_of_span(builder, proto_length(name) > 0 ? name : name_of_argument(first));
-        process->first_argument = builder_text_of_span(builder, first);
-        const uint8_t *blank =
-            is_alone && first.at != NULL ? memchr(first.at, ' ', proto_length(first)) : NULL;
-        process->title = builder_text(
-            builder, first.at, blank != NULL ? (size_t)(blank - first.at) : proto_length(first));
-        process->arguments = builder_text(builder, arguments, arguments_length);
+        name_process(builder, &entry, process);
     }
     return builder->error;
 }
 
 static int take_thread(struct builder *builder, struct proto_span entry, uint64_t packet_ns)
 {
+    static const struct proto_member members[] = {
+        PROTO_MEMBER(PB_PROCESS_TREE_THREAD_TID, struct profile_thread, tid),
+        PROTO_MEMBER(PB_PROCESS_TREE_THREAD_NAME, struct profile_thread, name),
+        PROTO_MEMBER(PB_PROCESS_TREE_THREAD_TGID, struct profile_thread, pid),
+    };
     struct profile *profile = builder->profile;
     struct profile_thread thread = {.name = ""};
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        if (field.number == PB_PROCESS_TREE_THREAD_TID)
-            thread.tid = (int32_t)field.value;
-        else if (field.number == PB_PROCESS_TREE_THREAD_TGID)
-            thread.pid = (int32_t)field.value;
-        else if (field.number == PB_PROCESS_TREE_THREAD_NAME)
-            thread.name = builder_text_of_span(builder, field.span);
-    }
-    if (status < 0)
-        return -EBADMSG;
+    int code = builder_read_members(builder, PROTO_MEMBERS(members), entry, &thread);
+    if (code < 0)
+        return code;
     builder_meet(builder, thread.pid, 0, packet_ns);
     builder_meet(builder, thread.pid, thread.tid, packet_ns);
     uint64_t key = (uint64_t)(uint32_t)thread.pid << 32 | (uint32_t)thread.tid;
@@ -280,30 +287,25 @@ static int take_tree(struct builder *builder, struct proto_span tree, uint64_t p
     return code;
 }
 
+#define UNPROFILED(name, member)                                                                   \
+    PROTO_MEMBER(PB_UNPROFILED_PROCESS_##name, struct profile_unprofiled, member)
+
 static int take_unprofiled(struct builder *builder, struct proto_span entry)
 {
+    static const struct proto_member members[] = {
+        UNPROFILED(PID, pid),
+        UNPROFILED(PARENT_PID, parent_pid),
+        UNPROFILED(NAME, name),
+        UNPROFILED(REASON, reason),
+        UNPROFILED(BY_CHOICE, by_choice),
+        UNPROFILED(COUNT, count),
+        UNPROFILED(KIND, kind),
+    };
     struct profile *profile = builder->profile;
     struct profile_unprofiled process = {.name = "", .reason = "", .kind = "", .count = 1};
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        if (field.number == PB_UNPROFILED_PROCESS_PID)
-            process.pid = (int32_t)field.value;
-        else if (field.number == PB_UNPROFILED_PROCESS_PARENT_PID)
-            process.parent_pid = (int32_t)field.value;
-        else if (field.number == PB_UNPROFILED_PROCESS_NAME)
-            process.name = builder_text_of_span(builder, field.span);
-        else if (field.number == PB_UNPROFILED_PROCESS_REASON)
-            process.reason = builder_text_of_span(builder, field.span);
-        else if (field.number == PB_UNPROFILED_PROCESS_BY_CHOICE)
-            process.by_choice = field.value != 0;
-        else if (field.number == PB_UNPROFILED_PROCESS_COUNT)
-            process.count = field.value;
-        else if (field.number == PB_UNPROFILED_PROCESS_KIND)
-            process.kind = builder_text_of_span(builder, field.span);
-    }
-    if (status < 0)
-        return -EBADMSG;
+    int code = builder_read_members(builder, PROTO_MEMBERS(members), entry, &process);
+    if (code < 0)
+        return code;
     if (array_reserve(&profile->unprofiled, &builder->unprofiled_capacity,
                       profile->unprofiled_count, 1, sizeof(process)) < 0)
         return builder_fail(builder);
@@ -319,18 +321,10 @@ struct heap_size {
     uint64_t live_bytes;
 };
 
-static int read_heap_size(struct proto_span message, struct heap_size *size)
-{
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&message, &field)) > 0) {
-        if (field.number == PB_HEAP_SIZE_PID)
-            size->pid = (int32_t)field.value;
-        else if (field.number == PB_HEAP_SIZE_LIVE_BYTES)
-            size->live_bytes = field.value;
-    }
-    return status < 0 ? -EBADMSG : 0;
-}
+static const struct proto_member heap_size_members[] = {
+    PROTO_MEMBER(PB_HEAP_SIZE_PID, struct heap_size, pid),
+    PROTO_MEMBER(PB_HEAP_SIZE_LIVE_BYTES, struct heap_size, live_bytes),
+};
 
 static int add_memory_point(struct builder *builder, int32_t pid,
                             const struct profile_memory_point *point)
@@ -349,27 +343,33 @@ static int add_memory_point(struct builder *builder, int32_t pid,
     return 0;
 }
 
-static int take_memory_point(struct builder *builder, struct proto_span entry, uint64_t packet_ns,
+/* A process of ProcessStats, in KiB except for the heap. */
+struct stats_entry {
+    int32_t pid;
+    uint64_t vm_kb, rss_kb, rss_anon_kb, heap_bytes;
+};
+
+#define STATS(name, member) PROTO_MEMBER(PB_PROCESS_STATS_PROCESS_##name, struct stats_entry, member)
+
+static int take_memory_point(struct builder *builder, struct proto_span message, uint64_t packet_ns,
                              struct heap_size *size)
 {
-    struct profile_memory_point point = {.boottime_ns = packet_ns};
-    struct proto_field field;
-    int32_t pid = 0;
-    int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        if (field.number == PB_PROCESS_STATS_PROCESS_PID)
-            pid = (int32_t)field.value;
-        else if (field.number == PB_PROCESS_STATS_PROCESS_VM_RSS_KB)
-            point.rss_bytes = field.value * 1024;
-        else if (field.number == PB_PROCESS_STATS_PROCESS_RSS_ANON_KB)
-            point.rss_anon_bytes = field.value * 1024;
-        else if (field.number == PB_PROCESS_STATS_PROCESS_VM_SIZE_KB)
-            point.vm_bytes = field.value * 1024;
-        else if (field.number == PB_PROCESS_STATS_PROCESS_HEAP_BYTES)
-            point.heap_bytes = field.value;
-    }
-    if (status < 0)
+    static const struct proto_member members[] = {
+        STATS(PID, pid),
+        STATS(VM_SIZE_KB, vm_kb),
+        STATS(VM_RSS_KB, rss_kb),
+        STATS(RSS_ANON_KB, rss_anon_kb),
+        STATS(HEAP_BYTES, heap_bytes),
+    };
+    struct stats_entry entry = {0};
+    if (proto_read_members(PROTO_MEMBERS(members), message, &entry) < 0)
         return -EBADMSG;
+    int32_t pid = entry.pid;
+    struct profile_memory_point point = {.boottime_ns = packet_ns,
+                                         .rss_bytes = entry.rss_kb * 1024,
+                                         .rss_anon_bytes = entry.rss_anon_kb * 1024,
+                                         .vm_bytes = entry.vm_kb * 1024,
+                                         .heap_bytes = entry.heap_bytes};
     if ((point.rss_bytes | point.rss_anon_bytes | point.vm_bytes) != 0)
         builder_meet(builder, pid, 0, packet_ns);
     if (size->pid != 0 && size->pid == pid) {
@@ -385,7 +385,9 @@ static int take_timeline(struct builder *builder, struct proto_span stats, struc
 {
     struct heap_size size = {0};
     struct proto_field field;
-    int status = 0, code = heap.at == NULL ? 0 : read_heap_size(heap, &size);
+    int status = 0, code = 0;
+    if (heap.at != NULL && proto_read_members(PROTO_MEMBERS(heap_size_members), heap, &size) < 0)
+        code = -EBADMSG;
     while (code == 0 && stats.at != NULL && (status = proto_next(&stats, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
@@ -411,73 +413,41 @@ struct packet_parts {
         heap_size;
 };
 
+#define PACKET(name, member)                                                                       \
+    PROTO_MEMBER(PB_TRACE_PACKET_##name, struct packet_parts, member)
+
+static const struct proto_member packet_members[] = {
+    PACKET(TIMESTAMP, timestamp_ns),
+    PACKET(TIMESTAMP_CLOCK_ID, clock),
+    PACKET(TRACE_PACKET_DEFAULTS, defaults),
+    PACKET(TRUSTED_PACKET_SEQUENCE_ID, sequence_id),
+    PACKET(INTERNED_DATA, interned),
+    PACKET(PROFILE_PACKET, profile_packet),
+    PACKET(PROCESS_TREE, tree),
+    PACKET(PROCESS_STATS, stats),
+    PACKET(CLOCK_SNAPSHOT, clocks),
+    PACKET(MODULE_SYMBOLS, symbols),
+    PACKET(DEOBFUSCATION_MAPPING, deobfuscation),
+    PACKET(PACKAGES_LIST, packages),
+    PACKET(STREAMING_ALLOCATION, allocations),
+    PACKET(STREAMING_FREE, frees),
+    PACKET(SMAPS_PACKET, smaps),
+    PACKET(MEMORY_SNAPSHOT, memory_snapshot),
+    PACKET(HEAP_SIZE, heap_size),
+    PACKET(UNPROFILED_PROCESS, unprofiled),
+};
+
 static int split_packet(struct proto_span packet, struct packet_parts *parts)
 {
     struct proto_field field;
     int status;
     while ((status = proto_next(&packet, &field)) > 0) {
-        switch (field.number) {
-        case PB_TRACE_PACKET_TIMESTAMP:
-            parts->timestamp_ns = field.value;
-            break;
-        case PB_TRACE_PACKET_TIMESTAMP_CLOCK_ID:
-            parts->clock = field.value;
-            break;
-        case PB_TRACE_PACKET_TRACE_PACKET_DEFAULTS:
-            parts->defaults = field.span;
-            break;
-        case PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID:
-            parts->sequence_id = (uint32_t)field.value;
-            break;
-        case PB_TRACE_PACKET_SEQUENCE_FLAGS:
+        if (field.number == PB_TRACE_PACKET_SEQUENCE_FLAGS)
             parts->cleared |= field.value & SEQUENCE_CLEARED;
-            break;
-        case PB_TRACE_PACKET_INCREMENTAL_STATE_CLEARED:
+        else if (field.number == PB_TRACE_PACKET_INCREMENTAL_STATE_CLEARED)
             parts->cleared |= field.value != 0;
-            break;
-        case PB_TRACE_PACKET_INTERNED_DATA:
-            parts->interned = field.span;
-            break;
-        case PB_TRACE_PACKET_PROFILE_PACKET:
-            parts->profile_packet = field.span;
-            break;
-        case PB_TRACE_PACKET_PROCESS_TREE:
-            parts->tree = field.span;
-            break;
-        case PB_TRACE_PACKET_PROCESS_STATS:
-            parts->stats = field.span;
-            break;
-        case PB_TRACE_PACKET_CLOCK_SNAPSHOT:
-            parts->clocks = field.span;
-            break;
-        case PB_TRACE_PACKET_MODULE_SYMBOLS:
-            parts->symbols = field.span;
-            break;
-        case PB_TRACE_PACKET_DEOBFUSCATION_MAPPING:
-            parts->deobfuscation = field.span;
-            break;
-        case PB_TRACE_PACKET_PACKAGES_LIST:
-            parts->packages = field.span;
-            break;
-        case PB_TRACE_PACKET_STREAMING_ALLOCATION:
-            parts->allocations = field.span;
-            break;
-        case PB_TRACE_PACKET_STREAMING_FREE:
-            parts->frees = field.span;
-            break;
-        case PB_TRACE_PACKET_SMAPS_PACKET:
-            parts->smaps = field.span;
-            break;
-        case PB_TRACE_PACKET_MEMORY_SNAPSHOT:
-            parts->memory_snapshot = field.span;
-            break;
-        case PB_TRACE_PACKET_HEAP_SIZE:
-            parts->heap_size = field.span;
-            break;
-        case PB_TRACE_PACKET_UNPROFILED_PROCESS:
-            parts->unprofiled = field.span;
-            break;
-        }
+        else
+            proto_store(PROTO_MEMBERS(packet_members), &field, parts);
     }
     return status;
 }

@@ -8,58 +8,27 @@
 
 /* --- figures --- */
 
-static void take_figure(struct trace_figures *figures, const struct proto_field *field)
-{
-    switch (field->number) {
-    case PB_HEAP_FIGURES_ALLOCATED_BYTES:
-        figures->allocated_bytes = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_BYTES:
-        figures->freed_bytes = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_ALLOCATED_COUNT:
-        figures->allocated_count = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_COUNT:
-        figures->freed_count = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_ALLOCATED_BYTES_VARIANCE:
-        figures->allocated_bytes_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_BYTES_VARIANCE:
-        figures->freed_bytes_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_ALLOCATED_COUNT_VARIANCE:
-        figures->allocated_count_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_FREED_COUNT_VARIANCE:
-        figures->freed_count_variance = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_SAMPLES:
-        figures->samples = field->value;
-        break;
-    case PB_HEAP_FIGURES_FREED_SAMPLES:
-        figures->freed_samples = field->value;
-        break;
-    case PB_HEAP_FIGURES_TEMPORARY_BYTES:
-        figures->temporary_bytes = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_TEMPORARY_COUNT:
-        figures->temporary_count = proto_double(field);
-        break;
-    case PB_HEAP_FIGURES_LIFETIME_MS_SUM:
-        figures->lifetime_ms_sum = proto_double(field);
-        break;
-    }
-}
+#define FIGURE(name, member) PROTO_MEMBER(PB_HEAP_FIGURES_##name, struct trace_figures, member)
+
+static const struct proto_member figure_members[] = {
+    FIGURE(ALLOCATED_BYTES, allocated_bytes),
+    FIGURE(FREED_BYTES, freed_bytes),
+    FIGURE(ALLOCATED_COUNT, allocated_count),
+    FIGURE(FREED_COUNT, freed_count),
+    FIGURE(ALLOCATED_BYTES_VARIANCE, allocated_bytes_variance),
+    FIGURE(FREED_BYTES_VARIANCE, freed_bytes_variance),
+    FIGURE(ALLOCATED_COUNT_VARIANCE, allocated_count_variance),
+    FIGURE(FREED_COUNT_VARIANCE, freed_count_variance),
+    FIGURE(SAMPLES, samples),
+    FIGURE(FREED_SAMPLES, freed_samples),
+    FIGURE(TEMPORARY_BYTES, temporary_bytes),
+    FIGURE(TEMPORARY_COUNT, temporary_count),
+    FIGURE(LIFETIME_MS_SUM, lifetime_ms_sum),
+};
 
 static int take_figures(struct trace_figures *figures, struct proto_span span)
 {
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&span, &field)) > 0)
-        take_figure(figures, &field);
-    return status;
+    return proto_read_members(PROTO_MEMBERS(figure_members), span, figures);
 }
 
 /* Estimate the variance of n samples that represent `bytes` in total, assuming equal sizes. With e
@@ -104,64 +73,46 @@ static void fill_peak_samples(struct trace_peak_figures *peak)
 
 /* --- taking samples --- */
 
-static int take_part_field(struct profile_part *part, struct pending_tag *tag,
-                           const struct proto_field *field, bool *has_figures)
-{
-    switch (field->number) {
-    case PB_HEAP_THREAD_FIGURES_TID:
-        part->tid = (int32_t)field->value;
-        break;
-    case PB_HEAP_THREAD_FIGURES_FIGURES:
-        *has_figures = true;
-        return take_figures(&part->figures, field->span);
-    case PB_HEAP_THREAD_FIGURES_TYPE_ID:
-        tag->type = field->value;
-        break;
-    case PB_HEAP_THREAD_FIGURES_CONTEXT_ID:
-        tag->context = field->value;
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES:
-        part->peak.bytes = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT:
-        part->peak.count = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_BYTES_VARIANCE:
-        part->peak.bytes_variance = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_COUNT_VARIANCE:
-        part->peak.count_variance = proto_double(field);
-        break;
-    case PB_HEAP_THREAD_FIGURES_PEAK_SAMPLES:
-        part->peak.samples = (double)field->value;
-        break;
-    }
-    return 0;
-}
+struct part_entry {
+    struct profile_part part;
+    struct pending_tag tag;
+    struct proto_span figures; /* .at == NULL: none */
+};
+
+#define PART(name, member) PROTO_MEMBER(PB_HEAP_THREAD_FIGURES_##name, struct part_entry, member)
+
+static const struct proto_member part_members[] = {
+    PART(TID, part.tid),
+    PART(FIGURES, figures),
+    PART(TYPE_ID, tag.type),
+    PART(CONTEXT_ID, tag.context),
+    PART(PEAK_BYTES, part.peak.bytes),
+    PART(PEAK_COUNT, part.peak.count),
+    PART(PEAK_BYTES_VARIANCE, part.peak.bytes_variance),
+    PART(PEAK_COUNT_VARIANCE, part.peak.count_variance),
+    PROTO_MEMBER_AS(PB_HEAP_THREAD_FIGURES_PEAK_SAMPLES, struct part_entry, part.peak.samples,
+                    PROTO_COUNT_TO_DOUBLE),
+};
 
 /* Read one more part of a sample. */
-static int take_part(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
+static int take_part(struct builder *builder, struct pending_dump *dump, struct proto_span message,
                      struct profile_sample *sample, bool *has_figures)
 {
-    struct profile_part part = {0};
-    struct pending_tag tag = {0};
-    struct proto_field field;
-    int status;
-    *has_figures = false;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        if (take_part_field(&part, &tag, &field, has_figures) < 0)
-            return -EBADMSG;
-    }
-    if (status < 0)
+    struct part_entry entry = {0};
+    struct profile_part *part = &entry.part;
+    if (proto_read_members(PROTO_MEMBERS(part_members), message, &entry) < 0)
         return -EBADMSG;
-    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(part)) < 0 ||
-        array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(tag)) < 0)
+    *has_figures = entry.figures.at != NULL;
+    if (*has_figures && take_figures(&part->figures, entry.figures) < 0)
+        return -EBADMSG;
+    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(*part)) < 0 ||
+        array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(entry.tag)) < 0)
         return builder_fail(builder);
-    fill_peak_samples(&part.peak);
-    dump->tags[dump->part_count] = tag;
-    dump->parts[dump->part_count++] = part;
+    fill_peak_samples(&part->peak);
+    dump->tags[dump->part_count] = entry.tag;
+    dump->parts[dump->part_count++] = *part;
     sample->part_count++;
-    sample->tagged |= tag.type != 0 || tag.context != 0;
+    sample->tagged |= entry.tag.type != 0 || entry.tag.context != 0;
     return 0;
 }
 

@@ -18,6 +18,36 @@
 #define ROW_BYTES_MIN 8u
 
 #define ENTRY(name) PB_SMAPS_ENTRY_##name
+#define MEMBER(name, member) PROTO_MEMBER(ENTRY(name), struct profile_smaps, member)
+
+static const struct proto_member entry_members[] = {
+    MEMBER(PATH, path),
+    MEMBER(SIZE_KB, size_kb),
+    MEMBER(PRIVATE_DIRTY_KB, private_dirty_kb),
+    MEMBER(SWAP_KB, swap_kb),
+    MEMBER(FILE_NAME, file_name),
+    MEMBER(START_ADDRESS, start_address),
+    MEMBER(MODULE_TIMESTAMP, module_timestamp),
+    MEMBER(MODULE_DEBUGID, module_debugid),
+    MEMBER(MODULE_DEBUG_PATH, module_debug_path),
+    MEMBER(PROTECTION_FLAGS, protection_flags),
+    MEMBER(PRIVATE_CLEAN_RESIDENT_KB, private_clean_resident_kb),
+    MEMBER(SHARED_DIRTY_RESIDENT_KB, shared_dirty_resident_kb),
+    MEMBER(SHARED_CLEAN_RESIDENT_KB, shared_clean_resident_kb),
+    MEMBER(LOCKED_KB, locked_kb),
+    MEMBER(PROPORTIONAL_RESIDENT_KB, proportional_resident_kb),
+};
+
+/* By field number: the figure that is known if the field is there. */
+static const enum profile_smaps_told told_by[] = {
+    [ENTRY(PRIVATE_DIRTY_KB)] = PROFILE_SMAPS_PRIVATE_DIRTY,
+    [ENTRY(SWAP_KB)] = PROFILE_SMAPS_SWAP,
+    [ENTRY(START_ADDRESS)] = PROFILE_SMAPS_START,
+    [ENTRY(PRIVATE_CLEAN_RESIDENT_KB)] = PROFILE_SMAPS_PRIVATE_CLEAN,
+    [ENTRY(SHARED_DIRTY_RESIDENT_KB)] = PROFILE_SMAPS_SHARED_DIRTY,
+    [ENTRY(SHARED_CLEAN_RESIDENT_KB)] = PROFILE_SMAPS_SHARED_CLEAN,
+    [ENTRY(PROPORTIONAL_RESIDENT_KB)] = PROFILE_SMAPS_PROPORTIONAL,
+};
 
 static int take_entry(struct builder *builder, struct proto_span entry, struct profile_smaps *smaps)
 {
@@ -25,60 +55,9 @@ static int take_entry(struct builder *builder, struct proto_span entry, struct p
     int status;
     smaps->path = smaps->file_name = smaps->module_debugid = smaps->module_debug_path = "";
     while ((status = proto_next(&entry, &field)) > 0) {
-        switch (field.number) {
-        case ENTRY(PATH):
-            smaps->path = builder_text_of_span(builder, field.span);
-            break;
-        case ENTRY(SIZE_KB):
-            smaps->size_kb = field.value;
-            break;
-        case ENTRY(PRIVATE_DIRTY_KB):
-            smaps->private_dirty_kb = field.value;
-            smaps->told |= PROFILE_SMAPS_PRIVATE_DIRTY;
-            break;
-        case ENTRY(SWAP_KB):
-            smaps->swap_kb = field.value;
-            smaps->told |= PROFILE_SMAPS_SWAP;
-            break;
-        case ENTRY(FILE_NAME):
-            smaps->file_name = builder_text_of_span(builder, field.span);
-            break;
-        case ENTRY(START_ADDRESS):
-            smaps->start_address = field.value;
-            smaps->told |= PROFILE_SMAPS_START;
-            break;
-        case ENTRY(MODULE_TIMESTAMP):
-            smaps->module_timestamp = field.value;
-            break;
-        case ENTRY(MODULE_DEBUGID):
-            smaps->module_debugid = builder_text_of_span(builder, field.span);
-            break;
-        case ENTRY(MODULE_DEBUG_PATH):
-            smaps->module_debug_path = builder_text_of_span(builder, field.span);
-            break;
-        case ENTRY(PROTECTION_FLAGS):
-            smaps->protection_flags = (uint32_t)field.value;
-            break;
-        case ENTRY(PRIVATE_CLEAN_RESIDENT_KB):
-            smaps->private_clean_resident_kb = field.value;
-            smaps->told |= PROFILE_SMAPS_PRIVATE_CLEAN;
-            break;
-        case ENTRY(SHARED_DIRTY_RESIDENT_KB):
-            smaps->shared_dirty_resident_kb = field.value;
-            smaps->told |= PROFILE_SMAPS_SHARED_DIRTY;
-            break;
-        case ENTRY(SHARED_CLEAN_RESIDENT_KB):
-            smaps->shared_clean_resident_kb = field.value;
-            smaps->told |= PROFILE_SMAPS_SHARED_CLEAN;
-            break;
-        case ENTRY(LOCKED_KB):
-            smaps->locked_kb = field.value;
-            break;
-        case ENTRY(PROPORTIONAL_RESIDENT_KB):
-            smaps->proportional_resident_kb = field.value;
-            smaps->told |= PROFILE_SMAPS_PROPORTIONAL;
-            break;
-        }
+        builder_store(builder, PROTO_MEMBERS(entry_members), &field, smaps);
+        if (field.number < sizeof(told_by) / sizeof(told_by[0]))
+            smaps->told |= told_by[field.number];
     }
     return status < 0 ? -EBADMSG : builder->error;
 }
