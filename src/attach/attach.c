@@ -27,7 +27,7 @@
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
 #include "util/clock.h"
-#include "util/process_stat.h"
+#include "util/process_files.h"
 #include "wire/sampling.h"
 
 /* Attempts to find no thread in a signal handler that interrupted a replaced entry. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "attach/tracee.h"
-#include "util/process_stat.h"
+#include "util/process_files.h"
 
 #define REGIONS_MAX (1u << 20)
 
@@ -29,63 +29,11 @@ static int refuse(struct attach_outcome *outcome, enum attach_refusal refusal, i
     return code;
 }
 
-static ssize_t read_file(pid_t pid, const char *name, char *buffer, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    size_t length = 0;
-    ssize_t got = 0;
-    while (length < size - 1 && (got = read(fd, buffer + length, size - 1 - length)) != 0) {
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            got = -errno;
-            break;
-        }
-        length += (size_t)got;
-    }
-    close(fd);
-    buffer[length] = 0;
-    return got < 0 ? got : (ssize_t)length;
-}
-
-/* Return /proc/PID/status, which the caller frees, or NULL. It has no fixed size: it lists all
- * groups. */
-static char *read_status(pid_t pid)
-{
-    char path[64], *text = NULL;
-    size_t size = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    ssize_t length = file != NULL ? getdelim(&text, &size, 0, file) : -1;
-    if (file != NULL)
-        fclose(file);
-    if (length > 0)
-        return text;
-    free(text);
-    return NULL;
-}
-
-/* Return the text after "Name:" in /proc/PID/status, or "". */
-static const char *status_field(const char *status, const char *name)
-{
-    const char *at = strstr(status, name);
-    if (at == NULL)
-        return "";
-    at += strlen(name);
-    return at + strspn(at, " \t");
-}
-
 /* Return whether a system call filter applies to this process, as in a container. */
 static bool are_filtered(void)
 {
-    char *status = read_status(getpid());
-    bool filtered = status != NULL && strtol(status_field(status, "\nSeccomp:"), NULL, 10) != 0;
-    free(status);
-    return filtered;
+    struct process_status status;
+    return process_status_read(getpid(), &status) == 0 && status.seccomp_mode != 0;
 }
 
 int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
@@ -97,11 +45,8 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
         text[length > 0 ? length : 0] = 0;
         close(fd);
     }
-    char *status = read_status(pid);
-    long uid = -1;
-    if (status != NULL)
-        uid = strtol(status_field(status, "\nUid:"), NULL, 10);
-    free(status);
+    struct process_status status;
+    long uid = process_status_read(pid, &status) == 0 ? (long)status.uid[0] : -1;
     refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
     if (uid >= 0 && uid != (long)geteuid())
         return error_set(error, -EPERM,
@@ -127,49 +72,27 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
                      are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
 }
 
-/* The fields of /proc/PID/status that decide. */
-struct status {
-    long leader, tracer;
-    unsigned threads;
-    char state;
-};
-
-static bool parse_status(pid_t pid, struct status *status)
-{
-    char *text = read_status(pid);
-    if (text == NULL)
-        return false;
-    *status = (struct status){
-        .leader = strtol(status_field(text, "\nTgid:"), NULL, 10),
-        .tracer = strtol(status_field(text, "\nTracerPid:"), NULL, 10),
-        .threads = (unsigned)strtoul(status_field(text, "\nThreads:"), NULL, 10),
-        .state = *status_field(text, "\nState:"),
-    };
-    free(text);
-    return true;
-}
-
 static int check_status(const struct process *process, struct attach_outcome *outcome,
                         struct error *error)
 {
     struct process_stat stat;
-    struct status status;
+    struct process_status status;
     int pid = (int)process->pid;
-    if (pid <= 0 || !parse_status(process->pid, &status)) {
+    if (pid <= 0 || process_status_read(process->pid, &status) < 0) {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "there is no process with pid %d", pid);
     }
-    if (status.leader != pid) {
+    if (status.leader != (uint64_t)pid) {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
-        return error_set(error, -ESRCH, "%d is a thread of process %ld; name that one", pid,
-                         status.leader);
+        return error_set(error, -ESRCH, "%d is a thread of process %d; name that one", pid,
+                         (int)status.leader);
     }
     if ((status.state == 'Z' && status.threads <= 1) || status.state == 'X') {
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "pid %d has ended, but its parent has not waited for it",
                          pid);
     }
-    if (status.tracer == (long)getpid() && tracee_is_pending(process->pid)) {
+    if (status.tracer == (uint64_t)getpid() && tracee_is_pending(process->pid)) {
         refuse(outcome, ATTACH_BUSY, -EAGAIN);
         return error_set(error, -EAGAIN,
                          "thread %d of process %d could not be stopped (it waits in the kernel): "
@@ -179,9 +102,9 @@ static int check_status(const struct process *process, struct attach_outcome *ou
     if (status.tracer != 0) {
         refuse(outcome, ATTACH_TRACED, -EBUSY);
         return error_set(error, -EBUSY,
-                         "pid %d is already traced by pid %ld (a debugger or strace); only one "
+                         "pid %d is already traced by pid %d (a debugger or strace); only one "
                          "can do so, end that first",
-                         pid, status.tracer);
+                         pid, (int)status.tracer);
     }
     if (process_stat_read(process->pid, &stat) && stat.is_kernel_thread) {
         refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
@@ -286,7 +209,7 @@ int process_read_regions(struct process *process)
 static int read_auxiliary_vector(struct process *process)
 {
     Elf64_auxv_t entries[64] = {0};
-    ssize_t got = read_file(process->pid, "auxv", (char *)entries, sizeof(entries));
+    ssize_t got = process_file_read(process->pid, "auxv", (char *)entries, sizeof(entries));
     if (got < 0)
         return (int)got;
     for (size_t i = 0; i < (size_t)got / sizeof(entries[0]); i++) {

@@ -9,7 +9,6 @@
 #include <linux/audit.h>
 #include <linux/futex.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -19,6 +18,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "util/process_files.h"
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
@@ -203,20 +204,6 @@ uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
     return SECCOMP_RET_KILL_PROCESS;
 }
 
-/* Return the thread's mode in /proc: 0 none, 1 strict, 2 filters; -1: it has ended. */
-static int mode_of(pid_t tid)
-{
-    char path[64], line[128];
-    int mode = -1;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-    FILE *file = fopen(path, "re");
-    while (file != NULL && mode < 0 && fgets(line, sizeof(line), file) != NULL)
-        sscanf(line, "Seccomp: %d", &mode);
-    if (file != NULL)
-        fclose(file);
-    return mode;
-}
-
 static bool is_bad(uint32_t verdict, enum severity severity)
 {
     uint32_t action = verdict & SECCOMP_RET_ACTION_FULL;
@@ -252,13 +239,14 @@ int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, str
         if (length < 0 || length > BPF_MAXINSNS) {
             /* Unlike EPERM or EACCES, EINVAL mostly means that there are no filters. Check /proc
              * for its other meanings only once per process: all threads are stopped meanwhile. */
-            int mode = errno == EINVAL && tid != pid ? 0 : mode_of(tid);
-            if (mode <= 0)
+            struct process_status status;
+            if ((errno == EINVAL && tid != pid) || process_status_read(tid, &status) < 0 ||
+                status.seccomp_mode == 0)
                 return 0;
-            if (mode == 1)
+            if (status.seccomp_mode == 1)
                 return error_set(error, -EPERM,
                                  "it forbids itself nearly all system calls (strict seccomp)");
-            if (mode_of(getpid()) > 0)
+            if (process_status_read(getpid(), &status) == 0 && status.seccomp_mode > 0)
                 return error_set(error, -EPERM,
                                  "it restricts its system calls (seccomp), and a profiler that is "
                                  "restricted itself, as systemd's and containers' are, cannot read "

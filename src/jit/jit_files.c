@@ -9,36 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/process_files.h"
 #include "util/regular_file.h"
-
-static void read_status(struct jit_files *files)
-{
-    char path[64], line[256];
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)files->pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        unsigned ids[4];
-        if (sscanf(line, "Uid: %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) == 4) {
-            for (int i = 0; i < 4; i++)
-                files->uids[i] = ids[i];
-        }
-        /* The last number is the pid in the innermost namespace. */
-        int inner;
-        const char *last = strrchr(line, '\t');
-        if (strncmp(line, "NSpid:", 6) == 0 && last != NULL && sscanf(last, "%d", &inner) == 1)
-            files->inner_pid = inner;
-    }
-    fclose(file);
-}
 
 void jit_files_open(struct jit_files *files, pid_t pid)
 {
     *files = (struct jit_files){.pid = pid, .map_fd = -1, .dump_fd = -1};
+    struct process_status status;
+    bool known = process_status_read(pid, &status) == 0;
     for (int i = 0; i < 4; i++)
-        files->uids[i] = (uid_t)-1;
-    read_status(files);
+        files->uids[i] = known ? status.uid[i] : (uid_t)-1;
+    files->inner_pid = known ? status.inner_pid : 0;
     files->shares_root = regular_file_shares_root(pid);
 }
 

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/process_files.h"
+
 /* Reopen for reading the file that the O_PATH descriptor refers to, and close that descriptor. */
 static int open_found(int found, struct stat *status)
 {
@@ -61,17 +63,7 @@ bool regular_file_is_same(const char *one, const char *other)
            first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-static bool is_same_file(const char *theirs, const char *ours)
-{
-    struct stat left, right;
-    return stat(theirs, &left) == 0 && stat(ours, &right) == 0 && left.st_ino == right.st_ino &&
-           left.st_dev == right.st_dev;
-}
-
 bool regular_file_shares_root(pid_t pid)
 {
-    char root[64], mounts[64];
-    snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
-    snprintf(mounts, sizeof(mounts), "/proc/%d/ns/mnt", (int)pid);
-    return is_same_file(root, "/") && is_same_file(mounts, "/proc/self/ns/mnt");
+    return process_shares(pid, "root") && process_shares(pid, "ns/mnt");
 }

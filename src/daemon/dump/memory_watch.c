@@ -12,6 +12,7 @@
 #include "daemon/dump/memory_maps.h"
 #include "daemon/ledger/usable_size.h"
 #include "util/clock.h"
+#include "util/process_files.h"
 
 /* Bounds, so that the ring is not kept waiting: a million samples would take 30 ms. A page's state
  * takes 8 bytes. */
@@ -150,14 +151,8 @@ static uint64_t stack_limit_of(pid_t pid)
  * /proc files then ends early, without an error. */
 static bool has_memory(pid_t pid)
 {
-    char path[64], text[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-    int statm = open(path, O_RDONLY | O_CLOEXEC);
-    if (statm < 0)
-        return false;
-    ssize_t got = read(statm, text, sizeof(text) - 1);
-    close(statm);
-    return got > 1 && strncmp(text, "0 ", 2) != 0;
+    char text[32];
+    return process_file_read(pid, "statm", text, sizeof(text)) > 1 && strncmp(text, "0 ", 2) != 0;
 }
 
 void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *ledger,

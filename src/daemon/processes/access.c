@@ -15,6 +15,7 @@
 
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/process_files.h"
 #include "util/regular_file.h"
 
 #ifndef SO_PEERPIDFD
@@ -28,50 +29,13 @@
 #define SESSION_MEMORY_MB_MIN 64u
 #define SESSION_MEMORY_MB_MAX (1u << 20)
 
-/* Rights in /proc/PID/status. */
-struct rights {
-    unsigned uid[4], gid[4];       /* real, effective, saved, file system */
-    uint64_t permitted, effective; /* capabilities */
-    uint64_t ambient;              /* kept by any program; no file grants them */
-};
-
-static int read_rights(pid_t pid, struct rights *rights)
-{
-    char path[64], line[256];
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return errno == ENOENT ? -ESRCH : -errno;
-    *rights = (struct rights){.uid = {~0U, ~0U, ~0U, ~0U}, .permitted = ~UINT64_C(0)};
-    unsigned *uid = rights->uid, *gid = rights->gid;
-    unsigned long long bits;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "Uid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]) == 4 ||
-            sscanf(line, "Gid: %u %u %u %u", &gid[0], &gid[1], &gid[2], &gid[3]) == 4)
-            continue;
-        if (sscanf(line, "CapPrm: %llx", &bits) == 1)
-            rights->permitted = bits;
-        else if (sscanf(line, "CapEff: %llx", &bits) == 1)
-            rights->effective = bits;
-        else if (sscanf(line, "CapAmb: %llx", &bits) == 1)
-            rights->ambient = bits;
-    }
-    fclose(file);
-    return 0;
-}
-
-/* Return whether the process is in our user namespace. Elsewhere its capabilities mean nothing
- * here. */
+/* Elsewhere than in our user namespace, a process's capabilities mean nothing here. */
 static bool is_in_our_user_namespace(pid_t pid)
 {
-    char path[64];
-    struct stat theirs, ours;
-    snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-    return stat(path, &theirs) == 0 && stat("/proc/self/ns/user", &ours) == 0 &&
-           theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+    return process_shares(pid, "ns/user");
 }
 
-static bool has_ptrace_capability(const struct rights *rights)
+static bool has_ptrace_capability(const struct process_status *rights)
 {
     return (rights->effective >> CAPABILITY_SYS_PTRACE & 1) != 0;
 }
@@ -83,9 +47,9 @@ static bool are_all(const unsigned ids[4], unsigned id)
 
 struct access_requester access_self(void)
 {
-    struct rights rights;
+    struct process_status rights;
     return (struct access_requester){.uid = geteuid(),
-                                     .may_all = read_rights(getpid(), &rights) == 0 &&
+                                     .may_all = process_status_read(getpid(), &rights) == 0 &&
                                                 has_ptrace_capability(&rights)};
 }
 
@@ -94,7 +58,7 @@ struct access_requester access_self(void)
  * guards it. A user who connects and then executes a privileged program does not have that
  * program's rights. The kernel gives the /proc files of a guarded process to root.
  */
-static bool has_gained_rights(const struct ucred *credentials, const struct rights *rights)
+static bool has_gained_rights(const struct ucred *credentials, const struct process_status *rights)
 {
     char path[64];
     struct stat status;
@@ -106,7 +70,7 @@ static bool has_gained_rights(const struct ucred *credentials, const struct righ
 /* Read the peer's credentials and rights. Return -EPERM if it is in another user namespace, or
  * that cannot be seen. The text in /proc/PID is the peer's only if the peer is still alive
  * afterwards. */
-static int read_peer(int socket, struct ucred *credentials, struct rights *rights)
+static int read_peer(int socket, struct ucred *credentials, struct process_status *rights)
 {
     int pidfd = -1;
     socklen_t length = sizeof(*credentials);
@@ -115,7 +79,7 @@ static int read_peer(int socket, struct ucred *credentials, struct rights *right
     length = sizeof(pidfd);
     if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) < 0)
         pidfd = -1;
-    int code = credentials->pid > 0 ? read_rights(credentials->pid, rights) : -EPERM;
+    int code = credentials->pid > 0 ? process_status_read(credentials->pid, rights) : -EPERM;
     if (code == 0 && !is_in_our_user_namespace(credentials->pid))
         code = -EPERM;
     /* Before Linux 6.5 the pid may belong to another process by now. A user must gain nothing by
@@ -140,7 +104,7 @@ static int read_peer(int socket, struct ucred *credentials, struct rights *right
 int access_peer(int socket, struct access_requester *requester, pid_t *pid)
 {
     struct ucred credentials;
-    struct rights rights = {0};
+    struct process_status rights = {0};
     socklen_t length = sizeof(credentials);
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0)
         return -errno;
@@ -154,7 +118,7 @@ int access_peer(int socket, struct access_requester *requester, pid_t *pid)
 int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective)
 {
     struct ucred credentials;
-    struct rights rights;
+    struct process_status rights;
     int code = read_peer(socket, &credentials, &rights);
     if (code < 0)
         return code;
@@ -168,8 +132,8 @@ int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effectiv
 static int explain_refusal(const struct process_info *info, struct error *error)
 {
     int pid = (int)info->pid;
-    struct rights theirs, own;
-    if (read_rights(info->pid, &theirs) < 0 || read_rights(getpid(), &own) < 0)
+    struct process_status theirs, own;
+    if (process_status_read(info->pid, &theirs) < 0 || process_status_read(getpid(), &own) < 0)
         return error_set(error, -ESRCH, "there is no process %d any more", pid);
     /* Another user's process: print only its pid. */
     if (!are_all(theirs.uid, (unsigned)getuid()))

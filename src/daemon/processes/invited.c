@@ -3,25 +3,16 @@
 #include "daemon/processes/invited.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "util/process_files.h"
 
 /* The kernel gives a program about 25 entries. */
 #define ENTRIES_MAX 64
 
 static bool read_secret(struct control_page_secret *secret, pid_t pid)
 {
-    char path[64];
-    Elf64_auxv_t entries[ENTRIES_MAX];
-    snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t length = read(fd, entries, sizeof(entries));
-    close(fd);
+    Elf64_auxv_t entries[ENTRIES_MAX + 1];
+    ssize_t length = process_file_read(pid, "auxv", (char *)entries, sizeof(entries));
     *secret = (struct control_page_secret){0};
     for (size_t i = 0; length > 0 && i < (size_t)length / sizeof(entries[0]); i++) {
         uint64_t value = entries[i].a_un.a_val;
@@ -47,29 +38,11 @@ static bool read_secret(struct control_page_secret *secret, pid_t pid)
     return length > 0;
 }
 
-/* Return the pid in the process's own namespace, which is the last one in NSpid. */
-static pid_t number_in_own_namespace(pid_t pid)
-{
-    char path[64], line[256];
-    pid_t number = pid;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return pid;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        if (strncmp(line, "NSpid:", 6) != 0)
-            continue;
-        const char *last = strrchr(line, '\t');
-        if (last != NULL)
-            number = (pid_t)strtol(last, NULL, 10);
-        break;
-    }
-    fclose(file);
-    return number;
-}
-
 bool invited_read(struct invited *invited, pid_t pid)
 {
-    invited->number = (uint64_t)number_in_own_namespace(pid);
+    struct process_status status;
+    bool known = process_status_read(pid, &status) == 0 && status.inner_pid != 0;
+    invited->number =
+        (uint64_t)(known ? status.inner_pid : pid); /* as the process itself sees it */
     return read_secret(&invited->secret, pid);
 }

@@ -12,34 +12,13 @@
 #include <unistd.h>
 
 #include "util/base_name.h"
-#include "util/process_stat.h"
+#include "util/process_files.h"
 
 /* A longer chain of parents is a cycle: the process tree changes while we read. */
 #define ANCESTORS_MAX 256
 /* Names are those of files: at most 255 bytes. */
 #define PATTERN_BYTES_MAX 1024
 #define MENTION_BYTES_MAX 128
-
-static ssize_t read_proc_file(pid_t pid, const char *file, char *buffer, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    size_t length = 0;
-    while (length < size - 1) {
-        ssize_t got = read(fd, buffer + length, size - 1 - length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        length += (size_t)got;
-    }
-    close(fd);
-    buffer[length] = 0;
-    return (ssize_t)length;
-}
 
 /* Drop the padding after a title. A process that writes a title over its arguments leaves zeros
  * after it, which look like many empty arguments, and perhaps the end of the old text. A single
@@ -85,7 +64,7 @@ static int read_arguments(struct process_info *info)
     if (info->argument_bytes == NULL || info->arguments == NULL)
         return -ENOMEM;
     ssize_t length =
-        read_proc_file(info->pid, "cmdline", info->argument_bytes, PROCESS_ARGUMENTS_BYTES_MAX);
+        process_file_read(info->pid, "cmdline", info->argument_bytes, PROCESS_ARGUMENTS_BYTES_MAX);
     info->argument_length = length > 0 ? (size_t)length : 0;
     split_arguments(info);
     return 0;
@@ -94,7 +73,7 @@ static int read_arguments(struct process_info *info)
 bool process_info_refresh(struct process_info *info, int image_fd)
 {
     char comm[16], arguments[PROCESS_ARGUMENTS_BYTES_MAX];
-    ssize_t length = read_proc_file(info->pid, "cmdline", arguments, sizeof(arguments));
+    ssize_t length = process_file_read(info->pid, "cmdline", arguments, sizeof(arguments));
     /* A process that is ending has neither file. */
     if (length <= 0 || info->argument_bytes == NULL || !process_info_comm(info->pid, comm) ||
         (image_fd >= 0 && process_image_is_gone(image_fd)))
@@ -113,7 +92,7 @@ bool process_info_refresh(struct process_info *info, int image_fd)
 bool process_info_comm(pid_t pid, char comm[16])
 {
     char text[64];
-    if (read_proc_file(pid, "comm", text, sizeof(text)) <= 0)
+    if (process_file_read(pid, "comm", text, sizeof(text)) <= 0)
         return false;
     text[strcspn(text, "\n")] = 0;
     text[15] = 0;
@@ -238,11 +217,7 @@ bool process_info_matches(const struct process_info *info, const char *name)
 
 bool process_info_shares_pids(pid_t pid)
 {
-    char path[64];
-    struct stat theirs, ours;
-    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-    return stat(path, &theirs) == 0 && stat("/proc/self/ns/pid", &ours) == 0 &&
-           theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+    return process_shares(pid, "ns/pid");
 }
 
 bool process_info_mentions(pid_t pid, const char *file, const char *text)
@@ -269,34 +244,16 @@ bool process_info_mentions(pid_t pid, const char *file, const char *text)
 
 uint64_t process_info_anonymous_kb(pid_t pid)
 {
-    char path[64], line[256];
-    unsigned long long kb, sum = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "RssAnon: %llu", &kb) == 1 || sscanf(line, "VmSwap: %llu", &kb) == 1)
-            sum += kb;
-    }
-    fclose(file);
-    return sum;
+    struct process_status status;
+    return process_status_read(pid, &status) < 0 ? 0 : status.anonymous_kb + status.swapped_kb;
 }
 
 uint32_t process_info_restrictions(pid_t pid)
 {
-    char path[64], line[256];
-    unsigned mode = 0, filters = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
+    struct process_status status;
+    if (process_status_read(pid, &status) < 0)
         return 0;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        sscanf(line, "Seccomp: %u", &mode);
-        sscanf(line, "Seccomp_filters: %u", &filters);
-    }
-    fclose(file);
-    return mode << 16 | (filters & 0xffff);
+    return (uint32_t)status.seccomp_mode << 16 | (status.seccomp_filters & 0xffff);
 }
 
 pid_t process_info_parent(pid_t pid)

@@ -14,7 +14,7 @@
 #include "daemon/session/heap_rules.h"
 #include "daemon/sockets/run_directory.h"
 #include "util/clock.h"
-#include "util/process_stat.h"
+#include "util/process_files.h"
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
 #define CLIENT_NAME "libheapprofd_client.so"

@@ -11,7 +11,7 @@
 #include "daemon/server/discovery_examine.h"
 #include "util/array.h"
 #include "util/clock.h"
-#include "util/process_stat.h"
+#include "util/process_files.h"
 
 /* Periods of scans of /proc: for new processes, and, if the kernel reports those, for events that
  * were lost. */

@@ -56,7 +56,8 @@ struct reading_entry {
     bool is_incremental;
 };
 
-#define READING(name, member) PROTO_MEMBER(PB_CLOCK_SNAPSHOT_CLOCK_##name, struct reading_entry, member)
+#define READING(name, member)                                                                      \
+    PROTO_MEMBER(PB_CLOCK_SNAPSHOT_CLOCK_##name, struct reading_entry, member)
 static const struct proto_member reading_members[] = {
     READING(CLOCK_ID, id),
     READING(TIMESTAMP, timestamp),

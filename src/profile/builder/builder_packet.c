@@ -293,12 +293,8 @@ static int take_tree(struct builder *builder, struct proto_span tree, uint64_t p
 static int take_unprofiled(struct builder *builder, struct proto_span entry)
 {
     static const struct proto_member members[] = {
-        UNPROFILED(PID, pid),
-        UNPROFILED(PARENT_PID, parent_pid),
-        UNPROFILED(NAME, name),
-        UNPROFILED(REASON, reason),
-        UNPROFILED(BY_CHOICE, by_choice),
-        UNPROFILED(COUNT, count),
+        UNPROFILED(PID, pid),       UNPROFILED(PARENT_PID, parent_pid), UNPROFILED(NAME, name),
+        UNPROFILED(REASON, reason), UNPROFILED(BY_CHOICE, by_choice),   UNPROFILED(COUNT, count),
         UNPROFILED(KIND, kind),
     };
     struct profile *profile = builder->profile;
@@ -349,7 +345,8 @@ struct stats_entry {
     uint64_t vm_kb, rss_kb, rss_anon_kb, heap_bytes;
 };
 
-#define STATS(name, member) PROTO_MEMBER(PB_PROCESS_STATS_PROCESS_##name, struct stats_entry, member)
+#define STATS(name, member)                                                                        \
+    PROTO_MEMBER(PB_PROCESS_STATS_PROCESS_##name, struct stats_entry, member)
 
 static int take_memory_point(struct builder *builder, struct proto_span message, uint64_t packet_ns,
                              struct heap_size *size)
@@ -413,8 +410,7 @@ struct packet_parts {
         heap_size;
 };
 
-#define PACKET(name, member)                                                                       \
-    PROTO_MEMBER(PB_TRACE_PACKET_##name, struct packet_parts, member)
+#define PACKET(name, member) PROTO_MEMBER(PB_TRACE_PACKET_##name, struct packet_parts, member)
 
 static const struct proto_member packet_members[] = {
     PACKET(TIMESTAMP, timestamp_ns),

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads whole files, and parses the fields of stat and the lines of status. */
+#include "util/process_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The kernel's PF_KTHREAD in the flags field. Only this distinguishes a kernel thread from an
+ * ending process: neither has memory or an executable. */
+#define FLAG_KERNEL_THREAD 0x200000u
+
+ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t length = 0;
+    ssize_t got = 0;
+    while (length < size - 1 && (got = read(fd, buffer + length, size - 1 - length)) != 0) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            got = -errno;
+            break;
+        }
+        length += (size_t)got;
+    }
+    close(fd);
+    buffer[length] = 0;
+    return got < 0 ? got : (ssize_t)length;
+}
+
+bool process_stat_read(pid_t pid, struct process_stat *stat)
+{
+    char text[2048];
+    *stat = (struct process_stat){0};
+    /* The name may contain anything, even closing brackets and spaces. */
+    const char *field =
+        process_file_read(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+    if (field == NULL)
+        return false;
+    field++;
+    for (int number = 3; number <= 22; number++) {
+        field += strspn(field, " ");
+        if (number == 4)
+            stat->parent = (pid_t)strtol(field, NULL, 10);
+        if (number == 9)
+            stat->is_kernel_thread = (strtoul(field, NULL, 10) & FLAG_KERNEL_THREAD) != 0;
+        if (number == 11)
+            stat->children_faults = strtoull(field, NULL, 10);
+        if (number == 22)
+            stat->start_ticks = strtoull(field, NULL, 10);
+        field += strcspn(field, " ");
+    }
+    return true;
+}
+
+static void take_line(const char *line, struct process_status *status)
+{
+#define NUMBER(name, member, base)                                                                 \
+    {                                                                                              \
+        name, offsetof(struct process_status, member), base                                        \
+    }
+    static const struct {
+        const char *name;
+        size_t offset;
+        int base;
+    } numbers[] = {
+        NUMBER("Tgid:", leader, 10),          NUMBER("TracerPid:", tracer, 10),
+        NUMBER("Threads:", threads, 10),      NUMBER("CapPrm:", permitted, 16),
+        NUMBER("CapEff:", effective, 16),     NUMBER("CapAmb:", ambient, 16),
+        NUMBER("Seccomp:", seccomp_mode, 10), NUMBER("Seccomp_filters:", seccomp_filters, 10),
+        NUMBER("RssAnon:", anonymous_kb, 10), NUMBER("VmSwap:", swapped_kb, 10),
+    };
+#undef NUMBER
+    unsigned *uid = status->uid, *gid = status->gid;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        size_t length = strlen(numbers[i].name);
+        if (strncmp(line, numbers[i].name, length) == 0)
+            *(uint64_t *)((char *)status + numbers[i].offset) =
+                strtoull(line + length, NULL, numbers[i].base);
+    }
+    sscanf(line, "State: %c", &status->state);
+    sscanf(line, "Uid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]);
+    sscanf(line, "Gid: %u %u %u %u", &gid[0], &gid[1], &gid[2], &gid[3]);
+    /* The last number is that of the innermost namespace. */
+    if (strncmp(line, "NSpid:", 6) == 0 && strrchr(line, '\t') != NULL)
+        status->inner_pid = (pid_t)strtol(strrchr(line, '\t'), NULL, 10);
+}
+
+int process_status_read(pid_t pid, struct process_status *status)
+{
+    char path[64], *line = NULL;
+    size_t size = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return errno == ENOENT ? -ESRCH : -errno;
+    *status = (struct process_status){
+        .uid = {~0U, ~0U, ~0U, ~0U}, .gid = {~0U, ~0U, ~0U, ~0U}, .permitted = ~UINT64_C(0)};
+    bool any = false;
+    while (getline(&line, &size, file) > 0) {
+        any = true;
+        take_line(line, status);
+    }
+    free(line);
+    fclose(file);
+    return any ? 0 : -ESRCH;
+}
+
+bool process_shares(pid_t pid, const char *link)
+{
+    char path[64], own[64];
+    struct stat theirs, ours;
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, link);
+    snprintf(own, sizeof(own), "/proc/self/%s", link);
+    return stat(path, &theirs) == 0 && stat(own, &ours) == 0 && theirs.st_ino == ours.st_ino &&
+           theirs.st_dev == ours.st_dev;
+}
+
+bool process_has_ended(pid_t pid)
+{
+    char path[64], link[8];
+    struct process_stat stat;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    if (readlink(path, link, sizeof(link)) >= 0 || (errno != ENOENT && errno != ESRCH))
+        return false;
+    return !process_stat_read(pid, &stat) || !stat.is_kernel_thread;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads files in /proc/PID of a process that may end at any moment. */
+#ifndef HEAPPROFD_UTIL_PROCESS_FILES_H
+#define HEAPPROFD_UTIL_PROCESS_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Read a file and end it with a zero byte; what does not fit is left out. Return its length or a
+ * negative errno. */
+ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size);
+
+struct process_stat {
+    pid_t parent;
+    bool is_kernel_thread;
+    uint64_t children_faults; /* page faults of all reaped descendants */
+    uint64_t start_ticks;     /* since boot, sysconf(_SC_CLK_TCK) a second */
+};
+
+/* Read /proc/PID/stat. Return false if there is no such process. */
+bool process_stat_read(pid_t pid, struct process_stat *stat);
+
+/* What is missing in the file is 0, unless noted. */
+struct process_status {
+    uint64_t leader, tracer, threads;
+    pid_t inner_pid;                        /* in its own namespace */
+    char state;                             /* 'R', 'Z' and so on */
+    unsigned uid[4], gid[4];                /* real, effective, saved, file system; missing: ~0 */
+    uint64_t permitted, effective, ambient; /* capabilities; permitted missing: all */
+    uint64_t seccomp_mode, seccomp_filters; /* mode: 0 none, 1 strict, 2 filters */
+    uint64_t anonymous_kb, swapped_kb;
+};
+
+/* Read /proc/PID/status, once, so that its values are of one moment. Return 0 or a negative
+ * errno. */
+int process_status_read(pid_t pid, struct process_status *status);
+
+/* Return whether a link of the process ("root", "ns/user") leads where ours does. Return false if
+ * the process is gone or inaccessible. */
+bool process_shares(pid_t pid, const char *link);
+
+/*
+ * Return whether the process has ended or begun to end: it has no memory any more. This also holds
+ * for a process whose first thread has ended, whatever its other threads do. It does not hold for a
+ * kernel thread, which has no memory either.
+ */
+bool process_has_ended(pid_t pid);
+
+#endif
