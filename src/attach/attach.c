@@ -406,11 +406,6 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     return 0;
 }
 
-void attach_abandon(struct attach *attach)
-{
-    free(attach);
-}
-
 unsigned attach_tidy(void)
 {
     return tracee_release_pending();

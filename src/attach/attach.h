@@ -90,9 +90,6 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
  */
 int attach_close(struct attach *attach, struct attach_outcome *outcome, struct error *error);
 
-/* Free without detaching: the hooks stay, and only pass calls on once the ring's owner is gone. */
-void attach_abandon(struct attach *attach);
-
 /* Release threads that did not stop in time but are stopped now. Return how many are left. A thread
  * that stops later stays stopped until this is called, so call it often while the result is not 0.
  */

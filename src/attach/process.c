@@ -224,7 +224,8 @@ static int read_auxiliary_vector(struct process *process)
     return 0;
 }
 
-bool process_region_is(const struct process_region *region, const char *name)
+/* Return whether the last component of a region's path starts with `name`. */
+static bool region_is(const struct process_region *region, const char *name)
 {
     const char *slash = strrchr(region->path, '/');
     return slash != NULL && strncmp(slash + 1, name, strlen(name)) == 0;
@@ -235,7 +236,7 @@ static int check_regions(const struct process *process, struct attach_outcome *o
 {
     for (size_t i = 0; i < process->region_count; i++) {
         const struct process_region *region = &process->regions[i];
-        if (!process->beside_client && process_region_is(region, PROCESS_CLIENT_NAME)) {
+        if (!process->beside_client && region_is(region, PROCESS_CLIENT_NAME)) {
             refuse(outcome, ATTACH_HAS_CLIENT, -EALREADY);
             return error_set(error, -EALREADY,
                              "pid %d was started with heapprofd's library; it joins a session by "

@@ -45,10 +45,6 @@ void process_clear(struct process *process);
 /* Return the region that contains an address, or NULL. */
 const struct process_region *process_region_of(const struct process *process, uint64_t address);
 
-/* Return whether the last component of a region's path starts with `name` ("libc.so" matches
- * "libc.so.6"). */
-bool process_region_is(const struct process_region *region, const char *name);
-
 /* Explain an EPERM or EACCES of the kernel with a message and its remedy. Return -EPERM. */
 int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error);
 

@@ -27,11 +27,6 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     return refuse(0, outcome, error);
 }
 
-void attach_abandon(struct attach *attach)
-{
-    (void)attach;
-}
-
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     return refuse(pid, outcome, error);

@@ -80,11 +80,6 @@ static const struct breakdown_step *step_of(const struct breakdown *breakdown,
     return NULL;
 }
 
-bool breakdown_is_within(const struct breakdown *breakdown, enum sites_dimension dimension)
-{
-    return step_of(breakdown, dimension) != NULL;
-}
-
 static bool has_module(const struct breakdown *breakdown, const struct sites_stack *stack,
                        uint32_t module)
 {
@@ -118,7 +113,7 @@ int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step)
 {
     const struct sites *sites = breakdown->sites;
     struct breakdown_set set = {0};
-    if (step.dimension != SITES_FRAME && breakdown_is_within(breakdown, step.dimension))
+    if (step.dimension != SITES_FRAME && step_of(breakdown, step.dimension) != NULL)
         return -EEXIST;
     size_t most = breakdown_set_of(breakdown, breakdown->step_count)->count;
     set.entries = malloc((most + 1) * sizeof(*set.entries));

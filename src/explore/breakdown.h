@@ -66,10 +66,8 @@ void breakdown_set_figure(struct breakdown *breakdown, enum diff_figure figure);
 enum diff_figure breakdown_figure(const struct breakdown *breakdown);
 
 const struct breakdown_step *breakdown_path(const struct breakdown *breakdown, size_t *count);
-/* Return whether the path has a step of the dimension. Only the frame dimension may have
- * several. */
-bool breakdown_is_within(const struct breakdown *breakdown, enum sites_dimension dimension);
-/* Append a step. Return -EEXIST if the path has a step of its dimension. */
+/* Append a step. Return -EEXIST if the path has a step of its dimension, which only the frame
+ * dimension may have several of. */
 int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step);
 /* Remove the last step. Return false at the root. */
 bool breakdown_leave(struct breakdown *breakdown);

@@ -12,14 +12,23 @@
 #include "util/process_files.h"
 #include "util/regular_file.h"
 
+static void read_status(struct jit_files *files)
+{
+    struct process_status status;
+    if (process_status_read(files->pid, &status) < 0)
+        return;
+    for (int i = 0; i < 4; i++)
+        files->uids[i] = status.uid[i];
+    if (status.inner_pid != 0)
+        files->inner_pid = status.inner_pid;
+}
+
 void jit_files_open(struct jit_files *files, pid_t pid)
 {
     *files = (struct jit_files){.pid = pid, .map_fd = -1, .dump_fd = -1};
-    struct process_status status;
-    bool known = process_status_read(pid, &status) == 0;
     for (int i = 0; i < 4; i++)
-        files->uids[i] = known ? status.uid[i] : (uid_t)-1;
-    files->inner_pid = known ? status.inner_pid : 0;
+        files->uids[i] = (uid_t)-1;
+    read_status(files);
     files->shares_root = regular_file_shares_root(pid);
 }
 

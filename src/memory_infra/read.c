@@ -27,36 +27,27 @@ uint64_t reader_offset(const struct memory_infra_reader *reader)
     return reader->fed + (reader->in_chunk ? yajl_get_bytes_consumed(reader->json) : 0);
 }
 
+/* Set the error: "byte 1234, in event 5: " and the text. */
 static int set_problem(const struct memory_infra_reader *reader, struct error *error, int code,
-                       const char *format, va_list arguments)
+                       const char *text)
 {
-    char text[400];
     unsigned long long offset = reader_offset(reader);
-    vsnprintf(text, sizeof(text), format, arguments);
     if (!reader->in_event)
         return error_set(error, code, "at byte %llu: %s", offset, text);
     return error_set(error, code, "at byte %llu, in event %llu: %s", offset,
                      (unsigned long long)reader->event.number, text);
 }
 
-int memory_infra_reader_problem(const struct memory_infra_reader *reader, struct error *error,
-                                int code, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    set_problem(reader, error, code, format, arguments);
-    va_end(arguments);
-    return code;
-}
-
 int reader_stop(struct memory_infra_reader *reader, int code, const char *format, ...)
 {
+    char text[400];
     va_list arguments;
     if (reader->code < 0)
         return 0;
     va_start(arguments, format);
-    reader->code = set_problem(reader, &reader->failure, code, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    reader->code = set_problem(reader, &reader->failure, code, text);
     return 0;
 }
 
@@ -73,13 +64,15 @@ int reader_answer(struct memory_infra_reader *reader, int code)
 int reader_complain(struct memory_infra_reader *reader, bool spoils, const char *format, ...)
 {
     struct error problem;
+    char text[400];
     va_list arguments;
     reader->event.spoilt |= spoils;
     if (reader->visitor->problem == NULL)
         return 1;
     va_start(arguments, format);
-    set_problem(reader, &problem, -EBADMSG, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    set_problem(reader, &problem, -EBADMSG, text);
     return reader_answer(reader, reader->visitor->problem(reader->context, &problem));
 }
 
@@ -422,7 +415,7 @@ int memory_infra_read_source(struct trace_source *source,
         struct error problem = {0};
         ssize_t got = trace_source_read(source, chunk, CHUNK_BYTES, &problem);
         if (got < 0)
-            code = memory_infra_reader_problem(reader, error, (int)got, "%s", problem.message);
+            code = set_problem(reader, error, (int)got, problem.message);
         else if (got == 0)
             break;
         else

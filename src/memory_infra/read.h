@@ -165,11 +165,6 @@ void memory_infra_reader_free(struct memory_infra_reader *reader);
 /* The address in a frame's name "pc:55d71aa81293". False: it is another name. */
 bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address);
 
-/* Set an error of the caller's own: "byte 1234, in event 5: " and the message. */
-int memory_infra_reader_problem(const struct memory_infra_reader *reader, struct error *error,
-                                int code, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
 /* Read all of a source, unpacked on the way (trace/read/trace_source.h). As the functions above. */
 struct trace_source;
 int memory_infra_read_source(struct trace_source *source,

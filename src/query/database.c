@@ -147,11 +147,6 @@ void query_database_interrupt(struct query_database *database)
     sqlite3_interrupt(database->sql);
 }
 
-size_t query_database_trace_count(const struct query_database *database)
-{
-    return database->traces.count;
-}
-
 const char *query_database_warning(const struct query_database *database, size_t index)
 {
     return index < database->traces.count ? database->traces.items[index].profile->warning : NULL;

@@ -33,7 +33,6 @@ sqlite3 *query_database_sql(struct query_database *database);
 void query_database_interrupt(struct query_database *database);
 /* What was wrong with a trace and could be passed over; NULL after the last. */
 const char *query_database_warning(const struct query_database *database, size_t index);
-size_t query_database_trace_count(const struct query_database *database);
 
 /*
  * Prepares the statement that text, a part of `whole`, begins with, and sets *rest behind it.

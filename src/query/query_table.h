@@ -50,8 +50,6 @@ struct query_column {
     uint32_t figures;
 };
 
-#define QUERY_COLUMNS_MAX 32
-
 struct query_table {
     const char *name, *says;
     const struct query_column *columns;

@@ -23,8 +23,6 @@
 #define store_ordered(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 #define add_ordered(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 
-#define exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
-
 /* Compare and swap. On failure *(expected) is set to the current value. */
 #define cas_relaxed(p, expected, v)                                                                \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)

@@ -7,8 +7,6 @@
 #include "cli/print/format.h"
 
 const char *check_state_name(enum budget_state state);
-/* Format a value in the unit of the budget. */
-struct formatted check_amount(const struct budget_result *result, double value);
 /* Write the budget, for example "max-leak parse_*=64k". */
 void check_title(const struct budget_result *result, char *buffer, size_t size);
 /* Write the finding, for example "70.1 kB (95 %: 60 kB to 80 kB); ...". */

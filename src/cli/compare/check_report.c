@@ -29,7 +29,8 @@ const char *check_state_name(enum budget_state state)
     return state == BUDGET_HOLDS ? "holds" : state == BUDGET_FAILS ? "fails" : "undecidable";
 }
 
-struct formatted check_amount(const struct budget_result *result, double value)
+/* Format a value in the unit of the budget. */
+static struct formatted amount_of(const struct budget_result *result, double value)
 {
     struct formatted text;
     bool negative = value < 0;
@@ -53,7 +54,7 @@ void check_title(const struct budget_result *result, char *buffer, size_t size)
 
 void check_finding(const struct budget_result *result, char *buffer, size_t size)
 {
-    struct formatted value = check_amount(result, result->value);
+    struct formatted value = amount_of(result, result->value);
     int used = 0;
     if (result->unprofiled != NULL) {
         snprintf(buffer, size, "it ran and was not profiled (--only-profiled leaves it out): %s",
@@ -67,9 +68,9 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
     if (result->exact)
         used = snprintf(buffer, size, "%s, exact", value.bytes);
     else if (result->low != result->high)
-        used = snprintf(buffer, size, "%s (95 %%: %s to %s)", value.bytes,
-                        check_amount(result, result->low).bytes,
-                        check_amount(result, result->high).bytes);
+        used =
+            snprintf(buffer, size, "%s (95 %%: %s to %s)", value.bytes,
+                     amount_of(result, result->low).bytes, amount_of(result, result->high).bytes);
     else
         used = snprintf(buffer, size, "%s", value.bytes);
     if (result->state != BUDGET_UNDECIDABLE || used < 0 || (size_t)used >= size)

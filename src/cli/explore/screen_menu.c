@@ -16,15 +16,20 @@
 
 /* --- lists --- */
 
-static void draw_menu(const struct screen *screen, const char *title,
-                      const struct screen_item *items, size_t count, size_t at, bool marks)
+struct item {
+    char text[SCREEN_TEXT_BYTES];
+    bool marked;
+};
+
+static void draw_menu(const struct screen *screen, const char *title, const struct item *items,
+                      size_t count, size_t at, bool marks)
 {
     int lines = LINES - 3;
     size_t first = at >= (size_t)(lines > 0 ? lines : 1) ? at - (size_t)lines + 1 : 0;
     erase();
     screen_put(screen, 0, 0, COLS, SCREEN_BAR, title);
     for (int i = 0; i < lines && first + (size_t)i < count; i++) {
-        const struct screen_item *item = &items[first + (size_t)i];
+        const struct item *item = &items[first + (size_t)i];
         char line[SCREEN_TEXT_BYTES + 8];
         snprintf(line, sizeof(line), " %s%s",
                  !marks         ? ""
@@ -64,8 +69,10 @@ static bool is_enter(int key, bool is_function)
     return is_function ? key == KEY_ENTER : key == '\n' || key == '\r';
 }
 
-int screen_menu(struct screen *screen, const char *title, struct screen_item *items, size_t count,
-                size_t at, bool marks)
+/* Let the user choose an item, or several if `marks`. Return the index of the selected one, or -1
+ * if the user cancels. */
+static int choose(struct screen *screen, const char *title, struct item *items, size_t count,
+                  size_t at, bool marks)
 {
     for (;;) {
         bool is_function;
@@ -84,7 +91,7 @@ int screen_menu(struct screen *screen, const char *title, struct screen_item *it
 void screen_choose_from(struct screen *screen, enum sites_dimension dimension)
 {
     const struct sites_keys *keys = &screen->sites->keys[dimension];
-    struct screen_item *items = calloc(keys->count + 1, sizeof(*items));
+    struct item *items = calloc(keys->count + 1, sizeof(*items));
     size_t steps, at = 0;
     const struct breakdown_step *path = breakdown_path(screen->breakdown, &steps);
     if (items == NULL)
@@ -98,7 +105,7 @@ void screen_choose_from(struct screen *screen, enum sites_dimension dimension)
     }
     char title[64];
     snprintf(title, sizeof(title), " %s", screen_dimension_words[dimension]);
-    int chosen = screen_menu(screen, title, items, keys->count + 1, at, false);
+    int chosen = choose(screen, title, items, keys->count + 1, at, false);
     if (chosen >= 0)
         screen_choose(screen, dimension, chosen == 0 ? PROFILE_NONE : (uint32_t)chosen - 1);
     free(items);
@@ -148,7 +155,7 @@ static void describe_moment(const struct moment *moment, bool name_trace,
 }
 
 static void take_moments(struct screen *screen, const struct moment *moments,
-                         const struct screen_item *items, size_t count, size_t at)
+                         const struct item *items, size_t count, size_t at)
 {
     struct compare_source columns[SITES_COLUMNS] = {0};
     struct error error = {0};
@@ -187,7 +194,7 @@ void screen_choose_dumps(struct screen *screen)
     for (size_t i = 0; i < request->trace_count; i++)
         count += most_dumps(request->traces[i].profile);
     struct moment *moments = calloc(count + 1, sizeof(*moments));
-    struct screen_item *items = calloc(count + 1, sizeof(*items));
+    struct item *items = calloc(count + 1, sizeof(*items));
     for (size_t i = 0; moments != NULL && items != NULL && i < request->trace_count; i++) {
         size_t dumps = most_dumps(request->traces[i].profile);
         for (size_t j = 1; j <= dumps; j++, used++) {
@@ -204,7 +211,7 @@ void screen_choose_dumps(struct screen *screen)
     if (screen->column_count == 1)
         for (size_t i = 0; i < used; i++)
             items[i].marked = false;
-    int chosen = used == 0 ? -1 : screen_menu(screen, " Dumps", items, used, at, true);
+    int chosen = used == 0 ? -1 : choose(screen, " Dumps", items, used, at, true);
     if (chosen >= 0)
         take_moments(screen, moments, items, used, (size_t)chosen);
     free(moments);
@@ -238,12 +245,12 @@ void screen_help(struct screen *screen)
         "<self> is what a function allocated itself.",
     };
     size_t count = sizeof(lines) / sizeof(lines[0]);
-    struct screen_item *items = calloc(count, sizeof(*items));
+    struct item *items = calloc(count, sizeof(*items));
     if (items == NULL)
         return;
     for (size_t i = 0; i < count; i++)
         snprintf(items[i].text, sizeof(items[i].text), "%s", lines[i]);
-    screen_menu(screen, " Keys; q goes back", items, count, 0, false);
+    choose(screen, " Keys; q goes back", items, count, 0, false);
     free(items);
 }
 

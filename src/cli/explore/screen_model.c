@@ -240,7 +240,7 @@ void screen_unload(struct screen *screen)
 
 /* --- rows --- */
 
-void screen_select(struct screen *screen, uint32_t key)
+static void select_row(struct screen *screen, uint32_t key)
 {
     for (size_t i = 0; i < screen->rows.count; i++) {
         if (screen->rows.rows[i].key == key) {
@@ -264,7 +264,7 @@ void screen_refresh(struct screen *screen)
     make_rows(screen);
     if (screen->selected >= screen->rows.count)
         screen->selected = screen->rows.count > 0 ? screen->rows.count - 1 : 0;
-    screen_select(screen, key);
+    select_row(screen, key);
 }
 
 /* Make the rows of another path or dimension. */
@@ -305,7 +305,7 @@ void screen_leave(struct screen *screen)
     breakdown_leave(screen->breakdown);
     screen->dimension = last.dimension;
     show_rows(screen);
-    screen_select(screen, last.key);
+    select_row(screen, last.key);
 }
 
 void screen_turn(struct screen *screen, int direction)
@@ -486,7 +486,7 @@ static void go_to_find(struct screen *screen, size_t at)
     screen->find_at = at + 1;
     screen->dimension = SITES_FRAME;
     show_rows(screen);
-    screen_select(screen, find->frames[find->length - 1]);
+    select_row(screen, find->frames[find->length - 1]);
     say(screen, "%zu of %zu below; n: the next, N: the one before", at + 1, screen->finds.count);
 }
 

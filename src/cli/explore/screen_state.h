@@ -58,7 +58,6 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
 void screen_unload(struct screen *screen);
 /* Make the rows again; the cursor stays on its row if that still exists. */
 void screen_refresh(struct screen *screen);
-void screen_select(struct screen *screen, uint32_t key);
 void screen_enter(struct screen *screen);
 void screen_leave(struct screen *screen);
 /* Go to the next (1) or previous (-1) dimension. */
@@ -111,14 +110,6 @@ void screen_draw(struct screen *screen);
 
 /* --- screen_menu.c: what covers the screen for a while --- */
 
-struct screen_item {
-    char text[SCREEN_TEXT_BYTES];
-    bool marked;
-};
-/* Let the user choose an item, or several if `marks`. Return the index of the selected one, or -1
- * if the user cancels. */
-int screen_menu(struct screen *screen, const char *title, struct screen_item *items, size_t count,
-                size_t at, bool marks);
 /* Let the user type a line in the last line. Return false if the user cancels. */
 bool screen_prompt(struct screen *screen, const char *title, char text[SCREEN_TEXT_BYTES]);
 void screen_help(struct screen *screen);

@@ -14,7 +14,8 @@
 
 /* --- places --- */
 
-int symbol_places_set(struct symbol_places *places, const char *list, char separator,
+/* Replace all directories by a list. */
+static int set_places(struct symbol_places *places, const char *list, char separator,
                       struct error *error)
 {
     char *copy = strdup(list);
@@ -31,7 +32,7 @@ int symbol_places_add(struct symbol_places *places, const char *directory, struc
 {
     char *joined;
     if (places->directories == NULL)
-        return symbol_places_set(places, directory, ':', error);
+        return set_places(places, directory, ':', error);
     if (asprintf(&joined, "%s:%s", places->directories, directory) < 0)
         return error_set(error, -ENOMEM, "no memory for a list of directories");
     free(places->directories);
@@ -48,10 +49,11 @@ int symbol_places_read(struct symbol_places *places, struct error *error)
     else if (mode != NULL && *mode != '\0' && strcmp(mode, "find") != 0)
         return error_set(error, -EINVAL,
                          "PERFETTO_SYMBOLIZER_MODE is '%.100s'; it may be find or index", mode);
-    return list != NULL ? symbol_places_set(places, list, ':', error) : 0;
+    return list != NULL ? set_places(places, list, ':', error) : 0;
 }
 
-int symbol_places_add_breakpad(struct symbol_places *places, const char *list, struct error *error)
+/* Append a list of directories of Breakpad symbol files, separated by commas or colons. */
+static int add_breakpad(struct symbol_places *places, const char *list, struct error *error)
 {
     char *joined;
     const char *before = places->breakpad == NULL ? "" : places->breakpad;
@@ -90,14 +92,14 @@ bool take_symbol_paths(void *member, const char *name, const char *value)
 {
     (void)name;
     struct error error;
-    return symbol_places_set(member, value, ',', &error) == 0 || conversion_fail(&error) == 0;
+    return set_places(member, value, ',', &error) == 0 || conversion_fail(&error) == 0;
 }
 
 bool take_breakpad_symbols(void *member, const char *name, const char *value)
 {
     (void)name;
     struct error error;
-    return symbol_places_add_breakpad(member, value, &error) == 0 || conversion_fail(&error) == 0;
+    return add_breakpad(member, value, &error) == 0 || conversion_fail(&error) == 0;
 }
 
 /* --- report --- */

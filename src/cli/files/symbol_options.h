@@ -19,14 +19,8 @@ struct symbol_places {
 
 /* Read PERFETTO_BINARY_PATH and PERFETTO_SYMBOLIZER_MODE. Return 0 or a negative errno. */
 int symbol_places_read(struct symbol_places *places, struct error *error);
-/* Replace all directories by a list. Return 0 or a negative errno. */
-int symbol_places_set(struct symbol_places *places, const char *list, char separator,
-                      struct error *error);
 /* Append a directory. Return 0 or a negative errno. */
 int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error);
-/* Append a list of directories of Breakpad symbol files, separated by commas or colons. Return 0 or
- * a negative errno. */
-int symbol_places_add_breakpad(struct symbol_places *places, const char *list, struct error *error);
 /* Open the Breakpad symbol files. *store is NULL if no directory was named. Warn of directories
  * that cannot be searched. Return 0 or a negative errno. */
 int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,

@@ -129,7 +129,9 @@ static const char *find_tail(const char *name, size_t columns)
     return tail;
 }
 
-void stack_format_print_name(FILE *out, const char *name, size_t columns)
+/* Print a function's name in at most `columns` (0: any). First template arguments and parameters
+ * become "...", then qualifiers are cut. The function's own name is never shortened. */
+static void print_name(FILE *out, const char *name, size_t columns)
 {
     char text[NAME_BYTES];
     size_t length = strnlen(name, NAME_BYTES);
@@ -166,7 +168,7 @@ static void print_function(const struct stack_format *words, const struct profil
     bool renamed = *frame->obfuscated_name != '\0' || *frame->linkage_name == '\0';
     char *simple =
         words->simple && !renamed ? demangle_name_as(frame->linkage_name, DEMANGLE_SIMPLE) : NULL;
-    stack_format_print_name(out, simple != NULL ? simple : frame->name, columns);
+    print_name(out, simple != NULL ? simple : frame->name, columns);
     free(simple);
 }
 

@@ -24,10 +24,6 @@ size_t stack_format_columns(FILE *out);
 /* Return the columns left for a row's text after its figures. */
 size_t stack_format_room(size_t columns, size_t figures);
 
-/* Print a function's name in at most `columns` (0: any). First template arguments and parameters
- * become "...", then qualifiers are cut. The function's own name is never shortened. */
-void stack_format_print_name(FILE *out, const char *name, size_t columns);
-
 /* Print a frame's function or address, with its line and module if asked for. */
 void stack_format_print_frame(const struct stack_format *words, uint32_t frame, size_t columns,
                               bool lines, bool module, FILE *out);

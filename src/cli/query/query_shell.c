@@ -26,7 +26,8 @@ static void interrupt(int signal)
     query_database_interrupt(interrupted);
 }
 
-void query_catch_interrupts(struct query_database *database)
+/* While a statement runs, let Ctrl-C end it instead of the program. */
+static void catch_interrupts(struct query_database *database)
 {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND};
     interrupted = database;
@@ -47,7 +48,7 @@ int query_run(struct query_database *database, const char *text, enum query_form
         }
         if (statement == NULL)
             continue;
-        query_catch_interrupts(database);
+        catch_interrupts(database);
         int code = query_print(statement, format, stdout);
         signal(SIGINT, SIG_DFL);
         if (code != SQLITE_DONE) {

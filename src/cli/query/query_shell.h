@@ -21,7 +21,4 @@ int query_run_command(struct query_database *database, const char *line, bool *q
  * failed. */
 int query_shell(struct query_database *database, enum query_format format);
 
-/* While a statement runs, let Ctrl-C end it instead of the program. */
-void query_catch_interrupts(struct query_database *database);
-
 #endif

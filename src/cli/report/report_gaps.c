@@ -19,6 +19,17 @@
 #define NO_GAP UINT32_MAX
 #define GAP_OF_NO_MODULE (UINT32_MAX - 1)
 
+struct gap {
+    const char *module; /* path; "": code of no module */
+    uint64_t samples;
+    double share; /* of the dump's samples, 0 to 1 */
+};
+
+struct gaps {
+    struct gap *items; /* the most samples first */
+    size_t count;
+};
+
 static bool is_gap(const struct profile *profile, uint32_t callsite)
 {
     const struct profile_frame *frame = &profile->frames[profile->callsites[callsite].frame];
@@ -46,7 +57,7 @@ static uint32_t *find_ends(const struct profile *profile)
 
 static int compare_gaps(const void *left_pointer, const void *right_pointer)
 {
-    const struct report_gap *left = left_pointer, *right = right_pointer;
+    const struct gap *left = left_pointer, *right = right_pointer;
     if (left->samples != right->samples)
         return left->samples < right->samples ? 1 : -1;
     return strcmp(left->module, right->module);
@@ -54,12 +65,11 @@ static int compare_gaps(const void *left_pointer, const void *right_pointer)
 
 static int compare_modules(const void *left, const void *right)
 {
-    return strcmp(((const struct report_gap *)left)->module,
-                  ((const struct report_gap *)right)->module);
+    return strcmp(((const struct gap *)left)->module, ((const struct gap *)right)->module);
 }
 
 /* Merge gaps of one path: a module may be mapped several times. */
-static size_t merge(struct report_gap *gaps, size_t count)
+static size_t merge(struct gap *gaps, size_t count)
 {
     size_t used = 0;
     qsort(gaps, count, sizeof(*gaps), compare_modules);
@@ -115,11 +125,12 @@ static int count_sample(struct report_gap_finder *finder, const struct profile_s
     return 0;
 }
 
-int report_gaps_find(struct report_gap_finder *finder, const struct profile *profile,
-                     const struct profile_dump *dump, struct report_gaps *gaps)
+/* Find a dump's gaps; clear `gaps` in any case. */
+static int find_gaps(struct report_gap_finder *finder, const struct profile *profile,
+                     const struct profile_dump *dump, struct gaps *gaps)
 {
     struct counts counts = {0};
-    *gaps = (struct report_gaps){0};
+    *gaps = (struct gaps){0};
     int code = begin(finder, profile);
     for (size_t i = 0; code == 0 && i < dump->sample_count; i++)
         code = count_sample(finder, dump->samples[i], &counts);
@@ -128,12 +139,12 @@ int report_gaps_find(struct report_gap_finder *finder, const struct profile *pro
         code = gaps->items == NULL ? -ENOMEM : 0;
     }
     if (code == 0 && counts.ending_nowhere > 0)
-        gaps->items[gaps->count++] = (struct report_gap){"", counts.ending_nowhere, 0};
+        gaps->items[gaps->count++] = (struct gap){"", counts.ending_nowhere, 0};
     for (size_t i = 0; i < counts.found; i++) {
         uint32_t end = finder->found[i];
         if (code == 0)
             gaps->items[gaps->count++] =
-                (struct report_gap){profile->mappings[end].path, finder->samples[end], 0};
+                (struct gap){profile->mappings[end].path, finder->samples[end], 0};
         finder->samples[end] = 0;
     }
     if (gaps->count > 0) {
@@ -145,13 +156,8 @@ int report_gaps_find(struct report_gap_finder *finder, const struct profile *pro
     return code;
 }
 
-void report_gaps_clear(struct report_gaps *gaps)
-{
-    free(gaps->items);
-    *gaps = (struct report_gaps){0};
-}
-
-const char *report_gap_remedy(const struct report_gap *gap)
+/* Return what the module's builder can do. */
+static const char *remedy_of(const struct gap *gap)
 {
     /* Generated code is in no file, or in a file that only names it. */
     bool is_generated = gap->module[0] == '\0' || strncmp(gap->module, "[jit:", 5) == 0 ||
@@ -164,36 +170,36 @@ const char *report_gap_remedy(const struct report_gap *gap)
 void report_gaps_print_text(struct report_gap_finder *finder, const struct profile *profile,
                             const struct profile_dump *dump, FILE *out)
 {
-    struct report_gaps gaps;
-    report_gaps_find(finder, profile, dump, &gaps);
+    struct gaps gaps;
+    find_gaps(finder, profile, dump, &gaps);
     for (size_t i = 0; i < gaps.count && i < LINES_MAX; i++) {
-        const struct report_gap *gap = &gaps.items[i];
+        const struct gap *gap = &gaps.items[i];
         fprintf(out, "  gaps          %.1f %% of samples: stacks end in ", gap->share * 100);
         format_print(out, gap->module[0] != '\0' ? base_name(gap->module) : "code of no module",
                      MODULE_WIDTH);
-        fprintf(out, ", which has no unwind information: %s\n", report_gap_remedy(gap));
+        fprintf(out, ", which has no unwind information: %s\n", remedy_of(gap));
     }
     if (gaps.count > LINES_MAX)
         fprintf(out, "  gaps          in %zu modules more: heap_profile report --json has them\n",
                 gaps.count - LINES_MAX);
-    report_gaps_clear(&gaps);
+    free(gaps.items);
 }
 
 void report_gaps_print_json(struct report_gap_finder *finder, const struct profile *profile,
                             const struct profile_dump *dump, struct json_writer *json)
 {
-    struct report_gaps gaps;
-    report_gaps_find(finder, profile, dump, &gaps);
+    struct gaps gaps;
+    find_gaps(finder, profile, dump, &gaps);
     json_array(json, "unwind_gaps");
     for (size_t i = 0; i < gaps.count; i++) {
-        const struct report_gap *gap = &gaps.items[i];
+        const struct gap *gap = &gaps.items[i];
         json_object(json, NULL);
         json_string(json, "mapping", gap->module);
         json_unsigned(json, "samples", gap->samples);
         json_number(json, "share", gap->share);
-        json_string(json, "remedy", report_gap_remedy(gap));
+        json_string(json, "remedy", remedy_of(gap));
         json_end_object(json);
     }
     json_end_array(json);
-    report_gaps_clear(&gaps);
+    free(gaps.items);
 }

@@ -144,9 +144,8 @@ const struct ledger_thread *ledger_threads(const struct ledger *ledger, size_t *
 const struct callsite_tree *ledger_callsites(const struct ledger *ledger);
 const struct tags *ledger_tags(const struct ledger *ledger);
 
-/* Malloc's current interval, and its first one. */
+/* Malloc's current interval. */
 uint64_t ledger_interval_bytes(const struct ledger *ledger);
-uint64_t ledger_first_interval_bytes(const struct ledger *ledger);
 
 /* The number of figures, and the figures of an index: with values at the current peak, and without
  * the rounding errors of figures whose samples are all freed. */

@@ -51,11 +51,6 @@ uint64_t ledger_interval_bytes(const struct ledger *ledger)
     return ledger->intervals[ledger->interval_now];
 }
 
-uint64_t ledger_first_interval_bytes(const struct ledger *ledger)
-{
-    return ledger->intervals[0];
-}
-
 size_t ledger_figures_count(const struct ledger *ledger)
 {
     return ledger->figures.count;
@@ -97,7 +92,7 @@ struct ledger_snapshot *ledger_snapshot_take(struct ledger *ledger)
     snapshot->module_count = ledger->callsites.module_count;
     snapshot->heap_count = ledger->heap_count;
     snapshot->interval_bytes = ledger_interval_bytes(ledger);
-    snapshot->first_interval_bytes = ledger_first_interval_bytes(ledger);
+    snapshot->first_interval_bytes = ledger->intervals[0];
     memcpy(snapshot->heaps, ledger->heaps, sizeof(snapshot->heaps));
     return snapshot;
 }

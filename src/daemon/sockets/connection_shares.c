@@ -18,7 +18,8 @@ static bool is_root(uid_t uid)
     return uid == 0 || uid == geteuid();
 }
 
-unsigned connection_shares_of_a_user(const struct connection_shares *shares, uid_t uid)
+/* Return the number of places that a user may hold. */
+static unsigned places_of_a_user(const struct connection_shares *shares, uid_t uid)
 {
     return is_root(uid) ? shares->places : shares->places / USERS_PART;
 }
@@ -41,7 +42,7 @@ enum connection_share_answer connection_shares_ask(const struct connection_share
                                                    uid_t uid)
 {
     unsigned others = shares->places - (is_root(uid) ? 0 : shares->places / ROOTS_PART);
-    if (connection_shares_held(shares, uid) >= connection_shares_of_a_user(shares, uid))
+    if (connection_shares_held(shares, uid) >= places_of_a_user(shares, uid))
         return CONNECTION_SHARE_USED_UP;
     return shares->taken < others ? CONNECTION_SHARE_FREE : CONNECTION_SHARE_FULL;
 }

@@ -35,9 +35,6 @@ enum connection_share_answer {
 
 void connection_shares_init(struct connection_shares *shares, unsigned places);
 
-/* Return the number of places that a user may hold. */
-unsigned connection_shares_of_a_user(const struct connection_shares *shares, uid_t uid);
-
 enum connection_share_answer connection_shares_ask(const struct connection_shares *shares,
                                                    uid_t uid);
 

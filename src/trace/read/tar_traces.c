@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define NAME_BYTES 100u
 #define SIZE_AT 124u
 #define SIZE_BYTES 12u
 #define CHECKSUM_AT 148u
