@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/diff_judge.h"
 #include "compare/diff_pairs.h"
 #include "compare/matching.h"
 #include "profile/callsite_nodes.h"
@@ -167,12 +168,6 @@ static struct profile_estimate common_at_least(const struct atom *atom, enum dif
     return at_least;
 }
 
-static bool same_estimates(const struct profile_estimate *a, const struct profile_estimate *b)
-{
-    return a->bytes == b->bytes && a->count == b->count && a->bytes_variance == b->bytes_variance &&
-           a->count_variance == b->count_variance;
-}
-
 static struct change_parts parts_of(const struct work *work, const struct atom *atom,
                                     enum diff_figure figure)
 {
@@ -180,7 +175,7 @@ static struct change_parts parts_of(const struct work *work, const struct atom *
     struct profile_estimate after = diff_estimate_of(&atom->values[1], figure);
     if (!work->pair->same_process)
         return (struct change_parts){.gained = after, .lost = before};
-    if (same_estimates(&before, &after))
+    if (profile_estimate_is_same(&before, &after))
         return (struct change_parts){0};
     bool forward =
         atom->values[1].figures.allocated_count >= atom->values[0].figures.allocated_count;
@@ -434,113 +429,6 @@ static int add_atom(struct work *work, const struct atom *atom)
     return work->options->types && !atom->peak_only ? add_type(work, row, atom) : 0;
 }
 
-static bool counts_calls(enum export_view view)
-{
-    return !export_view_words[view].counts_bytes;
-}
-
-static bool is_judged(const struct diff_options *options, enum export_view view)
-{
-    return options->views == 0 || (options->views >> view & 1) != 0;
-}
-
-/* --- bounds by the exact totals --- */
-
-/* Set the bounds of one side: the sums over all its processes. */
-static void bound_side(const struct export_dump *dumps, size_t count, bool counts, double *most,
-                       struct unseen *unseen)
-{
-    bool known = true;
-    *most = 0;
-    *unseen = (struct unseen){0};
-    for (size_t i = 0; i < count; i++) {
-        double one = rollup_most(dumps[i].heap, dumps[i].dump, counts);
-        *unseen = unseen_add(*unseen, unseen_of(dumps[i].heap, dumps[i].dump, counts));
-        *most += one;
-        known &= one > 0;
-    }
-    if (!known)
-        *most = 0;
-}
-
-/* Set the bounds of one process's later dump: what it alone has was allocated after the earlier
- * dump. */
-static void bound_later(const struct export_dump *earlier, const struct export_dump *later,
-                        bool counts, double *most, struct unseen *unseen)
-{
-    double before = rollup_most(earlier->heap, earlier->dump, counts);
-    *most = before > 0 && *most > before ? *most - before : 0;
-    *unseen = unseen_between(later->heap, earlier->dump, later->dump, counts);
-}
-
-static struct change_bounds bounds_of(const struct diff_pair *pair, enum diff_figure figure,
-                                      bool counts)
-{
-    struct change_bounds bounds = {.same = false};
-    bound_side(pair->before, pair->before_count, counts, &bounds.lost_most, &bounds.lost_unseen);
-    bound_side(pair->after, pair->after_count, counts, &bounds.gained_most, &bounds.gained_unseen);
-    if (!pair->same_process)
-        return bounds;
-    const struct profile_dump *before = pair->before->dump, *after = pair->after->dump;
-    bounds.same = before->boottime_ns == after->boottime_ns;
-    bool forward = after->boottime_ns >= before->boottime_ns;
-    struct unseen *early = forward ? &bounds.lost_unseen : &bounds.gained_unseen;
-    if (figure == DIFF_PEAK)
-        bounds.same |= same_estimates(&pair->total.before[figure], &pair->total.after[figure]);
-    else if (forward)
-        bound_later(pair->before, pair->after, counts, &bounds.gained_most, &bounds.gained_unseen);
-    else
-        bound_later(pair->after, pair->before, counts, &bounds.lost_most, &bounds.lost_unseen);
-    if (figure == DIFF_ALLOCATED)
-        *early = (struct unseen){0};
-    if (bounds.same)
-        bounds.lost_unseen = bounds.gained_unseen = (struct unseen){0};
-    return bounds;
-}
-
-/* --- judging --- */
-
-static void judge_row(const struct diff_options *options, const struct diff_pair *pair,
-                      struct diff_row *row)
-{
-    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-        if (is_judged(options, view))
-            row->changes[view] = change_of(
-                &row->parts[diff_figure_of(view)], counts_calls(view), &pair->sampling,
-                &pair->bounds[diff_figure_of(view)][counts_calls(view)], row == &pair->total);
-}
-
-static int judge_rows(const struct diff_options *options, struct diff_pair *pair)
-{
-    struct change *changes = calloc(pair->row_count + 1, sizeof(*changes));
-    bool *marks = calloc(pair->row_count + 1, sizeof(*marks));
-    int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
-    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++)
-        for (int counts = 0; counts < 2; counts++)
-            pair->bounds[figure][counts] = bounds_of(pair, figure, counts != 0);
-    judge_row(options, pair, &pair->total);
-    for (size_t i = 0; i < pair->row_count; i++)
-        judge_row(options, pair, &pair->rows[i]);
-    for (enum export_view view = 0; view < EXPORT_VIEWS && code == 0; view++) {
-        if (!is_judged(options, view))
-            continue;
-        for (size_t i = 0; i < pair->row_count; i++)
-            changes[i] = pair->rows[i].changes[view];
-        code = change_mark(changes, pair->row_count, marks);
-        /* A row's figure at the peak depends on which moment is the peak, and samples decide that,
-         * too. */
-        if (view == EXPORT_MAX && !pair->exact)
-            memset(marks, 0, pair->row_count * sizeof(*marks));
-        for (size_t i = 0; i < pair->row_count && code == 0; i++)
-            pair->rows[i].marks[view] = marks[i];
-        if (code == 0)
-            code = change_mark(&pair->total.changes[view], 1, &pair->total.marks[view]);
-    }
-    free(changes);
-    free(marks);
-    return code;
-}
-
 /* --- the difference --- */
 
 static int fill_pair(struct work *work, struct diff_pair *pair)
@@ -551,11 +439,9 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
                             : work->matching->module_count;
     work->pair = pair;
     work->row_capacity = work->type_capacity = 0;
-    int code = 0;
     pair->total =
         (struct diff_row){.callsite = PROFILE_NONE, .frame = PROFILE_NONE, .label = "total"};
-    if (code == 0)
-        code = take_atoms(work, 0, pair->before, pair->before_count);
+    int code = take_atoms(work, 0, pair->before, pair->before_count);
     if (code == 0)
         code = take_atoms(work, 1, pair->after, pair->after_count);
     for (uint64_t i = 0; code == 0 && i < work->atom_ids.count; i++)
@@ -564,7 +450,7 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
         code = add_by_frames(work);
     if (code == 0) {
         order_types(pair);
-        code = judge_rows(work->options, pair);
+        code = diff_judge(work->options, pair);
     }
     intern_free(&work->atom_ids);
     intern_free(&work->text_ids);

@@ -32,6 +32,7 @@
 #ifndef HEAPPROFD_PROFILE_CONFIDENCE_INTERVAL_H
 #define HEAPPROFD_PROFILE_CONFIDENCE_INTERVAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The least bytes of a call: malloc's smallest block. */
@@ -52,6 +53,14 @@ static inline void profile_estimate_add(struct profile_estimate *sum,
     sum->bytes_variance += more->bytes_variance;
     sum->count_variance += more->count_variance;
     sum->samples += more->samples;
+}
+
+/* Return whether all but the numbers of samples are equal. */
+static inline bool profile_estimate_is_same(const struct profile_estimate *a,
+                                            const struct profile_estimate *b)
+{
+    return a->bytes == b->bytes && a->count == b->count && a->bytes_variance == b->bytes_variance &&
+           a->count_variance == b->count_variance;
 }
 
 struct profile_interval {

@@ -27,6 +27,10 @@ struct breakpad_module {
 /* Read which module a file describes, from its first line. Return 0, or a negative errno with
  * *error set. -EBADMSG: not a symbol file. */
 int breakpad_read_module(const char *path, struct breakpad_module *module, struct error *error);
+/* Like breakpad_read_module(), from the next line of an open file. */
+struct breakpad_lines;
+int breakpad_take_module(struct breakpad_lines *lines, struct breakpad_module *module,
+                         struct error *error);
 
 /* Compute the id that dump_syms gives to a file with this GNU build id: its first 16 bytes as a
  * GUID, with the bytes of the GUID's three numbers swapped, and age 0. */

@@ -211,10 +211,38 @@ static void choose_how(struct screen *screen, int key)
     }
 }
 
+/* Move by a character. Return false if it does not mean a move. */
+static bool take_move(struct screen *screen, int key)
+{
+    ptrdiff_t page = screen->shown_lines > 1 ? screen->shown_lines - 1 : 1;
+    switch (key) {
+    case 'k':
+        move_to(screen, -1);
+        return true;
+    case 'j':
+        move_to(screen, 1);
+        return true;
+    case 'B' - '@':
+        move_to(screen, -page);
+        return true;
+    case 'F' - '@':
+        move_to(screen, page);
+        return true;
+    case 'g':
+        screen->selected = 0;
+        return true;
+    case 'G':
+        move_to(screen, PTRDIFF_MAX / 2);
+        return true;
+    }
+    return false;
+}
+
 /* Handle a character. Return false to quit. */
 static bool take_character(struct screen *screen, int key)
 {
-    ptrdiff_t page = screen->shown_lines > 1 ? screen->shown_lines - 1 : 1;
+    if (take_move(screen, key))
+        return true;
     switch (key) {
     case 'q':
         return false;
@@ -226,26 +254,8 @@ static bool take_character(struct screen *screen, int key)
     case 127:
         screen_leave(screen);
         break;
-    case 'k':
-        move_to(screen, -1);
-        break;
-    case 'j':
-        move_to(screen, 1);
-        break;
-    case 'B' - '@':
-        move_to(screen, -page);
-        break;
-    case 'F' - '@':
-        move_to(screen, page);
-        break;
     case 'L' - '@':
         clearok(curscr, TRUE);
-        break;
-    case 'g':
-        screen->selected = 0;
-        break;
-    case 'G':
-        move_to(screen, PTRDIFF_MAX / 2);
         break;
     case '/':
         ask_and_search(screen);

@@ -181,6 +181,53 @@ static void print_filter(const struct printer *printer)
         filter_options_share(report_rank(&part, view), report_rank(&whole, view), counts).bytes);
 }
 
+static void print_samples(const struct printer *printer)
+{
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_dump *dump = printer->dump;
+    FILE *out = printer->out;
+    if (heap->status.weighed_samples > 0 &&
+        heap->status.weighed_samples == heap->status.heap_samples)
+        fprintf(out, "\n  samples       %s, drawn by the program: each stands for what it says\n",
+                format_count((double)dump->total.samples).bytes);
+    else if (heap->interval_bytes == 1 && heap->status.weighed_samples > 0)
+        fprintf(out, "\n  samples       %s, every allocation; %s drawn by the program, for more\n",
+                format_count((double)dump->total.samples).bytes,
+                format_count((double)heap->status.weighed_samples).bytes);
+    else if (printer->heap->interval_bytes == 1)
+        fprintf(out, "\n  samples       %s, every allocation%s\n",
+                format_count((double)dump->total.samples).bytes,
+                printer_is_exact(printer) ? ": all figures are exact" : " that was not lost");
+    else if (heap->interval_bytes == 0)
+        fputs("\n  samples       at an unknown interval: no ± can be computed\n", out);
+    else
+        fprintf(out,
+                "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
+                "go unseen\n",
+                format_count((double)dump->total.samples).bytes,
+                format_count((double)heap->interval_bytes).bytes,
+                format_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
+}
+
+static void print_partial(const struct printer *printer)
+{
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_dump *dump = printer->dump;
+    FILE *out = printer->out;
+    if (dump->incomplete)
+        fputs("  partial       samples of this dump are missing from the trace: all but the exact "
+              "totals are too low\n",
+              out);
+    else if (heap->status.unseen_allocator != NULL) {
+        fputs("  partial       another allocator of the process (", out);
+        format_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
+        fputs(") was not profiled: what it gave is missing from all figures\n", out);
+    } else if (profile_totals_why_partial(heap) != NULL)
+        fputs("  partial       all figures leave out what was lost, the totals too\n", out);
+    else if (printer_is_partial(printer))
+        fputs("  partial       all but the exact totals leave out what was lost\n", out);
+}
+
 /* Print the facts about a heap, one a line after its label. */
 static void print_facts(const struct printer *printer)
 {
@@ -205,44 +252,13 @@ static void print_facts(const struct printer *printer)
     if (report_peak_rss(process) > 0)
         fprintf(out, "; resident memory reached %s",
                 format_bytes((double)report_peak_rss(process)).bytes);
-    if (heap->status.weighed_samples > 0 &&
-        heap->status.weighed_samples == heap->status.heap_samples)
-        fprintf(out, "\n  samples       %s, drawn by the program: each stands for what it says\n",
-                format_count((double)dump->total.samples).bytes);
-    else if (heap->interval_bytes == 1 && heap->status.weighed_samples > 0)
-        fprintf(out, "\n  samples       %s, every allocation; %s drawn by the program, for more\n",
-                format_count((double)dump->total.samples).bytes,
-                format_count((double)heap->status.weighed_samples).bytes);
-    else if (printer->heap->interval_bytes == 1)
-        fprintf(out, "\n  samples       %s, every allocation%s\n",
-                format_count((double)dump->total.samples).bytes,
-                printer_is_exact(printer) ? ": all figures are exact" : " that was not lost");
-    else if (heap->interval_bytes == 0)
-        fputs("\n  samples       at an unknown interval: no ± can be computed\n", out);
-    else
-        fprintf(out,
-                "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
-                "go unseen\n",
-                format_count((double)dump->total.samples).bytes,
-                format_count((double)heap->interval_bytes).bytes,
-                format_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
+    print_samples(printer);
     print_filter(printer);
     print_losses(printer);
     print_disagreement(printer);
     report_gaps_print_text(printer->gaps, printer->profile, dump, out);
     print_others(printer);
-    if (dump->incomplete)
-        fputs("  partial       samples of this dump are missing from the trace: all but the exact "
-              "totals are too low\n",
-              out);
-    else if (heap->status.unseen_allocator != NULL) {
-        fputs("  partial       another allocator of the process (", out);
-        format_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
-        fputs(") was not profiled: what it gave is missing from all figures\n", out);
-    } else if (profile_totals_why_partial(heap) != NULL)
-        fputs("  partial       all figures leave out what was lost, the totals too\n", out);
-    else if (printer_is_partial(printer))
-        fputs("  partial       all but the exact totals leave out what was lost\n", out);
+    print_partial(printer);
     if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
         fprintf(
             out,

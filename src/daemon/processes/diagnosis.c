@@ -203,6 +203,38 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         say(text, size, "%s", diagnosis_of_attached);
 }
 
+/* Allocations and samples that the profile lacks, although the process was profiled. */
+static void explain_missing(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    if (facts->is_go)
+        say(text, size,
+            "%s is a Go program: what Go code allocates is in a heap of Go's own and not in this "
+            "profile. Go's own profiler (runtime/pprof) has it, and heap_profile report opens that "
+            "file.",
+            facts->name);
+    if (facts->totals.bound_apart)
+        say(text, size,
+            "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
+            "library does not see what such libraries allocate, so that is missing. "
+            "heap_profile -n NAME or -p PID attaches to the process and sees it.");
+    if (facts->totals.restricted)
+        say(text, size,
+            "The process restricted its own system calls (seccomp), and the profiler's library has "
+            "made none since: threads that began later, and some stacks, are missing.");
+    if (facts->busy_bytes > 0)
+        say(text, size,
+            "%" PRIu64
+            " bytes of samples were begun and never finished (the process died, or a signal "
+            "handler left by longjmp), and are lost.",
+            facts->busy_bytes);
+    if (facts->unknown_stacks > 0)
+        say(text, size, "%" PRIu64 " samples have no call stack.", facts->unknown_stacks);
+    if (facts->lost_frees > 0)
+        say(text, size,
+            "%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
+            facts->lost_frees);
+}
+
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     text[0] = 0;
@@ -241,33 +273,7 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             "Its forked children that allocate (%" PRIu32 ") are not in this profile: the "
             "profiler attached to this process only; heap_profile -p attaches to a child.",
             facts->totals.silent_children);
-    if (facts->is_go)
-        say(text, size,
-            "%s is a Go program: what Go code allocates is in a heap of Go's own and not in this "
-            "profile. Go's own profiler (runtime/pprof) has it, and heap_profile report opens that "
-            "file.",
-            facts->name);
-    if (facts->totals.bound_apart)
-        say(text, size,
-            "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
-            "library does not see what such libraries allocate, so that is missing. "
-            "heap_profile -n NAME or -p PID attaches to the process and sees it.");
-    if (facts->totals.restricted)
-        say(text, size,
-            "The process restricted its own system calls (seccomp), and the profiler's library has "
-            "made none since: threads that began later, and some stacks, are missing.");
-    if (facts->busy_bytes > 0)
-        say(text, size,
-            "%" PRIu64
-            " bytes of samples were begun and never finished (the process died, or a signal "
-            "handler left by longjmp), and are lost.",
-            facts->busy_bytes);
-    if (facts->unknown_stacks > 0)
-        say(text, size, "%" PRIu64 " samples have no call stack.", facts->unknown_stacks);
-    if (facts->lost_frees > 0)
-        say(text, size,
-            "%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
-            facts->lost_frees);
+    explain_missing(facts, text, size);
     if (facts->code_remark != NULL && facts->code_remark[0] != 0)
         say(text, size, "%s", facts->code_remark);
 }

@@ -329,6 +329,17 @@ static int take_other(struct drain *drain, union record_header header, const uin
     }
 }
 
+static int take_record(struct drain *drain, union record_header header, const uint8_t *at)
+{
+    if (header.type == RECORD_ABANDONED) {
+        drain->reader->busy_bytes += header.length;
+        return 0;
+    }
+    bool is_event = (header.type >= RECORD_ALLOC && header.type <= RECORD_UNFREE) ||
+                    header.type == RECORD_TAGGED_ALLOC;
+    return is_event ? take_event(drain, header, at) : take_other(drain, header, at);
+}
+
 ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ring_visitor *visitor,
                           void *context)
 {
@@ -369,13 +380,8 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
             if (!dead)
                 break;
             reader->busy_bytes += header.length;
-        } else if (header.type == RECORD_ABANDONED) {
-            reader->busy_bytes += header.length;
-        } else if ((header.type >= RECORD_ALLOC && header.type <= RECORD_UNFREE) ||
-                   header.type == RECORD_TAGGED_ALLOC) {
-            code = take_event(&drain, header, at);
         } else {
-            code = take_other(&drain, header, at);
+            code = take_record(&drain, header, at);
         }
         if (code < 0)
             break;
