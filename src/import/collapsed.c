@@ -88,28 +88,20 @@ static int take_lines(struct heap_figures *heap, struct line_reader *lines, stru
 struct profile *import_collapsed(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error)
 {
-    struct heap_figures heap = {.builder = builder_new()};
+    struct heap_figures heap = {.builder = builder_new(options)};
     struct line_reader lines = {.source = source};
-    struct profile *profile = NULL;
     struct heap_figures_head head = {
         .unknown = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS | PROFILE_UNKNOWN_TEMPORARY,
         .remark = "These are collapsed stacks: their numbers are taken for live bytes; counts, and "
                   "what was freed, are not known."};
     int code = heap.builder == NULL ? -ENOMEM : 0;
     if (code == 0) {
-        heap.builder->owner->demangling = options->demangling;
-        heap.builder->owner->as_in_trace = options->as_in_trace;
         head.heap = builder_text(heap.builder, "heap", 4);
         code = take_lines(&heap, &lines, error);
     }
     if (code == 0)
         code = heap_figures_finish(&heap, &head);
-    if (code == 0) {
-        profile = builder_finish(heap.builder, NULL);
-        code = profile == NULL ? -ENOMEM : 0;
-    } else if (heap.builder != NULL) {
-        builder_abandon(heap.builder);
-    }
+    struct profile *profile = builder_end(heap.builder, &code, NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the collapsed stacks");
     heap_figures_free(&heap);

@@ -481,29 +481,21 @@ static bool is_partial(const struct reading *reading, int code)
 struct profile *import_heaptrack(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error)
 {
-    struct reading reading = {.builder = builder_new(),
+    struct reading reading = {.builder = builder_new(options),
                               .lines = {.source = source},
                               .last_kind = NO_KIND,
                               .page_bytes = 4096};
     struct error problem = {0};
-    struct profile *profile = NULL;
     bool partial = false;
     int code = -ENOMEM;
     reading.heap.builder = reading.builder;
     if (reading.builder != NULL) {
-        reading.builder->owner->demangling = options->demangling;
-        reading.builder->owner->as_in_trace = options->as_in_trace;
         code = take_lines(&reading, &problem);
         partial = is_partial(&reading, code);
         if (code == 0 || partial)
             code = finish(&reading);
     }
-    if (code == 0) {
-        profile = builder_finish(reading.builder, partial ? problem.message : NULL);
-        code = profile == NULL ? -ENOMEM : 0;
-    } else if (reading.builder != NULL) {
-        builder_abandon(reading.builder);
-    }
+    struct profile *profile = builder_end(reading.builder, &code, partial ? problem.message : NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the heaptrack file");
     else if (code < 0)

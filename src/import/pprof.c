@@ -201,15 +201,9 @@ static void put_names(struct profile *profile, const char **names, size_t count)
 struct profile *import_pprof(struct trace_source *source,
                              const struct profile_read_options *options, struct error *error)
 {
-    struct pprof_reading reading = {.builder = builder_new()};
-    struct profile *profile = NULL;
-    int code = -ENOMEM;
+    struct pprof_reading reading = {.builder = builder_new(options)};
     reading.heap.builder = reading.builder;
-    if (reading.builder != NULL) {
-        reading.builder->owner->demangling = options->demangling;
-        reading.builder->owner->as_in_trace = options->as_in_trace;
-        code = read_all(&reading, source, error);
-    }
+    int code = reading.builder == NULL ? -ENOMEM : read_all(&reading, source, error);
     size_t below_zero = code == 0 ? count_below_zero(&reading.heap) : 0;
     char problem[200];
     snprintf(
@@ -217,12 +211,7 @@ struct profile *import_pprof(struct trace_source *source,
         "%zu of %zu callsites have values below zero, as a difference has: what lives is shown "
         "as 0 there, and taken off sums; go tool pprof shows the values themselves",
         below_zero, reading.heap.sample_count);
-    if (code == 0) {
-        profile = builder_finish(reading.builder, below_zero > 0 ? problem : NULL);
-        code = profile == NULL ? -ENOMEM : 0;
-    } else if (reading.builder != NULL) {
-        builder_abandon(reading.builder);
-    }
+    struct profile *profile = builder_end(reading.builder, &code, below_zero > 0 ? problem : NULL);
     if (profile != NULL && options->demangling == DEMANGLE_FULL && !options->as_in_trace)
         put_names(profile, reading.names, reading.name_capacity);
     if (code == -ENOMEM)

@@ -345,23 +345,12 @@ static int put_stacks(struct reading *reading)
 struct profile *import_text_heap(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error)
 {
-    struct reading reading = {.builder = builder_new(), .lines = {.source = source}};
-    struct profile *profile = NULL;
-    int code = -ENOMEM;
+    struct reading reading = {.builder = builder_new(options), .lines = {.source = source}};
     reading.heap.builder = reading.builder;
-    if (reading.builder != NULL) {
-        reading.builder->owner->demangling = options->demangling;
-        reading.builder->owner->as_in_trace = options->as_in_trace;
-        code = take_lines(&reading, error);
-        if (code == 0)
-            code = put_stacks(&reading);
-    }
-    if (code == 0) {
-        profile = builder_finish(reading.builder, NULL);
-        code = profile == NULL ? -ENOMEM : 0;
-    } else if (reading.builder != NULL) {
-        builder_abandon(reading.builder);
-    }
+    int code = reading.builder == NULL ? -ENOMEM : take_lines(&reading, error);
+    if (code == 0)
+        code = put_stacks(&reading);
+    struct profile *profile = builder_end(reading.builder, &code, NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the heap profile");
     heap_figures_free(&reading.heap);

@@ -76,13 +76,11 @@ static struct profile *read_all(struct trace_reader *reader,
     struct proto_span packet;
     int code = 0;
     struct checking checking = {.reader = reader};
-    struct builder *builder = builder_new();
+    struct builder *builder = builder_new(options);
     if (builder == NULL) {
         error_set(error, -ENOMEM, "no memory to read the trace");
         return NULL;
     }
-    builder->owner->demangling = options->demangling;
-    builder->owner->as_in_trace = options->as_in_trace;
     builder->check = check_memory;
     builder->check_context = &checking;
     while (code == 0 && (code = trace_reader_next(reader, &packet, &problem)) > 0) {

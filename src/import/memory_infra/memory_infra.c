@@ -96,19 +96,16 @@ struct profile *import_memory_infra(struct trace_source *source,
                                     const struct profile_read_options *options, struct error *error)
 {
     struct importing importing = {
-        .builder = builder_new(),
+        .builder = builder_new(options),
         .notes = import_notes_new(),
         .resolving_process = IMPORT_NONE,
         .resolver.callsites_max = CALLSITES_MORE,
     };
-    struct profile *profile = NULL;
     struct error problem = {0};
     char warning[600];
     int code = -ENOMEM, read_code = 0;
     importing.resolver.builder = importing.builder;
     if (importing.builder != NULL && importing.notes != NULL) {
-        importing.builder->owner->demangling = options->demangling;
-        importing.builder->owner->as_in_trace = options->as_in_trace;
         read_code = read_all(&importing, source, &problem);
         code = judge(&importing, read_code, &problem);
     }
@@ -116,14 +113,10 @@ struct profile *import_memory_infra(struct trace_source *source,
         code = import_resolve_rest(&importing, IMPORT_NONE);
     if (code == 0)
         code = import_make_heaps(&importing);
-    if (code == 0) {
-        profile =
-            builder_finish(importing.builder, describe_problems(&importing, read_code, &problem,
-                                                                warning, sizeof(warning)));
-        code = profile == NULL ? -ENOMEM : 0;
-    } else if (importing.builder != NULL) {
-        builder_abandon(importing.builder);
-    }
+    const char *problems =
+        code < 0 ? NULL
+                 : describe_problems(&importing, read_code, &problem, warning, sizeof(warning));
+    struct profile *profile = builder_end(importing.builder, &code, problems);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the JSON");
     else if (code < 0 && error != NULL)

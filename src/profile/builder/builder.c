@@ -32,7 +32,7 @@ int builder_keep(struct builder *builder, size_t count)
     return builder->error;
 }
 
-struct builder *builder_new(void)
+struct builder *builder_new(const struct profile_read_options *options)
 {
     struct builder *builder = calloc(1, sizeof(*builder));
     if (builder == NULL)
@@ -42,6 +42,8 @@ struct builder *builder_new(void)
         free(builder);
         return NULL;
     }
+    builder->owner->demangling = options->demangling;
+    builder->owner->as_in_trace = options->as_in_trace;
     builder->profile = &builder->owner->profile;
     builder->profile->warning = "";
     builder->profile->filter = "";
@@ -467,5 +469,15 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
         return NULL;
     }
     free_all_but_profile(builder);
+    return profile;
+}
+
+struct profile *builder_end(struct builder *builder, int *code, const char *problem)
+{
+    struct profile *profile = *code == 0 ? builder_finish(builder, problem) : NULL;
+    if (*code == 0 && profile == NULL)
+        *code = -ENOMEM;
+    else if (*code < 0 && builder != NULL)
+        builder_abandon(builder);
     return profile;
 }

@@ -173,13 +173,17 @@ struct builder {
     size_t part_capacity;
 };
 
-struct builder *builder_new(void);
+/* Return NULL: no memory. */
+struct builder *builder_new(const struct profile_read_options *options);
 /* Read one TracePacket. Return a negative errno only if the building has ended. */
 int builder_packet(struct builder *builder, struct proto_span packet);
 /* Apply the data that need the whole trace, return the profile, and free the builder. `problem`:
  * what ended the reading early, or NULL. Return NULL: no memory. */
 struct profile *builder_finish(struct builder *builder, const char *problem);
 void builder_abandon(struct builder *builder);
+/* Finish if *code is 0, else abandon and return NULL. `builder` may be NULL if *code is not 0. Set
+ * *code to -ENOMEM if there is no memory to finish. */
+struct profile *builder_end(struct builder *builder, int *code, const char *problem);
 
 /* --- tables; the functions return PROFILE_NONE after an error --- */
 
