@@ -19,7 +19,9 @@ static const struct verb {
     {"check", cmd_check, "check a profile, or a command, against budgets"},
     {"diff", cmd_diff, "show what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "check what can be profiled here, and why not"},
+#ifdef HEAPPROFD_EXPLORE
     {"explore", cmd_explore, "browse a profile on the terminal"},
+#endif
     {"host", cmd_host, "run a command and profile its heap"},
     {"leaks", cmd_leaks, "list the call stacks that hold most, or have grown most"},
     {"query", cmd_query, "query profiles in SQL"},
