@@ -83,20 +83,47 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
                                         "ended early",
                                         "the process did not know the bounds of a stack", NULL,
                                         TRACE_LOSS_CLIENT_ERROR, ALL, MEMBER(client_error)},
+    [TRACE_LOSS_CLIENT_PROFILER_SILENT] = {"profiler_silent", "heapprofd_client_error",
+                                           "ended early",
+                                           "the profiler gave no sign of life for 5 s while the "
+                                           "process waited for it",
+                                           "do not stop the profiler; on an overloaded machine use "
+                                           "a larger --interval",
+                                           TRACE_LOSS_CLIENT_ERROR, ALL, MEMBER(client_error)},
     [TRACE_LOSS_CLIENT_OTHER] = {"client_error", "heapprofd_client_error", "ended early",
                                  "the profiler's part inside the process had an error", NULL,
                                  TRACE_LOSS_CLIENT_ERROR, ALL, MEMBER(client_error)},
 };
 
-static uint64_t has_client_error(uint32_t error, enum trace_loss_id id)
+/* Return the loss that a value of client_error means; TRACE_LOSS_IDS: none. */
+static enum trace_loss_id loss_of_client_error(uint32_t error)
+{
+    switch (error) {
+    case 0:
+        return TRACE_LOSS_IDS;
+    case TRACE_CLIENT_TIMED_OUT:
+        return TRACE_LOSS_CLIENT_TIMED_OUT;
+    case TRACE_CLIENT_STACK_BOUNDS:
+        return TRACE_LOSS_CLIENT_STACK_BOUNDS;
+    case TRACE_CLIENT_PROFILER_SILENT:
+        return TRACE_LOSS_CLIENT_PROFILER_SILENT;
+    default:
+        return TRACE_LOSS_CLIENT_OTHER;
+    }
+}
+
+/* Return a value of client_error that means this loss. */
+static uint32_t client_error_of_loss(enum trace_loss_id id)
 {
     switch (id) {
     case TRACE_LOSS_CLIENT_TIMED_OUT:
-        return error == TRACE_CLIENT_TIMED_OUT;
+        return TRACE_CLIENT_TIMED_OUT;
     case TRACE_LOSS_CLIENT_STACK_BOUNDS:
-        return error == TRACE_CLIENT_STACK_BOUNDS;
+        return TRACE_CLIENT_STACK_BOUNDS;
+    case TRACE_LOSS_CLIENT_PROFILER_SILENT:
+        return TRACE_CLIENT_PROFILER_SILENT;
     default:
-        return error != 0 && error != TRACE_CLIENT_TIMED_OUT && error != TRACE_CLIENT_STACK_BOUNDS;
+        return TRACE_CLIENT_OTHER;
     }
 }
 
@@ -107,7 +134,7 @@ uint64_t trace_loss_amount(const struct trace_heap_dump *status, enum trace_loss
     case TRACE_LOSS_FLAG:
         return *(const bool *)member;
     case TRACE_LOSS_CLIENT_ERROR:
-        return has_client_error(*(const uint32_t *)member, id);
+        return loss_of_client_error(*(const uint32_t *)member) == id;
     default:
         return *(const uint64_t *)member;
     }
@@ -126,13 +153,22 @@ static void set_amount(struct trace_heap_dump *status, enum trace_loss_id id, ui
         *(bool *)member = amount != 0;
         break;
     case TRACE_LOSS_CLIENT_ERROR:
-        *(uint32_t *)member = id == TRACE_LOSS_CLIENT_TIMED_OUT      ? TRACE_CLIENT_TIMED_OUT
-                              : id == TRACE_LOSS_CLIENT_STACK_BOUNDS ? TRACE_CLIENT_STACK_BOUNDS
-                                                                     : TRACE_CLIENT_OTHER;
+        *(uint32_t *)member = client_error_of_loss(id);
         break;
     default:
         *(uint64_t *)member = amount;
     }
+}
+
+bool trace_loss_take_name(struct trace_heap_dump *status, const char *name, uint64_t amount)
+{
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        if (strcmp(trace_losses[id].name, name) != 0)
+            continue;
+        set_amount(status, id, amount);
+        return true;
+    }
+    return false;
 }
 
 /* Return what follows `begin` in the text; NULL: it does not begin so. */

@@ -44,6 +44,7 @@ enum trace_loss_id {
     /* From the value of client_error. */
     TRACE_LOSS_CLIENT_TIMED_OUT,
     TRACE_LOSS_CLIENT_STACK_BOUNDS,
+    TRACE_LOSS_CLIENT_PROFILER_SILENT,
     TRACE_LOSS_CLIENT_OTHER,
     TRACE_LOSS_IDS,
 };
@@ -54,6 +55,7 @@ enum trace_loss_id {
 #define TRACE_CLIENT_TIMED_OUT 1u /* it waited too long for room in the ring */
 #define TRACE_CLIENT_STACK_BOUNDS 2u
 #define TRACE_CLIENT_OTHER 3u /* or another one */
+#define TRACE_CLIENT_PROFILER_SILENT 5000u /* ours: the profiler gave no sign of life for 5 s */
 
 enum trace_loss_unit {
     TRACE_LOSS_FLAG,
@@ -97,6 +99,9 @@ const char *trace_loss_unit_name(enum trace_loss_unit unit);
 /* Parse a line in the form of pprof_comments(), "label: [amount unit] words", and set the amount of
  * its loss. Return whether the line is one. */
 bool trace_loss_take_text(struct trace_heap_dump *status, const char *text);
+
+/* Set the amount of the loss with this name. Return whether there is one. */
+bool trace_loss_take_name(struct trace_heap_dump *status, const char *name, uint64_t amount);
 
 /* Return the first loss from `first` on that has these effects and an amount above 0, or
  * TRACE_LOSS_IDS. */

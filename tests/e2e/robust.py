@@ -262,9 +262,9 @@ def test_killed_from_outside():
                 )
 
 
-def run_while(act, options=()):
-    """Run long_runner under the profiler, and call act(tool's Popen) after its start. Return its output without the
-    first line, the seconds that it took, and the tool's exit code."""
+def run_while(act, options=(), look=None):
+    """Run long_runner under the profiler, call act(tool's Popen) after its start, and look(the profile's directory) at
+    the end. Return its output without the first line, the seconds that it took, and the tool's exit code."""
     with tempfile.TemporaryDirectory() as directory:
         shell = ["/bin/sh", "-c", f"{program('long_runner')}; echo status $?"]
         command = harness.host_command(
@@ -287,6 +287,8 @@ def run_while(act, options=()):
             fail("the profiler did not end within 30 s")
             process.kill()
             status = process.wait()
+        if look is not None:
+            look(os.path.join(directory, "profile"))
         return output, elapsed, status
 
 
@@ -299,12 +301,30 @@ def test_profiler_killed():
         check(elapsed < 20, f"killed {options}: the program took {elapsed:.1f} s")
 
 
+def ended_in_silence(directory):
+    """The profile of a program that waited in vain for a stopped profiler is partial, and says so."""
+    text = harness.run([harness.TOOL, "report", directory]).stdout.decode()
+    check(re.search(r"ended early +the profiler gave no sign of life for 5 s", text), text)
+    check(re.search(r"allocated .* in .* calls, partial\n", text), text)
+    report = json.loads(harness.run([harness.TOOL, "report", "--json", directory]).stdout)
+    [heap] = [heap for heap in report["heaps"] if heap["name"] == "long_runner"]
+    check(heap["client_error"] == 5000 and heap["totals_partial"], f"{heap['client_error']}")
+    check("profiler_silent" in heap["partial"], f"{heap['partial']}")
+    check(0 < heap["exact_calls"] < 600000, f"calls until then: {heap['exact_calls']}")
+    rows = harness.run([harness.TOOL, "query", "--csv", directory,
+                        "select value from stats where name = 'heapprofd_client_error' and value > 0"])
+    check(rows.stdout.splitlines()[1:] == [b"5000"], f"{rows.stdout} {rows.stderr}")
+    budget = harness.run([harness.TOOL, "check", "--max-allocations", "1000000", directory])
+    check(budget.status == 2, f"a budget on it is undecidable: {budget.status} {budget.stdout}")
+
+
 def test_profiler_stopped():
     """A profiler that hangs delays the program only for a limited time."""
     bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
     for options in ([], ["--no-block-client"], ["--shmem-size", "65536"]):
         output, elapsed, status = run_while(
-            lambda tool: tool.send_signal(signal.SIGSTOP), options
+            lambda tool: tool.send_signal(signal.SIGSTOP), options,
+            ended_in_silence if "--shmem-size" in options else None,
         )
         check(output == bare, f"stopped {options}: {output!r}, bare {bare!r}")
         check(elapsed < 30, f"stopped {options}: the program took {elapsed:.1f} s")

@@ -82,8 +82,9 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
         break;
     case RING_CLIENT_DAEMON_GONE:
         say(text, size,
-            "The process took the profiler for dead (it was stopped, or the machine "
-            "overloaded): the profile ends there.");
+            "The profiler gave no sign of life for 5 s while the process waited for it (it was "
+            "stopped, or the machine was overloaded): the profile ends there. Do not stop the "
+            "profiler; on an overloaded machine use a larger interval (-i).");
         break;
     case RING_CLIENT_AWAITED:
     case RING_CLIENT_RUNNING:

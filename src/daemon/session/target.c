@@ -493,6 +493,13 @@ static void make_texts(const struct target *target, const struct target_end *end
              target->execs + 1);
 }
 
+static uint32_t client_error_of(enum ring_client_state state)
+{
+    return state == RING_CLIENT_TIMED_OUT     ? TRACE_CLIENT_TIMED_OUT
+           : state == RING_CLIENT_DAEMON_GONE ? TRACE_CLIENT_PROFILER_SILENT
+                                              : 0;
+}
+
 static struct trace_heap_dump make_status(const struct target *target, const struct target_end *end,
                                           const struct dump_texts *texts)
 {
@@ -510,7 +517,7 @@ static struct trace_heap_dump make_status(const struct target *target, const str
         .buffer_overran = totals->client_state == RING_CLIENT_OVERRAN,
         .buffer_corrupted = target->corrupted,
         .hit_guardrail = target->out_of_memory || target->hit_guardrail,
-        .client_error = totals->client_state == RING_CLIENT_TIMED_OUT ? TRACE_CLIENT_TIMED_OUT : 0,
+        .client_error = client_error_of(totals->client_state),
         .final = end->final,
         .unwinding_errors = totals->lost[RING_LOST_UNWIND] + walks_failed,
         .blocked_us = totals->blocked_us,
