@@ -77,7 +77,7 @@ enum ring_client_state {
     RING_CLIENT_RUNNING = 1,
     RING_CLIENT_OVERRAN = 2,     /* the ring was full and the client must not wait */
     RING_CLIENT_TIMED_OUT = 3,   /* waited block_client_timeout_us in vain */
-    RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat stopped */
+    RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat did not change */
     RING_CLIENT_EXITED = 5,      /* ran its destructor: a normal exit */
 };
 
@@ -126,7 +126,7 @@ struct ring_control {
     uint64_t consumed;     /* bytes ever consumed */
     uint32_t space_futex;  /* incremented after `consumed`; waiting producers sleep on it */
     uint32_t stopping;     /* 1: the session is over, produce no more */
-    uint64_t heartbeat_ms; /* CLOCK_MONOTONIC when the daemon last read this ring */
+    uint64_t heartbeat_ms; /* CLOCK_MONOTONIC when the daemon last reported that it lives */
     uint8_t pad2[40];
 
     /* Written by producers, rarely. */

@@ -5,11 +5,13 @@
  * woken. Made for ThreadSanitizer (-Db_sanitize=thread); writers and reader use
  * the same mapping, so that it sees both sides of each hand-over.
  */
+#include <linux/futex.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -34,9 +36,13 @@ uint64_t clock_now_ms(void)
     return clock_read_ms(CLOCK_MONOTONIC_COARSE);
 }
 
+/* Added to the clock at each look at it, as if the process were stopped in between. */
+static _Atomic uint64_t stopped_us, stops_us;
+
 uint64_t clock_now_us(void)
 {
-    return clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    stopped_us += stops_us;
+    return clock_read_ns(CLOCK_MONOTONIC) / 1000 + stopped_us;
 }
 
 /* All of what the tests run on is the thread's own stack. */
@@ -284,6 +290,79 @@ static void test_nothing_is_lost_torn_or_disordered(void **state)
     assert_int_equal(RING_CLIENT_RUNNING, reader.control->client_state);
 }
 
+/* Return NULL if the session has ended. */
+static void *write_one(void *argument)
+{
+    struct record_free *record = ring_writer_reserve(argument, sizeof(*record));
+    if (record == NULL)
+        return NULL;
+    record->address = expected_address(3, 0);
+    record->ordinal = 0;
+    return ring_writer_commit(argument, record, RECORD_FREE) ? record : NULL;
+}
+
+static void fill_ring(struct ring_thread *thread)
+{
+    uint32_t ordinal = 0;
+    while (reader.control->reserved + sizeof(struct record_free) <= reader.data_bytes)
+        assert_true(write_free(thread, ordinal++));
+}
+
+static void await_waiter(void)
+{
+    while (load_relaxed(&reader.control->waiters) == 0)
+        usleep(50);
+}
+
+/* A thread waits at a full ring. After a stop of both the program and the profiler, the profiler is
+ * not taken for dead although its last heartbeat is old. */
+static void test_own_stop_is_no_silence_of_the_profiler(void **state)
+{
+    (void)state;
+    pthread_t waiting;
+    void *written;
+    fill_ring(&client.threads[2]);
+    ring_reader_beat(&reader, 1);
+    stops_us = UINT64_C(10000000);
+    assert_int_equal(0, pthread_create(&waiting, NULL, write_one, &client.threads[3]));
+    await_waiter();
+    usleep(120000);
+    assert_true(ring_reader_drain(&reader, false, &visitor, NULL) > 0);
+    pthread_join(waiting, &written);
+    stops_us = 0;
+    assert_non_null(written);
+    assert_int_equal(RING_CLIENT_RUNNING, reader.control->client_state);
+    assert_int_equal(CLIENT_ACTIVE, live.state);
+}
+
+static void *wake_always(void *argument)
+{
+    while (load_relaxed(&live.state) == CLIENT_ACTIVE) {
+        add_ordered(&reader.control->space_futex, 1);
+        syscall(SYS_futex, &reader.control->space_futex, FUTEX_WAKE, 1, NULL, NULL, 0);
+    }
+    return argument;
+}
+
+/* Waits of 50 ms each pass at once. After 5 s without a heartbeat the profile ends. */
+static void test_silence_ends_the_profile(void **state)
+{
+    (void)state;
+    pthread_t waiting, waking;
+    void *written;
+    fill_ring(&client.threads[2]);
+    stops_us = 50000;
+    assert_int_equal(0, pthread_create(&waiting, NULL, write_one, &client.threads[3]));
+    await_waiter();
+    assert_int_equal(0, pthread_create(&waking, NULL, wake_always, NULL));
+    pthread_join(waiting, &written);
+    pthread_join(waking, NULL);
+    stops_us = 0;
+    assert_null(written);
+    assert_int_equal(RING_CLIENT_DAEMON_GONE, reader.control->client_state);
+    live.state = CLIENT_ACTIVE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +377,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_place_of_another_is_not_given_up, open_ring,
                                         close_ring),
         cmocka_unit_test_setup_teardown(test_old_news_are_no_full_ring, open_ring, close_ring),
+        cmocka_unit_test_setup_teardown(test_own_stop_is_no_silence_of_the_profiler, open_ring,
+                                        close_ring),
+        cmocka_unit_test_setup_teardown(test_silence_ends_the_profile, open_ring, close_ring),
     };
     if (ring_writer_init() != 0)
         return 1;

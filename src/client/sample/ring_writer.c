@@ -19,9 +19,10 @@
 /* A waiting thread checks this often whether the daemon still lives. */
 #define WAIT_SLICE_US 50000u
 
-/* A running daemon looks at each ring at least ten times a second. If its pid is not
- * visible, a heartbeat of this age means that it is gone. */
-#define HEARTBEAT_LOST_MS 5000u
+/* A profiler that lives changes the heartbeat several times a second, also during long work. If it
+ * has not changed while a thread waited for this time, the profile ends for this process, even if
+ * the profiler's pid is visible: it may be stopped, and must not block the program for ever. */
+#define HEARTBEAT_LOST_US 5000000u
 
 /* Open records of one thread that are remembered: signal handlers nest. */
 #define OPEN_MAX 3u
@@ -179,13 +180,24 @@ void ring_writer_end_session(enum ring_client_state reason)
     leave_session();
 }
 
-static bool daemon_is_gone(void)
+/* The last heartbeat that a waiting thread has seen, and how long it has waited since. */
+struct silence {
+    uint64_t beat_ms;
+    uint64_t waited_us;
+};
+
+/* Return whether the profiler is gone, after one more wait of `slice_us`. A longer wait counts as
+ * WAIT_SLICE_US: the thread was stopped, or got no processor, and so perhaps did the profiler. */
+static bool daemon_is_gone(struct silence *silence, uint64_t slice_us)
 {
     if (client.daemon_pid > 0 && system_call(SYS_kill, client.daemon_pid, 0) == -ESRCH)
         return true;
-    uint64_t beat = load_relaxed(&client.control->heartbeat_ms);
-    uint64_t now = clock_now_ms();
-    return now > beat && now - beat > HEARTBEAT_LOST_MS;
+    uint64_t beat_ms = load_relaxed(&client.control->heartbeat_ms);
+    if (beat_ms != silence->beat_ms)
+        *silence = (struct silence){.beat_ms = beat_ms};
+    else
+        silence->waited_us += slice_us < WAIT_SLICE_US ? slice_us : WAIT_SLICE_US;
+    return silence->waited_us > HEARTBEAT_LOST_US;
 }
 
 void ring_writer_prefetch(const struct ring_thread *thread)
@@ -223,6 +235,7 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
 
     bool fits = false;
     uint64_t began_us = clock_now_us(), waited_us = 0;
+    struct silence silence = {0};
     add_ordered(&control->waiters, 1);
     while (client_state() == CLIENT_ACTIVE) {
         store_relaxed(&thread->in_ring, RING_WAITS); /* a signal handler may have changed it */
@@ -240,12 +253,13 @@ static bool wait_for_space(struct ring_thread *thread, uint32_t length)
         }
         struct timespec slice = {.tv_nsec = (long)slice_us * 1000};
         system_call(SYS_futex, &control->space_futex, FUTEX_WAIT, seen, &slice);
+        uint64_t before_us = waited_us;
         waited_us = clock_now_us() - began_us;
         if (load_relaxed(&control->stopping) != 0) {
             leave_session();
             break;
         }
-        if (daemon_is_gone()) {
+        if (daemon_is_gone(&silence, waited_us - before_us)) {
             ring_writer_end_session(RING_CLIENT_DAEMON_GONE);
             break;
         }
