@@ -12,6 +12,7 @@
 #include "attach/seccomp_filter.h"
 #include "attach/stop.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 
 /* Limit of stops of the process to check that no thread is in the client. Between two stops the
  * client's own counters are read, for at most this time in total: if many threads share few
@@ -29,6 +30,7 @@
 
 static void pause_ms(unsigned ms)
 {
+    heartbeat_give();
     nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
 }
 

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "attach/return_frame.h"
+#include "util/heartbeat.h"
 
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
@@ -268,6 +269,7 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
     unsigned long long ran_ns = time_on_processor(tracee, tid);
     uint64_t deadline_us = now_us() + TRACEE_TURN_MS * UINT64_C(1000);
     do {
+        heartbeat_give();
         nanosleep(&pause, NULL);
     } while (time_on_processor(tracee, tid) == ran_ns && is_runnable(tracee, tid) &&
              now_us() < deadline_us);
@@ -301,6 +303,7 @@ static int wait_all(struct tracee *tracee)
             tracee->stuck_without_processor = !is_blocked;
             return -ETIMEDOUT;
         }
+        heartbeat_give();
         nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
     }
 }
@@ -380,8 +383,11 @@ static void release_unstopped(const struct tracee *tracee)
     for (size_t i = 0; i < tracee->thread_count; i++) {
         const struct tracee_thread *thread = &tracee->threads[i];
         bool released = thread->gone || thread->stopped;
-        while (!released && !(released = release_if_stopped(thread->tid)) && now_us() < deadline_us)
+        while (!released && !(released = release_if_stopped(thread->tid)) &&
+               now_us() < deadline_us) {
+            heartbeat_give();
             nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
+        }
         if (!released && pending_count < PENDING_MAX)
             pending[pending_count++] = thread->tid;
     }

@@ -19,6 +19,7 @@
 
 #include "reader/reader_process.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 
 /* Failed readers in the lifetime of this process, after which no other is started. */
 #define FAILURES_MAX 4u
@@ -275,6 +276,7 @@ static bool await(struct wait *wait, short events)
         uint64_t now = clock_read_ms(CLOCK_MONOTONIC);
         int left = wait->deadline_ms > now ? (int)(wait->deadline_ms - now) : 0;
         int got = poll(&ready, 1, left < CHECK_MS ? left : CHECK_MS);
+        heartbeat_give();
         if (got > 0)
             return true;
         if (got < 0 && errno != EINTR) {

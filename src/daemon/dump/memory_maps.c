@@ -10,6 +10,7 @@
 
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/heartbeat.h"
 
 /* The kernel's default limit is 65,530. */
 #define MAPS_MAX (1u << 20)
@@ -89,6 +90,7 @@ static int read_lines(struct memory_maps *maps, FILE *file)
     int code = 0;
     while (code == 0 && (length = getline(&line, &size, file)) > 0) {
         struct memory_map map = {0};
+        heartbeat_give();
         if (line[length - 1] == '\n')
             line[length - 1] = '\0';
         /* A detail begins with its name. A mapping begins with a hexadecimal number and "-". */

@@ -12,6 +12,7 @@
 #include "daemon/dump/memory_maps.h"
 #include "daemon/ledger/usable_size.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "util/process_files.h"
 
 /* Bounds, so that the ring is not kept waiting: a million samples would take 30 ms. A page's state
@@ -48,6 +49,7 @@ static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, u
         uint64_t some = count < PAGES_AT_ONCE ? count : PAGES_AT_ONCE;
         if (survey->pages_left < some || survey->reads_left == 0)
             return false;
+        heartbeat_give();
         survey->pages_left -= some;
         survey->reads_left--;
         if (pread(survey->pagemap, states, some * sizeof(*states),

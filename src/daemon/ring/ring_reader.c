@@ -13,12 +13,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/array.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "wire/barrier.h"
 
 /* Space is released at least this often, with a heartbeat: writers need not wait for the end of a
  * long drain, and do not take a reader that is slow for a dead one. */
 #define RELEASE_BYTES (128u << 10)
+
+/* During long work all rings get a heartbeat this often. A client counts on several a second. */
+#define BEAT_PERIOD_MS 100u
 
 /* The state of one drain. */
 struct drain {
@@ -29,6 +34,50 @@ struct drain {
     struct heap_event events[RING_EVENTS_BATCH];
     uint64_t record[RING_RECORD_BYTES_MAX / 8]; /* copy of a record that is not an event */
 };
+
+/* --- heartbeats --- */
+
+/* The open rings of this process. */
+static struct {
+    struct ring_control **controls;
+    size_t count, capacity;
+    uint64_t beat_ms; /* when all of them got a heartbeat */
+} open_rings;
+
+static void beat_all(void)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
+    if (now_ms < open_rings.beat_ms + BEAT_PERIOD_MS)
+        return;
+    open_rings.beat_ms = now_ms;
+    for (size_t i = 0; i < open_rings.count; i++)
+        store_relaxed(&open_rings.controls[i]->heartbeat_ms, now_ms);
+}
+
+static int note_open(struct ring_control *control)
+{
+    int code = array_reserve(&open_rings.controls, &open_rings.capacity, open_rings.count, 1,
+                             sizeof(struct ring_control *));
+    if (code == 0)
+        open_rings.controls[open_rings.count++] = control;
+    heartbeat_set(beat_all);
+    return code;
+}
+
+static void note_closed(const struct ring_control *control)
+{
+    for (size_t i = 0; i < open_rings.count; i++) {
+        if (open_rings.controls[i] == control)
+            open_rings.controls[i] = open_rings.controls[--open_rings.count];
+    }
+    if (open_rings.count > 0)
+        return;
+    free(open_rings.controls);
+    open_rings.controls = NULL;
+    open_rings.capacity = 0;
+}
+
+/* --- memory --- */
 
 static int map_ring(struct ring_reader *reader, int fd, uint64_t data_bytes)
 {
@@ -79,6 +128,8 @@ int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data
         code = -errno;
     if (code == 0)
         code = map_ring(reader, fd, data_bytes);
+    if (code == 0 && (code = note_open(reader->control)) < 0)
+        ring_reader_close(reader);
     if (code < 0) {
         close(fd);
         return code;
@@ -99,6 +150,7 @@ void ring_reader_close(struct ring_reader *reader)
     if (reader->control == NULL)
         return;
     ring_reader_end_cut(reader);
+    note_closed(reader->control);
     munmap(reader->control, RING_DATA_OFFSET + 2 * reader->data_bytes);
     reader->control = NULL;
 }
@@ -389,6 +441,7 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
         reader->consumed += header.length;
         if (reader->consumed - released >= RELEASE_BYTES) {
             ring_reader_beat(reader, clock_read_ms(CLOCK_MONOTONIC));
+            heartbeat_give();
             release_space(reader, released);
             released = reader->consumed;
         }

@@ -138,7 +138,8 @@ bool ring_reader_is_empty(const struct ring_reader *reader);
  */
 bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms);
 
-/* Signal to the client that the daemon is alive. */
+/* Signal to the client that the daemon is alive. During long work heartbeat_give() does so in all
+ * open rings of the process. */
 void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms);
 
 /* Notify an attached client that its process has restricted its system calls. */

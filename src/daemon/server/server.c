@@ -66,11 +66,13 @@ void server_close(struct server *server)
     server->epoll = server->exec_events = -1;
 }
 
-static void drain_all(void *context)
+static void drain_others(void *context, const struct session *session)
 {
     struct server *server = context;
-    for (size_t i = 0; i < server->session_count; i++)
-        session_drain(server->sessions[i]);
+    for (size_t i = 0; i < server->session_count; i++) {
+        if (server->sessions[i] != session)
+            session_drain(server->sessions[i]);
+    }
     if (server->user->busy != NULL)
         server->user->busy(server->user->context);
 }
@@ -94,7 +96,7 @@ int server_add_session(struct server *server, struct session *session)
         session->checkpoints.due_ms = UINT64_MAX;
     else
         checkpoints_start(&session->checkpoints, now_ms);
-    session->drain_all = drain_all;
+    session->drain_others = drain_others;
     session->drain_context = server;
     session->refused = server->user->refused;
     session->refused_context = server->user->context;

@@ -11,6 +11,7 @@
 #include "daemon/server/discovery_examine.h"
 #include "util/array.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "util/process_files.h"
 
 /* Periods of scans of /proc: for new processes, and, if the kernel reports those, for events that
@@ -107,6 +108,7 @@ static void scan(struct server *server, struct session *session, bool running)
     for (size_t i = 0; i < count; i++) {
         struct discovery_entry entry = {
             .pid = pids[i], .running = running, .seen_ms = fresh.scan_ms};
+        heartbeat_give();
         if (!process_info_comm(pids[i], entry.comm))
             continue;
         size_t place = place_of(old, pids[i]);

@@ -18,6 +18,9 @@
 #include "util/base_name.h"
 #include "util/clock.h"
 
+/* Interval of drains while many processes are examined one after the other. */
+#define DRAIN_PERIOD_MS 20u
+
 static uint64_t ring_bytes_of(const struct heap_config *config)
 {
     uint64_t wanted = config->shmem_size_bytes, bytes = RING_DATA_BYTES_MIN;
@@ -31,8 +34,9 @@ static uint64_t ring_bytes_of(const struct heap_config *config)
 void session_drain_all(void *context)
 {
     struct session *session = context;
-    if (session->drain_all != NULL)
-        session->drain_all(session->drain_context);
+    session_drain(session);
+    if (session->drain_others != NULL)
+        session->drain_others(session->drain_context, session);
 }
 
 void session_drain(struct session *session)
@@ -334,9 +338,15 @@ uint64_t session_look(struct session *session)
 
 void session_sample_memory(struct session *session)
 {
+    uint64_t drained_ms = clock_read_ms(CLOCK_MONOTONIC);
     trace_writer_stream_flush(session->writer);
     for (size_t i = 0; i < session->target_count; i++) {
         uint64_t rss_bytes = 0;
+        /* Reading a process's mappings takes up to a second. */
+        if (clock_read_ms(CLOCK_MONOTONIC) >= drained_ms + DRAIN_PERIOD_MS) {
+            session_drain_all(session);
+            drained_ms = clock_read_ms(CLOCK_MONOTONIC);
+        }
         target_write_memory_point(session->targets[i], session->writer, &rss_bytes);
         if (session->targets[i]->info.pid == session->command_pid && rss_bytes > 0)
             session->command_rss_bytes = rss_bytes;
@@ -391,7 +401,6 @@ void session_end_targets(struct session *session, bool interrupted)
      * lost. */
     for (size_t i = 0; i < session->target_count; i++) {
         target_finish(session->targets[i], false);
-        session_drain(session); /* it may have left the server, which drains the others */
         session_drain_all(session);
     }
     while (session->target_count > 0) {

@@ -107,8 +107,8 @@ struct session {
     struct trace_writer *writer;
     struct dump_files *files;
     struct checkpoints checkpoints;
-    /* Take in what the rings of all sessions hold, including this one's. Set by the server. */
-    void (*drain_all)(void *context);
+    /* Drain the rings of the other sessions, too. Set by the server; NULL: there are none. */
+    void (*drain_others)(void *context, const struct session *session);
     void *drain_context;
     /* Return whether the kernel reported that the process descends from the command, whoever its
      * parent is now. NULL: the kernel reports nothing. */
