@@ -436,6 +436,7 @@ def test_plain_words():
         (field(7, 1), "ended early   the process allocated faster than the profiler could read"),
         (field(8, 1), "ended early   the process overwrote the memory that it shares with the profiler"),
         (field(10, 1), "ended early   the profiler reached its limit of memory or CPU time"),
+        (field(14, 5000), "ended early   the profiler gave no sign of life for 5 s while the process waited for it"),
     ):
         made = Made()
         made.status = status
@@ -444,6 +445,8 @@ def test_plain_words():
         text = tool("report", made.write(at("status"))).stdout.decode()
         check(said in text, f"{said!r} is not in {text!r}")
         check(" ring" not in text, f"words of the implementation: {text!r}")
+    expect(tool("report", at("status") + "@1"), 1, "TRACE@1", f"report and the converters take {at('status')} --dump 1")
+    expect(tool("report", at("other") + "@1"), 1, "no such trace", "No such file or directory")
 
 
 def test_one_line_a_stack():

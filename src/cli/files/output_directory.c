@@ -331,12 +331,32 @@ static int find_latest(char path[PATH_MAX], struct error *error)
     return code;
 }
 
+/* Refuse TRACE@DUMP, and name the option that this verb has instead. Return 0 for another argument.
+ */
+static int refuse_dump(const char *argument, struct error *error)
+{
+    const char *at = strrchr(argument, '@');
+    char path[PATH_MAX];
+    struct stat info;
+    if (at == NULL || at - argument >= PATH_MAX || stat(argument, &info) == 0)
+        return 0;
+    snprintf(path, sizeof(path), "%.*s", (int)(at - argument), argument);
+    if (*path != '\0' && stat(path, &info) < 0)
+        return 0;
+    return error_set(error, -ENOENT,
+                     "%.200s: there is no such file; only diff, leaks and check take a dump after "
+                     "an @: report and the converters take %.200s%s--dump %.50s",
+                     argument, path, *path != '\0' ? " " : "", at + 1);
+}
+
 int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)
 {
     struct stat info;
     int code = 0;
     if (argument == NULL) {
         code = find_latest(path, error);
+    } else if ((code = refuse_dump(argument, error)) < 0) {
+        return code;
     } else if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode)) {
         code = find_in(argument, path, error);
         /* Other errors are reported by the code that opens it. */

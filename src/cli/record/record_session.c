@@ -42,8 +42,16 @@ static void tell_refused(int32_t pid, const char *name, const char *reason)
         fputs("heap_profile: more processes cannot be profiled: the report has all\n", stderr);
         return;
     }
-    format_printf(stderr, "heap_profile: process %d%s%s%s: %s\n", (int)pid,
-                  name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "", reason);
+    /* Some reasons begin with the process, some of them with its name. */
+    char subject[32];
+    int length = snprintf(subject, sizeof(subject), "process %d", (int)pid);
+    const char *rest = strncmp(reason, subject, (size_t)length) == 0 ? reason + length : NULL;
+    if (rest != NULL && *rest != ' ' && *rest != ':')
+        rest = NULL; /* a number that only begins with this pid */
+    bool is_named = name[0] != 0 && (rest == NULL || strncmp(rest, " (", 2) != 0);
+    format_printf(stderr, "heap_profile: %s%s%s%s%s%s\n", subject, is_named ? " (" : "",
+                  is_named ? name : "", is_named ? ")" : "", rest == NULL ? ": " : "",
+                  rest == NULL ? reason : rest);
 }
 
 /* Rewrite the progress line. Only for a terminal. */
