@@ -146,9 +146,12 @@ static bool all_is_recorded(const struct profile_heap *heap)
     return heap->interval_bytes == 1;
 }
 
+/* Return whether no sample has anything of what the budget limits. A growth can be 0 although there
+ * are samples. */
 static bool is_nothing(const struct budget_result *result)
 {
-    return result->budget->kind != BUDGET_TEMPORARY && !(result->value > 0);
+    return result->budget->kind != BUDGET_TEMPORARY && !(result->value > 0) &&
+           (result->budget->kind != BUDGET_GROWTH || result->culprits[0] == PROFILE_NONE);
 }
 
 /* Return the sampling interval that would decide the budget, rounded down to a power of two. The
@@ -433,6 +436,11 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     double old = before.sum.all.bytes, new = after.sum.all.bytes, scale = 1 + factor;
     result->limit = budget->share ? budget->limit * old : budget->limit;
     result->value = new - old;
+    if (subject->is_baseline) {
+        set_exact(result, 0);
+        result->state = BUDGET_HOLDS;
+        return;
+    }
     /* The baseline's margin scaled by 1 + share, but around its own value. */
     struct profile_interval down = {old - scale * (old - before.interval.low),
                                     old + scale * (before.interval.high - old)};

@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import shutil
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
@@ -12,6 +13,7 @@ import harness
 from harness import ROOT, TOOL, check, program, run
 from perfetto_bytes import clocks, double, field, heap_samples, interned, packet, process_tree, profile_packet
 
+TRACECONV = os.path.join(harness.BUILD, "traceconv")
 LEAK = [program("added_leak"), "2000"]  # 400,000 bytes of the_leak, 14,000 calls
 
 
@@ -74,6 +76,12 @@ def test_outcomes(directory):
         if found == "undecidable":
             deciding = result["deciding_interval_bytes"]
             check(1 <= deciding < 4096, f"{arguments}: an interval of {deciding}")
+    # Against itself nothing has grown. A copy may be another run: that there are samples is not denied.
+    found, result = state("--baseline", sampled, "--max-growth", "0", sampled)
+    check(found == "holds" and result["exact"] and result["high95"] == 0, f"against itself: {result}")
+    copy = shutil.copy(os.path.join(sampled, "raw-trace"), os.path.join(directory, "copy"))
+    text = run([TOOL, "check", "--baseline", copy, "--max-growth", "0", sampled]).stdout.decode()
+    check("undecidable" in text and "nothing was sampled" not in text and " < " not in text, text)
 
 
 def test_decided(directory):
@@ -162,6 +170,14 @@ def test_temporary(directory):
             check(found == outcome and not result["exact"], f"{samples} of {size}: {limit}: {found} {result}")
 
 
+def partial_forms(directory, trace, name):
+    """The same profile as a pprof file and as memory dumps."""
+    dumps, files = os.path.join(directory, name + ".json"), os.path.join(directory, name)
+    run([TRACECONV, "memory_infra", trace, dumps])
+    run([TRACECONV, "profile", "-o", files, trace])
+    return [dumps, *(os.path.join(files, file) for file in os.listdir(files))]
+
+
 def test_partial(directory):
     """Report, JSON, SQL, pprof and budgets take losses from one table, and agree on what is partial."""
     totals = field(5000, 1000) + field(5001, 10)
@@ -171,6 +187,7 @@ def test_partial(directory):
         (field(10, 1), "hit_guardrail", True, "its limit of memory", "heapprofd_hit_guardrail"),
         (field(14, 1), "client_timed_out", True, "--block-client-timeout", "heapprofd_client_error"),
         (field(14, 2), "client_stack_bounds", True, "bounds of a stack", "heapprofd_client_error"),
+        (field(14, 5000), "profiler_silent", True, "no sign of life", "heapprofd_client_error"),
         (field(4, 1), "rejected_concurrent", True, "another session", "heapprofd_rejected_concurrent"),
         (field(5002, 64), "unsent_ring_bytes", False, "unfinished at the process's death", "hp_lost_ring_bytes"),
         (field(5003, bytes([3])), "overrun", False, "allocated faster", "hp_lost_overrun"),
@@ -189,6 +206,12 @@ def test_partial(directory):
         text = run([TOOL, "report", trace]).stdout.decode()
         check(words in text and ("  partial  " in text) == (name is not None), f"{name}: {text}")
         check(("calls, partial" in text) == lacks_totals and (": all figures are exact" in text) == (name is None), text)
+        for form in partial_forms(directory, trace, f"{name}"):
+            (other,) = json.loads(run([TOOL, "report", "--json", form]).stdout)["heaps"]
+            check((other["partial"], other["totals_partial"], other["exact_calls"]) ==
+                  (heap["partial"], heap["totals_partial"], heap["exact_calls"]), f"{form}: {other}")
+        totals_row = run([TOOL, "query", trace, "select exact_alloc_count, totals_partial from hp_total"]).stdout
+        check(totals_row.splitlines()[1:] == [b"10,%d" % lacks_totals], f"{name}: {totals_row}")
         asked = run([TOOL, "query", trace, f"select count(*), min(value) > 0 from stats where name = '{row}'"]).stdout
         check(asked.splitlines()[1:] == [b"1,1"], f"{row}: {asked}")
         # A sum above its limit stays above it. A share may have been lower.

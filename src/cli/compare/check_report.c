@@ -15,6 +15,7 @@
 #define REASON_WIDTH 500
 #define STATE_WIDTH 12
 #define FIGURE_COLUMNS 13 /* of bytes, before a callsite */
+#define LIVE_COLUMNS 4    /* of "live" after them */
 
 size_t check_report_count(const struct budget_report *report, enum budget_state state)
 {
@@ -67,7 +68,7 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
     }
     if (result->exact)
         used = snprintf(buffer, size, "%s, exact", value.bytes);
-    else if (result->low != result->high)
+    else if (result->low != result->value || result->high != result->value)
         used =
             snprintf(buffer, size, "%s (95 %%: %s to %s)", value.bytes,
                      amount_of(result, result->low).bytes, amount_of(result, result->high).bytes);
@@ -102,10 +103,13 @@ void check_subject(const struct profile *profile, const struct budget_result *re
     snprintf(buffer, size, "%s %d, %s", process->name, process->pid, result->heap->name);
 }
 
+/* The culprits of a growth are the heaviest callsites of the new run: they explain nothing unless
+ * something grew. */
 static bool has_culprits(const struct budget_result *result)
 {
     return result->state != BUDGET_HOLDS && result->budget->kind != BUDGET_TEMPORARY &&
-           result->budget->kind != BUDGET_ALLOCATIONS;
+           result->budget->kind != BUDGET_ALLOCATIONS &&
+           (result->budget->kind != BUDGET_GROWTH || result->value > 0);
 }
 
 static void print_result(const struct check_page *page, const struct budget_result *result,
@@ -117,7 +121,10 @@ static void print_result(const struct check_page *page, const struct budget_resu
         .folding = &page->folding,
         .lines = true,
         .simple = true,
-        .columns = stack_format_room(stack_format_columns(out), STATE_WIDTH + FIGURE_COLUMNS),
+        .columns =
+            stack_format_room(stack_format_columns(out),
+                              STATE_WIDTH + FIGURE_COLUMNS +
+                                  (result->budget->kind == BUDGET_GROWTH ? LIVE_COLUMNS : 0)),
     };
     fprintf(out, "%-*s ", STATE_WIDTH,
             result->state == BUDGET_FAILS ? "FAILS" : check_state_name(result->state));
@@ -130,10 +137,12 @@ static void print_result(const struct check_page *page, const struct budget_resu
     fputs("   [", out);
     format_print(out, text, NAME_WIDTH);
     fputs("]\n", out);
+    bool is_growth = result->budget->kind == BUDGET_GROWTH;
     for (int i = 0; i < BUDGET_CULPRITS && has_culprits(result); i++) {
         if (result->culprits[i] == PROFILE_NONE)
             break;
-        fprintf(out, "%*s %10s  ", STATE_WIDTH, "", format_bytes(result->culprit_bytes[i]).bytes);
+        fprintf(out, "%*s %10s %s ", STATE_WIDTH, "", format_bytes(result->culprit_bytes[i]).bytes,
+                is_growth ? "live" : "");
         stack_format_print_row(&words, result->culprits[i], out);
         fputc('\n', out);
     }

@@ -13,6 +13,7 @@
 #include "cli/print/wait_notice.h"
 #include "cli/record/host_command.h"
 #include "util/output_file.h"
+#include "util/regular_file.h"
 
 #define EXIT_HOLDS 0
 #define EXIT_FAILS 1
@@ -277,6 +278,19 @@ static void leave_out_unseen(struct compare_source *source)
     source->dump_count = kept;
 }
 
+/* Return whether both have the same dumps of one file. */
+static bool are_same(const struct compare_source *one, const struct compare_source *other)
+{
+    bool same = one->dump_count == other->dump_count && other->profile != NULL &&
+                regular_file_is_same(one->path, other->path);
+    for (size_t i = 0; same && i < one->dump_count; i++) {
+        const struct export_dump *left = &one->dumps[i], *right = &other->dumps[i];
+        same = left->heap - one->profile->heaps == right->heap - other->profile->heaps &&
+               left->dump - left->heap->dumps == right->dump - right->heap->dumps;
+    }
+    return same;
+}
+
 /* Check a trace, or the directory that the command's profile was written to. */
 static int check(struct request *request, const char *trace)
 {
@@ -289,10 +303,16 @@ static int check(struct request *request, const char *trace)
          open_source(request->budgets.baseline, &same_heap, &baseline) == 0)) {
         if (request->only_profiled)
             leave_out_unseen(&source);
-        struct budget_subject subject = {source.profile, source.dumps, source.dump_count,
-                                         request->only_profiled || request->choice.pid != 0};
-        struct budget_subject before = {baseline.profile, baseline.dumps, baseline.dump_count,
-                                        false};
+        struct budget_subject subject = {
+            .profile = source.profile,
+            .dumps = source.dumps,
+            .dump_count = source.dump_count,
+            .only_profiled = request->only_profiled || request->choice.pid != 0,
+            .is_baseline = are_same(&source, &baseline),
+        };
+        struct budget_subject before = {.profile = baseline.profile,
+                                        .dumps = baseline.dumps,
+                                        .dump_count = baseline.dump_count};
         struct check_page page = {
             .profile = source.profile,
             .budgets = &request->budgets,
