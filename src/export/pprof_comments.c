@@ -61,9 +61,13 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
         put(writer, "command: %s", process->command);
     put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
         heap->name, heap->interval_bytes);
-    if (dump->exact_calls != 0)
+    const char *why_partial = profile_totals_why_partial(heap);
+    if (dump->exact_calls != 0 && why_partial == NULL)
         put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
             dump->exact_calls);
+    else if (dump->exact_calls != 0)
+        put(writer, "counted: %" PRIu64 " bytes in %" PRIu64 " calls, not all: %s",
+            dump->exact_bytes, dump->exact_calls, why_partial);
     if (status->unseen_allocator != NULL)
         put(writer, "missing: what another allocator gave (%s)", status->unseen_allocator);
     put_losses(writer, heap, dump);

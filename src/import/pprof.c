@@ -95,7 +95,8 @@ static void take_comment(struct pprof_reading *reading, const char *text)
     int pid, at = 0;
     if (strncmp(text, "command: ", 9) == 0)
         head->command = text + 9;
-    else if (sscanf(text, "exact: %" SCNu64 " bytes in %" SCNu64 " calls", &bytes, &calls) == 2) {
+    else if (sscanf(text, "exact: %" SCNu64 " bytes in %" SCNu64 " calls", &bytes, &calls) == 2 ||
+             sscanf(text, "counted: %" SCNu64 " bytes in %" SCNu64 " calls", &bytes, &calls) == 2) {
         head->exact_bytes = bytes;
         head->exact_calls = calls;
     } else if (sscanf(text, "process %d, heap %n", &pid, &at) == 1 && at > 0) {

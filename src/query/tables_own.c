@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "profile/confidence_interval.h"
+#include "profile/partial.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"
 #include "query/query_table.h"
@@ -341,6 +342,7 @@ TOTAL(exact_alloc_size,
       row->dump->exact_calls == 0 ? query_null() : query_integer((int64_t)row->dump->exact_bytes))
 TOTAL(exact_alloc_count,
       row->dump->exact_calls == 0 ? query_null() : query_integer((int64_t)row->dump->exact_calls))
+TOTAL(totals_partial, query_integer(profile_totals_why_partial(row->heap) != NULL))
 TOTAL(alloc_size, query_real(total->allocated_bytes))
 TOTAL(alloc_count, query_real(total->allocated_count))
 TOTAL(live_size, query_real(rollup_live_bytes(total)))
@@ -364,9 +366,9 @@ static const struct query_column total_columns[] = {
     {"incomplete", INT, "1: samples of it are missing from the trace", QUERY_BY_LOOKING,
      total_incomplete, 0},
     {"interval_bytes", INT, "sampling interval", QUERY_BY_LOOKING, total_interval_bytes, 0},
-    {"exact_alloc_size", INT, "bytes allocated, exactly; NULL: not counted", QUERY_BY_LOOKING,
+    {"exact_alloc_size", INT, "bytes allocated, counted; NULL: not counted", QUERY_BY_LOOKING,
      total_exact_alloc_size, 0},
-    {"exact_alloc_count", INT, "allocations, exactly; NULL: not counted", QUERY_BY_LOOKING,
+    {"exact_alloc_count", INT, "allocations, counted; NULL: not counted", QUERY_BY_LOOKING,
      total_exact_alloc_count, 0},
     {"alloc_size", REAL, "bytes allocated, estimated", QUERY_BY_LOOKING, total_alloc_size,
      PROFILE_UNKNOWN_ALLOCATED},
@@ -390,6 +392,8 @@ static const struct query_column total_columns[] = {
      total_live_count_low, PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
     {"live_count_high", REAL, "upper end, with what no sample shows", QUERY_BY_LOOKING,
      total_live_count_high, PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"totals_partial", INT, "1: the counted totals lack calls, for instance after an early end",
+     QUERY_BY_LOOKING, total_totals_partial, 0},
 };
 
 const struct query_table query_own_tables[] = {

@@ -360,7 +360,7 @@ def test_progress():
         shows(b" MB ", [TRACECONV, *command], of_dump)
     mapped = write("map.txt", b"com.x.Y -> a:\n    void foo() -> f\n")
     shows(b" MB ", [TRACECONV, "deobfuscate", "-q", "--proguard-map", mapped, "-", at("out")], of_trace)
-    for command in (["report"], ["leaks"], ["check", "--max-live", "9G"]):
+    for command in (["report"], ["leaks"], ["check", "--undecided", "pass", "--max-live", "9G"]):
         shows(b" MB  ", [TOOL, *command, "-"], of_dump)
     os.mkfifo(at("slow"))
     lines = (at("slow"), b"com.x.Y -> a:\n", b"    void foo() -> f\n" * 9000, b"")
@@ -590,6 +590,7 @@ def test_profile_warnings():
              (22, 8, 1, "process 22 (?): ended early: the process overwrote the memory"),
              (23, 10, 1, "process 23 (?): ended early: the profiler reached its limit"),
              (24, 14, 1, "process 24 (?): ended early: a thread waited for the profiler longer"),
+             (26, 14, 5000, "process 26 (?): ended early: the profiler gave no sign of life for 5 s"),
              (25, 4, 1, "process 25 (?): no profile: another session was profiling this process"))
     trace = interned
     for pid, field, value, _ in flags:

@@ -411,16 +411,17 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
     heap->first_interval_bytes = note != NULL && note->first_interval_bytes > 0
                                      ? note->first_interval_bytes
                                      : heap->interval_bytes;
-    heap->status = (struct trace_heap_dump){
-        .pid = of->pid,
-        .heap_name = heap->name,
-        .interval_bytes = heap->interval_bytes,
-        .first_interval_bytes = heap->first_interval_bytes,
-        .start_timestamp_ns = heap->start_boottime_ns,
-        .final = true,
-        .exit_status = -1,
-        .remark = HEAP_REMARK,
-    };
+    heap->status =
+        note != NULL && note->losses != NULL ? *note->losses : (struct trace_heap_dump){0};
+    heap->status.pid = of->pid;
+    heap->status.heap_name = heap->name;
+    heap->status.interval_bytes = heap->interval_bytes;
+    heap->status.first_interval_bytes = heap->first_interval_bytes;
+    heap->status.start_timestamp_ns = heap->start_boottime_ns;
+    heap->status.final = true;
+    heap->status.exit_status = -1;
+    heap->status.remark = HEAP_REMARK;
+    heap->status.unseen_allocator = note != NULL ? note->unseen_allocator : NULL;
     return heap;
 }
 

@@ -37,6 +37,7 @@ static const struct note_member {
     {"parent-pid", MEMBER_NUMBER, offsetof(struct import_note, parent_pid)},
     {"uid", MEMBER_NUMBER, offsetof(struct import_note, uid)},
     {"allocator", MEMBER_TEXT, offsetof(struct import_note, allocator)},
+    {"unseen-allocator", MEMBER_TEXT, offsetof(struct import_note, unseen_allocator)},
     {"allocator-frame", MEMBER_TEXT, offsetof(struct import_note, allocator_frame)},
     {"interval-bytes", MEMBER_NUMBER, offsetof(struct import_note, interval_bytes)},
     {"first-interval-bytes", MEMBER_NUMBER, offsetof(struct import_note, first_interval_bytes)},
@@ -58,8 +59,11 @@ void import_notes_free(struct import_notes *notes)
 {
     if (notes == NULL)
         return;
-    for (int kind = 0; kind < NOTE_KINDS; kind++)
+    for (int kind = 0; kind < NOTE_KINDS; kind++) {
+        for (size_t i = 0; i < notes->lists[kind].count; i++)
+            free(notes->lists[kind].items[i].losses);
         free(notes->lists[kind].items);
+    }
     intern_free(&notes->ids);
     free(notes->places);
     free(notes);
@@ -131,9 +135,25 @@ static struct import_note *put_note(struct import_notes *notes, enum note_kind k
     return &list->items[notes->places[id - 1]];
 }
 
+/* Take a member "loss-NAME". */
+static void set_loss(struct importing *importing, struct import_note *note,
+                     struct memory_infra_text name, struct memory_infra_text value)
+{
+    char loss[64];
+    if (!take_prefix(&name, "loss-") || name.length >= sizeof(loss))
+        return;
+    memcpy(loss, name.at, name.length);
+    loss[name.length] = '\0';
+    if (note->losses == NULL && (note->losses = calloc(1, sizeof(*note->losses))) == NULL)
+        builder_fail(importing->builder);
+    else
+        trace_loss_take_name(note->losses, loss, number_of(value));
+}
+
 static void set_member(struct importing *importing, struct import_note *note,
                        struct memory_infra_text name, struct memory_infra_text value)
 {
+    set_loss(importing, note, name, value);
     for (size_t i = 0; i < sizeof(note_members) / sizeof(note_members[0]); i++) {
         void *member = (char *)note + note_members[i].offset;
         if (!is(name, note_members[i].name))

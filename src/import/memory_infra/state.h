@@ -144,6 +144,8 @@ struct import_note {
     uint64_t interval_bytes, first_interval_bytes, start_boottime_ns;
     uint64_t boottime_ns, exact_bytes, exact_calls;
     bool final, incomplete, ended;
+    const char *unseen_allocator;
+    struct trace_heap_dump *losses; /* only its losses; NULL: none */
 };
 
 struct import_notes *import_notes_new(void);
