@@ -166,7 +166,7 @@ def test_by_name_from_its_start():
         process.end()
 
 
-def test_blocked():
+def test_threads_in_system_calls():
     """Threads in system calls do not notice the attaching."""
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen([program("blocked")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -194,7 +194,7 @@ def test_threads():
         check(process.wait() == 0, "its own end")
 
 
-def test_starved():
+def test_starved_thread():
     """Attaching waits for a thread that gets a processor only about once a second."""
     with tempfile.TemporaryDirectory() as directory:
         here = {min(os.sched_getaffinity(0))}
@@ -508,7 +508,7 @@ def test_exec_by_number():
         check(process.end() == 0, "its own end")
 
 
-def test_alike():
+def test_grouped_refusals():
     """The report has one entry, with a count, for processes of one name that are refused for one reason."""
     with scene() as (daemon, directory):
         stripped = os.path.join(directory, "stripped")
@@ -572,7 +572,7 @@ def test_daemon_killed():
         check(process.end() == 0, "its own end")
 
 
-def test_killed_meanwhile():
+def test_killed_while_attaching():
     """If the profiler is killed at any moment of attaching, the process continues."""
     with scene() as (daemon, directory):
         process = subprocess.Popen([program("busy_threads"), "4", "600"], stdout=subprocess.PIPE)
@@ -653,7 +653,7 @@ def test_refusals():
             traced.wait()
 
 
-def test_ending():
+def test_ending_process():
     """A process that is about to end has no memory and no executable; it is not taken for a kernel thread."""
     daemon_tests.need_root()
     with tempfile.TemporaryDirectory() as directory:
@@ -768,7 +768,7 @@ def test_permitted_calls():
         check_goes_on(process, look, "permitted")
 
 
-def test_forbidden_meanwhile():
+def test_filter_during_session():
     """If a filter is installed during the session, the client no longer makes calls that it kills for."""
     with scene() as (daemon, directory):
         names = [name for name in NEEDED_CALLS if name not in ("mmap", "munmap", "rt_sigreturn")]

@@ -139,7 +139,7 @@ def in_place(case):
 
 
 @in_place
-def test_at_end(place):
+def test_names_after_host(place):
     """Lines and inlined functions appear in the report, in pprof files, and in symbolized-trace."""
     said = place.named()
     check("inlined" in said and "hidden" in said, f"the short report: {said}")
@@ -155,7 +155,7 @@ def test_at_end(place):
 
 
 @in_place
-def test_not_wanted(place):
+def test_no_symbols(place):
     said = place.named("--no-symbols")
     files = sorted(name for name in os.listdir(place.output) if not name.endswith(".gz"))
     check(files == ["raw-trace"], f"{files}")
@@ -164,7 +164,7 @@ def test_not_wanted(place):
 
 
 @in_place
-def test_nothing_to_add(place):
+def test_no_debug_information(place):
     """Without debug information there are no empty files and no copy of the trace."""
     said = place.host()
     files = os.listdir(place.output)
@@ -183,7 +183,7 @@ def test_nothing_to_add(place):
 
 
 @in_place
-def test_wrong_environment(place):
+def test_wrong_search_paths(place):
     """Wrong search directories are reported, and the profile is written nevertheless."""
     said = place.named(PERFETTO_SYMBOLIZER_MODE="elsewhere")
     check("PERFETTO_SYMBOLIZER_MODE" in said, said)
@@ -240,7 +240,7 @@ def test_interrupted(place):
 
 
 @in_place
-def test_moved(place):
+def test_other_machine(place):
     """A bundle shows names on a machine with neither program nor debug file."""
     place.host("--no-symbols")
     outcome = place.bundle("--symbol-paths", place.debug)
@@ -267,7 +267,7 @@ def again_path(place):
 
 
 @in_place
-def test_twice(place):
+def test_bundled_twice(place):
     """Bundling a bundle, or a trace that already has its names, adds nothing."""
     place.named()
     for options in [("--symbol-paths", place.debug), ("--symbol-paths", place.debug)]:

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every case runs: meson.build names each script that has some, and every function that is not a case is used."""
+"""Every case runs: meson.build names each script that has some, and every function that is not a case is used.
+
+Every case that the documentation names exists.
+"""
 
 import ast
 import glob
 import os
 import re
 
-from harness import check, finish
+from harness import ROOT, check, finish
 from list_cases import cases_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -48,6 +51,10 @@ def main():
                 is_case = name.startswith("test_")
                 check(not is_case or name[len("test_"):] in cases[script], f"{script}.py: {name} is not listed")
                 check(is_case or name in used | elsewhere, f"{script}.py: nothing uses {name}; a case is called test_{name}")
+    for path in glob.glob(os.path.join(ROOT, "docs", "*.md")):
+        with open(path) as file:
+            for script, case in re.findall(r"`(\w+) (\w+)`", file.read()):
+                check(case in cases.get(script, [case]), f"{os.path.basename(path)}: there is no test `{script} {case}`")
     check(sum(map(len, cases.values())) > 500, f"too few cases are found: {cases}")
 
 

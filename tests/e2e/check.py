@@ -84,7 +84,7 @@ def test_outcomes(directory):
     check("undecidable" in text and "nothing was sampled" not in text and " < " not in text, text)
 
 
-def test_decided(directory):
+def test_recommended_interval(directory):
     """The interval that an undecided check recommends decides in most runs."""
     sampled = record(directory, "a", "2000")
     right = 0
@@ -140,7 +140,7 @@ def write_trace(directory, name, figures, interval, status=b""):
     return path
 
 
-def test_to_the_byte(directory):
+def test_large_exact_figures(directory):
     """A complete profile decides budgets to the byte, however large its figures are."""
     live = (1 << 40) + 1
     whole = write_trace(directory, "large", {1: float(live), 3: 1e9, 9: 10**9}, 1)

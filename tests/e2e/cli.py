@@ -136,7 +136,7 @@ def test_partial_is_not_exact():
     check(shown > 2, f"only {shown} cuts left something to show")
 
 
-def test_packed():
+def test_compressed():
     """gzip and zstd files are read; truncated or damaged ones are reported."""
     need("zstd")
     data = made_trace()
@@ -190,7 +190,7 @@ def test_not_a_trace():
         expect(outcome, 1, "unreadable", at("secret"), "Permission denied")
 
 
-def test_nothing_answers():
+def test_unknown_selection():
     """If a dump, pid or heap does not exist, the error lists those that do."""
     made_trace(10)
     for option, value in (("--dump", "9"), ("--pid", "9"), ("--heap", "other")):
@@ -342,7 +342,7 @@ def test_intervals():
     check(not re.search(r"[-+]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
 
 
-def test_unseen_rest():
+def test_unseen_allocations():
     """The limits of a heap's totals cover allocations without samples; no limit exceeds the exact total."""
     commands = b"hold 1 16000\nhold 60 16\n"
     command = ["--", os.path.join(BUILD, "tests/programs/commanded")]
@@ -379,7 +379,7 @@ def test_unseen_rest():
         check(done.status == 2, f"{limit}, which is exceeded, holds: {done.status} {done.stdout!r}")
 
 
-def test_gaps():
+def test_incomplete_stacks():
     """The remedy for an incomplete stack fits the code: generated code has no build option."""
     made = Made()
     made.process(7, "p")
@@ -429,7 +429,7 @@ def test_many_processes():
     check([heap["pid"] for heap in file["heaps"]][:3] == [100, 101, 102], "JSON keeps the order of the file")
 
 
-def test_plain_words():
+def test_readable_losses():
     """The report says what slowed a process down or ended its profile, in readable units and words."""
     for status, said in (
         (field(5, field(6, 1719054900)), "slowed down   28 min 39 s that threads waited for the profiler, added up over all of them"),
@@ -449,7 +449,7 @@ def test_plain_words():
     expect(tool("report", at("other") + "@1"), 1, "no such trace", "No such file or directory")
 
 
-def test_one_line_a_stack():
+def test_one_row_per_stack():
     """A table prints each visible stack once, and adds up the rows that look the same."""
     need("jq")
     program = "[range(3000)|tostring]|length"
@@ -467,7 +467,7 @@ def test_one_line_a_stack():
         print(f"{shape}: {len(sites)} callsites, {len(stacks)} lines")
 
 
-def test_same_table_once():
+def test_peak_table():
     """The table of the peak is printed only if it differs from that of the end."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")
     for script, tables, title in (
@@ -490,7 +490,7 @@ def test_doctor_of_linked():
     check("client" not in said and "does nothing" not in said, f"linked to nothing of ours: {said}")
 
 
-def test_names_of_processes():
+def test_process_names():
     """A process has the name that it was started by; a file of its profile has a name without characters
     that a shell would interpret."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")
@@ -518,7 +518,7 @@ def test_names_of_processes():
         shutil.rmtree(directory)
 
 
-def test_titles():
+def test_process_titles():
     """Processes that change their titles after their fork are shown under these titles, not under their
     parent's, however short they live."""
     need("perl")
@@ -621,7 +621,7 @@ def test_remarks():
         says("setuid", [at("setuid")], "gains rights", "a copy without these rights")
 
 
-def test_children():
+def test_unprofiled_children():
     """The report lists processes that ran unprofiled, and how to include them."""
     dynamic = compile_c("worker", SMALL)
     script = ["sh", "-c", f"{dynamic}; {dynamic}; true"]
@@ -658,7 +658,7 @@ def code_of_pprof(path):
     return {strings[mapping.get(5, 0)]: (mapping.get(2, 0), mapping.get(3, 0)) for mapping in mappings}
 
 
-def test_equal_children():
+def test_children_share_stacks():
     """A trace grows with its different stacks, not with its processes; each process keeps its addresses."""
     stacks, libc = {}, re.compile(r"^(\w+)-(\w+) r-xp .* (/\S*/libc\.so\.6)$", re.M)
     for number in (2, 12):
@@ -696,7 +696,7 @@ def said_on_terminal(*arguments):
     return said
 
 
-def test_ends_on_terminal():
+def test_progress_on_terminal():
     """Progress after the command's end is shown on a terminal, and erased at the end."""
     source = "#include <stdio.h>\n#include <unistd.h>\n" + SMALL.replace("return 0;", "puts(\"ran\"); fflush(stdout); sleep(1);")
     program, fifo = compile_c("sleeper", source, "-g"), at("fifo")
@@ -711,7 +711,7 @@ def test_ends_on_terminal():
     check(b"\r" not in told and b"symbolizing" not in told, f"says its progress to a file: {told}")
 
 
-def test_silent_children():
+def test_unprofiled_commands():
     """Children that cannot load the library are listed, each with its reason, and run normally."""
     slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(250000); return !puts(\"ran\"); }"
     programs = {"still": compile_c("still", slow, "-static"), "cleaned": compile_c("cleaned", slow)}
@@ -790,7 +790,7 @@ def silent_command(cleaned):
             check("statically linked" in heaps.get("forking", ""), f"{what}: the command: {heaps}")
 
 
-def test_not_to_be_run():
+def test_doctor_of_broken_commands():
     """doctor reports why an existing command cannot be run."""
     for name, mode, words in (("locked", 0o644, b"chmod +x"), ("absent", None, b"no such file")):
         if mode:
@@ -916,7 +916,7 @@ def test_output_directory():
     check(os.readlink(latest) == shown, "a session without a process became the latest profile")
 
 
-def test_latest_of_each_user():
+def test_latest_per_user():
     """Two users of one /tmp each have their own latest link, and follow no link of the other."""
     if os.geteuid() != 0:
         skip("needs root, to be two users")
@@ -1030,7 +1030,7 @@ def test_interrupted():
     check(tool("report", at("interrupted")).status == 0, "no profile")
 
 
-def test_endings():
+def test_exit_status():
     """host exits with the command's exit code or signal; with 126 or 127 if it could not run it."""
     limit_core_dumps()
     for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGINT, signal.SIGUSR1):

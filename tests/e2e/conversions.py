@@ -111,7 +111,7 @@ def test_text_and_back():
               f"{what}: heap_profile text")
 
 
-def test_packed():
+def test_compressed():
     """Traces packed in any way become the text, and the trace, of their content."""
     trace = made_trace(50)
     text = convert("text", stdin=trace)
@@ -442,7 +442,7 @@ def total_of(trace, view):
     return report_of(trace, view)["heaps"][0]["total"][view]["estimate"]
 
 
-def test_choices():
+def test_chosen_heaps():
     """Processes and heaps become frames if there are several, and can be selected."""
     trace = write("trace", hostile_trace(((7, b"libc.malloc"), (8, b"libc.malloc"), (8, b"own;heap"))))
     stacks = folded(convert("collapsed", trace))

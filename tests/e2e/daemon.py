@@ -294,7 +294,7 @@ def test_reinit_after_session():
         check(process.end() == 0, "its own end")
 
 
-def test_core_is_the_programs_own():
+def test_core_dump():
     """The client's tables are not part of the program's core dump."""
 
     def dumped(pid):
@@ -464,7 +464,7 @@ class Crew(Commanded):
         self.tell("0")
 
 
-def test_threads_keep_apart():
+def test_separate_threads():
     """Each thread has its own figures in every session, whatever their order."""
     with scene() as (daemon, directory):
         process = Crew(daemon.environment)
@@ -862,7 +862,7 @@ def test_guardrail():
         check(process.end() == 0, "its own end")
 
 
-def test_strangers_get_a_refusal():
+def test_garbage_on_the_socket():
     """Garbage on the socket does no harm."""
     import socket as sockets
 
@@ -1078,14 +1078,14 @@ def stopped(*fields):
         return waits, heap
 
 
-def test_full_blocking():
+def test_ring_full_blocking():
     waits, heap = stopped("block_client: true")
     check(waits, "it waits for the daemon")
     check(not any(heap["lost"].values()), f"lost {heap['lost']}")
     check_figure(heap, "hold_block", "objects", 5000)
 
 
-def test_full_blocking_with_timeout():
+def test_ring_full_blocking_with_timeout():
     waits, heap = stopped("block_client: true", "block_client_timeout_us: 100000")
     check(not waits, "it waits for 0.1 s, no longer")
     check(heap["client_error"] == 1, f"client error {heap['client_error']}")
@@ -1094,7 +1094,7 @@ def test_full_blocking_with_timeout():
     check(0 < kept < 5000, f"what fitted is kept: {kept}")
 
 
-def test_full_not_blocking():
+def test_ring_full_not_blocking():
     waits, heap = stopped("block_client: false")
     check(not waits, "it does not wait")
     check(heap["buffer_overran"], "the ring overran, and that is said")
@@ -1102,7 +1102,7 @@ def test_full_not_blocking():
     check(heap["total"]["samples"] > 0, "what fitted is kept")
 
 
-def test_full_killed():
+def test_ring_full_killed():
     """A blocked process continues when the profiler dies."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -1202,7 +1202,7 @@ def test_setuid_program():
         process.stdout.close()
 
 
-def test_setuid_program_meanwhile():
+def test_setuid_exec_while_attaching():
     """If a program executes one with more rights during the attaching, the requesting user must not profile
     that one."""
     need_root()
@@ -1258,7 +1258,7 @@ def test_setuid_program_meanwhile():
         check(not seen & privileged_pids, f"profiled without the right to: {seen & privileged_pids}")
 
 
-def test_a_lie_about_the_pid():
+def test_forged_pid():
     """The pid in a hello is not believed: the kernel reports who sent it."""
     need_root()
     import socket as sockets
@@ -1356,7 +1356,7 @@ def steps_seen(heap):
     return figure(heap, "step_block", "alloc_objects")
 
 
-def test_newcomers_told_of():
+def test_newcomers_by_exec_events():
     """Short-lived programs are attached to moments after their exec. Scans of /proc alone would miss most
     of them."""
     with scene() as (daemon, directory):
@@ -1386,7 +1386,7 @@ def test_newcomers_told_of():
         check(max(shares.values()) > 0.5, f"shares of the steps that were seen: {shares}")
 
 
-def test_newcomers_by_polling():
+def test_newcomers_by_scan():
     """In another network namespace the daemon gets no exec events: it finds new processes late, and reports
     the losses."""
     need_root()
@@ -1405,7 +1405,7 @@ def test_newcomers_by_polling():
         check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
 
 
-def test_newcomer_becomes_another():
+def test_exec_of_attached():
     """If an attached program executes another program of the session, both have a profile."""
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
@@ -1427,7 +1427,7 @@ def test_newcomer_becomes_another():
         check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
 
 
-def test_busy_for_long():
+def test_retried_attach():
     """The profiler retries a process that cannot be stopped yet."""
     with scene() as (daemon, directory):
         process = Stepper(directory, "stuck", "100")

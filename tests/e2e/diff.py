@@ -133,7 +133,7 @@ def check_text(view, before, after, what):
         check(same, f"{what}, {view}: {one} in text, {other} in JSON")
 
 
-def test_as_in_report(directory):
+def test_report_figures(directory):
     """Both sides have the report's figures in every view, however the rows are grouped."""
     script = os.path.join(directory, "threads.py")
     with open(script, "w") as file:

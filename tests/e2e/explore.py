@@ -448,7 +448,7 @@ def test_many_rows():
     quit_it(terminal)
 
 
-def test_written():
+def test_written_rows():
     path = os.path.join(directory, "rows")
     terminal = explore(usual())
     until(terminal, "start", "first")
@@ -505,7 +505,7 @@ def test_types_and_contexts():
     quit_it(terminal)
 
 
-def test_untold():
+def test_unknown_figures():
     """A figure that the file does not contain is skipped, with a message, not shown as 0."""
     terminal = explore(usual(), "--view", "max")
     until(terminal, "What was at peak is not in the file; this is what was live.", "at first")
@@ -534,7 +534,7 @@ everything         5.00 kB│   5.00 kB         ? 100.0%  main
     os.unlink(written_path)
 
 
-def test_nothing_in_it():
+def test_empty_profile():
     path = trace("empty", [(["main"], 0, 0)])
     terminal = explore(path)
     shows(terminal, "empty", """

@@ -156,7 +156,7 @@ def test_patterns(directory):
     check(refused.status == 2 and b"--rss" in refused.stderr, f"--rss: {refused.stderr}")
 
 
-def test_explored(directory):
+def test_explore(directory):
     """The screen shows the kept stacks and the dropped figures."""
     terminal = Terminal([TOOL, "explore", "--focus", "serve", write_stacks(directory)], columns=150)
     check(terminal.wait(lambda screen: any(" main" in line for line in screen.text()), 10), terminal.screen.text())

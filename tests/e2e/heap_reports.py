@@ -63,7 +63,7 @@ def live(figures):
     return figures["space"]["estimate"]
 
 
-def test_which():
+def test_selected_heaps():
     """A session selects heaps by name, all heaps, or all but some; each has its interval."""
     for options, expected in (
         ((), {"libc.malloc": 4096}),
@@ -83,7 +83,7 @@ def test_which():
         check(files == wanted, f"{options}: files {files}")
 
 
-def test_nothing_of_them():
+def test_missing_heaps():
     """A session reports requested heaps that the program does not have."""
     heaps = profile("nothing", "--heaps", "textures")
     check(list(heaps) == ["textures"], f"{list(heaps)}")
@@ -96,7 +96,7 @@ def test_nothing_of_them():
     check("Nothing was reported to textures:" in remark, remark)
 
 
-def test_began_before_the_run_directory():
+def test_started_before_the_run_directory():
     """A program that started before the run directory existed is attached to, and the report says why its
     heaps are missing. A program that starts later joins by itself, also through a link to the directory."""
     os.mkdir(at("there"))
@@ -175,7 +175,7 @@ def test_sections():
     check(re.findall(r"heap (\S+)\n", only) == ["pool"], only)
 
 
-def test_names_of_files():
+def test_file_names():
     """Heap names that are not valid file names are replaced; every heap has a file."""
     profile("files", "--all-heaps", "-i", "1", "--exclude-heaps", "libc.malloc",
             script="register a/b\nregister a_b\nregister a_b\n"
@@ -259,7 +259,7 @@ def test_stack_modes():
     check(mappings == {""}, f"names have mappings: {mappings}")
 
 
-def test_configured():
+def test_print_config():
     """--print-config prints all options of the session."""
     options = ("--heaps", "pool,libc.mmap", "--heap-intervals", "5,1", "--exclude-heaps", "frames",
                "--all-heaps", "--stack-mode", "mixed")

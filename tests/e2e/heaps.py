@@ -231,7 +231,7 @@ def test_accurate_custom_report_allocation_with_vfork_in_a_thread():
                         alloc_objects=6, space=200, objects=5, exact_bytes=210, exact_calls=6)
 
 
-def test_vfork_of_a_silent_thread():
+def test_vfork_of_an_unknown_thread():
     """A vfork child cannot get a slot for a thread that never had one: its allocations count as lost."""
     with company() as (daemon, directory, process):
         heap = process.register("custom")
@@ -299,7 +299,7 @@ def test_custom_lifetime():
                 check(told == ["disabled custom 1"], f"{way}: at its end {told}")
 
 
-def test_re_init():
+def test_sessions_in_sequence():
     """Each of several sessions in sequence has the events of its own time."""
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
@@ -341,7 +341,7 @@ def test_ids():
                         alloc_space=12 * 10 + 3 * 50)
 
 
-def test_other_threads():
+def test_free_by_another_thread():
     """One thread may free another's allocation; many threads may use one heap at once."""
     for way in WAYS:
         with company(way) as (daemon, directory, process):
@@ -532,7 +532,7 @@ def test_contexts_nested():
         check(found == wanted, f"contexts {found}")
 
 
-def test_contexts_out_of_turn():
+def test_unpaired_contexts():
     """Unpaired pops, longjmp, threads that end inside a context, and freed storage do no harm."""
     for way in WAYS:
         with scene(start=False) as (_, directory):
@@ -615,7 +615,7 @@ def test_million_types():
 THREADS_OF_CHURN = 16
 
 
-def test_sessions_that_come_and_go():
+def test_many_sessions():
     """Sessions begin and end while threads report, end, start and fork: callbacks alternate, each live
     block is freed or stays live, and the exact totals have all."""
     # The client is never built with sanitizers, so one way of linking it is enough for the tools.

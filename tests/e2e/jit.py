@@ -386,7 +386,7 @@ def test_perf_map():
         check_hand_made(told(mode), "outer", "inner")
 
 
-def test_removed():
+def test_removed_map():
     """A map that is removed before the end was opened in time."""
     with scene() as (daemon, path):
         program = HandMade(daemon, path, "removed")
@@ -440,7 +440,7 @@ def test_damaged():
     check("2 lines" in heap["remark"], heap["remark"])
 
 
-def test_nothing():
+def test_no_names():
     heap = told("nothing")
     check_hand_made(heap, "", "")
     check("the program wrote neither /tmp/perf-PID.map nor a jitdump" in heap["remark"], heap["remark"])

@@ -184,7 +184,7 @@ def test_command():
     many(kill)
 
 
-def test_of_program():
+def test_program():
     """Kill the program itself: the trace is complete and has all of its calls."""
     def kill(directory, delay, what):
         tally = Tally(directory, 60000)

@@ -125,7 +125,7 @@ def same(got, wanted, what):
     check(got == wanted, f"{what}: {got}, and not {wanted}")
 
 
-def test_one(directory):
+def test_one_profile(directory):
     """With one profile, all live memory is listed, the largest first, each stack with its own allocations only."""
     path = one_process({"main;a": (100, 1), "main;b": (5000, 2), "main": (300, 30)}).write(directory, "t")
     same(entries(leaks_json(path)), {(7, "malloc"): [("main;b", 5000, 2), ("main", 300, 30), ("main;a", 100, 1)]},
@@ -138,7 +138,7 @@ def test_one(directory):
     check(len(leaks_json("--top", "1", path)["processes"][0]["heaps"][0]["leaks"]) == 1, "--top")
 
 
-def test_interior(directory):
+def test_own_growth_of_callers(directory):
     """A function that allocates 10 itself and calls one that allocates 4 has grown by 10."""
     path = one_process({"main": (1, 1)}, {"main": (1, 1), "main;f": (10, 10), "main;f;g": (4, 4)}).write(directory, "t")
     same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): [("main;f", 10, 10), ("main;f;g", 4, 4)]},
@@ -203,7 +203,7 @@ def test_thresholds(directory):
     same(entries(leaks_json("--threshold", "0", path + "@1", path + "@2")), {(7, "malloc"): []}, "no more of them")
 
 
-def test_untold(directory):
+def test_unknown_figures(directory):
     """A figure that the file does not contain is not 0."""
     path = os.path.join(directory, "stacks.txt")
     with open(path, "w") as out:

@@ -102,7 +102,7 @@ def compare(found, wanted, what):
 # --- Chromium's own files ---
 
 
-def test_genuine():
+def test_chromium():
     """All figures of our tools equal an independent count of the file."""
     with gzip.open(GENUINE) as file:
         document = json.load(file)
@@ -162,7 +162,7 @@ def test_genuine():
         check(text in report, f"the report has no {text!r}")
 
 
-def test_opens():
+def test_inputs():
     """Every verb that reads a trace also reads these files: packed or not, by name or from standard input."""
     need("zstd")
     plain = gzip.open(GENUINE).read()
@@ -558,7 +558,7 @@ def test_refused():
         check("Traceback" not in message and "bad.json" in message, f"{name}: {message!r}")
 
 
-def test_kept():
+def test_damaged():
     """Valid input before the damage counts, and the damage is reported."""
     good, more = small(), small(number=2, time=2000, sites=(("a", "b"), ("c",)))
     text = json.dumps({"traceEvents": [good, more]})

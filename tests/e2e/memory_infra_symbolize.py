@@ -334,7 +334,7 @@ def test_layouts(scene):
                 check(report["named"] >= 6 and sum(module["with_lines"] for module in report["modules"]) >= 6, f"{what}: {report}")
 
 
-def test_machine(scene):
+def test_local_files(scene):
     """With the files of this machine every frame has a name, libc's too."""
     program = scene.build("pie")
     process = scene.run(program)
@@ -536,7 +536,7 @@ def test_breakpad(scene):
             check(all(each["breakpad"] for each in report["modules"] if each["path"] in (program, library)), f"{report}")
 
 
-def test_genuine(scene):
+def test_chromium(scene):
     """In Chromium's own dump, with a symbol file that names each address of its program, every frame gets its own name."""
     source = os.path.join(ROOT, "tests", "data", "memory_infra", "chromium-150-browser.json.gz")
     before = read(source)
@@ -573,7 +573,7 @@ def test_genuine(scene):
     check(len(ours) == len(theirs), "stacks are missing")
 
 
-def test_untouched(scene):
+def test_unchanged_bytes(scene):
     """Everything except the new names keeps its bytes."""
     program = scene.build("pie")
     process = scene.run(program)
@@ -698,7 +698,7 @@ def test_files(scene):
     check(open(path, "rb").read() == original, "the original has changed")
 
 
-def test_written(scene):
+def test_stripped_program(scene):
     """A profile of a stripped program, written as Chrome's dump, gets the names of its debug file."""
     program = scene.build("whole", exports=False)
     stripped = scene.path("run", "whole")
@@ -721,7 +721,7 @@ def test_written(scene):
     check("shop::basket<shop::item>::fill(int)" in names, f"{names}")
 
 
-def test_quoted(scene):
+def test_quotes_in_names(scene):
     """A function name with quotes does not break the JSON of the scripts."""
     write('#include <stdlib.h>\n#include <unistd.h>\nvoid *volatile kept;\n'
           '__attribute__((noinline)) void *operator""_kb(unsigned long long n) { return kept = malloc(n * 1024); }\n'

@@ -118,7 +118,7 @@ def test_python():
           f"regions {dump.regions()}")
 
 
-def test_at_the_peak():
+def test_dump_at_max():
     """With --dump-at-max the file shows the moment of the peak, before the program frees its memory."""
     need("sqlite3", "xmllint")
     statement = "create table t(a); with recursive n(i) as (select 1 union all select i+1 from n where i < 50000) " \
@@ -156,7 +156,7 @@ def compile_leak(name, *flags, compiler="gcc"):
     return binary, stripped
 
 
-def test_places_of_addresses():
+def test_addresses_without_names():
     """Addresses without names are where symbolize_trace expects them, for every linker: it finds the functions without
     corrections."""
     need("gcc", "strip", "addr2line")
@@ -189,7 +189,7 @@ def test_names_files_lines():
     check(total == 24002, f"hold_some holds {total}")
 
 
-def test_beside_the_trace():
+def test_host_option():
     directory = profiled("beside", sys.executable, "-c", HOLDER, options=("-i", "4096", "--memory-infra"))
     file = File(os.path.join(directory, "memory_infra.json.gz"))
     check(file.packed and Rules(file).broken == [], f"{Rules(file).broken}")
@@ -198,7 +198,7 @@ def test_beside_the_trace():
     check(not os.path.exists(os.path.join(without, "memory_infra.json.gz")), "written without being asked for")
 
 
-def test_of_what_runs():
+def test_running_programs():
     """-n and -p with continuous dumps write a dump for each."""
     process = subprocess.Popen([program("long_runner")], stdout=subprocess.DEVNULL)
     outcome = run([TOOL, "-p", str(process.pid), "-d", "1500", "-c", "300", "-i", "64", "--memory-infra", "-o", at("runs")])
@@ -358,7 +358,7 @@ def test_bytes_of_mappings():
         check(all(int(r["sa"], 16) >= 1 << 63 for r in regions if "apk" in r["mf"]), f"{regions}")
 
 
-def test_at_one_time():
+def test_equal_times():
     """Two dumps with the same time stay two, in their order."""
     made = Made()
     made.process(7, "p")
@@ -369,7 +369,7 @@ def test_at_one_time():
          [("0x1", 2.1, 10), ("0x2", 2.101, 20), ("0x3", 2.102, 30)], "dumps")
 
 
-def test_out_of_place():
+def test_outputs():
     """Output is packed if its name says so, plain on standard output, and never replaces the trace itself."""
     trace = small()
     plain, packed, printed = convert(trace, out="a.json"), convert(trace, out="a.json.gz"), convert(trace)
@@ -399,7 +399,7 @@ def test_rounding():
         check(abs(got - wanted) < 1, f"{names}: {got} of {wanted}")
 
 
-def test_exact_for_the_scripts():
+def test_diff_heap_profiler():
     """diff_heap_profiler, with its fault, shows the true figures of one dump and of growth."""
     made = Made()
     made.process(7, "p")
@@ -413,7 +413,7 @@ def test_exact_for_the_scripts():
     same(leaks(second, first), {("malloc", "own", "main"): (700, 7), ("malloc", "deep", "own", "main"): (100, 1)}, "growth")
 
 
-def test_ends_in_malloc():
+def test_allocator_frames():
     """If all stacks end in an allocator function, none is added; otherwise one is added to all stacks of the heap."""
     made = Made()
     made.process(7, "p")
@@ -443,7 +443,7 @@ def test_long_heap_names():
         same({held for held in dump.sites(name).values()}, {(10 + i, 1)}, "sites")
 
 
-def test_heap_names_of_bytes():
+def test_heap_names_not_utf8():
     """Different names that are not UTF-8 stay different."""
     made = Made()
     made.process(7, "p")
@@ -504,7 +504,7 @@ def test_strange_names():
     check(any(names[-1] == STRANGE[0] for names, _ in threads), "thread")
 
 
-def test_no_address_twice():
+def test_overlapping_mappings():
     """Mappings may overlap, as when one process executes several programs, or have unknown ranges, or be missing."""
     made = Made()
     made.process(7, "p")
@@ -520,7 +520,7 @@ def test_no_address_twice():
     same([(r.start, r.file, r.offset) for r in file.dump().regions()], [(0x1000, "/bin/one", 0x300)], "regions")
 
 
-def test_nothing_held():
+def test_empty_heap():
     """An empty heap is written, with empty columns."""
     made = Made()
     made.process(7, "p")

@@ -90,14 +90,14 @@ def check_ways(report, what):
                 exact_calls=sum(count for _, _, count in WAYS.values()))
 
 
-def test_ways():
+def test_kinds_of_calls():
     """Ranges are cut, split, spanned, mapped over and moved; failed calls change nothing."""
     _, report = profiled([MAPPINGS, "ways"], "--heaps", HEAP)
     check({heap["heap"] for heap in report["heaps"]} == {HEAP}, "that heap alone")
     check_ways(report, "ways")
 
 
-def test_off_unless_named():
+def test_off_by_default():
     for options in ((), ("--all-heaps",), ("--heaps", "libc.malloc"),
                     ("--heaps", HEAP + ",libc.malloc", "--exclude-heaps", HEAP)):
         _, report = profiled([MAPPINGS, "ways"], *options)
@@ -105,7 +105,7 @@ def test_off_unless_named():
         check(HEAP not in names and "libc.malloc" in names, f"{options}: {names}")
 
 
-def test_beside_others():
+def test_beside_malloc():
     """libc.mmap is profiled beside malloc, which has its own interval, and with all heaps."""
     for options in (("--heaps", "libc.malloc,libc.mmap"), ("--all-heaps", "--heaps", HEAP),
                     ("--heaps", "libc.malloc,libc.mmap", "--heap-intervals", "300,1")):
@@ -148,7 +148,7 @@ def test_children():
     check(live == [33, 48], f"the child of fork has what it mapped itself: {live}")
 
 
-def test_full():
+def test_failing_munmap():
     """An munmap fails because it would need one more mapping; nothing changes."""
     outcome, report = profiled([MAPPINGS, "full"], "--heaps", HEAP)
     reason, unmapped = (int(word) for word in outcome.stdout.split()[:2])

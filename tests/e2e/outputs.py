@@ -293,7 +293,7 @@ def test_own_files():
     check(all(name in (".cache",) for name in left), f"left: {left}")
 
 
-def test_waits():
+def test_pipes():
     """A program that waits at a pipe prints so, and continues when the other end opens."""
     inputs()
     expected = call(TRACECONV, "text", at("a")).stdout

@@ -388,7 +388,7 @@ def test_timelines():
         expect(write(HEAD, packet(body, timestamp=5)), "select ts, upid, live_size, rss_size from hp_timeline", [wanted])
 
 
-def test_continued():
+def test_split_snapshot():
     """One snapshot may be in two packets, with the names in between."""
     trace = write(
         HEAD,
@@ -440,7 +440,7 @@ def test_dump_at_max():
     expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [(1,)])
 
 
-def test_resting_callsites():
+def test_unchanged_callsites():
     """A callsite that a dump leaves out has not changed, however old its last entry is."""
     head = packet(usual(), timestamp=1, sequence=1, flags=1)
     dumps = [[sample(1, 100, 0, 1, 0), sample(2, 10, 0, 1, 0)], [sample(2, 20, 0, 2, 0)], [],
@@ -536,7 +536,7 @@ def test_checkpoints():
     expect(trace, "select alloc_size, alloc_count, live_size from hp_total", [(100.0, 1.0, 100.0), (130.0, 1.0, 130.0)])
 
 
-def test_names_of_r8():
+def test_r8_names():
     """R8's names are resolved: overloaded, of merged classes, without their arguments, of JIT code."""
     def names_for(path, package, found, members):
         data = interned(names=names(*found), paths=names(*path), build_ids={1: b"id"},
@@ -740,7 +740,7 @@ def test_streamed():
     expect([trace, own], "select trace_id, upid from hp_stream", [(0, None), (1, 5), (1, 5)])
 
 
-def test_looks():
+def test_memory_snapshots():
     """A process's memory snapshot: its parts add up, and belong to the dump that follows."""
     first = memory_snapshot(7, 1050, {1: (5000, 0, 8192, 1), 9: (4096, 100, 4096, 2)},
                         {3: 4000.0, 4: 16.0, 5: 10.0, 6: 80.0, 7: "glibc", 8: 256.0, 9: 0.0, 10: "libc.so.6", 11: 77})
@@ -908,7 +908,7 @@ def test_refused():
     check(out.splitlines()[-1] == "3", out)
 
 
-def test_errors_point():
+def test_errors_name_the_place():
     trace = write(HEAD, two_dumps())
     _, error = ask(trace, "select 1;\n\nselect id,\n  nme from process", status=1)
     check("line 4: no such column: nme\n    nme from process\n    ^" in error, error)
@@ -942,7 +942,7 @@ def test_formats():
     check(json.loads(ask(trace, "select 1 where 0", "--json")[0]) == [], "no rows")
 
 
-def test_statements_from():
+def test_statement_sources():
     """Statements come from a file, from standard input, or from the shell."""
     trace = write(HEAD, two_dumps())
     path = os.path.join(directory.name, "statements.sql")
@@ -998,7 +998,7 @@ def test_sums_agree():
     check(count == 12, f"count {count}")
 
 
-def test_perfettos_recorder():
+def test_perfetto_recorder():
     """Perfetto's recorder counts samples and reports either the peak or the other figures, never both."""
     sampled = field(12, 4096) + field(13, 4096)
 

@@ -75,7 +75,7 @@ def test_by_syscall():
     check_lines("by syscall", [permit_own(), *WORK], True, HELD)
 
 
-def test_in_a_small_ring():
+def test_small_ring():
     """The client waits for a full ring without sleeping."""
     check_lines("in a small ring", [permit_own(), *WORK], True, HELD, ["--shmem-size", "65536"])
 

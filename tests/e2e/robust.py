@@ -183,7 +183,7 @@ def test_dying_threads():
             check(profile.lost() == {}, f"{what}: lost {profile.lost()}")
 
 
-def test_signals_at_first():
+def test_jump_out_of_first_call():
     """A handler that jumps out of the very first allocation does not cost the profile."""
     for interval in (1, 4096):
         ours, profile = harness.profile([program("signal_storm"), "early"], interval, timeout=30)
@@ -343,7 +343,7 @@ def test_small_ring():
         check(profile.lost() == {}, f"lost {profile.lost()}")
 
 
-def test_answer_too_late():
+def test_late_answer():
     """The report tells a process that did not wait for the answer to its hello from one that never allocates."""
     gone = (
         "import os, socket, struct, time\n"
@@ -367,7 +367,7 @@ def test_answer_too_late():
           f"nothing of it is told: {remarks} {[heap['command'] for heap in heaps]}")
 
 
-def test_overrun():
+def test_ring_overrun():
     """With --no-block-client a full ring ends the session with a message, and the program is not affected."""
     ours, profile = harness.profile(
         [program("ground_truth"), "/dev/null", "2"], 1,

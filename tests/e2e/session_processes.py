@@ -116,7 +116,7 @@ def works_for(uid, daemon, directory, name):
     return took
 
 
-def test_one_user_waits_for_no_other():
+def test_users_do_not_wait_for_others():
     """Programs that cannot be stopped delay one session only."""
     need_root()
     with scene() as (daemon, directory):
@@ -466,7 +466,7 @@ def answers_to_borrowed_rights(daemon, directory, privileged, pid):
     return answers
 
 
-def test_borrowed_rights():
+def test_privileged_exec_after_connecting():
     """The rights of a privileged program that a user begins after connecting are not the user's."""
     need_root()
     harness.need("setcap")
@@ -505,7 +505,7 @@ def joins_by_itself(daemon, directory):
         end_programs(process)
 
 
-def test_rights_of_files():
+def test_rights_for_files():
     """Files that a user's program names are opened with that user's rights: Bob gets no names from a program in
     root's directory."""
     need_root()
@@ -610,7 +610,7 @@ def is_written(pid, mode, path):
         return ("inner\n" if mode == "map" else path) in file.read()
 
 
-def test_names_of_generated_code():
+def test_foreign_jit_files():
     """Another user's perf map and jitdump are not used, in Bob's session and in root's."""
     need_root()
     with scene() as (daemon, directory):
@@ -775,7 +775,7 @@ def process_tells_nothing(pid):
     check(not hidden, f"he reads {hidden}")
 
 
-def test_strangers_see_nothing():
+def test_hidden_from_other_users():
     """A refusal reveals neither another user's session nor the arguments of another user's process."""
     need_root()
     with scene() as (daemon, directory):

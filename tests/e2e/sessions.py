@@ -130,7 +130,7 @@ def counting(name, count, *signals, options=(), **more):
     return process
 
 
-def test_signals_are_the_commands():
+def test_signals_reach_the_command():
     """A signal to the profiler reaches the command, which handles it; the profile is written."""
     server, _ = redis("term")
     server.terminate()
@@ -151,7 +151,7 @@ def test_signals_are_the_commands():
     check(out.endswith(b"143\n") and profile_files("script"), f"a script: {out!r}")
 
 
-def test_signals_come_once():
+def test_group_signals_come_once():
     """A signal to the process group or from the terminal reaches the command directly, and is not passed on."""
     names = ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR2", "SIGRTMIN"]
     numbers = [getattr(signal, name) for name in names]
@@ -235,7 +235,7 @@ def ask_again(session, number):
             return
 
 
-def test_twice():
+def test_second_signal():
     """A tool whose end takes long leaves at the second signal, and is killed by it."""
     busy = begin(*BUSY)
     pipe = at("pipe")
@@ -378,7 +378,7 @@ def status(*options):
     return json.loads(outcome.stdout)["sessions"] if outcome.status == 0 else []
 
 
-def test_reached_without_a_daemon():
+def test_requests_without_a_daemon():
     """status, snapshot and stop find the sessions of host and -p, by number and by process."""
     check(tool("status").status == 1, "status of nothing")
     server, port = redis("host")
@@ -428,7 +428,7 @@ print(asking.recv(1000))
 """
 
 
-def test_reached_by_nobody_else():
+def test_other_users_are_refused():
     """Other users neither find nor reach a session; root does. The leftovers of a killed session are removed."""
     process = host("one", "sleep", "60")
     child = command_of(process.pid, "sleep")
@@ -497,7 +497,7 @@ def test_ends_with_its_processes():
             check("ended before it joined" in err, f"{what}, asleep: {err!r}")
 
 
-def test_refusals_at_once():
+def test_immediate_refusals():
     """Processes that cannot be profiled are reported at once; if no others are wanted, the session ends."""
     sleeper, child = begin("sleep", "60"), None
     server = host("refusing", "sleep", "60")

@@ -125,7 +125,7 @@ def has_zombie(pid):
     return False
 
 
-def test_slow_to_close():
+def test_slow_close():
     """The daemon does not wait when it closes a descriptor."""
     with scene() as (daemon, directory), same_descriptors(daemon):
         ends = []
@@ -154,7 +154,7 @@ def processor_ticks(pid):
         return sum(int(word) for word in stat.read().rsplit(")", 1)[1].split()[11:13])
 
 
-def test_connections_at_the_end():
+def test_connections_while_ending():
     """A daemon that waits for a session before it ends spends no time on new connections."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
@@ -300,7 +300,7 @@ def test_floods():
         check(100 < lines < 1000, f"{lines} lines of the log are about her")
 
 
-def test_log_that_nobody_reads():
+def test_blocked_log():
     """A daemon whose log blocks drops lines, and continues to serve."""
     with scene(start=False) as (daemon, directory):
         read_end, write_end = os.pipe()
@@ -326,7 +326,7 @@ def test_log_that_nobody_reads():
 # --- another user's daemon ---
 
 
-def test_anothers_daemon():
+def test_other_users_daemon():
     """Root neither sends requests nor passes a file to another user's daemon."""
     need_root()
     with scene(start=False) as (daemon, directory):

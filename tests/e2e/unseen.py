@@ -250,7 +250,7 @@ int main(int count, char **arguments)
 """
 
 
-def test_bound_apart(directory):
+def test_deepbind(directory):
     """A library that is opened with RTLD_DEEPBIND calls libc's malloc: totals are partial, budgets undecidable."""
     harness.need("gcc")
     source, path = os.path.join(directory, "apart.c"), os.path.join(directory, "apart")
