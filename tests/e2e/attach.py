@@ -104,7 +104,7 @@ def test_exact():
         check(code_of(process.pid) == code, "the code is as it was")
         check(maps_of(process.pid) == maps, "the mappings are as they were")
         process.tell("churn 1000 100")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def check_agreement(directory, what):
@@ -149,7 +149,7 @@ def test_agreement():
             check(check_agreement(output, "killed") > 1, "killed: dumps have calls")
         output = os.path.join(directory, "churn")
         run([TOOL, "host", "-i", "1", "-c", "40", "--quiet", "-o", output, "--", program("threads_churn")])
-        check(check_agreement(output, "threads that come and go") > 1, "threads that come and go: dumps have calls")
+        check(check_agreement(output, "threads that come and go") > 1, "no dump has calls while threads start and end")
 
 
 def test_by_name_from_its_start():
@@ -177,7 +177,7 @@ def test_threads_in_system_calls():
             check(outcome.status == 0, repr(outcome.stderr[-400:]))
         process.stdin.close()
         check(process.stdout.read() == b"ok\n", "its system calls returned as ever")
-        check(process.wait() == 0, "its own end")
+        check(process.wait() == 0, "the program failed")
 
 
 def test_threads():
@@ -190,8 +190,8 @@ def test_threads():
             check(outcome.status == 0, repr(outcome.stderr[-400:]))
             print(remark_of(report, process.pid))
         process.terminate()
-        check(process.stdout.read() == b"ok\n", "nothing was wrong in it")
-        check(process.wait() == 0, "its own end")
+        check(process.stdout.read() == b"ok\n", "the program reports an error")
+        check(process.wait() == 0, "the program failed")
 
 
 def test_starved_thread():
@@ -280,7 +280,7 @@ def test_cycles_python():
             check(sizes[-1][0] <= sizes[0][0] + 4096, f"kB: {sizes[0]} to {sizes[-1]}")
         check(process.poll() is None, "it still runs")
         process.kill()
-        check(process.stderr.read() == b"", "it complained of nothing")
+        check(process.stderr.read() == b"", "the program reports an error")
         process.wait()
         out.seek(0)
         check(len(set(out.read().splitlines()[1:])) == 1, "every result is the same")
@@ -314,7 +314,7 @@ def test_cycles_redis():
         outcome, report = profile(server.pid, output, "-d", "100")
         check("jemalloc" in json.dumps(report) or heap_of(report, server.pid), "its allocator")
         server.terminate()
-        check(server.wait(30) == 0, "its own end")
+        check(server.wait(30) == 0, "the program failed")
 
 
 def test_static_program():
@@ -346,7 +346,7 @@ def test_static_program():
                 check_figure(heap, "hold_block", "space", 10000)
             else:
                 check("linked statically" in session.stderr and "stripping" in session.stderr, session.stderr)
-            check(process.end() == 0, "its own end")
+            check(process.end() == 0, "the program failed")
 
 
 def test_jemalloc():
@@ -375,7 +375,7 @@ def test_jemalloc():
             print(name, heap["exact_bytes"], heap["remark"])
             check_figure(heap, "malloc_block", "alloc_space", 205000)
             check_figure(heap, "malloc_block", "space", 5000)
-            check(process.end() == 0, f"{name}: its own end")
+            check(process.end() == 0, f"{name}: the program failed")
     lines = b"malloc 1000 100\ndallocx\nmalloc 1000 100\nsdallocx\nmalloc 5 1000\n"
     with tempfile.TemporaryDirectory() as directory:
         output = os.path.join(directory, "o")
@@ -417,7 +417,7 @@ def test_musl():
             check_figure(heap, "churn_block", "space", 0)
             check((heap["exact_bytes"], heap["exact_calls"]) == (420000, 6000), "exact totals")
             check((maps_of(process.pid), code_of(process.pid)) == (maps, code), "all is as it was")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_namespaces():
@@ -438,7 +438,7 @@ def test_namespaces():
         process.tell("hold 7 300")
         check(session.end() == 0, session.stderr)
         check_figure(heap_of(session.report(), pid), "hold_block", "space", 2100)
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_forks_and_execs():
@@ -456,7 +456,7 @@ def test_forks_and_execs():
         heap = heap_of(session.report(), process.pid)
         check_figure(heap, "hold_block", "space", 500)
         check_figure(heap, "child_block", "alloc_space", 0)
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
         shell = subprocess.Popen(
             ["sh", "-c", "read x; exec sleep 2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -464,7 +464,7 @@ def test_forks_and_execs():
         wait_for("attaching", lambda: shell.pid in daemon.profiled_pids())
         shell.stdin.write(b"go\n")
         shell.stdin.close()
-        check(shell.wait() == 0, "what it became by exec ends well")
+        check(shell.wait() == 0, "the program after the exec failed")
         shell.stdout.close()
         session.end()
 
@@ -496,16 +496,16 @@ def test_exec_by_number():
         session.end()
         report = session.report()
         heaps = [h for h in report["heaps"] if h["pid"] == process.pid]
-        check(len(heaps) == 3, f"two programs with a profile, one without: {[h['heap'] for h in heaps]}")
+        check(len(heaps) == 3, f"not two heaps with a profile and one without: {[h['heap'] for h in heaps]}")
         before, last, absent = sorted(heaps, key=lambda h: -(h["exact_calls"] or 0) if "before" not in h["heap"] else -1e9)
         check_figure(before, "hold_block", "space", 500)
         check("before it became commanded by exec" in before["remark"], before["remark"])
         check_figure(last, "hold_block", "space", 7000)
         check("It became stripped by exec" in last["remark"], last["remark"])
         check("Nothing since then is in this profile" in last["remark"], last["remark"])
-        check((last["peak_rss_bytes"] or 0) < 20e6, f"no memory of the next one's: {last['peak_rss_bytes']}")
+        check((last["peak_rss_bytes"] or 0) < 20e6, f"the peak includes memory of the next program: {last['peak_rss_bytes']}")
         check("linked statically" in absent["remark"], absent["remark"])
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_grouped_refusals():
@@ -521,14 +521,14 @@ def test_grouped_refusals():
         output = os.path.join(directory, "o")
         run([TOOL, "-p", pids, "-d", "300", "-o", output, "--no-symbols"], env=daemon.environment)
         text = run([TOOL, "report", output]).stdout.decode()
-        check(text.count("linked statically") == 1, f"one entry: {text}")
+        check(text.count("linked statically") == 1, f"not one entry: {text}")
         check("and 4 more of this name, not profiled" in text, text)
         absent = [h for h in report_of(output)["heaps"] if h["name"] == "stripped"]
-        check({h["pid"] for h in absent} == {p.pid for p in several}, "each of them for scripts")
+        check({h["pid"] for h in absent} == {p.pid for p in several}, "the JSON does not list each of them")
         for each in several:
             each.stdin.close()
             each.wait()
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_exec_by_name():
@@ -546,7 +546,7 @@ def test_exec_by_name():
         check_figure(heap, "hold_block", "space", 500)
         check("It became commanded by exec" in heap["remark"], heap["remark"])
         check("names after -n" in heap["remark"], heap["remark"])
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
         outcome = run([TOOL, "report", "--rss", session.output])
         check(b"had ended" not in outcome.stdout, f"it had not ended: {outcome.stdout[-300:]!r}")
 
@@ -569,7 +569,7 @@ def test_daemon_killed():
         check(session.end() == 0, session.stderr)
         check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 400)
         check(code_of(process.pid) == code, "the code is as it was")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_killed_while_attaching():
@@ -593,7 +593,7 @@ def test_killed_while_attaching():
         check(session.end() == 0, session.stderr)
         check(code_of(process.pid) == code, "the code is as it was")
         with open(f"/proc/{process.pid}/maps") as maps:
-            check("heapprofd" not in maps.read(), "nothing of it is left mapped")
+            check("heapprofd" not in maps.read(), "a mapping of the client is left")
         check(process.poll() is None, "it still runs")
         process.kill()
         process.wait()
@@ -606,7 +606,7 @@ def test_never_allocates():
         time.sleep(0.2)
         outcome, report = profile(process.pid, directory, "-d", "100")
         check(outcome.status == 0, repr(outcome.stderr[-300:]))
-        check("No call of the allocator in libc.so.6 was seen" in remark_of(report, process.pid), "and it says so")
+        check("No call of the allocator in libc.so.6 was seen" in remark_of(report, process.pid), "no message says so")
         check(process.poll() is None, "it still sleeps")
         process.kill()
         process.wait()
@@ -666,7 +666,7 @@ def test_ending_process():
             process.kill()
             # The kernel removes its memory before it closes its files.
             wait_for("its end", lambda: "VmSize" not in open(f"/proc/{process.pid}/status").read())
-            check(process.poll() is None, "it is no zombie yet")
+            check(process.poll() is None, "it is not a zombie yet")
             outcome, report = profile(process.pid, directory, "-d", "100")
             check(outcome.status == 1 and b"is ending" in outcome.stderr, f"-p: {outcome.status}, {outcome.stderr!r}")
             check("is ending" in remark_of(report, process.pid), f"remark: {remark_of(report, process.pid)!r}")
@@ -794,7 +794,7 @@ def test_filter_during_session():
             check("restricted its own system calls" in heap["remark"], f"{what}: {heap['remark']}")
             check(code_of(process.pid) == codes[name], f"{what}: its code is not as it was")
             process.tell("hold 20 100")
-            check(process.end() == 0, f"{what}: its own end")
+            check(process.end() == 0, f"{what}: the program failed")
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def test_others(scene):
     symbols, report, words = symbolize(scene.directory, [module], *ALONE, "--breakpad-symbols", scene.path("damaged"))
     check(not symbols and f"{damaged}: line {lines}: FUNC needs" in words, words)
     symbols, report, words = symbolize(scene.directory, [module], "--breakpad-symbols", scene.path("damaged"))
-    check(len(symbols[path, build_id]) == len(addresses) and report[path]["with_lines"] > 20, f"the rest does not go on: {report}")
+    check(len(symbols[path, build_id]) == len(addresses) and report[path]["with_lines"] > 20, f"the other files are not used: {report}")
     symbols, report, words = symbolize(scene.directory, [("/none", b"", [1, 2], 0)], *ALONE, "--breakpad-symbols", scene.path("other"))
     check(report["/none"]["without"]["no_build_id"] == 2 and "no build id" in words, words)
 
@@ -96,7 +96,7 @@ def test_remains(scene):
     addresses, build_id = code_addresses(path), build_id_of(path)
     text = dump(path)
     without = re.sub(r"FUNC \w+ \w+ 0 outer\n((INLINE|[0-9a-f]+) .*\n)*", "", text)
-    check(without != text, "outer is not there")
+    check(without != text, "the function outer is missing")
     without = re.sub(r"PUBLIC .*\n", "", without)  # these extend to the next record, across the removed ones
     write(without.replace(" checked\n", " renamed\n"), scene.path("some"), "some.sym")
     symbols, report, _ = symbolize(

@@ -143,7 +143,7 @@ def test_names_after_host(place):
     """Lines and inlined functions appear in the report, in pprof files, and in symbolized-trace."""
     said = place.named()
     check("inlined" in said and "hidden" in said, f"the short report: {said}")
-    check("symbolized-trace" in said, f"what was written: {said}")
+    check("symbolized-trace" in said, f"the files are not listed: {said}")
     check_named(place.output)
     check_named(os.path.join(place.output, "symbolized-trace"))
     check_nameless(place.trace)
@@ -235,7 +235,7 @@ def test_interrupted(place):
     said = process.communicate(timeout=60)[1].decode()
     check("signal 2" in said and "bundle" in said, said)
     check("Profile in" in said, f"no report: {said}")
-    check(not os.path.exists(os.path.join(place.output, "symbols")), "symbols stayed behind")
+    check(not os.path.exists(os.path.join(place.output, "symbols")), "unfinished symbols are left")
     check_nameless(place.output)
 
 
@@ -299,7 +299,7 @@ def test_missing(place):
     line = [line for line in said.splitlines() if place.program in line]
     check(len(line) == 1 and "no file with this build id" in line[0], said)
     check("PERFETTO_BINARY_PATH" in line[0] and "100.0 %" in line[0], said)
-    check(read(place.bundled) == read(place.trace), "there was nothing to add")
+    check(read(place.bundled) == read(place.trace), "a bundle without additions was written")
     said = place.bundle().stderr.decode()
     check("no symbol there" in said and "debug symbols" in said, said)
     shutil.copy("/bin/true", os.path.join(place.debug, "prog"))
@@ -309,7 +309,7 @@ def test_missing(place):
     check("another build" in said, said)
     said = place.bundle("--verbose").stderr.decode()
     check("libc" in said and "build id" in said, said)
-    check(place.bundle("-q").stderr == b"", "quiet said something")
+    check(place.bundle("-q").stderr == b"", "--quiet printed a message")
 
 
 @in_place
@@ -348,7 +348,7 @@ def test_streams(place):
     check(packed.stdout == whole.stdout, "packed input is another bundle")
     cut = run([*command, "-", "-"], stdin=trace + b"\x0a\x7f", env=place.env)
     check(cut.status == 0 and b"cut off" in cut.stderr, f"{cut.stderr}")
-    check(cut.stdout == whole.stdout, "what follows a cut off packet is damaged")
+    check(cut.stdout == whole.stdout, "a truncated trace has a damaged end")
 
 
 @in_place

@@ -119,7 +119,7 @@ def test_exact(directory):
                 continue
             found, result = state(*(text.format(value) for text in arguments), whole)
             check(found == wanted and result["exact"], f"{arguments} {value}: {found}, {result}")
-    check(state("--max-temporary", "0%", whole)[0] == "holds", "no temporary ones")
+    check(state("--max-temporary", "0%", whole)[0] == "holds", "temporary allocations are counted")
     churn = record_other(directory, "churn", ["/usr/bin/env"])
     _, report = judge("--max-temporary", "0%", churn)
     share = report["results"][0]["value"]
@@ -240,14 +240,14 @@ def test_command(directory):
     check_one = [TOOL, "check", "--max-leak"]
     os.environ["TMPDIR"] = directory
     done = run([*check_one, "the_leak=400000", "--", *LEAK])
-    check(done.status == 0 and b"400 kB, exact" in done.stderr, f"holds: {done.status}, {done.stderr!r}")
+    check(done.status == 0 and b"400 kB, exact" in done.stderr, f"the budget does not hold: {done.status}, {done.stderr!r}")
     check(done.stdout == b"", f"standard output is the command's: {done.stdout!r}")
     done = run([*check_one, "the_leak=399999", "--", *LEAK])
     check(done.status == 1 and b"FAILS" in done.stderr, f"fails: {done.status}, {done.stderr!r}")
     done = run([*check_one, "*=1G", "--", "/bin/sh", "-c", "exit 7"])
-    check(done.status == 7, f"the command's own status: {done.status}")
+    check(done.status == 7, f"not the command's status: {done.status}")
     done = run([*check_one, "*=1G", "--", "/bin/sh", "-c", "kill -TERM $$"])
-    check(done.status == -15, f"the command's own signal: {done.status}")
+    check(done.status == -15, f"not the command's signal: {done.status}")
     done = run([*check_one, "*=1G", "--", "/not/there"])
     check(done.status == 127, f"no command: {done.status}")
 
@@ -258,7 +258,7 @@ def test_undecided(directory):
         status, _ = judge(*choice, "--max-leak", "not_there=1k", sampled)
         check(status == wanted, f"{choice}: {status}")
     status, _ = judge("--undecided", "pass", "--max-leak", "not_there=1k", "--max-live", "1", sampled)
-    check(status == 1, f"one fails: {status}")
+    check(status == 1, f"no budget fails: {status}")
     # 65,536 bytes that are always sampled say nothing about 100 bytes that hardly ever are.
     small = os.path.join(directory, "small")
     run(harness.host_command([program("commanded")], small, 4096), stdin=b"hold 1 65536\nhold 1 100\n")
@@ -302,7 +302,7 @@ def test_junit(directory):
         counts = [int(suite.get(key)) for key in ("tests", "failures", "errors", "skipped")]
         check(counts == [3, 1, errors, skipped], f"counts {counts}")
         cases = {case.get("name"): [child.tag for child in case] for case in suite}
-        check(cases["max-live 1G"] == [], f"holds: {cases}")
+        check(cases["max-live 1G"] == [], f"not all hold: {cases}")
         check(cases["max-allocations 1"] == ["failure"], f"fails: {cases}")
         check(cases["max-leak <&\">=1k"] == ["error" if errors else "skipped"], f"undecidable: {cases}")
 

@@ -43,7 +43,7 @@ def expect(outcome, status, what, *said):
     check(outcome.status == status, f"{what}: status {outcome.status}, not {status}")
     words = outcome.stderr.decode(errors="replace")
     for text in said:
-        check(text in words, f"{what}: says {words[-400:]!r}, not {text!r}")
+        check(text in words, f"{what}: prints {words[-400:]!r}, not {text!r}")
 
 
 def write(name, data):
@@ -102,7 +102,7 @@ def test_truncated():
             check(len(heap["callsites"]) == sites, f"{what}: {len(heap['callsites'])} callsites")
             continue
         partial += 1
-        check(b"partial" in text.stdout, f"{what}: the report does not say that it is partial")
+        check(b"partial" in text.stdout, f"{what}: the report does not call it partial")
         check(b"warning: " in text.stdout, f"{what}: no warning")
         check("incomplete" in found["warning"], f"{what}: warns {found['warning']!r}")
     check(shown > 8, f"only {shown} cuts left something to show")
@@ -152,13 +152,13 @@ def test_compressed():
             outcome = tool("report", write("packed", packing[: len(packing) * part // 10]))
             words = outcome.stdout + outcome.stderr
             check(outcome.status in (0, 1), f"{name} cut: status {outcome.status}")
-            check(f"{name} data is cut off".encode() in words, f"{name} cut: says {words[-300:]!r}")
+            check(f"{name} data is cut off".encode() in words, f"{name} truncated: prints {words[-300:]!r}")
         middle = len(packing) // 2
         garbled = packing[:middle] + bytes(byte ^ 0x5A for byte in packing[middle : middle + 64])
         outcome = tool("report", write("packed", garbled + packing[middle + 64 :]))
         words = outcome.stdout + outcome.stderr
         check(outcome.status in (0, 1), f"{name} garbled: status {outcome.status}")
-        check(b"damaged" in words or b"cut off" in words, f"{name} garbled: says {words[-300:]!r}")
+        check(b"damaged" in words or b"cut off" in words, f"{name} damaged: prints {words[-300:]!r}")
 
 
 def test_not_a_trace():
@@ -330,12 +330,12 @@ def test_intervals():
         (held,) = [site for site in heap["callsites"] if site["frames"][0]["name"] == "hold_block"] or [None]
         # Each sample is a whole block; this is the number of blocks that were live at the heap's peak.
         if held:
-            check(held["space"]["low95"] >= 2000 * held["samples"], f"below what was sampled: {held}")
+            check(held["space"]["low95"] >= 2000 * held["samples"], f"a limit is below the samples: {held}")
             for view in ("space", "objects"):
                 peak = held["max" if view == "space" else "max_objects"]
                 check(peak == held[view], f"at the peak {peak}, later {held[view]}")
             live, peak = heap["total"]["space"]["high95"], heap["total"]["max"]["high95"]
-            check(abs(live + 65536 - peak) < 0.2 * 65536, f"upper limits {live} and {peak}: one block of 65,536 apart")
+            check(abs(live + 65536 - peak) < 0.2 * 65536, f"upper limits {live} and {peak}: they do not differ by one block of 65,536")
         for view in VIEWS:
             words += tool("report", "--view", view, "--top", "0", at(name)).stdout.decode()
             words += tool("diff", "--view", view, "--top", "0", at("intervals-0"), at(name)).stdout.decode()
@@ -372,11 +372,11 @@ def test_unseen_allocations():
             for before, change in ((at("nothing"), 16960 if view == "space" else 61), (at("rest-0"), 0)):
                 total = json.loads(tool("diff", "--json", before, at(f"rest-{number}")).stdout)["heaps"][0]["total"][view]
                 check(total["low95"] <= change <= total["high95"], f"{change} is not in {total}, {before}")
-                check(change != 0 or not total["beyond_chance"], f"nothing changed: {total}")
+                check(change != 0 or not total["beyond_chance"], f"the total changed: {total}")
         check(re.search(r"found; in all (0 B, )?(at most )?[0-9]", tool("leaks", at(f"rest-{number}")).stdout.decode()), "leaks: no total")
         limit = int(truth["total"]["space"]["estimate"]) - 100
         done = tool("check", "--max-live", str(limit), at(f"rest-{number}"))
-        check(done.status == 2, f"{limit}, which is exceeded, holds: {done.status} {done.stdout!r}")
+        check(done.status == 2, f"the exceeded limit {limit} holds: {done.status} {done.stdout!r}")
 
 
 def test_incomplete_stacks():
@@ -424,7 +424,7 @@ def test_many_processes():
     check("15 more processes, smaller: --pid PID shows one, --top 0 all" in text, "the rest is not named")
     _, _, shown, sections = look("--top", "0")
     check(shown == largest and sections == [110, *largest], f"all: {shown}, {sections}")
-    check("processes, the largest first" not in tool("report", "--pid", "110", trace).stdout.decode(), "of one process")
+    check("processes, the largest first" not in tool("report", "--pid", "110", trace).stdout.decode(), "one process has a table of processes")
     file = json.loads(tool("report", "--json", trace).stdout)
     check([heap["pid"] for heap in file["heaps"]][:3] == [100, 101, 102], "JSON keeps the order of the file")
 
@@ -487,7 +487,7 @@ def test_doctor_of_linked():
         check(("linked to the client library" in said) == can, f"{name}: {said}")
         check(("does nothing" in said) != can, f"{name}: {said}")
     said = tool("doctor", "--", os.path.join(BUILD, "tests/programs/commanded")).stdout.decode()
-    check("client" not in said and "does nothing" not in said, f"linked to nothing of ours: {said}")
+    check("client" not in said and "does nothing" not in said, f"a program without our libraries: {said}")
 
 
 def test_process_names():
@@ -592,8 +592,8 @@ def test_remarks():
         check(outcome.status == 0, f"{what}: status {outcome.status}")
         later = tool("report", at(name)).stdout.decode()
         for word in words:
-            check(word in outcome.stderr.decode(), f"{what}: host does not say {word!r}")
-            check(word in later, f"{what}: report does not say {word!r}")
+            check(word in outcome.stderr.decode(), f"{what}: host does not print {word!r}")
+            check(word in later, f"{what}: report does not print {word!r}")
 
     stripped = at("stripped")
     run(["strip", "-o", stripped, static])
@@ -609,7 +609,7 @@ def test_remarks():
     outcome = profile_of("wrapped", "bash", "-c", "exec jq -n '[range(100000)]|length'", options=["-i", "1"])
     told = outcome.stderr.decode()
     check(told.count("  process  ") == 1 and "1 smaller heap of programs that a process ran before its exec" in told,
-          f"a small wrapper has no section of its own: {told}")
+          f"a small wrapper has its own section: {told}")
     check("(bash, before exec)" in tool("report", at("wrapped")).stdout.decode(), "the report has the wrapper's heap")
     if os.path.exists("/lib/ld-musl-x86_64.so.1"):
         musl = compile_c("musl", SMALL, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
@@ -638,7 +638,7 @@ def test_unprofiled_children():
     reason = others.get("worker", "")
     check(b"worker (2 processes)" in outcome.stderr, f"alone: {outcome.stderr[-900:]!r}")
     check("--follow-children" in reason and "-n" in reason, f"alone: {others}")
-    check(b"Not profiled" in outcome.stderr, "host does not list what it did not profile")
+    check(b"Not profiled" in outcome.stderr, "host does not list unprofiled processes")
     profiled, others, _ = read("named", "-n", "worker")
     check(profiled == ["worker", "worker"] and "sh" in others, f"-n: {profiled}, not {others}")
     profiled, others, _ = read("followed", "--follow-children")
@@ -646,7 +646,7 @@ def test_unprofiled_children():
     check(profiled == ["sh", "worker", "worker"] and not others, f"followed: {profiled}, not {others}")
     profiled, others, outcome = read("nobody", "-n", "absent")
     check(profiled == [], f"-n absent: {profiled}")
-    check(b"No process named absent was seen" in outcome.stderr, "-n absent: does not say so")
+    check(b"No process named absent was seen" in outcome.stderr, "-n absent: no message")
 
 
 def code_of_pprof(path):
@@ -705,10 +705,10 @@ def test_progress_on_terminal():
     command = ["host", "-i", "1", "--follow-children", "--end-with-command", "--", "sh", "-c", script]
     said = said_on_terminal(*command)
     for wanted in (rb"writing the last dumps: 1 process left", rb"symbolizing: 0 of \d files: "):
-        check(re.search(rb"\r\x1b\[K" + wanted, said), f"does not say {wanted}: {said}")
+        check(re.search(rb"\r\x1b\[K" + wanted, said), f"no message {wanted}: {said}")
         check(not re.search(wanted, said.rpartition(b"\r\x1b[K")[2]), f"leaves {wanted}: {said}")
     told = tool(*command).stderr
-    check(b"\r" not in told and b"symbolizing" not in told, f"says its progress to a file: {told}")
+    check(b"\r" not in told and b"symbolizing" not in told, f"progress is written to a file: {told}")
 
 
 def test_unprofiled_commands():
@@ -809,7 +809,7 @@ def test_print_config():
         "host", "-i", "12345", "-d", "6789", "--shmem-size", "64k", "-n", "a b,c\"d", "--dump-at-max",
         "--block-client-timeout", "77", "--print-config",
     )
-    check(outcome.status == 0 and outcome.stderr == b"", f"says {outcome.stderr!r}")
+    check(outcome.status == 0 and outcome.stderr == b"", f"prints {outcome.stderr!r}")
     definition = [name for name in os.listdir(os.path.join(ROOT, "proto")) if name.endswith(".proto")]
     encoded = None
     for name in definition:
@@ -904,22 +904,22 @@ def test_output_directory():
     check(not os.path.exists(at("ran")), "the command ran although there was no place for its profile")
     check(sorted(os.listdir(at("full"))) == before, "something was left in a directory that was refused")
     os.mkdir(at("empty"))
-    check(tool("host", "--quiet", "-o", at("empty"), "--", *ran).status == 0, "an empty one is refused")
+    check(tool("host", "--quiet", "-o", at("empty"), "--", *ran).status == 0, "an empty directory is refused")
     check("raw-trace" in os.listdir(at("empty")), "no raw-trace in it")
-    check(tool("host", "--quiet", "--", *ran).status == 0, "a directory of its own")
+    check(tool("host", "--quiet", "--", *ran).status == 0, "the directory was not created")
     latest = at(f"heap_profile-latest-{os.geteuid()}")
     check(os.path.realpath(latest).startswith(at("heap_profile-")), "no latest")
-    check(".latest" not in os.listdir(latest), "what it was renamed from is left")
+    check(".latest" not in os.listdir(latest), "the temporary file is left")
     check(tool("report").status == 0, "report shows the latest")
     shown = os.readlink(latest)
-    check(tool("-n", "no-such-program", "-d", "100", "-q").status == 3, "nothing profiled")
+    check(tool("-n", "no-such-program", "-d", "100", "-q").status == 3, "an empty directory is left")
     check(os.readlink(latest) == shown, "a session without a process became the latest profile")
 
 
 def test_latest_per_user():
     """Two users of one /tmp each have their own latest link, and follow no link of the other."""
     if os.geteuid() != 0:
-        skip("needs root, to be two users")
+        skip("needs root, to run as two users")
     os.chmod(WORK, 0o1777)
     bob = {"user": BOB, "group": BOB, "extra_groups": []}
     outcome = tool("host", "--quiet", "--", "true", **bob)
@@ -928,7 +928,7 @@ def test_latest_per_user():
     expect(tool("report"), 1, "root, without a profile", at("heap_profile-latest-0"), "No such file")
     check(tool("host", "--quiet", "--", "true").stderr == b"", "a warning because of the other's link")
     latest = [os.readlink(at(f"heap_profile-latest-{uid}")) for uid in (0, BOB)]
-    check(latest[0] != latest[1], "one link for both")
+    check(latest[0] != latest[1], "both users have the same link")
     for uid, user in ((0, {}), (BOB, bob)):
         check(tool("report", **user).status == 0, f"report of user {uid}")
     # The other user was first, or recreated a directory that had been cleaned from /tmp.
@@ -986,7 +986,7 @@ def test_quiet_and_dumps():
     for packet in packets:
         stats, config = packet.get(9, b""), packet.get(33, b"")
         for number, process in fields(stats):
-            check(number != 1 or all(key < 5000 for key, _ in fields(process)), "a field of our own in ProcessStats")
+            check(number != 1 or all(key < 5000 for key, _ in fields(process)), "ProcessStats has a field of ours")
         check(not config or dict(fields(config)).get(13, 0) > 0, "a file without a flush period")
         for number, dump in fields(packet.get(37, b"")):
             if number == 5:
@@ -1009,7 +1009,7 @@ def test_duration():
     outcome = profile_of("short", "sh", "-c", "sleep 1; echo done; exit 5", options=["-d", "400", "-i", "1"])
     check(time.monotonic() - begin >= 1, "the command did not run to its end")
     check(outcome.status == 5 and outcome.stdout == b"done\n", f"{outcome.status}, {outcome.stdout!r}")
-    check(b"still running when the session ended" in outcome.stderr, "not said that it still runs")
+    check(b"still running when the session ended" in outcome.stderr, "no message says that the command still runs")
     check(b"Still live" in outcome.stderr and b"Leaks" not in outcome.stderr, "called a leak")
     heap = json.loads(tool("report", "--json", at("short")).stdout)["heaps"][0]
     check(100e6 <= heap["duration_ns"] < 1000e6, f"lasted {heap['duration_ns']} ns")
@@ -1042,7 +1042,7 @@ def test_exit_status():
     expect(tool("host", "--", at("text")), 126, "no program", at("text"), "Permission denied")
     expect(tool("host", "--", WORK), 126, "a directory", WORK)
     left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-")]
-    check(left == [], f"left behind by commands that never ran: {left}")
+    check(left == [], f"directories of commands that never ran are left: {left}")
     expect(tool("host"), 2, "no command", "which command?")
 
 
@@ -1050,11 +1050,11 @@ def test_streams():
     """Standard output and input are the command's alone, byte for byte."""
     data = bytes(range(256)) * 4096
     outcome = tool("host", "-o", at("cat"), "--", "cat", stdin=data)
-    check(outcome.stdout == data, "standard output is not what the command wrote")
+    check(outcome.stdout == data, "standard output is not the command's")
     check(b"Profile in " in outcome.stderr, "no report on standard error")
     # The suggested next command can be pasted although the tool is not in PATH.
     offered = re.search(rb"^  (\S+ report \S+)", outcome.stderr, re.M)
-    if check(offered, "host does not say how to see more"):
+    if check(offered, "host does not suggest the next command"):
         check(run(offered.group(1).decode().split()).status == 0, f"{offered.group(1)!r} fails")
     outcome = tool("host", "--quiet", "-o", at("quiet"), "--", "sh", "-c", "echo to stderr >&2")
     check(outcome.stdout == b"" and outcome.stderr == b"to stderr\n", f"{outcome.stderr!r}")
@@ -1104,8 +1104,8 @@ def test_completion():
             return {word for word in found if word.startswith(words[-1])}
 
         check({"host", "report", "snapshot", "memory_infra"} <= offered("heap_profile", ""), f"{shell}: verbs of heap_profile")
-        check("heap_profile" not in offered("heap_profile", ""), f"{shell}: a name that is no verb")
-        check(offered("heap_profile", "rep") == {"report"}, f"{shell}: a verb that is begun")
+        check("heap_profile" not in offered("heap_profile", ""), f"{shell}: completes an unknown verb")
+        check(offered("heap_profile", "rep") == {"report"}, f"{shell}: does not complete a verb")
         check({"prepare", "host"} == offered("heapprofd", ""), f"{shell}: verbs of heapprofd")
         check({"profile", "symbolize"} <= offered("traceconv", ""), f"{shell}: conversions")
         check({"profile", "symbolize"} <= offered("heap_profile", ""), f"{shell}: conversions of heap_profile")
@@ -1139,7 +1139,7 @@ def test_completion_values():
         check(takes, f"no help text has {option} of {verb}")
         for value in values:
             check(any(all(word in texts[name] for word in value.split(",")) for name in takes),
-                  f"{option} {value}: no help text of {takes} has it")
+                  f"{option} {value}: not in the help text of {takes}")
     # Each choice of the help texts is in the table.
     known = {(verb, option) for verb, option, *_ in rows}
     for name, text in texts.items():

@@ -133,7 +133,7 @@ def test_compressed():
         convert("decompress_packets", write("packed", bytes_of), at("unpacked"))
         check(open(at("unpacked"), "rb").read() == trace, f"{what}: another file")
     check(convert("decompress_packets", stdin=trace) == trace, "a plain trace is left as it is")
-    check(convert("binary", stdin=gzip.compress(text)) == trace, "text that is gzipped")
+    check(convert("binary", stdin=gzip.compress(text)) == trace, "gzipped text is not read")
 
 
 def archive(*members, kind="w", form=tarfile.GNU_FORMAT):
@@ -163,7 +163,7 @@ def test_archives():
     check(convert("collapsed", packed) == convert("collapsed", stdin=trace), "stacks of an archive")
     convert("bundle", "-q", packed, at("bundled"))
     with open(at("bundled"), "rb") as file:
-        check(file.read().startswith(b"".join(halves)), "a bundle of an archive is no trace")
+        check(file.read().startswith(b"".join(halves)), "the bundle of an archive is not a trace")
     whole = archive(*members)
     for cut in (600, 5000, len(halves[0]) + 1600):
         said = convert("text", stdin=whole[:cut], status=1)
@@ -218,15 +218,15 @@ def test_wrong_input():
     check("standard input: the trace is cut off in the packet at offset" in said, said)
     check("damaged at offset" in convert("text", stdin=b"\xff" * 99, status=1), "garbage")
     before = run([TRACECONV, "text"], stdin=trace[:-7], env=ENVIRONMENT).stdout
-    check(len(before) > 1000 and text.startswith(before), "what came before the cut is not written")
+    check(len(before) > 1000 and text.startswith(before), "the part before the cut is not written")
     line = text.count(b"\n", 0, 3000) + 1
     broken = b"\n".join(row if i + 1 != line else b"  oops" for i, row in enumerate(text.split(b"\n")))
     said = convert("binary", write("broken", broken), status=1)
     check(f"{at('broken')}: {line}:" in said, said)
     check("4:1: the text ends before the '}' of TracePacket" in
-          convert("binary", stdin=b"packet {\n timestamp: 1\n\n", status=1), "an end that is missing")
+          convert("binary", stdin=b"packet {\n timestamp: 1\n\n", status=1), "a truncated text is not reported")
     for verb in ("text", "binary", "decompress_packets", "collapsed", "flamegraph", "speedscope"):
-        check("No such file" in convert(verb, at("nowhere"), status=1), f"{verb} of nothing")
+        check("No such file" in convert(verb, at("nowhere"), status=1), f"{verb} of an empty file")
         check("one argument too many" in convert(verb, "a", "b", "c", status=2), f"{verb} of three")
         check(convert(verb, "--help").startswith(b"usage: traceconv " + verb.encode()), f"{verb} --help")
         path = write("itself", trace)
@@ -336,7 +336,7 @@ def shows(wanted, command, feed=None, drain=None):
     for thread in threads:
         thread.start()
     terminal.wait(lambda _: wanted in terminal.output)
-    check(wanted in terminal.output, f"{command} does not say {wanted}: {terminal.output[-300:]}")
+    check(wanted in terminal.output, f"{command} does not show {wanted}: {terminal.output[-300:]}")
     enough.set()
     status = terminal.end()
     for thread in threads:
@@ -367,7 +367,7 @@ def test_progress():
     shows(b" lines", [TRACECONV, "deobfuscate", "-q", "--proguard-map", at("slow"), at("made"), at("out")], lines)
     shows(b" MB written", [TRACECONV, "memory_infra", at("made"), at("slow")], drain=at("slow"))
     outcome = run([TRACECONV, "memory_infra", at("made"), at("out.json")], env=ENVIRONMENT)
-    check(outcome.stderr == b"", f"said where there is no terminal: {outcome.stderr}")
+    check(outcome.stderr == b"", f"progress without a terminal: {outcome.stderr}")
 
 
 def report_of(path, view):
@@ -480,7 +480,7 @@ def check_schema(made):
         check(len(profile["samples"]) == len(profile["weights"]), "as many weights as samples")
         check(sum(profile["weights"]) == profile["endValue"] - profile["startValue"], "weights and bounds")
         count = len(made["shared"]["frames"])
-        check(all(0 <= frame < count for stack in profile["samples"] for frame in stack), "a frame that is none")
+        check(all(0 <= frame < count for stack in profile["samples"] for frame in stack), "a reference to a missing frame")
         check(all(weight > 0 for weight in profile["weights"]), "weights")
 
 

@@ -212,7 +212,7 @@ def test_two_processes():
         check_figure(heap_of(report, first.pid), "hold_block", "space", 10000)
         check_figure(heap_of(report, second.pid), "hold_block", "space", 10000)
         check_figure(heap_of(report, second.pid), "hold_block", "objects", 20)
-        check(first.end() == 0 and second.end() == 0, "the programs' own ends")
+        check(first.end() == 0 and second.end() == 0, "a program failed")
 
 
 def test_discover_by_name():
@@ -225,7 +225,7 @@ def test_discover_by_name():
         wanted.tell("hold 3 100")
         session.end()
         report = session.report()
-        check({heap["pid"] for heap in report["heaps"]} == {wanted.pid}, "only the named one")
+        check({heap["pid"] for heap in report["heaps"]} == {wanted.pid}, "another process is profiled")
         check_figure(heap_of(report, wanted.pid), "hold_block", "space", 300)
         wanted.end(), other.end()
 
@@ -252,7 +252,7 @@ def test_startup_by_name():
         session = Session(daemon, output, "-n", own_name("late"), "--no-running")
         process = Commanded(daemon.environment, own_name("late"), directory)
         process.tell("hold 5 200")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
         session.end()
         heap = heap_of(session.report(), process.pid)
         # From its very first allocation on, which has one byte.
@@ -268,14 +268,14 @@ def test_no_startup():
         joined(daemon, early)
         process = Commanded(daemon.environment, own_name("late"), directory)
         process.wake()
-        check(daemon.profiled_pids() == {early.pid}, "one that started meanwhile is profiled")
+        check(daemon.profiled_pids() == {early.pid}, "a process that started during the session is not profiled")
         early.end()
         check(session.end(None) == 0, "does not end with the last that ran")
         process.end()
         session = Session(
             daemon, os.path.join(directory, "none"), "-n", names, "--no-startup", begins=False
         )
-        check(session.end(None) == 3, "nothing was profiled: exit code 3")
+        check(session.end(None) == 3, "not exit code 3 for an empty profile")
         check("No process" in session.stderr or "no process" in session.stderr, session.stderr)
 
 
@@ -291,7 +291,7 @@ def test_reinit_after_session():
             heap = heap_of(session.report(), process.pid)
             check_figure(heap, "hold_block", "alloc_objects", round_number + 1)
             process.tell("drop")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_core_dump():
@@ -311,7 +311,7 @@ def test_core_dump():
         # The library itself, and a few pages.
         check(without < ours < without + 4000, f"{ours} kB, without us {without}")
         session.end()
-        check(process.end() == 0 and bare.end() == 0, "the programs' own ends")
+        check(process.end() == 0 and bare.end() == 0, "a program failed")
 
 
 def test_reinit_of_locked_memory():
@@ -332,7 +332,7 @@ def test_reinit_of_locked_memory():
             heap = heap_of(session.report(), process.pid)
             check_figure(heap, "hold_block", "alloc_objects", round_number + 1)
             process.tell("drop")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def all_but_sites(heap):
@@ -379,7 +379,7 @@ def test_reinit_after_jumps():
             # Abandoned walks have released their buffers.
             check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
             process.wake()
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 class Stepped(Commanded):
@@ -445,7 +445,7 @@ def test_reinit_after_cancelled_threads():
             heap = heap_of(session.report(), process.pid)
             check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
             process.wake()
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 class Crew(Commanded):
@@ -482,7 +482,7 @@ def test_separate_threads():
                 check(calls.get(tid) == 4000, f"round {round_number}, {tid}: {calls.get(tid)}")
             check(heap["exact_calls"] == sum(calls.values()), f"{heap['exact_calls']} of {calls}")
             process.tell("all")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_reinit_after_invalid():
@@ -513,7 +513,7 @@ def test_concurrent_session():
         process.tell("hold 4 25")
         heap = heap_of(second.report(), process.pid)
         check(heap and heap["rejected_concurrent"], "it is rejected as concurrent")
-        check("Another session" in second.stderr, f"and says so: {second.stderr}")
+        check("Another session" in second.stderr, f"no message: {second.stderr}")
         first.end()
         check_figure(heap_of(first.report(), process.pid), "hold_block", "space", 100)
         process.end()
@@ -526,7 +526,7 @@ def test_active_at_exit():
         joined(daemon, process)
         process.tell("hold 7 1000")
         process.tell("exit 5", answers=False)
-        check(process.process.wait(PATIENCE) == 5, "its own exit code")
+        check(process.process.wait(PATIENCE) == 5, "not its own exit code")
         session.end()
         check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 7000)
 
@@ -642,7 +642,7 @@ def test_second_daemon():
             and str(daemon.process.pid).encode() in outcome.stderr,
             repr(outcome.stderr),
         )
-        check(daemon.end() == 0, "the first one's end")
+        check(daemon.end() == 0, "the first daemon failed")
         outcome = run([TOOL, "status"], env=daemon.environment)
         check(outcome.status == 1 and b"no heapprofd" in outcome.stderr, repr(outcome.stderr))
 
@@ -676,7 +676,7 @@ def test_socket_activation():
         if child == 0:
             activate()
         notified.settimeout(PATIENCE)
-        check(notified.recv(64) == b"READY=1", "it says that it is ready")
+        check(notified.recv(64) == b"READY=1", "it does not report that it is ready")
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
         joined(daemon, process)
         process.tell("hold 2 50")
@@ -700,7 +700,7 @@ def test_without_daemon():
         process.tell("hold 6 50")
         session.end()
         check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 300)
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_daemon_killed():
@@ -712,7 +712,7 @@ def test_daemon_killed():
         daemon.end(signal.SIGKILL)
         check(session.end(None) == 0, "the session's end")
         check("the daemon ended" in session.stderr, session.stderr)
-        check(heap_of(session.report(), process.pid), "what was profiled is kept")
+        check(heap_of(session.report(), process.pid), "the profile is lost")
         process.tell("churn 400000 64")
         daemon.start()
         session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
@@ -720,7 +720,7 @@ def test_daemon_killed():
         process.tell("hold 9 100")
         session.end()
         check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 900)
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_requester_killed():
@@ -816,7 +816,7 @@ def test_forks():
         session.end()
         report = session.report()
         children = [heap for heap in report["heaps"] if heap["pid"] != process.pid]
-        check(len(children) == 1, f"the child has a profile of its own: {len(children)}")
+        check(len(children) == 1, f"the child does not have one profile: {len(children)}")
         check_figure(children[0] if children else None, "child_block", "alloc_space", 10000)
         check_figure(heap_of(report, process.pid), "child_block", "alloc_space", 0)
         session = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid))
@@ -824,7 +824,7 @@ def test_forks():
         process.tell("fork")
         session.end()
         pids = {heap["pid"] for heap in session.report()["heaps"]}
-        check(pids == {process.pid}, f"not asked for, no child is profiled: {pids}")
+        check(pids == {process.pid}, f"a child is profiled without --follow-children: {pids}")
         process.end()
 
 
@@ -859,7 +859,7 @@ def test_guardrail():
             [TOOL, "record", "-c", "-", "-o", trace], stdin=config.encode(), env=daemon.environment
         )
         check("guardrail" in outcome.stderr.decode(), outcome.stderr.decode())
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def test_garbage_on_the_socket():
@@ -891,10 +891,10 @@ def test_config_fields():
         joined(daemon, process)
         process.tell("hold 3 100")
         heap = heap_of(recording.end(), process.pid)
-        check(heap["interval_bytes"] == 1, f"its own interval: {heap['interval_bytes']}")
+        check(heap["interval_bytes"] == 1, f"another interval: {heap['interval_bytes']}")
         check_figure(heap, "hold_block", "space", 0)
         total = heap["total"]["space"]["estimate"]
-        check(total == 300, f"its callers have what it held: {total}")
+        check(total == 300, f"its callers lack its memory: {total}")
         recording = Recording(daemon, directory, (
             'data_sources { config { name: "android.heapprofd" heapprofd_config {\n'
             'sampling_interval_bytes: 1 process_cmdline: "commanded" no_startup: true\n'
@@ -929,7 +929,7 @@ def streamed_events(path, pid):
                 rounded = values_of(message, 3)
                 check(
                     all(abs(r - s * c) <= 0.5 for r, s, c in zip(rounded, sizes, counts)),
-                    "sizes of samples are what these stand for",
+                    "a sample's size is not its weight",
                 )
                 events += [
                     (sequence, "+", address, size * count, count)
@@ -967,9 +967,9 @@ def test_stream_allocations():
             live, sums = {}, {name: 0.0 for name in ("alloc_space", "alloc_objects")}
             for _, kind, address, size, count in events:
                 if kind == "-":
-                    check(live.pop(address, None), "what is freed was live")
+                    check(live.pop(address, None), "a freed address was not live")
                     continue
-                check(address not in live, "what is allocated was not live")
+                check(address not in live, "an allocated address was live")
                 live[address] = (size, count)
                 sums["alloc_space"] += size
                 sums["alloc_objects"] += count
@@ -1040,7 +1040,7 @@ def test_adaptive():
         process.process.stdin.write(b"churn 200000 100\n")
         time.sleep(0.3)
         os.kill(profiler, signal.SIGCONT)
-        check(process.process.stdout.readline() == b"ok\n", "it goes on")
+        check(process.process.stdout.readline() == b"ok\n", "the program failed")
         for _ in range(20):
             process.tell("churn 100000 100")
         heap = heap_of(recording.end(), process.pid)
@@ -1055,7 +1055,7 @@ def test_adaptive():
         middle, half = (low + high) / 2, (high - low) / 2
         check(abs(middle - truth) <= 3 * half, f"{low} to {high}, truth {truth}")
         check(not any(heap["lost"].values()), f"lost {heap['lost']}")
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
 
 
 def stopped(*fields):
@@ -1072,9 +1072,9 @@ def stopped(*fields):
         time.sleep(0.5)
         waits = not select.select([process.process.stdout], [], [], 0)[0]
         os.kill(profiler, signal.SIGCONT)
-        check(process.process.stdout.readline() == b"ok\n", "it goes on")
+        check(process.process.stdout.readline() == b"ok\n", "the program failed")
         heap = heap_of(recording.end(), process.pid)
-        check(process.end() == 0, "its own end")
+        check(process.end() == 0, "the program failed")
         return waits, heap
 
 
@@ -1091,15 +1091,15 @@ def test_ring_full_blocking_with_timeout():
     check(heap["client_error"] == 1, f"client error {heap['client_error']}")
     check("--block-client-timeout" in heap["remark"], heap["remark"])
     kept = figure(heap, "hold_block", "alloc_objects")
-    check(0 < kept < 5000, f"what fitted is kept: {kept}")
+    check(0 < kept < 5000, f"records before the overrun are lost: {kept}")
 
 
 def test_ring_full_not_blocking():
     waits, heap = stopped("block_client: false")
     check(not waits, "it does not wait")
-    check(heap["buffer_overran"], "the ring overran, and that is said")
-    check(figure(heap, "hold_block", "alloc_objects") < 5000, "what did not fit is not there")
-    check(heap["total"]["samples"] > 0, "what fitted is kept")
+    check(heap["buffer_overran"], "the overrun is not reported")
+    check(figure(heap, "hold_block", "alloc_objects") < 5000, "records after the overrun are there")
+    check(heap["total"]["samples"] > 0, "records before the overrun are lost")
 
 
 def test_ring_full_killed():
@@ -1116,8 +1116,8 @@ def test_ring_full_killed():
         time.sleep(0.3)
         os.kill(profiler, signal.SIGKILL)
         ready = select.select([process.process.stdout], [], [], PATIENCE)[0]
-        check(ready and process.process.stdout.readline() == b"ok\n", "it goes on")
-        check(process.end() == 0, "its own end")
+        check(ready and process.process.stdout.readline() == b"ok\n", "the program failed")
+        check(process.end() == 0, "the program failed")
 
 
 # --- who may profile what ---
@@ -1131,7 +1131,7 @@ def as_user(uid):
 
 def need_root():
     if os.geteuid() != 0:
-        harness.skip("needs root, to be two users")
+        harness.skip("needs root, to run as two users")
 
 
 def ask_as(uid, daemon, directory, name, *options):
@@ -1247,13 +1247,13 @@ def test_setuid_exec_while_attaching():
                 wait_for("a refusal", lambda: says("rights", "another user"))
             process.stdin.write(b"hold 100 10\n")
             process.stdin.close()
-            check(process.wait(PATIENCE) == 0, "its own end")
+            check(process.wait(PATIENCE) == 0, "the program failed")
         session.send_signal(signal.SIGINT)
         session.wait(PATIENCE)
         heaps = report_of(output)["heaps"]
         check(any("rights" in h["remark"] or "another user" in h["remark"] for h in heaps),
               "some were seen, and refused")
-        check(len(privileged_pids) > rounds / 2, f"{len(privileged_pids)} had rights of their own")
+        check(len(privileged_pids) > rounds / 2, f"{len(privileged_pids)} had more rights")
         seen = {heap["pid"] for heap in heaps if figure(heap, "hold_block", "alloc_objects") > 0}
         check(not seen & privileged_pids, f"profiled without the right to: {seen & privileged_pids}")
 
@@ -1348,7 +1348,7 @@ class Stepper:
     def steps(self):
         """Return the number of blocks that it made, after it has ended."""
         stdout, _ = self.process.communicate(timeout=PATIENCE)
-        check(self.process.returncode == 0, f"its own end: {self.process.returncode}")
+        check(self.process.returncode == 0, f"the program failed: {self.process.returncode}")
         return int(stdout)
 
 
@@ -1361,7 +1361,7 @@ def test_newcomers_by_exec_events():
     of them."""
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
-            harness.skip("the kernel does not tell of programs that begin")
+            harness.skip("the kernel does not report new processes")
         session = Session(daemon, os.path.join(directory, "o"), "-n", NEWCOMER)
         shares = {}
         for _ in range(5):
@@ -1391,7 +1391,7 @@ def test_newcomers_by_scan():
     the losses."""
     need_root()
     with scene(wrapper=("unshare", "--net")) as (daemon, directory):
-        check(not daemon.status()["told_of_newcomers"], "nobody tells it")
+        check(not daemon.status()["told_of_newcomers"], "the daemon got exec events")
         outcome = run([TOOL, "status"], env=daemon.environment)
         check(b"ten times a second" in outcome.stdout, repr(outcome.stdout))
         session = Session(daemon, os.path.join(directory, "o"), "-n", NEWCOMER)
@@ -1409,20 +1409,20 @@ def test_exec_of_attached():
     """If an attached program executes another program of the session, both have a profile."""
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
-            harness.skip("the kernel does not tell of programs that begin")
+            harness.skip("the kernel does not report new processes")
         process = Commanded(daemon.environment, own_name("before"), directory, preload=False)
         session = Session(daemon, os.path.join(directory, "o"), "-n", f"{own_name('before')},{NEWCOMER}")
         wait_for("attaching", lambda: process.pid in daemon.profiled_pids())
         process.tell("hold 5 100")
         process.tell(f"exec {newcomer(directory)} attached 100", answers=False)
         made = int(process.process.stdout.readline())
-        check(process.process.wait(PATIENCE) == 0, "its own end")
+        check(process.process.wait(PATIENCE) == 0, "the program failed")
         process.process.stdin.close()
         process.process.stdout.close()
         session.end()
         heaps = [h for h in session.report()["heaps"] if h["pid"] == process.pid]
         check(len(heaps) == 2, f"two programs, {len(heaps)} profiles")
-        check(sum(figure(h, "hold_block", "space") for h in heaps) == 500, "the first one's")
+        check(sum(figure(h, "hold_block", "space") for h in heaps) == 500, "the first program's figures")
         seen = sum(steps_seen(heap) for heap in heaps)
         check(100 <= seen <= 101 and made >= seen, f"seen {seen} of {made} steps")
 

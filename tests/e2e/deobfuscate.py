@@ -339,7 +339,7 @@ def test_packages():
     got, _, _ = names([(3, [("a.a", "memfd:jit-cache (deleted)", 0)])], *both)
     check(got == ["com.two.Main.second"], f"the JIT's memory: {got}")
     got, _, _ = names([(1, [("a.a", "memfd:jit-cache (deleted)", 0)])], *both)
-    check(got == ["com.one.Main.first"], f"the JIT's memory in a process that is known: {got}")
+    check(got == ["com.one.Main.first"], f"JIT code of a known process: {got}")
     got, _, _ = names(frames("/system/app/base.apk"), *both, packages=[("com.two", 10001)])
     check(got[0] == "com.two.Main.second", f"by user id: {got}")
     got, summary, words = names(frames("/system/app/base.apk"), *both, three)
@@ -355,9 +355,9 @@ def test_packages():
     check([package for package, _ in decode(first)] == ["com.one", "com.two"], f"{decode(first)}")
     last, _, _ = scene.convert(trace, "--proguard-map", f"com.one={three}")
     got = [stack[0][0] for stack in scene.stacks(trace + first + last)]
-    check(got == ["com.three.Main.third", "com.two.Main.second", "a.a"], f"said twice: {got}")
+    check(got == ["com.three.Main.third", "com.two.Main.second", "a.a"], f"two maps: {got}")
     got = [stack[0][0] for stack in scene.stacks(first + last + trace)]
-    check(got == ["com.three.Main.third", "com.two.Main.second", "a.a"], f"said before: {got}")
+    check(got == ["com.three.Main.third", "com.two.Main.second", "a.a"], f"one map: {got}")
     got = [stack[0][0] for stack in scene.stacks(trace + first + first)]
     check(got[:2] == ["com.one.Main.first", "com.two.Main.second"], f"the same twice: {got}")
 

@@ -74,7 +74,7 @@ def test_exact(directory):
         check(figure["beyond_chance"], f"{view} is marked")
         check(heap["total"][view]["change"] == value, f"total {view}")
     text = diff_text(before, after)
-    check("What grew" in text and "What shrank" not in text, "one direction")
+    check("What grew" in text and "What shrank" not in text, "the other direction differs")
 
 
 VIEWS = ("space", "objects", "alloc_space", "alloc_objects", "max")
@@ -258,13 +258,13 @@ def test_dumps(directory):
     stepper.wait()
     check(session.returncode == 0, f"profile: {session.returncode}, {said[-300:]!r}")
     (heap,) = diff_json(f"{path}@1", f"{path}@last")["heaps"]
-    check(heap["same_process"], "one process")
+    check(heap["same_process"], "not one process")
     first, last = heap["before"][0], heap["after"][0]
     check(first["dump"] == 1 and last["dump"] == last["dumps"] >= 3, f"dumps {first} {last}")
     total = heap["total"]["alloc_space"]
     check(abs(total["change"] - (total["after"] - total["before"])) < 1, f"change {total}")
     check(total["low95"] > 0 and total["beyond_chance"], f"it grew: {total}")
-    check(marked({"heaps": [heap]}, "alloc_space") == ["step_block"], "where it grew")
+    check(marked({"heaps": [heap]}, "alloc_space") == ["step_block"], "the growing callsite is missing")
     # In independent runs the variances would add up.
     (step,) = [row for row in heap["rows"] if row["frames"][0]["name"] == "step_block"]
     # The allocated total bounds the upper limits, so compare the lower ones.
@@ -278,7 +278,7 @@ def test_dumps(directory):
     ]
     check(numbers == [1, last["dumps"], last["dumps"], last["dumps"], 2, 1], f"{numbers}")
     (alone,) = diff_json(path)["heaps"]
-    check((alone["before"], alone["after"]) == (heap["before"], heap["after"]), "of one trace alone")
+    check((alone["before"], alone["after"]) == (heap["before"], heap["after"]), "the note about one trace is missing")
     back = diff_json(f"{path}@last", f"{path}@1")["heaps"][0]["total"]["alloc_space"]
     check(back["change"] == -total["change"], f"the other way round: {back}")
 
@@ -315,7 +315,7 @@ def test_builds(directory):
         check("keep" not in names and "keep_other" in names, f"{by}: {names}")
         check({row["space"]["change"] for row in heap["rows"]} == {2000}, f"{by}: {heap['rows']}")
     (heap,) = diff_json("--lines", *profiles)["heaps"]
-    check("file" in heap["rows"][0]["frames"][0], "lines are told")
+    check("file" in heap["rows"][0]["frames"][0], "lines are missing")
 
 
 def test_processes(directory):
@@ -331,7 +331,7 @@ def test_processes(directory):
     alone = record(directory, "alone", interval=1)
     found = {heap["after"][0]["name"]: heap for heap in diff_json(alone, path)["heaps"] if heap["after"]}
     check(len(found["added_leak"]["after"]) == 2 and len(found["added_leak"]["before"]) == 1, "added up")
-    check(found["sh"]["before"] == [], "of one side alone")
+    check(found["sh"]["before"] == [], "a process of one side is missing")
     done = run([TOOL, "diff", "--heap", "none", path, path])
     check(done.status == 1 and b"nothing in it" in done.stderr, f"no such heap: {done.stderr!r}")
 

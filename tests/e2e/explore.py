@@ -296,7 +296,7 @@ main                                 0 B│   4.00 kB   4.00 kB       0 B       
  Enter in  Backspace out  Left/Right by what  / search  v view  d dumps  ? help  q quit
 """, path_width=40)
     green = [line.split() for line in terminal.screen.with_attribute("fore 2")]
-    check(green == [["-3.00", "kB", "-3"]], f"what shrank is green: {green}")
+    check(green == [["-3.00", "kB", "-3"]], f"shrunk rows are not green: {green}")
     quit_it(terminal)
 
 
@@ -530,7 +530,7 @@ everything         5.00 kB│   5.00 kB         ? 100.0%  main
     quit_it(terminal)
     written_path = os.path.join(directory, "heap_profile-rows.txt")
     with open(written_path) as rows:
-        check(rows.read().splitlines()[-1].split() == ["5000", "?", "main"], "what is written")
+        check(rows.read().splitlines()[-1].split() == ["5000", "?", "main"], "the written rows differ")
     os.unlink(written_path)
 
 

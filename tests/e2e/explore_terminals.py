@@ -149,7 +149,7 @@ def test_no_terminal():
         check(terminal.end() == 1, f"{name}: status {terminal.process.poll()}")
         check(words.encode() in terminal.output and b"heap_profile report" in terminal.output,
               f"{name}: {terminal.output}")
-        check(b"\x1b" not in terminal.output and terminal.is_restored(), f"{name}: nothing else")
+        check(b"\x1b" not in terminal.output and terminal.is_restored(), f"{name}: other output")
         terminal.close()
 
 
@@ -164,7 +164,7 @@ def test_errors():
         terminal = explore(*arguments)
         check(terminal.end() in (1, 2), f"{arguments}: status {terminal.process.poll()}")
         check(words in " ".join(terminal.output.decode().split()), f"{arguments}: {terminal.output}")
-        check(b"\x1b" not in terminal.output and terminal.is_restored(), f"{arguments}: nothing else")
+        check(b"\x1b" not in terminal.output and terminal.is_restored(), f"{arguments}: other output")
         terminal.close()
     done = run([TOOL, "explore", "--help"])
     check(done.status == 0 and b"usage: heap_profile explore" in done.stdout, "--help")
@@ -217,7 +217,7 @@ def test_stopped():
     until(terminal, "Enter in", "the screen")
     terminal.send("\x1a")
     until(terminal, "Stopped", "stopped")
-    check(not terminal.screen.alternate and terminal.screen.cursor_shown, "the shell has its screen")
+    check(not terminal.screen.alternate and terminal.screen.cursor_shown, "the shell's screen is not restored")
     terminal.send("stty -a | grep -o -- '-\\?icanon'\n")
     # If the shell was slow, its prompt precedes the answer.
     check(terminal.wait(lambda s: any(line.split()[-1:] == ["icanon"] for line in s.text()), 10),

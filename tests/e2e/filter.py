@@ -92,13 +92,13 @@ def test_verbs(directory):
         same((heap["total"]["space"]["estimate"], heap["left_out"]["space"]["estimate"]), (217, left), f"{options}")
         text = ok(TOOL, "report", *options, path).stdout.decode()
         check(f"leaves out {left} B of 217 B ({100 * left / 217:.1f} %)" in text, f"{options}: {text}")
-        check(re.search(r"\n  live +217 B", text), f"{options}: the heap's own figures stay: {text}")
+        check(re.search(r"\n  live +217 B", text), f"{options}: the heap's own figures changed: {text}")
         tree = ok(TOOL, "report", "--tree", "--cumulative", *options, path).stdout.decode()
         for name in ("one", "parse", "load"):
             there = any(name in stack.split(";") for stack in kept)
             check(there == bool(re.search(rf"\b{name}\n", tree)), f"{options}: {name} in {tree}")
         page = ok(TRACECONV, "flamegraph", *options, path)
-        check(options[0].encode() + b" '" in page.stdout, f"{options}: the page's title says it")
+        check(options[0].encode() + b" '" in page.stdout, f"{options}: the page's title lacks it")
         scope = json.loads(ok(TRACECONV, "speedscope", *options, path).stdout)
         same(sum(scope["profiles"][0]["weights"]), 217 - left, f"speedscope {options}")
         leaks = json.loads(ok(TOOL, "leaks", "--json", *options, path).stdout)
@@ -135,7 +135,7 @@ def test_pprof(directory):
         content = file.read()
     content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     check(b"filter: --show-from 'serve'" in content, "a comment of the filter")
-    check(b"left out: 157 of 217 bytes live" in content, "a comment of what is left out")
+    check(b"left out: 157 of 217 bytes live" in content, "no comment has the dropped figures")
 
 
 def test_patterns(directory):

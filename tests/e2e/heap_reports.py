@@ -294,7 +294,7 @@ def test_many_types():
     others = types["[other types]"]["alloc_objects"]["estimate"]
     check(len(types) <= 65536 and others == 100000 - len(types) + 1, f"{len(types)}, {others}")
     check(heap["other_types"] == others, f"{heap['other_types']}")
-    check("samples, of types beyond the" in text_of("types"), "the head says so")
+    check("samples, of types beyond the" in text_of("types"), "the heading does not say so")
 
 
 if __name__ == "__main__":

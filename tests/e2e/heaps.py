@@ -73,7 +73,7 @@ def company(way="shared"):
             yield daemon, directory, process
         finally:
             if process.process.poll() is None:
-                check(process.end() == 0, "the program's own end")
+                check(process.end() == 0, "the program failed")
 
 
 def join(daemon, process):
@@ -139,16 +139,16 @@ def test_two_allocators():
         check_total(heap_of(report, process.pid, "second"), "second", space=1500, objects=30,
                     exact_bytes=1500, exact_calls=30)
         held = figure(heap_of(report, process.pid, "libc.malloc"), "hold_block", "space")
-        check(held == 6000, f"malloc's own: {held}")
+        check(held == 6000, f"malloc's figures: {held}")
         custom = figure(heap_of(report, process.pid, "first"), "custom_allocate", "space")
-        check(custom == 1000, f"the callsite is the one that reported: {custom}")
+        check(custom == 1000, f"another callsite: {custom}")
     with company("preloaded") as (daemon, directory, process):
         first = process.register("first")
         with session_of(daemon, directory, process, "--heaps", "first") as session:
             process.tell("hold 20 300")
             process.tell(f"fill {first} 0 10 100")
         report = session.report()
-        check(names_of(report, process.pid) == {"first"}, "malloc was not asked for")
+        check(names_of(report, process.pid) == {"first"}, "malloc's heap was not requested")
         check_total(heap_of(report, process.pid, "first"), "first alone", space=1000)
 
 
@@ -169,8 +169,8 @@ def test_two_allocators_with_all_heaps():
         check_total(heap_of(report, process.pid, "first"), "first", space=1000, exact_calls=10)
         check_total(heap_of(report, process.pid, "later"), "later", space=700, exact_calls=10)
         events = process.events()
-        check("enabled first 1" in events and "enabled later 1" in events, f"told of {events}")
-        check(not any("second" in event for event in events), f"told of {events}")
+        check("enabled first 1" in events and "enabled later 1" in events, f"callbacks: {events}")
+        check(not any("second" in event for event in events), f"callbacks: {events}")
 
 
 def report_some(process, heap):
@@ -283,7 +283,7 @@ def test_custom_lifetime():
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap, other = process.register("custom"), process.register("other")
-            check(process.events() == [], f"{way}: told of before any session")
+            check(process.events() == [], f"{way}: callback before any session")
             for interval in (1, 5000):
                 with session_of(daemon, directory, process, "--heaps", "custom",
                                 interval=interval):
@@ -367,7 +367,7 @@ def test_heaps_255():
         with session_of(daemon, directory, process, "--all-heaps") as session:
             for heap, number in numbers.items():
                 process.tell(f"fill {heap} 0 {number + 1} 10")
-            check(not process.report("allocate 0 1 10"), "heap 0 is nobody's")
+            check(not process.report("allocate 0 1 10"), "heap 0 was assigned")
             check(not process.report("allocate 256 1 10"), "nor is 256")
             check(not process.report("allocate 4294967295 1 10"), "nor is that")
         report = session.report()
@@ -414,7 +414,7 @@ def test_callbacks_that_call_back():
             with session_of(daemon, directory, process, "--heaps", "custom") as session:
                 process.ask(f"allocate {heap} 1 10")
             heap_report = heap_of(session.report(), process.pid, "custom")
-            check(figure(heap_report, "callback_allocate", "space") == 1000, f"{way}: its own")
+            check(figure(heap_report, "callback_allocate", "space") == 1000, f"{way}: not its own interval")
             check(figure(heap_report, "custom_allocate", "space") == 10, f"{way}: the other")
 
 
@@ -645,7 +645,7 @@ def test_many_sessions():
                         missing = heap["exact_calls"] - heap["total"]["alloc_objects"]["estimate"]
                         check(missing <= THREADS_OF_CHURN and heap["exact_calls"] > 0,
                               f"{what}: {missing} of {heap['exact_calls']} calls, {heap['lost']}")
-            check(process.end() == 0, f"{way}: the program's own end")
+            check(process.end() == 0, f"{way}: the program failed")
 
 
 FIGURES = ("alloc_space", "alloc_objects", "space", "objects")

@@ -100,7 +100,7 @@ def check_place(frames, name, line_range):
     check(found, f"no frame of {name}")
     for frame in found:
         good = frame.get("file", "").endswith("/script.js") and frame["line"] in line_range
-        if not check(good, f"{name} stands at {frame.get('file')}:{frame.get('line')}"):
+        if not check(good, f"{name} is at {frame.get('file')}:{frame.get('line')}"):
             return
 
 
@@ -292,7 +292,7 @@ def test_node_dumps():
             check(heap["dumps"] > 2, f"{heap['dumps']} dumps")
             total = sum(site["alloc_space"]["estimate"] for site in heap["callsites"])
             share = total / heap["exact_bytes"]
-            check(0.97 < share < 1.03, f"callsites hold {share:.3f} of what was allocated")
+            check(0.97 < share < 1.03, f"callsites have {share:.3f} of the total")
             check(stacks_through(heap, "JS:"), f"no names; {heap['remark']}")
         finally:
             process.kill()

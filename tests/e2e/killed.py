@@ -119,8 +119,8 @@ class Killed:
     def check_promise(self, tally, what, since=(0, 0), killed_s=None):
         """Check that a dump has all that the program had allocated before, and nothing that it never allocated."""
         told = [number - before for number, before in zip(tally.told(self.when_s - TICK_S), since)]
-        check(self.calls >= told[0], f"{what}: {self.calls} calls in the trace, {told[0]} told before its dump")
-        check(self.bytes >= told[1], f"{what}: {self.bytes} bytes in the trace, {told[1]} told before its dump")
+        check(self.calls >= told[0], f"{what}: {self.calls} calls in the trace, {told[0]} noted before its dump")
+        check(self.bytes >= told[1], f"{what}: {self.bytes} bytes in the trace, {told[1]} noted before its dump")
         check(self.samples + self.lost == self.calls, f"{what}: {self.samples} samples, {self.calls} calls, {self.lost} lost")
         if killed_s is not None:
             most = tally.told(killed_s + 1)[0] + OWN_CALLS

@@ -134,7 +134,7 @@ def test_one_profile(directory):
     same(lines[:2], ["Process[7] server: /bin/server --port 80", "  malloc: 3 potential leaks found."], "text")
     check("5.00 kB" in lines[3] and "b [program] < main" in lines[3], f"the largest first: {lines}")
     lines = leaks("--top", "1", path).stdout.decode().splitlines()
-    check("(2 more with 400 B; --top 0 shows all)" in lines[-1], f"what was left out: {lines}")
+    check("(2 more with 400 B; --top 0 shows all)" in lines[-1], f"the omitted rows are not counted: {lines}")
     check(len(leaks_json("--top", "1", path)["processes"][0]["heaps"][0]["leaks"]) == 1, "--top")
 
 
@@ -158,7 +158,7 @@ def test_shrinking(directory):
     document = leaks_json("--shrunk", path + "@1", path + "@2")
     same(entries(document), {(7, "malloc"): [("main;h", 30, 3)]}, "grown")
     same(entries(document, "shrunk"), {(7, "malloc"): [("main;f;g", -400, -4), ("main;f", -40, -4)]}, "shrunk")
-    check("shrunk" not in leaks_json(path + "@1", path + "@2")["processes"][0]["heaps"][0], "only if asked for")
+    check("shrunk" not in leaks_json(path + "@1", path + "@2")["processes"][0]["heaps"][0], "listed without the option")
     # All stacks shrink.
     document = leaks_json(path + "@2", path + "@1")
     path = one_process({"main;f": (100, 10)}, {"main;f": (1, 1)}).write(directory, "all")
@@ -196,7 +196,7 @@ def test_thresholds(directory):
     same(found("--threshold", "0", "--size-threshold", "0"), "cbead", "of nothing")
     same(found("--size-threshold", "1k"), "c", "with a unit")
     same(found("--threshold", "500"), "", "above all")
-    check("malloc: 0 potential leaks found." in leaks("--threshold", "500", path).stdout.decode(), "says none")
+    check("malloc: 0 potential leaks found." in leaks("--threshold", "500", path).stdout.decode(), "does not print that there is no growth")
     # A stack with larger but not more blocks has grown, unless a growth in blocks is required.
     path = one_process({"main;vector": (100, 1)}, {"main;vector": (9000, 1)}).write(directory, "vector")
     same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): [("main;vector", 8900, 0)]}, "larger")
@@ -220,7 +220,7 @@ def test_unknown_figures(directory):
     (heap,) = leaks_json(path, more)["processes"][0]["heaps"]
     check(heap["leaks"][0]["size"] == 5000 and not heap["leaks"][0]["size_beyond_chance"], f"no mark: {heap}")
     check("counts are not in the file: nothing is above --threshold" in
-          leaks("--threshold", "0", path).stdout.decode(), "a threshold of what is not told")
+          leaks("--threshold", "0", path).stdout.decode(), "a threshold on an unknown figure is not refused")
 
 
 def test_types(directory):
@@ -275,13 +275,13 @@ def test_processes(directory):
     twice = two_servers({20: ("/bin/server -a", {"malloc": 70}), 21: ("/bin/server -a", {"malloc": 80})})
     document = leaks_json("--match-by-labels", before, twice.write(directory, "twice"))
     same(entries(document), {(20, "malloc"): [("main;f", 50, 1)]}, "added up")
-    check(document["processes"][0]["process_count"] == 2, "and so it says")
+    check(document["processes"][0]["process_count"] == 2, "no message says so")
     # With a single profile, equal processes are not added up.
     same(entries(leaks_json("--match-by-labels", os.path.join(directory, "twice"))),
          {(20, "malloc"): [("main;f", 70, 1)], (21, "malloc"): [("main;f", 80, 1)]}, "one alone")
     # Without a common process there is an error, not an empty answer.
     other = two_servers({30: ("/bin/x", {"malloc": 1}), 31: ("/bin/y", {"malloc": 1})}).write(directory, "other")
-    check(b"no process of" in leaks(before, other, status=1).stderr, "says that none is paired")
+    check(b"no process of" in leaks(before, other, status=1).stderr, "no message about missing pairs")
     check(b"no process of" in leaks("--match-by-labels", before, other, status=1).stderr, "nor by labels")
 
 
@@ -309,7 +309,7 @@ def test_files(directory):
     done = leaks("--output", out, "--heap", "malloc", path)
     same(sorted(os.listdir(out)), ["notes", "process_7.json", "process_7_malloc-leaks.json", "process_notes-leaks.json"],
          "old files")
-    check(b"3 files of an earlier run" in done.stderr, f"it says so: {done.stderr}")
+    check(b"3 files of an earlier run" in done.stderr, f"no message: {done.stderr}")
     check(b"/nowhere" in leaks("--output", "/nowhere/at/all", path, status=1).stderr, "an error names the directory")
 
 
@@ -348,7 +348,7 @@ def test_programs(directory):
     check("the_leak" in found and found["the_leak"]["size_beyond_chance"], f"sampled: {list(found)}")
     entry = found["the_leak"]
     check(entry["size_low95"] < entry["size"] < entry["size_high95"], "with its limits")
-    check("the_leak" in leaks(after).stdout.decode(), "of the one alone")
+    check("the_leak" in leaks(after).stdout.decode(), "the single profile lacks the leak")
 
 
 # --- Chrome's dumps ---
@@ -529,7 +529,7 @@ def test_page_names(directory):
         same(text.count(b"</script"), 2, "ends of scripts")
         check(b"<img" not in text and b"<!--" not in text, "no tags of theirs")
         for word in (b"http:", b"https:", b"@import", b"url(", b"import(", b"fetch("):
-            check(word not in text, f"nothing from elsewhere: {word}")
+            check(word not in text, f"the page loads something: {word}")
         document = page_of(html)
         (graph,) = document["graphs"]
         got = {place["stack"][-1] for place in graph["views"][0]["down"] if len(place["stack"]) == 2}

@@ -487,7 +487,7 @@ def test_pruned_v1():
                         continue  # both names also stand for missing parts
                     over = size - int(entry["size"], 16)
                     if (over if kind else abs(over)) > 1e-6 * max(size, 1):
-                        fail(f"seed {seed}, {key}, {stack}, {kind}: {size}, told {int(entry['size'], 16)}")
+                        fail(f"seed {seed}, {key}, {stack}, {kind}: {size}, the file has {int(entry['size'], 16)}")
                         return
 
 
@@ -530,7 +530,7 @@ def test_deep():
         check(total_of(file) == 4096, f"{depth} frames")
     file = write("deep.json", {"traceEvents": [small(sites=[["x"] * 70000])]})
     check("more than 65,536 frames" in warning_of(file), warning_of(file))
-    check(total_of(file) == 4096, "what a stack too deep has is not lost")
+    check(total_of(file) == 4096, "memory of a stack that is too deep is lost")
 
 
 def test_refused():

@@ -330,7 +330,7 @@ def test_layouts(scene):
                 what = f"{name}, {linker}'s library, offsets {offsets}"
                 check_stacks(process, told_stacks(read(path))[7, "0x1"], {program, library}, what=what)
                 inlined = [each for each in told_stacks(read(path))[7, "0x1"] if len(each) > len(process.stacks[0][1])]
-                check(inlined, f"{what}: nothing inlined")
+                check(inlined, f"{what}: no inlined function")
                 check(report["named"] >= 6 and sum(module["with_lines"] for module in report["modules"]) >= 6, f"{what}: {report}")
 
 
@@ -394,7 +394,7 @@ def test_incremental(scene):
     told = told_stacks(read(path), full=False)
     check_stacks(process, told[7, "0x1"], {program, library}, first, "first")
     check_stacks(process, told[7, "0x3"], {program, library}, rest, "rest")
-    check(read(path)[1] == events[1], "a dump with nothing new has changed")
+    check(read(path)[1] == events[1], "a dump without new entries has changed")
 
 
 def test_unmapped(scene):
@@ -643,7 +643,7 @@ def test_files(scene):
     # Again: the other frames have no name on this machine, and the file stays.
     said, report = scene.symbolize(path, *places)
     check(open(path, "rb").read() == symbolized and "stays as it is: no name was found" in said, said)
-    check(not os.path.exists(path + ".BACKUP.1"), "a backup of nothing")
+    check(not os.path.exists(path + ".BACKUP.1"), "a needless backup")
     # A second backup is written beside the first.
     shutil.copy(path + ".BACKUP", path)
     said, _ = scene.symbolize(path, *places)

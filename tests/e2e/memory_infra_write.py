@@ -172,7 +172,7 @@ def test_addresses_without_names():
         check(len(found) >= 4, f"{kind}: {len(found)} addresses of the program")
         outcome = run(["addr2line", "-f", "-e", binary, *map(hex, found)])
         functions = set(outcome.stdout.decode().split("\n")[::2]) - {""}
-        check(functions >= {"hold_some", "hold_more", "main"}, f"{kind}: addr2line says {functions}")
+        check(functions >= {"hold_some", "hold_more", "main"}, f"{kind}: addr2line prints {functions}")
         sizes = sorted(size for (names, _), (size, _) in named(file.dump().sites()).items() if size in (5000, 5001, 7000, 7001))
         check(sizes == [5000, 5001, 7000, 7001], f"{kind}: sites of {sizes}")
 
@@ -195,7 +195,7 @@ def test_host_option():
     check(file.packed and Rules(file).broken == [], f"{Rules(file).broken}")
     same(file.document, convert(directory).document, "beside the trace, and converted")
     without = profiled("without", "true")
-    check(not os.path.exists(os.path.join(without, "memory_infra.json.gz")), "written without being asked for")
+    check(not os.path.exists(os.path.join(without, "memory_infra.json.gz")), "written without the option")
 
 
 def test_running_programs():
@@ -215,7 +215,7 @@ def test_running_programs():
     check(times == sorted(times) and len(set(times)) == len(times), f"times {times}")
     check([dump.event["id"] for dump in file.dumps] == [hex(i + 1) for i in range(len(times))], "ids")
     check(all(dump.totals() for dump in file.dumps), "totals of each dump")
-    check(file.dump().sum()[0] > 0, "nothing in the last dump")
+    check(file.dump().sum()[0] > 0, "the last dump is empty")
 
 
 # --- constructed traces ---
@@ -490,7 +490,7 @@ def test_strange_names():
     got = named(file.dump().sites())
     for number, name in enumerate(STRANGE):
         same(got.get((("malloc", name, f"pc:{0x1001 + 0x10 * (number + 1):x}", "main"), name)), (number + 1, 1), repr(name[:50]))
-    check(any("bad \ufffd\ufffd\ufffd utf-8" in names for names, _ in got), "what is no UTF-8")
+    check(any("bad \ufffd\ufffd\ufffd utf-8" in names for names, _ in got), "the escaped names differ")
     same(file.dump().regions()[0].file, "/lib/" + STRANGE[0] + STRANGE[1], "path")
     same(file.dump().regions()[0].build_id, "12FF", "build id")
     check(STRANGE[0] + ":" + STRANGE[2] in file.dump().heaps(), f"{file.dump().heaps()}")
@@ -558,7 +558,7 @@ def test_pruning():
         same(file.dump().sites(), wanted, f"pruned by {size},{count}")
         same(file.dump().sum(), before.dump().sum(), f"sums with {size},{count}")
         same(file.dump().dumps["allocators"], before.dump().dumps["allocators"], "allocators")
-    check("<other>" not in before.text, "pruned without being asked for")
+    check("<other>" not in before.text, "pruned without the option")
     all_of_it = convert(trace, "--prune", "100000,100000").dump()
     same(set(names for names, _ in named(all_of_it.sites())), {("<other>",)}, "all pruned")
     directory = profiled("pruned", sys.executable, "-c", HOLDER)

@@ -84,7 +84,7 @@ def check_ways(report, what):
     check_sites(heap, WAYS)
     others = [site["frames"][0]["name"] for site in heap["callsites"]
               if site["frames"][0]["name"] not in WAYS]
-    check(not others, f"{what}: nobody else maps: {others}")
+    check(not others, f"{what}: other functions map: {others}")
     check_total(heap, what, objects=sum(count for _, count, _ in WAYS.values()),
                 space=sum(pages for pages, _, _ in WAYS.values()) * PAGE,
                 exact_calls=sum(count for _, _, count in WAYS.values()))
@@ -145,7 +145,7 @@ def test_children():
     _, report = profiled([MAPPINGS, "children"], "--heaps", HEAP, "--follow-children")
     heaps = [heap for heap in report["heaps"] if heap["heap"] == HEAP]
     live = sorted(heap["total"]["space"]["estimate"] / PAGE for heap in heaps)
-    check(live == [33, 48], f"the child of fork has what it mapped itself: {live}")
+    check(live == [33, 48], f"the fork child lacks its own mappings: {live}")
 
 
 def test_failing_munmap():
@@ -314,7 +314,7 @@ def against_strace(command, allocator=None, **run_options):
                 truth.calls, truth.bytes = truth.calls + other.calls, truth.bytes + other.bytes
                 live = {}
         if truth.calls == 0:
-            check(heap["exact_calls"] == heap["heap_samples"] == 0, f"{command}: maps nothing")
+            check(heap["exact_calls"] == heap["heap_samples"] == 0, f"{command}: no mappings")
             return heap, truth
         check_total(heap, command[0], exact_bytes=truth.bytes, exact_calls=truth.calls,
                     alloc_space=truth.bytes, alloc_objects=truth.calls, **live)
@@ -389,7 +389,7 @@ def test_allocators():
         _, truth = against_strace(command, "/lib" + name)
         check(truth.calls == 0, f"{name}: {truth.calls} mappings")
         seen += truth.of_allocator
-    check(seen > 0, "none of them maps through the C library at all")
+    check(seen > 0, "no thread maps through the C library")
     for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4",
                  "libmimalloc.so.2"):
         paths = glob.glob(f"/usr/lib/*/{name}")

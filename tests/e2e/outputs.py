@@ -93,7 +93,7 @@ def directory_writers():
 
 def need_root():
     if os.geteuid() != 0:
-        skip("needs root, to be two users")
+        skip("needs root, to run as two users")
     os.chmod(WORK, 0o755)
 
 
@@ -249,7 +249,7 @@ def test_own_files():
     check(os.path.islink(at("by_link")), "the link became a file")
     os.symlink("fresh", at("dangling"))
     check(call(TRACECONV, "text", at("a"), at("dangling")).status == 0 and content(at("fresh")) == expected,
-          "by a dangling link of one's own")
+          "own dangling link is not followed")
     for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "-"):
         outcome = call(TRACECONV, "text", at("a"), name)
         check(outcome.stdout == expected, f"{name}: {outcome.stderr!r}")
@@ -258,7 +258,7 @@ def test_own_files():
     with open(at("both"), "wb") as file:
         subprocess.run(["sh", "-c", f"echo first; {TRACECONV} text {at('a')} /dev/stdout"],
                        env={**os.environ, **ENVIRONMENT}, stdout=file, check=True)
-    check(content(at("both")) == b"first\n" + expected, "what was in the file before is gone")
+    check(content(at("both")) == b"first\n" + expected, "the old file's end is left")
     check(call(TRACECONV, "text", at("a"), "/dev/null").status == 0, "/dev/null")
     outcome = call(TRACECONV, "text", at("a"), "/dev/full")
     check(outcome.status == 1 and b"No space left" in outcome.stderr, f"/dev/full: {outcome.stderr!r}")
@@ -268,7 +268,7 @@ def test_own_files():
     reader.start()
     check(call(TRACECONV, "text", at("a"), at("pipe")).status == 0, "into a pipe")
     reader.join()
-    check(got == [expected], "what came out of the pipe")
+    check(got == [expected], "the pipe's output differs")
     for name, reason in ((WORK, b"directory"), (at("no/such"), b"No such file"), (at("old") + "/x", b"Not a directory")):
         outcome = call(TRACECONV, "text", at("a"), name)
         check(outcome.status == 1 and reason in outcome.stderr, f"{name}: {outcome.stderr!r}")
@@ -276,7 +276,7 @@ def test_own_files():
     write(at("cut"), content(at("a/raw-trace"))[:-3])
     outcome = call(TRACECONV, "text", at("cut"), at("of_cut"))
     check(outcome.status == 1 and expected.startswith(content(at("of_cut"))) and content(at("of_cut")),
-          f"of a trace that is cut off: {outcome.stderr!r}")
+          f"a truncated trace: {outcome.stderr!r}")
     # Failure leaves the old file.
     write(at("bad"), b"no trace")
     outcome = call(TRACECONV, "text", at("bad"), old)
@@ -309,7 +309,7 @@ def test_pipes():
         while ready and b"\n" not in said:
             said += os.read(terminal, 4096)
         # There may be no readable log here, or it may contain messages.
-        check(b"pipe" in said or b"nothing comes" in said or kmsg, f"{command}: says {said!r}")
+        check(b"pipe" in said or b"nothing comes" in said or kmsg, f"{command}: prints {said!r}")
         if kmsg:
             process.kill()
         elif command[2] == at("pipe"):

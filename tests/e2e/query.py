@@ -870,7 +870,7 @@ def test_exported():
         _, error = ask(trace, None, "--export", place, status=1)
         check("no exported database" in error, f"export over {place}: {error}")
     with open(trace, "rb") as file:
-        check(file.read() == before, "an export went over its own trace")
+        check(file.read() == before, "an export overwrote its own trace")
     ask(trace, None, "--export", path)
     _, error = ask(trace, None, "--export", "/nonexistent/x", status=1)
     check("cannot be written" in error, error)
@@ -897,7 +897,7 @@ def test_refused():
         for argv in ((trace, sql, "--csv"), (sql, trace), ("--csv", sql, trace)):
             done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=60, check=False)
             check(done.stdout == '"n"\n1\n', f"SQL that begins with a comment: {argv}: {done}")
-    check("there is no option" in ask(trace, "--selct", status=2)[1], "an option is one still")
+    check("there is no option" in ask(trace, "--selct", status=2)[1], "an option is not recognized")
     check(ask(trace, "/* so */ select 1 as n")[0] == '"n"\n1\n', "SQL that begins with another comment")
     for argv in ((trace, "-f", "--", "-- x"), (trace, "--jsonl=1", "-- x")):
         done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=60, check=False)
@@ -931,7 +931,7 @@ def test_formats():
     sql = "select 1 as n, 'a\"b,c' as t, null as z, 1.5 as r"
     out, _ = ask(trace, sql, "--csv")
     check(out == '"n","t","z","r"\n1,"a""b,c","[NULL]",1.500000\n', out)
-    check(ask(trace, sql)[0] == out, "CSV where output is no terminal")
+    check(ask(trace, sql)[0] == out, "not CSV to a pipe")
     read = list(csv.reader(io.StringIO(out)))
     check(read[1] == ["1", 'a"b,c', "[NULL]", "1.500000"], f"{read}")
     check(json.loads(ask(trace, sql, "--json")[0]) == [{"n": 1, "t": 'a"b,c', "z": None, "r": 1.5}],
@@ -957,7 +957,7 @@ def test_statement_sources():
         check(table in out.split(), f".tables: {table}: {out}")
     check("severity" in out and "demangle" not in out.split()[:3],
           out)
-    check("99" not in out.split("select")[-1], "nothing after .quit")
+    check("99" not in out.split("select")[-1], "output after .quit")
     check(ask(trace, None, ".tables")[0] == ask(trace, None, stdin=".tables\n")[0] != "", "a command as argument")
     for command in ([".schema stats"], [".schema", "stats"]):
         check("severity" in ask(trace, None, *command)[0].split(), f"{command}")

@@ -107,13 +107,13 @@ def ended(number):
         stdout, _ = host.communicate()
         check(len(seen) > 1, f"readers seen: {seen}")
         check(time.monotonic() - begun < 30, f"took {time.monotonic() - begun} s")
-        check((host.returncode, stdout) == (bare.status, bare.stdout), "the program's own output")
+        check((host.returncode, stdout) == (bare.status, bare.stdout), "the program's output differs")
         found = harness.read_profile(out)
         if not check(found is not None, "no profile"):
             return
         check(found.samples() > 100 and found.lost() == {}, f"lost {found.lost()}")
         report = harness.run([harness.TOOL, "report", out]).stdout.decode()
-        check("the process that reads files" in report, f"nothing is said: {report}")
+        check("the process that reads files" in report, f"no message: {report}")
 
 
 def test_killed():
@@ -128,7 +128,7 @@ def test_stopped():
 def test_replaced():
     """A program whose file was replaced by another while it runs keeps its functions' names."""
     if os.geteuid() != 0:
-        harness.skip("only root may open what is mapped")
+        harness.skip("only root may open map_files")
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         path, out = os.path.join(directory, "it"), os.path.join(directory, "out")
         shutil.copy(program("long_runner"), path)

@@ -281,7 +281,7 @@ def serve_redis(directory, prefix):
         redis_command(socket, "shutdown", "nosave")
         return server.wait(60), digest
     except subprocess.TimeoutExpired:
-        harness.fail("redis-server does not come to an end")
+        harness.fail("redis-server does not end")
         return None, None
     finally:
         if server.poll() is None:

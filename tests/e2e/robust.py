@@ -28,7 +28,7 @@ BUFFER_OVERRAN = 7  # a field of Perfetto's ProcessHeapSamples
 def check_truth(profile, stdout, what):
     """Compare the profile with the true figures that the program printed."""
     lines = re.findall(rb"^truth: (\S+) (\S+) (\d+)$", stdout, re.M)
-    check(lines, f"{what}: the program told no truth")
+    check(lines, f"{what}: the program printed no true figures")
     for function, size, calls in lines:
         function, calls = function.decode(), int(calls)
         found = profile.process().allocated_by(function)
@@ -151,7 +151,7 @@ def test_stepped_frees():
     check_truth(profile, ours.stdout, "stepped_frees")
     lost = profile.lost()
     check(lost.get("free", 0) > 0, f"no free met a full ring: lost {lost} {ours.stderr}")
-    check(set(lost) == {"free"}, f"what is outside of the handler was lost, too: {lost}")
+    check(set(lost) == {"free"}, f"events outside of the handler were lost, too: {lost}")
     live = profile.process().allocated_by("allocate_block").objects
     check(live == 0, f"{live} blocks are live, {lost} lost")
 
@@ -258,7 +258,7 @@ def test_killed_from_outside():
                 found = profile.process().allocated_by("allocate_and_tell").alloc_objects
                 check(
                     told <= found <= told + 1,
-                    f"kill -9: {found} calls in the profile, {told} told in the pipe",
+                    f"kill -9: {found} calls in the profile, {told} written to the pipe",
                 )
 
 
@@ -364,7 +364,7 @@ def test_late_answer():
         heaps = json.loads(report.stdout)["heaps"]
     remarks = [heap["remark"] or "" for heap in heaps if "python" in heap["command"]]
     check(any("did not wait for the profiler's answer" in remark for remark in remarks),
-          f"nothing of it is told: {remarks} {[heap['command'] for heap in heaps]}")
+          f"no remark about it: {remarks} {[heap['command'] for heap in heaps]}")
 
 
 def test_ring_overrun():
@@ -376,7 +376,7 @@ def test_ring_overrun():
     check(ours.status == 0, f"status {ours.status} {ours.stderr}")
     if check(profile is not None, "no profile"):
         told = profile.process().process.flags.get(BUFFER_OVERRAN, 0)
-        check(told, "the overrun is told nowhere")
+        check(told, "the overrun is not reported")
 
 
 def test_dlopen_reuse():

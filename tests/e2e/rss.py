@@ -57,7 +57,7 @@ class Table:
         outcome = run([TOOL, "report", "--rss", "--json", *options, output])
         check(outcome.status == 0, f"report --rss: {outcome.stderr!r}")
         self.process = json.loads(outcome.stdout)["processes"][-1]
-        check(self.process["known"], f"nothing is known: {self.process}")
+        check(self.process["known"], f"no memory snapshot: {self.process}")
         self.own = self.process["allocator_rows"]
         self.others = self.process["other_rows"]
         self.rows = {row["name"]: row for row in self.own + self.others}
@@ -131,8 +131,8 @@ def known(kind, allocator="libc.so.6"):
 def test_mapped():
     table = known("mapped")
     table.check_near("anonymous", 30 * MIB, MIB)
-    check(table.process["allocator_bytes"] < MIB, "what is mapped is called the allocator's")
-    check(any("libc.mmap" in note for note in table.process["not_known"]), "what is mapped by whom")
+    check(table.process["allocator_bytes"] < MIB, "the program's mappings count as the allocator's")
+    check(any("libc.mmap" in note for note in table.process["not_known"]), "the note about mappings is missing")
 
 
 def test_shared():
@@ -155,7 +155,7 @@ def test_untouched():
     table = known("untouched")
     table.check_near("live_requested", 40 * MIB, 256 * 1024)
     table.check_near("untouched", -30 * MIB, 64 * 1024)
-    check(table.process["allocator_bytes"] < 11 * MIB, "what was never touched is called resident")
+    check(table.process["allocator_bytes"] < 11 * MIB, "untouched pages count as resident")
 
 
 def test_rounded():
@@ -180,7 +180,7 @@ def test_each_dump():
         for table in first, last:
             check(table.process["seconds_before_dump"] == 0,
                   f"of another moment: {table.process['seconds_before_dump']} s before")
-            check(table.bytes("profiler") > 0, "without the profiler's own part")
+            check(table.bytes("profiler") > 0, "the profiler's own memory is missing")
 
 
 def test_ended_before():
@@ -193,7 +193,7 @@ def test_ended_before():
         text = run([TOOL, "report", "--rss", output]).stdout.decode()
         if not processes[-1]["known"]:
             check("has no memory snapshot of this process" in text, f"no message: {text!r}")
-            check("allocator_rows" not in processes[-1], "rows of nothing")
+            check("allocator_rows" not in processes[-1], "rows without a snapshot")
 
 
 def test_became_another():
@@ -203,7 +203,7 @@ def test_became_another():
         check(truth["Rss:"] > 30 * MIB, f"the program has {truth['Rss:']:,}")
         outcome = run([TOOL, "report", "--rss", "--json", output])
         for process in json.loads(outcome.stdout)["processes"]:
-            check(not process["known"] or process["rss_bytes"] < 20 * MIB, f"told of env: {process}")
+            check(not process["known"] or process["rss_bytes"] < 20 * MIB, f"env has the program's memory: {process}")
 
 
 def test_jq():
@@ -245,10 +245,10 @@ def with_allocator(library, rounding):
     check(abs(live["bytes"] - 1700000) < slack + 100000, f"17 bytes 100,000 times: {live}")
     check((table.rows["rounding"]["bytes"] is None) == (rounding is None), f"{table.rows['rounding']}")
     check(any("size classes of this allocator are unknown" in note for note in table.process["not_known"]) == (rounding is None),
-          f"said: {table.process['not_known']}")
+          f"notes: {table.process['not_known']}")
     if rounding is not None:
         table.check_near("rounding", 100000 * rounding, 100000 * rounding / 4)
-    check(table.process["allocator_bytes"] > 100000 * 24, "what it takes of the system is not the allocator's")
+    check(table.process["allocator_bytes"] > 100000 * 24, "the allocator's own mappings do not count")
     table = known("freed", name)
     table.check_near("live_requested", 50000 * 200, 4 * table.rows["live_requested"]["margin_bytes"] + 100000)
     table.check_near("free_lists", 150000 * 208, 5 * MIB)
@@ -257,7 +257,7 @@ def with_allocator(library, rounding):
     table.check_near("untouched", -30 * MIB, 256 * 1024)
     table = known("mapped", name)
     table.check_near("anonymous", 30 * MIB, MIB)
-    check(table.process["allocator_bytes"] < 4 * MIB, "what is mapped is called the allocator's")
+    check(table.process["allocator_bytes"] < 4 * MIB, "the program's mappings count as the allocator's")
 
 
 def test_tcmalloc():
@@ -283,7 +283,7 @@ def test_redis():
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(path)
             client.sendall(b"DEBUG POPULATE 100000 key 200\r\n")
-            check(client.recv(100).startswith(b"+OK"), "redis did not take the values")
+            check(client.recv(100).startswith(b"+OK"), "redis did not store the values")
         fill.path = path
 
     with tempfile.TemporaryDirectory(prefix="test-") as place:

@@ -50,7 +50,7 @@ def suffices():
     with scene(wrapper=(sys.executable, os.path.join(HERE, "as_service.py"), UNIT)) as (daemon, directory):
         reachable(directory)
         if os.readlink("/proc/self/ns/pid") == FIRST_NAMESPACE:
-            check(daemon.status()["told_of_newcomers"], "it is not told of newcomers")
+            check(daemon.status()["told_of_newcomers"], "the daemon gets no exec events")
         other, preloaded = Other(daemon), Commanded(daemon.environment)
         # Its file is accessible only through map_files.
         bare = Bare(daemon, own_name("gone"), directory)
@@ -67,7 +67,7 @@ def suffices():
             heap = heap_of(report, process.pid)
             # The function has a name, so the daemon has read the program's file.
             check_figure(heap, "hold_block", "space", 10000)
-            check(process.end() == 0, "its own end")
+            check(process.end() == 0, "the program failed")
         hers = Other(daemon)
         outcome, output = ask_as(ALICE, daemon, directory, "alice", "-p", str(hers.pid))
         check(outcome.status == 0 and heap_of(report_of(output), hers.pid), f"Alice: {outcome.stderr!r}")

@@ -108,7 +108,7 @@ def works_for(uid, daemon, directory, name):
     took = time.monotonic() - began
     process.stdin.write(b"hold 10 1000\n")
     process.stdin.flush()
-    check(process.stdout.readline() == b"ok\n", "it does what it is told")
+    check(process.stdout.readline() == b"ok\n", "the program does not obey")
     check(session.end() == 0, session.stderr)
     check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 10000)
     check(took < SOON_S, f"{name}: began after {took:.2f} s")
@@ -173,7 +173,7 @@ def test_blocked_trace():
             time.sleep(2.2)
             longest = max(ask_status(daemon) for _ in range(20))
             [hers] = daemon.status()["sessions"]
-            check(hers["silent_ms"] > 1000, f"it is said that it does not answer: {hers}")
+            check(hers["silent_ms"] > 1000, f"no message that it does not answer: {hers}")
             took = works_for(BOB, daemon, directory, "bob")
             print(f"beside a blocked session: status within {longest * 1000:.1f} ms, a session "
                   f"began in {took * 1000:.0f} ms")
@@ -196,7 +196,7 @@ def test_blocked_trace():
             again = run([TOOL, "stop", "--session", str(hers["id"])], env=daemon.environment)
             took = time.monotonic() - began
             check(again.status == 1 and took < SOON_S, f"stop again: {took:.1f} s, {again.stderr!r}")
-            check(len(daemon.status()["sessions"]) == 1, "it counts as hers while the kernel holds it")
+            check(len(daemon.status()["sessions"]) == 1, "the killed process does not count as hers")
             blocking.let_go()
             wait_for("its end", lambda: not daemon.status()["sessions"])
             end_programs(process)
@@ -219,10 +219,10 @@ def test_killed_session():
         )
         os.kill(victim["pid"], signal.SIGKILL)
         check(sessions[0].end(None) == 1, "its client fails")
-        check("signal 9" in sessions[0].stderr, f"and says why: {sessions[0].stderr}")
+        check("signal 9" in sessions[0].stderr, f"no reason: {sessions[0].stderr}")
         wait_for("the log", lambda: f"session {victim['id']} of uid" in daemon.log())
         second.tell("hold 3 100")
-        check(sessions[1].end() == 0, "the other one's end")
+        check(sessions[1].end() == 0, "the other session failed")
         check_figure(heap_of(sessions[1].report(), second.pid), "hold_block", "space", 300)
         first.end(), second.end()
 
@@ -372,7 +372,7 @@ def test_access_table():
             profiled, session = is_profiled(daemon, directory, name, process.pid, BOB, **asks)
             print(f"{name}: a debugger may {traced}, profiled {profiled}")
             check(profiled == traced, f"{name}: traced {traced}, profiled {profiled}: {session.stderr}")
-            check(traced == expected, f"{name}: the kernel says {traced}")
+            check(traced == expected, f"{name}: the kernel allows {traced}")
             if not profiled:
                 check(session.stderr.count(f"process {process.pid}") == 1, f"{name}: {session.stderr}")
             end_programs(process)
@@ -673,7 +673,7 @@ def test_shares():
         everything = daemon.status()["sessions"]
         check(len(everything) == 56, f"{len(everything)} sessions of users")
         numbers = sorted(s["id"] for s in everything)
-        check(numbers[-1] - numbers[0] > 1000, f"numbers that tell of others: {numbers}")
+        check(numbers[-1] - numbers[0] > 1000, f"numbers about other processes: {numbers}")
         mine = Session(daemon, os.path.join(directory, "root"), "-n", "no_such_name")
         check(len(daemon.status()["sessions"]) == 57, "root has room")
         mine.end()
@@ -706,7 +706,7 @@ def test_memory_share():
             check("share of memory" in daemon.log(), daemon.log())
             heap = heap_of(session.report(), process.pid)
             kept = figure(heap, "hold_block", "objects")
-            check(kept > 10000 and heap["hit_guardrail"], f"what was profiled is kept: {kept}")
+            check(kept > 10000 and heap["hit_guardrail"], f"the profile is lost: {kept}")
             check(daemon.status() is not None, "the daemon serves")
             other.stdin.write(b"hold 3 100\n")
             other.stdin.flush()

@@ -158,13 +158,13 @@ def test_group_signals_come_once():
     process = counting("alone", 5, *names)
     for number in numbers:
         process.send_signal(number)
-        check(process.stdout.readline().startswith(b"got "), f"{number} did not come")
+        check(process.stdout.readline().startswith(b"got "), f"signal {number} did not arrive")
     out, _ = end_of(process, "signals to the profiler", 7)
     check(out.decode().split() == names, f"to the profiler alone: {out!r}")
     process = counting("group", 5, *names)
     for number in numbers:
         os.killpg(process.pid, number)
-        check(process.stdout.readline().startswith(b"got "), f"{number} did not come")
+        check(process.stdout.readline().startswith(b"got "), f"signal {number} did not arrive")
     out, _ = end_of(process, "signals to the group", 7)
     check(out.decode().split() == names, f"to the group: {out!r}")
     # A search for the profiler by name finds one process, once its helper has its own name.
@@ -308,7 +308,7 @@ def test_job_control():
             check(state_of(pid) != "T", "we stopped, and the command did not")
         else:
             check(shell.wait(lambda screen: any("Stopped" in row for row in screen.text())), "not stopped")
-            check(state_of(pid) == state_of(child) == "T", "one of both goes on")
+            check(state_of(pid) == state_of(child) == "T", "one of both continues")
             shell.send("fg\r")
             wait_for("both go on", lambda: state_of(pid) != "T" and state_of(child) != "T")
         shell.send("\x03")
@@ -380,7 +380,7 @@ def status(*options):
 
 def test_requests_without_a_daemon():
     """status, snapshot and stop find the sessions of host and -p, by number and by process."""
-    check(tool("status").status == 1, "status of nothing")
+    check(tool("status").status == 1, "status lists a session")
     server, port = redis("host")
     child = command_of(server.pid, "redis-server")
     sleeper = begin("sleep", "60")
@@ -449,7 +449,7 @@ def test_other_users_are_refused():
     process.kill()
     process.wait()
     check(os.path.exists(f"/proc/{child}"), "the profiler's death ended the command")
-    check(status() == [] and not os.path.lexists(link), "what a killed profiler left is still there")
+    check(status() == [] and not os.path.lexists(link), "leftovers of a killed profiler remain")
     os.kill(child, signal.SIGKILL)
 
 
@@ -517,7 +517,7 @@ def test_immediate_refusals():
                 check(all(words in err for words in said), f"{what}, {pid}: {err}")
                 check(tool("-q", "-p", str(pid)).stderr == outcome.stderr, f"{what}, {pid}: --quiet")
             left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-")]
-            check(left == [], f"{what}: profiles of nothing: {left}")
+            check(left == [], f"{what}: empty profiles: {left}")
             # Together with a profilable process: at once, too, and the session continues.
             other = begin("sleep", "60")
             session = begin(TOOL, "-p", f"2,{other.pid}", "-o", at(what.split()[0] + "-other"))
@@ -606,7 +606,7 @@ def test_outlives_its_command():
     begun = time.monotonic()
     server = host("alone", "sh", "-c", "sleep 5 >&- 2>&- & exit 3", options=["-q"])
     end_of(server, "a child that is not followed", 3)
-    check(time.monotonic() - begun < 4, "waited for a child that is not followed")
+    check(time.monotonic() - begun < 4, "waits for a child that is not followed")
 
 
 if __name__ == "__main__":

@@ -272,7 +272,7 @@ def test_shares():
 
         with as_another(ALICE, hold) as pipe:
             told = pipe.readline()
-            check(b"you hold 512 connections" in told, f"she is told {told}")
+            check(b"you hold 512 connections" in told, f"her error is {told}")
             served(daemon, directory, "held", 0.05)
 
 

@@ -399,7 +399,7 @@ def test_folded(scene):
     path = scene.path("folded")
     addresses, build_id = code_addresses(path), build_id_of(path)
     places = {int(line.split()[0], 16) for line in output(["nm", path]).decode().splitlines() if " same" in line}
-    check(len(places) == 1, f"nothing was folded: {places}")
+    check(len(places) == 1, f"no functions were folded: {places}")
     symbols, _, _ = symbolize(scene.directory, [(path, build_id, addresses, bias_of(path))])
     theirs = llvm_frames(path, addresses)
     for address, frames in symbols[path, build_id].items():
@@ -617,7 +617,7 @@ def test_places(scene):
     check("another build" in words and "PERFETTO_BINARY_PATH" in words, words)
     os.makedirs(os.path.join(root, "deep", "er"))
     shutil.copy(whole, os.path.join(root, "deep", "er", "whatever"))
-    check(found()[0]["file"] is None, "found without being asked to walk")
+    check(found()[0]["file"] is None, "found without the option to search")
     environment["PERFETTO_SYMBOLIZER_MODE"] = "index"
     check(found()[0]["file"] == os.path.join(root, "deep", "er", "whatever"), f"{found()[0]}")
 
@@ -755,7 +755,7 @@ def test_reasons(scene):
     # An unreachable server makes no difference.
     servers = {"DEBUGINFOD_URLS": "http://127.0.0.1:1", "DEBUGINFOD_CACHE_PATH": scene.path("debuginfod")}
     again, _, _ = symbolize(scene.directory, modules, environment=servers)
-    check(again == symbols, "a server that is not there has symbols")
+    check(again == symbols, "an unreachable server has symbols")
 
 
 def test_debugdata(scene):
@@ -865,9 +865,9 @@ def test_cache(scene):
         file.write(bytes(size))
     os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     check(ask() == plain, "the file was read again")
-    check(ask(addresses, "--no-cache") != plain, "the test destroys nothing")
+    check(ask(addresses, "--no-cache") != plain, "the test does not change the file")
     os.utime(path)
-    check(ask() != plain, "another file was taken for this one")
+    check(ask() != plain, "another file's names were used")
     with open(path, "rb+") as file:
         file.seek(offset)
         file.write(line_programs)
@@ -887,7 +887,7 @@ def test_cache(scene):
     check(ask(addresses, XDG_CACHE_HOME="", HOME="/nonexistent") == plain, "without a home")
     os.makedirs(os.path.join(kept, "heapprofd"))
     os.chmod(os.path.join(kept, "heapprofd"), 0o777)
-    check(ask() == plain and files() == [], "kept where others may write")
+    check(ask() == plain and files() == [], "the cache of a directory that others may write to was used")
     os.chmod(os.path.join(kept, "heapprofd"), 0o700)
     trace = scene.path("many")
     with open(trace, "wb") as file:

@@ -182,9 +182,9 @@ def test_own_allocator(directory):
             if kind != "all heaps":
                 check(leaked(heap) == LEAKED_BYTES, f"{name}, {kind}: the_leak has {leaked(heap)} bytes")
                 # A program that does not export its allocator has another one for its libraries, which was not seen.
-                check(len(held) == (5 if name == "exported" else 0), f"{name}, {kind}: hold: {held}")
+                check(len(held) == (5 if name == "exported" else 0), f"{name}, {kind}: budgets hold: {held}")
             else:
-                check(not held and done.status == 2, f"{name}, {kind}: {done.status}, hold: {held}")
+                check(not held and done.status == 2, f"{name}, {kind}: {done.status}, budgets hold: {held}")
                 if name == "exported":
                     check_unseen(name, output, heap)
         done = run([TOOL, "doctor", "--", path])
@@ -225,7 +225,7 @@ def test_unprofiled_children(directory):
     junit = os.path.join(directory, "junit.xml")
     done = run([TOOL, "check", "--github", "--junit", junit, "--max-live", "100k", "--", *script])
     with open(junit) as file:
-        check('errors="1"' in file.read(), "junit: the child is no error")
+        check('errors="1"' in file.read(), "junit: the child is not an error")
     check(b"::warning" in done.stderr and b"--only-profiled" in done.stderr, f"github: {done.stderr!r}")
 
 

@@ -33,7 +33,7 @@ CALLERS = {"main": ["main"], "thread": ["run_thread"], "fiber": ["run_fiber"]}
 def tool(*command, cwd):
     outcome = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     if outcome.returncode != 0:
-        harness.skip(f"{command[0]} cannot build what is to be tested: {outcome.stderr[-300:]}")
+        harness.skip(f"{command[0]} cannot build the test program: {outcome.stderr[-300:]}")
     return outcome.stdout
 
 
@@ -118,7 +118,7 @@ def check_stacks(callsites, rounds, callers):
         ]
         check(not broken, f"{function}: {broken[:3]}")
     gaps = [frames for frames, _ in callsites if frames[0]["name"] == "behind_nothing"]
-    check(gaps, "nothing is behind nothing")
+    check(gaps, "a gap follows a gap")
     for frames in gaps:
         check(frames[-1]["name"] == GAP, f"behind_nothing ends in {frames[-1]}")
         check(module_of(frames[-2]) == "libnothing.so", f"the gap is at {frames[-2]}")
@@ -135,7 +135,7 @@ def check_gaps(heap, output):
         check("-fasynchronous-unwind-tables" in gaps[0]["remedy"], f"gap: {gaps[0]}")
     text = run([TOOL, "report", output]).stdout.decode()
     lines = [line for line in text.splitlines() if "stacks end in libnothing.so" in line]
-    check(len(lines) == 1 and "33." in lines[0], f"the report says of it: {lines}")
+    check(len(lines) == 1 and "33." in lines[0], f"the report has {lines}")
 
 
 def test_complete():
@@ -157,9 +157,9 @@ def test_attached():
         process = subprocess.Popen([program, "until_closed"], stdin=subprocess.PIPE)
         output = os.path.join(directory, "o")
         outcome = run([TOOL, "-p", str(process.pid), "-o", output, "-i", "1", "-d", "500"])
-        check(process.poll() is None, "the program goes on")
+        check(process.poll() is None, "the program ended")
         process.stdin.close()
-        check(process.wait() == 0, "the program's own end")
+        check(process.wait() == 0, "the program failed")
         check(outcome.status == 0, f"status {outcome.status}: {outcome.stderr[-300:]!r}")
         _, callsites = stacks_of(output)
         check_stacks(callsites, None, {"main": ["main"]})
