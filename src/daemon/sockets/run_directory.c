@@ -18,6 +18,9 @@
 #include "util/seed.h"
 #include "wire/barrier.h"
 
+/* Number of random words in one request: the kernel never returns fewer of 256 bytes. */
+#define RANDOM_WORDS 32
+
 static bool print_path(char path[RUN_DIRECTORY_PATH_MAX], const char *base, const char *name)
 {
     if (base == NULL || base[0] != '/')
@@ -210,11 +213,17 @@ void run_directory_announce(struct run_directory *directory, bool asks_newcomers
 
 static void fill_random(uint64_t *words, size_t count)
 {
-    /* Until the kernel has random bits, no other user's programs run. */
-    for (size_t i = 0; i < count; i++) {
-        if (getrandom(&words[i], sizeof(words[i]), GRND_NONBLOCK) != sizeof(words[i]))
-            words[i] = keyed_hash_pair(seed_random() ^ i, (uintptr_t)words);
+    size_t done = 0;
+    while (done < count) {
+        size_t wanted = count - done < RANDOM_WORDS ? count - done : RANDOM_WORDS;
+        if (getrandom(&words[done], wanted * sizeof(*words), GRND_NONBLOCK) !=
+            (ssize_t)(wanted * sizeof(*words)))
+            break;
+        done += wanted;
     }
+    /* Until the kernel has random bits, no other user's programs run. */
+    for (; done < count; done++)
+        words[done] = keyed_hash_pair(seed_random() ^ done, (uintptr_t)words);
 }
 
 void run_directory_invite(struct run_directory *directory, const struct invited *invited,
