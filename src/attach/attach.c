@@ -411,6 +411,17 @@ unsigned attach_tidy(void)
     return tracee_release_pending();
 }
 
+int attach_check_released(pid_t pid, struct error *error)
+{
+    pid_t tid = tracee_pending_of(pid);
+    if (tid == 0)
+        return 0;
+    return error_set(error, -EAGAIN,
+                     "thread %d of process %d could not be stopped (it waits in the kernel): try "
+                     "again later",
+                     (int)tid, (int)pid);
+}
+
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     struct process process;

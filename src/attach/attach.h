@@ -95,6 +95,10 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
  */
 unsigned attach_tidy(void);
 
+/* Return 0, or -EAGAIN with a message if a thread of the process is left that attach_tidy() has not
+ * released yet. Cheap: attach_open() would be refused. */
+int attach_check_released(pid_t pid, struct error *error);
+
 /*
  * Check whether attach_open() would be refused, without stopping anything (for the doctor). Return
  * 0, or a negative errno with the message and the refusal.

@@ -92,12 +92,9 @@ static int check_status(const struct process *process, struct attach_outcome *ou
         return error_set(error, -ESRCH, "pid %d has ended, but its parent has not waited for it",
                          pid);
     }
-    if (status.tracer == (uint64_t)getpid() && tracee_is_pending(process->pid)) {
+    if (status.tracer == (uint64_t)getpid() && attach_check_released(process->pid, error) < 0) {
         refuse(outcome, ATTACH_BUSY, -EAGAIN);
-        return error_set(error, -EAGAIN,
-                         "thread %d of process %d could not be stopped (it waits in the kernel): "
-                         "try again later",
-                         pid, pid);
+        return -EAGAIN;
     }
     if (status.tracer != 0) {
         refuse(outcome, ATTACH_TRACED, -EBUSY);

@@ -149,21 +149,27 @@ static int add_thread(struct tracee *tracee, pid_t tid)
 
 /* Threads of any process that were seized and have not stopped since. One that stops later would
  * stay stopped as long as we live. */
-static pid_t pending[PENDING_MAX];
+static struct {
+    pid_t pid, tid;
+} pending[PENDING_MAX];
 static size_t pending_count;
 
 static bool is_pending(pid_t tid)
 {
     for (size_t i = 0; i < pending_count; i++) {
-        if (pending[i] == tid)
+        if (pending[i].tid == tid)
             return true;
     }
     return false;
 }
 
-bool tracee_is_pending(pid_t pid)
+pid_t tracee_pending_of(pid_t pid)
 {
-    return is_pending(pid);
+    for (size_t i = 0; i < pending_count; i++) {
+        if (pending[i].pid == pid)
+            return pending[i].tid;
+    }
+    return 0;
 }
 
 /* Seize threads that are not seized yet. Return their number, or a negative errno. */
@@ -275,6 +281,14 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
              now_us() < deadline_us);
 }
 
+/* Pause between two checks of threads that we have waited for since began_us. */
+static void poll_pause(uint64_t began_us)
+{
+    bool is_late = now_us() - began_us > POLL_LATER_US;
+    heartbeat_give();
+    nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
+}
+
 /* Wait until all threads are stopped. A thread is stuck if it has not been seen runnable for our
  * whole patience: a single check may find it at the moment at which it stops, or in a short wait in
  * the kernel. */
@@ -294,8 +308,7 @@ static int wait_all(struct tracee *tracee)
         if (missing == 0)
             return 0;
         uint64_t now = now_us(), waited_us = now - began_us;
-        bool is_late = waited_us > POLL_LATER_US;
-        if (is_late && is_runnable(tracee, missing))
+        if (waited_us > POLL_LATER_US && is_runnable(tracee, missing))
             runnable_us = now;
         bool is_blocked = now - runnable_us > patience_us;
         if (is_blocked || waited_us > TRACEE_TURN_MS * UINT64_C(1000)) {
@@ -303,8 +316,7 @@ static int wait_all(struct tracee *tracee)
             tracee->stuck_without_processor = !is_blocked;
             return -ETIMEDOUT;
         }
-        heartbeat_give();
-        nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
+        poll_pause(began_us);
     }
 }
 
@@ -363,10 +375,21 @@ static bool release_if_stopped(pid_t tid)
     return thread.stopped || thread.gone;
 }
 
+/* Return whether any child or traced thread has stopped or ended. One call for all of them: this is
+ * asked hundreds of times a second while threads are pending. */
+static bool has_any_event(void)
+{
+    siginfo_t info = {0};
+    return waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT) < 0 ||
+           info.si_pid != 0;
+}
+
 unsigned tracee_release_pending(void)
 {
+    if (pending_count == 0 || !has_any_event())
+        return (unsigned)pending_count;
     for (size_t i = 0; i < pending_count;) {
-        if (release_if_stopped(pending[i]))
+        if (release_if_stopped(pending[i].tid))
             pending[i] = pending[--pending_count];
         else
             i++;
@@ -379,17 +402,16 @@ unsigned tracee_release_pending(void)
 static void release_unstopped(const struct tracee *tracee)
 {
     uint64_t patience_ms = tracee->patience_ms < RELEASE_MS ? tracee->patience_ms : RELEASE_MS;
-    uint64_t deadline_us = now_us() + patience_ms * UINT64_C(1000);
+    uint64_t began_us = now_us(), deadline_us = began_us + patience_ms * UINT64_C(1000);
     for (size_t i = 0; i < tracee->thread_count; i++) {
         const struct tracee_thread *thread = &tracee->threads[i];
         bool released = thread->gone || thread->stopped;
-        while (!released && !(released = release_if_stopped(thread->tid)) &&
-               now_us() < deadline_us) {
-            heartbeat_give();
-            nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-        }
-        if (!released && pending_count < PENDING_MAX)
-            pending[pending_count++] = thread->tid;
+        while (!released && !(released = release_if_stopped(thread->tid)) && now_us() < deadline_us)
+            poll_pause(began_us);
+        if (released || pending_count == PENDING_MAX)
+            continue;
+        pending[pending_count].pid = tracee->pid;
+        pending[pending_count++].tid = thread->tid;
     }
 }
 

@@ -72,8 +72,8 @@ void tracee_move(struct tracee *tracee);
  */
 unsigned tracee_release_pending(void);
 
-/* Return whether this thread did not stop in time and has not stopped since. */
-bool tracee_is_pending(pid_t tid);
+/* Return a thread of the process that did not stop in time and has not stopped since; 0: none. */
+pid_t tracee_pending_of(pid_t pid);
 
 /* Let all threads continue, moved ones from their new place. */
 void tracee_resume(struct tracee *tracee);

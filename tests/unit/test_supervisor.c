@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the supervisor kills a session that should end. */
+/* When the supervisor kills a session that should end, and what shares it sends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/server/attach_budget.h"
 #include "daemon/service/supervisor.h"
 #include "util/clock.h"
 
@@ -82,12 +84,69 @@ static void one_that_never_ends_is_killed(void **state)
     check_killed();
 }
 
+/* --- shares of the time for attempts to attach --- */
+
+static void add_session(struct supervised *added, uid_t uid, int *end)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+    *added = (struct supervised){
+        .pidfd = -1, .client = -1, .socket = ends[0], .owner.uid = uid, .end_ms = UINT64_MAX};
+    *end = ends[1];
+    supervisor.sessions[supervisor.count++] = added;
+    supervisor.shares = true;
+}
+
+/* Return the share that came, or 0 if no message is there. */
+static uint32_t share_received(int end)
+{
+    struct session_wire_number number;
+    if (recv(end, &number, sizeof(number), MSG_DONTWAIT) != sizeof(number))
+        return 0;
+    assert_int_equal(number.type, SESSION_WIRE_SHARE);
+    return number.number;
+}
+
+static void shares_follow_users_and_sessions(void **state)
+{
+    static struct supervised sessions[3];
+    int ends[3];
+    (void)state;
+    supervisor.count = 0;
+    for (int i = 0; i < 3; i++)
+        add_session(&sessions[i], i < 2 ? 1000 : 1001, &ends[i]);
+    supervisor_do_due(&supervisor, 1);
+    assert_int_equal(share_received(ends[0]), ATTACH_BUDGET_MACHINE_PPM / 4);
+    assert_int_equal(share_received(ends[1]), ATTACH_BUDGET_MACHINE_PPM / 4);
+    assert_int_equal(share_received(ends[2]), ATTACH_BUDGET_MACHINE_PPM / 2);
+    supervisor.shares = true;
+    supervisor_do_due(&supervisor, 2);
+    assert_int_equal(share_received(ends[0]) + share_received(ends[2]), 0);
+
+    /* A full socket gets its message later. */
+    supervisor.count = 2;
+    supervisor.shares = true;
+    while (session_wire_send_number(sessions[0].socket, SESSION_WIRE_SHARE, 1, false) == 0)
+        ;
+    supervisor_do_due(&supervisor, 3);
+    assert_int_equal(share_received(ends[1]), ATTACH_BUDGET_MACHINE_PPM / 2);
+    while (share_received(ends[0]) == 1)
+        ;
+    supervisor_do_due(&supervisor, 4);
+    assert_int_equal(share_received(ends[0]), ATTACH_BUDGET_MACHINE_PPM / 2);
+    assert_false(supervisor.shares);
+    supervisor.count = 0;
+    for (int i = 0; i < 3; i++)
+        close(sessions[i].socket), close(ends[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_sleeps_is_killed),
         cmocka_unit_test(one_that_computes_is_waited_for),
         cmocka_unit_test(one_that_never_ends_is_killed),
+        cmocka_unit_test(shares_follow_users_and_sessions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include "daemon/processes/other_profiler.h"
 #include "daemon/session/heap_rules.h"
 #include "daemon/sockets/run_directory.h"
+#include "reader/file_reader.h"
 #include "util/clock.h"
 #include "util/process_files.h"
 
@@ -29,7 +30,8 @@
 
 /* Attaching fails for the moment if a thread is in the wrong place, or waits in the kernel; it is
  * tried again later. Nothing else is done during an attempt. So the first ones are short, and
- * attempts that fail take at most a fifth of the session's time. */
+ * attempts that fail take at most a fifth of the session's time. attach_budget.h limits their
+ * processor time. */
 #define BUSY_DELAY_MS 2
 #define BUSY_DELAY_MAX_MS 5000
 #define BUSY_PATIENCE_MS 60000
@@ -117,6 +119,9 @@ static int attach_to(struct server *server, struct session *session,
                      const struct discovery_entry *entry, struct error *error)
 {
     int pidfd;
+    /* A thread of an earlier attempt has not even stopped yet. */
+    if (attach_check_released(entry->pid, error) < 0)
+        return -EAGAIN;
     unsigned patience_ms = FIRST_PATIENCE_MS;
     unsigned failed = entry->state == DISCOVERY_BUSY ? entry->attempts : 0;
     for (unsigned i = 0; i < failed && patience_ms < LAST_PATIENCE_MS; i++)
@@ -305,12 +310,18 @@ static uint64_t delay_of(const struct discovery_entry *entry)
     return delay < BUSY_DELAY_MAX_MS ? delay : BUSY_DELAY_MAX_MS;
 }
 
+/* Return the processor time that this process and its file reader have used. */
+static uint64_t processor_time_us(void)
+{
+    return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000 + file_reader_cpu_us();
+}
+
 void discovery_examine(struct server *server, struct session *session,
                        struct discovery_entry *entry)
 {
     struct process_info info;
     enum discovery_state before = entry->state;
-    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
+    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC), began_us = processor_time_us();
     if (process_info_read(&info, entry->pid) < 0) {
         if (entry->attempts > 0 && (before == DISCOVERY_LOADING || before == DISCOVERY_BUSY))
             explain_ended(session, entry, began_ms);
@@ -325,6 +336,7 @@ void discovery_examine(struct server *server, struct session *session,
     if (entry->state == DISCOVERY_BUSY) {
         session->reach.busy_ms += now_ms - began_ms;
         session->reach.rest_ms = now_ms + BUSY_REST * (now_ms - began_ms);
+        attach_budget_charge(&server->attach_budget, processor_time_us() - began_us, now_ms * 1000);
     }
     process_info_clear(&info);
 }

@@ -41,6 +41,7 @@ int server_open_without_socket(struct server *server, const struct server_user *
     server->drain_ms = server->wake_ms = UINT64_MAX;
     server->rendezvous.listener = server->rendezvous.spare = server->exec_events = -1;
     server->rendezvous.epoll = -1;
+    server->attach_budget.share_ppm = attach_budget_share_ppm(1, 1);
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (server->epoll < 0)
         return error_set(error, -errno, "cannot set up the profiler's event loop: %s",

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/server/attach_budget.h"
 #include "daemon/session/session.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/error.h"
@@ -46,6 +47,7 @@ struct server {
     pid_t supervisor; /* pid of the daemon's supervisor if this is one of its session processes; 0:
                          it is not */
     int exec_events;  /* descriptor of exec_events.h; -1: none */
+    struct attach_budget attach_budget;
     struct session *sessions[SERVER_SESSIONS_MAX]; /* in the order of their start; not owned */
     size_t session_count;
     uint64_t drain_ms, drain_delay_ms; /* CLOCK_MONOTONIC */

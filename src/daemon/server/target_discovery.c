@@ -301,6 +301,26 @@ void discovery_new(struct server *server, struct session *session)
         scan(server, session, false);
 }
 
+/* Return the process whose next attempt to attach has been due for longest, so that each one has
+ * its turn, however long attempts take. NULL: there is none. */
+static const struct discovery_entry *next_busy(const struct discovery_list *list)
+{
+    const struct discovery_entry *next = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct discovery_entry *entry = &list->entries[i];
+        if (entry->state == DISCOVERY_BUSY && (next == NULL || entry->due_ms < next->due_ms))
+            next = entry;
+    }
+    return next;
+}
+
+/* Return the time before which no failed attempt to attach is repeated. */
+static uint64_t rest_ends_ms(const struct server *server, const struct discovery_list *list)
+{
+    uint64_t paid_ms = attach_budget_due_ms(&server->attach_budget);
+    return paid_ms > list->rest_ms ? paid_ms : list->rest_ms;
+}
+
 uint64_t discovery_retry(struct server *server, struct session *session, uint64_t now_ms)
 {
     struct discovery_list *list = &session->reach;
@@ -309,17 +329,19 @@ uint64_t discovery_retry(struct server *server, struct session *session, uint64_
         return next_ms;
     list->pending = 0;
     list->busy_ms = 0;
+    const struct discovery_entry *busy = next_busy(list);
     for (size_t i = 0; i < list->count; i++) {
         struct discovery_entry *entry = &list->entries[i];
         bool rests = list->busy_ms >= SCAN_BUSY_MS ||
-                     (entry->state == DISCOVERY_BUSY && list->rest_ms > now_ms);
+                     (entry->state == DISCOVERY_BUSY &&
+                      (entry != busy || rest_ends_ms(server, list) > now_ms));
         if (is_pending(entry->state) && entry->due_ms <= now_ms && !rests)
             discovery_examine(server, session, entry);
         if (!is_pending(entry->state))
             continue;
         uint64_t due_ms = entry->due_ms;
-        if (entry->state == DISCOVERY_BUSY && due_ms < list->rest_ms)
-            due_ms = list->rest_ms;
+        if (entry->state == DISCOVERY_BUSY && due_ms < rest_ends_ms(server, list))
+            due_ms = rest_ends_ms(server, list);
         list->pending++;
         if (due_ms < next_ms)
             next_ms = due_ms;

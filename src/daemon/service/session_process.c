@@ -309,6 +309,11 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
         session_wire_send_number(process.start->supervisor, SESSION_WIRE_DUMPED, number.number,
                                  true);
         break;
+    case SESSION_WIRE_SHARE:
+        if (session_wire_read(&number, sizeof(number), bytes, length))
+            attach_budget_set_share(&process.manager.server.attach_budget, number.number,
+                                    clock_read_ns(CLOCK_MONOTONIC) / 1000);
+        break;
     case SESSION_WIRE_STOP:
         if (!session_wire_read(&number, sizeof(number), bytes, length))
             break;
@@ -440,6 +445,7 @@ static int begin(const struct session_process_start *start, int exec_events, str
         return code;
     process.manager.last_id = start->id - 1;
     process.manager.server.supervisor = getppid();
+    process.manager.server.attach_budget.share_ppm = start->share_ppm;
     process.session = session_manager_start(&process.manager, &config, start->follow_children,
                                             &start->requester, process.trace, error);
     return process.session == NULL ? error->code : 0;

@@ -31,6 +31,7 @@ struct session_process_start {
     const void *config;      /* a serialized TraceConfig, as received */
     size_t config_bytes;
     bool follow_children, wants_progress;
+    uint32_t share_ppm; /* attach_budget.h */
 };
 
 /* Run the session, then exit. Call it in a forked child. */

@@ -25,6 +25,7 @@ enum session_wire_type {
     SESSION_WIRE_CLAIMED,   /* struct session_wire_claimed */
     SESSION_WIRE_SNAPSHOT,  /* struct session_wire_number: a ticket */
     SESSION_WIRE_STOP,      /* struct session_wire_number: ControlReply.End.Reason */
+    SESSION_WIRE_SHARE,     /* struct session_wire_number: its share_ppm (attach_budget.h) */
     SESSION_WIRE_INVITED, /* only a type: the processes it awaited in its first state are invited */
     /* To the supervisor. */
     SESSION_WIRE_ANSWER,  /* struct session_wire_answer */

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/server/attach_budget.h"
 #include "daemon/service/control_status.h"
 #include "daemon/service/session_process.h"
 #include "daemon/sockets/rendezvous.h"
@@ -62,6 +63,39 @@ static void announce(const struct supervisor *supervisor)
     for (size_t i = 0; i < supervisor->count; i++)
         asks_newcomers |= supervisor->sessions[i]->wants_new && !supervisor->sessions[i]->leaving;
     run_directory_announce(supervisor->directory, asks_newcomers);
+}
+
+/* --- shares of the time for attempts to attach --- */
+
+/* Return the share of a user's session if there were `more` of them. */
+static uint32_t share_of(const struct supervisor *supervisor, uid_t uid, size_t more)
+{
+    size_t users = 0, own = more;
+    for (size_t i = 0; i < supervisor->count; i++) {
+        uid_t owner = supervisor->sessions[i]->owner.uid;
+        bool is_first = owner != uid;
+        for (size_t j = 0; is_first && j < i; j++)
+            is_first = supervisor->sessions[j]->owner.uid != owner;
+        users += is_first;
+        own += owner == uid;
+    }
+    return attach_budget_share_ppm(users + 1, own);
+}
+
+/* Send each session its share if that has changed. A session whose socket is full gets it later. */
+static void send_shares(struct supervisor *supervisor)
+{
+    supervisor->shares = false;
+    for (size_t i = 0; i < supervisor->count; i++) {
+        struct supervised *session = supervisor->sessions[i];
+        uint32_t share_ppm = share_of(supervisor, session->owner.uid, 0);
+        if (session->socket < 0 || session->share_ppm == share_ppm)
+            continue;
+        if (session_wire_send_number(session->socket, SESSION_WIRE_SHARE, share_ppm, false) == 0)
+            session->share_ppm = share_ppm;
+        else
+            supervisor->shares = true;
+    }
 }
 
 /* --- start --- */
@@ -182,6 +216,7 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
         .config_bytes = request->start->trace_config.len,
         .follow_children = request->start->follow_children,
         .wants_progress = request->start->progress,
+        .share_ppm = session->share_ppm,
     };
     session->pid = fork();
     if (session->pid == 0)
@@ -221,6 +256,7 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     session->owner = request->requester;
     session->requester = request->pid;
     session->pidfd = session->socket = session->client = -1;
+    session->share_ppm = share_of(supervisor, session->owner.uid, 1);
     session->start_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
     session->end_ms = UINT64_MAX;
     if (start_process(supervisor, session, request, error) < 0) {
@@ -234,6 +270,7 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
      * missed. */
     session->wants_new = true;
     supervisor->sessions[supervisor->count++] = session;
+    supervisor->shares = true;
     announce(supervisor);
     return session;
 }
@@ -444,6 +481,7 @@ static void forget(struct supervisor *supervisor, struct supervised *session)
     while (supervisor->sessions[at] != session)
         at++;
     supervisor->count--;
+    supervisor->shares = true;
     memmove(&supervisor->sessions[at], &supervisor->sessions[at + 1],
             (supervisor->count - at) * sizeof(*supervisor->sessions));
     supervisor->user->ended(supervisor->user->context, session);
@@ -540,6 +578,8 @@ static uint64_t patience_ends_ms(const struct supervised *session)
 uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
 {
     uint64_t next_ms = UINT64_MAX;
+    if (supervisor->shares)
+        send_shares(supervisor);
     if (supervisor->invites && now_ms >= supervisor->invite_ms) {
         supervisor->invite_ms = now_ms + INVITE_PERIOD_MS;
         invite(supervisor);

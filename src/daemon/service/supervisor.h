@@ -54,6 +54,7 @@ struct supervised {
     uint64_t end_ms; /* when it was asked to end, began to end, or was killed; else UINT64_MAX */
     bool began, leaving, is_over, was_killed;
     bool wants_new;
+    uint32_t share_ppm;               /* the last one that the process was sent: attach_budget.h */
     Heapprofd__ControlSession *state; /* the last one that it sent; NULL: none */
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
@@ -84,6 +85,7 @@ struct supervisor {
     size_t count;
     uint64_t last_order;
     bool invites;                  /* the invitations have changed */
+    bool shares;                   /* a session may have another share than it was sent */
     uint64_t invite_ms, remind_ms; /* earliest times of the next change and the next reminder */
 };
 

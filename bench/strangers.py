@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What programs that cannot be stopped cost the daemon and its users: docs/security.md, "Time".
+
+    bench/strangers.py status [--sessions N] [--load N] [--requests N]
+                                   how long the daemon takes to answer, to clients at nice 0 and -20
+    bench/strangers.py attempts [--seconds S]
+                                   processor time of 1 and 16 sessions that try to attach to them, and of
+                                   as many sessions with an idle program each
+
+The programs wait in vfork, where no signal reaches them. Several HEAPPROFD_BUILD, separated by
+colons, are measured in turn, so that they have the same machine. Needs root.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILDS = os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")).split(":")
+ONE = "HEAPPROFD_BENCH_ONE_BUILD"
+
+STUCK = 60
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+PAUSE_S = 0.005
+
+
+def in_turn():
+    """Run this script once for each build, as often as --rounds says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("status", "attempts"))
+    parser.add_argument("--sessions", type=int, default=16)
+    parser.add_argument("--load", type=int, default=30, help="programs that compute meanwhile")
+    parser.add_argument("--requests", type=int, default=1000, help="of each client")
+    parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--rounds", type=int, default=1)
+    options = parser.parse_args()
+    if ONE in os.environ:
+        sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+        status(options) if options.what == "status" else attempts(options)
+        return
+    for _ in range(options.rounds):
+        for build in BUILDS:
+            print(f"{build}:", flush=True)
+            subprocess.run([sys.executable, *sys.argv], check=True,
+                           env={**os.environ, "HEAPPROFD_BUILD": build, ONE: "1"})
+
+
+class Attack:
+    """60 stuck programs of a user, and sessions of this user that try to attach to all of them. If not
+    `stuck`: idle programs, and a session for each."""
+
+    def __init__(self, daemon, directory, sessions, stuck=True):
+        import session_processes as parts
+        self.parts, self.daemon = parts, daemon
+        program = ("stepper", "stuck", "1") if stuck else ("commanded",)
+        self.programs = [parts.program_of(parts.ALICE, *program) for _ in range(STUCK if stuck else sessions)]
+        time.sleep(0.5)
+        pids = [str(program.pid) for program in self.programs]
+        self.sessions = [
+            parts.UserSession(daemon, directory, parts.ALICE, f"{'stuck' if stuck else 'idle'}{sessions}-{i}",
+                              "-p", ",".join(pids) if stuck else pids[i], begins=False)
+            for i in range(sessions)
+        ]
+        parts.wait_for("the sessions", lambda: len(daemon.status()["sessions"]) == sessions)
+
+    def end(self):
+        for session in self.sessions:
+            session.process.kill()
+            session.process.communicate()
+        self.parts.kill_programs(*self.programs)
+        self.parts.wait_for("their ends", lambda: not self.daemon.status()["sessions"])
+
+
+# --- how long an answer takes ---
+
+
+def ask(daemon, nice, requests):
+    """The seconds that each request took, asked by a process with this nice value."""
+    import session_processes as parts
+    end, result = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+        took = []
+        for _ in range(requests):
+            took.append(parts.ask_status(daemon))
+            time.sleep(PAUSE_S)
+        with os.fdopen(result, "w") as stream:
+            stream.write(" ".join(map(repr, took)))
+        os._exit(0)
+    os.close(result)
+    with os.fdopen(end) as stream:
+        took = sorted(map(float, stream.read().split()))
+    os.waitpid(child, 0)
+    return took
+
+
+def status(options):
+    from daemon import reachable, scene
+    with scene() as (daemon, directory):
+        reachable(directory)
+        load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(options.load)]
+        attack = Attack(daemon, directory, options.sessions)
+        try:
+            for nice in (0, -20, 0, -20):
+                took = ask(daemon, nice, options.requests)
+                print(f"  client at nice {nice}: {len(took)} requests, load {os.getloadavg()[0]:.0f}: median "
+                      f"{took[len(took) // 2] * 1000:.2f} ms, 99 of 100 {took[len(took) * 99 // 100] * 1000:.1f} "
+                      f"ms, longest {took[-1] * 1000:.1f} ms", flush=True)
+        finally:
+            attack.end()
+            for process in load:
+                process.kill()
+                process.wait()
+
+
+# --- what the attempts cost ---
+
+
+def processor_seconds(root):
+    """What a process and all its descendants have used."""
+    used, parents = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(name)] = int(fields[1])
+        used[int(name)] = sum(map(int, fields[11:15])) * TICK_S
+    total = 0
+    for pid, seconds in used.items():
+        while pid not in (root, 0, None):
+            pid = parents.get(pid)
+        total += seconds if pid == root else 0
+    return total
+
+
+def attempts(options):
+    from daemon import reachable, scene
+    with scene() as (daemon, directory):
+        reachable(directory)
+        for stuck, sessions in ((False, 1), (True, 1), (False, 16), (True, 16)):
+            attack = Attack(daemon, directory, sessions, stuck)
+            time.sleep(2)  # the first attempts
+            before, began = processor_seconds(daemon.process.pid), time.monotonic()
+            time.sleep(options.seconds)
+            used = processor_seconds(daemon.process.pid) - before
+            print(f"  {sessions} sessions, {f'{STUCK} stuck programs' if stuck else 'idle programs'}: "
+                  f"{used / (time.monotonic() - began) * 100:.1f} % of a processor", flush=True)
+            attack.end()
+
+
+in_turn()
