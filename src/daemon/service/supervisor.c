@@ -24,6 +24,7 @@
 #include "daemon/service/session_process.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
+#include "util/priority.h"
 #include "util/terminal_text.h"
 
 /* Ids are greater than all pids (PID_MAX_LIMIT), so that a number is unambiguous. */
@@ -222,6 +223,8 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
     if (session->pid == 0)
         run_child(supervisor, &start);
     code = session->pid < 0 ? -errno : 0;
+    if (code == 0)
+        priority_give_back(session->pid);
     close(ends[1]);
     session_rights_clear(&rights);
     if (code == 0 && (session->pidfd = pidfd_open(session->pid, 0)) < 0)

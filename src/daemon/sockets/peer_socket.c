@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/priority.h"
 
 /* A flood of such connections costs one fork for each PEER_SOCKETS_ENDING_MAX of them, or for each
  * period of this length. It is also the time that the peer has to read why its connection ends. */
@@ -154,6 +155,7 @@ static void let_go(struct peer_sockets *sockets)
         sockets->due_ms = clock_read_ms(CLOCK_MONOTONIC) + AGAIN_MS;
         return;
     }
+    priority_give_back(holder);
     /* The child still has them, so that these closes do not wait. */
     while (sockets->count > 0)
         close(sockets->ending[--sockets->count]);
