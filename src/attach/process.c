@@ -12,6 +12,7 @@
 
 #include "attach/tracee.h"
 #include "util/process_files.h"
+#include "util/sorted_search.h"
 
 #define REGIONS_MAX (1u << 20)
 
@@ -277,15 +278,8 @@ void process_clear(struct process *process)
 
 const struct process_region *process_region_of(const struct process *process, uint64_t address)
 {
-    size_t low = 0, high = process->region_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (process->regions[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < process->region_count && process->regions[low].start <= address)
-        return &process->regions[low];
+    size_t at = SORTED_SEARCH(process->region_count, i, process->regions[i].end <= address);
+    if (at < process->region_count && process->regions[at].start <= address)
+        return &process->regions[at];
     return NULL;
 }

@@ -20,6 +20,7 @@
 #include "import/readers.h"
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/sorted_search.h"
 
 #define FRAMES_MAX 4096u
 
@@ -220,17 +221,10 @@ static int compare_regions(const void *left_pointer, const void *right_pointer)
 
 static const struct region *find_region(const struct reading *reading, uint64_t address)
 {
-    size_t low = 0, high = reading->region_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (reading->regions[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address >= reading->regions[low - 1].end)
+    size_t after = SORTED_SEARCH(reading->region_count, i, reading->regions[i].start <= address);
+    if (after == 0 || address >= reading->regions[after - 1].end)
         return NULL;
-    return &reading->regions[low - 1];
+    return &reading->regions[after - 1];
 }
 
 /* --- stacks --- */

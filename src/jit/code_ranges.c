@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 struct line {
     uint64_t start, end, offset, inode;
@@ -156,13 +157,6 @@ void code_ranges_clear(struct code_ranges *ranges)
 
 const struct code_range *code_ranges_find(const struct code_ranges *ranges, uint64_t pc)
 {
-    size_t low = 0, high = ranges->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ranges->items[middle].end <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < ranges->count && ranges->items[low].start <= pc ? &ranges->items[low] : NULL;
+    size_t at = SORTED_SEARCH(ranges->count, i, ranges->items[i].end <= pc);
+    return at < ranges->count && ranges->items[at].start <= pc ? &ranges->items[at] : NULL;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/sorted_search.h"
+
 /* At most a few seconds. */
 #define WORK_MAX (UINT64_C(1) << 27)
 
@@ -65,15 +67,7 @@ void jit_names_close(struct jit_names *names)
 /* Return the index of the first address that is not below `pc`. */
 static size_t position_of(const struct jit_names *names, uint64_t pc)
 {
-    size_t low = 0, high = names->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (names->items[middle].pc < pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(names->count, i, names->items[i].pc < pc);
 }
 
 static uint64_t end_of(uint64_t start, uint64_t size)

@@ -12,6 +12,7 @@
 #include "memory_infra/symbolize_private.h"
 #include "symbols/live_files.h"
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 /* Number of other region lists that are searched for an address: a hostile file has any number of
  * them. */
@@ -177,17 +178,10 @@ static uint64_t place_of(struct trace_module *module, const struct elf_image *im
 
 static const struct vm_region *find_region(const struct region_list *list, uint64_t address)
 {
-    size_t low = 0, high = list->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list->items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address >= list->items[low - 1].end)
+    size_t after = SORTED_SEARCH(list->count, i, list->items[i].start <= address);
+    if (after == 0 || address >= list->items[after - 1].end)
         return NULL;
-    return &list->items[low - 1];
+    return &list->items[after - 1];
 }
 
 /* Whether the list has a file there. If it has other memory, *stray says so. */
@@ -209,15 +203,7 @@ static bool look_in(const struct memory_infra_symbols *symbols, const struct reg
 /* Number of the process's lists from dumps up to an event. */
 static size_t lists_until(const struct dump_process *process, uint32_t event)
 {
-    size_t low = 0, high = process->list_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (process->lists[middle].event <= event)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(process->list_count, i, process->lists[i].event <= event);
 }
 
 /* Search the dump's own regions, then those of the dumps around it, the nearest first. */

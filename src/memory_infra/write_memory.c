@@ -14,6 +14,7 @@
 
 #include "memory_infra/write_private.h"
 #include "util/json.h"
+#include "util/sorted_search.h"
 
 /* Code: read and execute. */
 #define CODE_PROTECTION 5
@@ -56,15 +57,7 @@ static int compare_of_pid(const void *left_pointer, const void *right_pointer)
 /* Return the index of the first of a pid. */
 static size_t first_of_pid(const struct of_pid *items, size_t count, int32_t pid)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (items[middle].pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(count, i, items[i].pid < pid);
 }
 
 /* Number the ranges of mappings, so that a snapshot's region finds them. */
@@ -291,17 +284,10 @@ static uint64_t time_of_look(const struct document *document, const struct writt
 static size_t overlapped(const struct document *document, uint64_t start, uint64_t end)
 {
     const struct written_memory *memory = &document->memory;
-    size_t low = 0, high = memory->mapping_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (memory->here[memory->mappings[middle]].end <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < memory->mapping_count && memory->here[memory->mappings[low]].start < end
-               ? low
-               : SIZE_MAX;
+    size_t at =
+        SORTED_SEARCH(memory->mapping_count, i, memory->here[memory->mappings[i]].end <= start);
+    return at < memory->mapping_count && memory->here[memory->mappings[at]].start < end ? at
+                                                                                        : SIZE_MAX;
 }
 
 /* Unknown byte counts are left out. */

@@ -11,6 +11,7 @@
 
 #include "profile/rollup.h"
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 /* Names that are not the profile's. */
 #define OTHER_FRAME "<other>"
@@ -436,18 +437,10 @@ void sites_close(struct sites *sites)
 /* Threads are sorted by process. */
 static void choose_threads(struct sites *sites, int32_t pid)
 {
-    size_t low = 0, high = sites->profile->thread_count, end;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (sites->all_threads[middle]->pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (end = low; end < sites->profile->thread_count && sites->all_threads[end]->pid == pid;)
-        end++;
-    sites->threads = sites->all_threads + low;
-    sites->thread_count = end - low;
+    size_t count = sites->profile->thread_count;
+    size_t first = SORTED_SEARCH(count, i, sites->all_threads[i]->pid < pid);
+    sites->threads = sites->all_threads + first;
+    sites->thread_count = SORTED_SEARCH(count - first, i, sites->threads[i]->pid == pid);
 }
 
 int sites_reset(struct sites *sites, int32_t pid, const struct profile_mapping *mappings,

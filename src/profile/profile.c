@@ -8,6 +8,7 @@
 
 #include "profile/builder/builder.h"
 #include "trace/read/trace_reader.h"
+#include "util/sorted_search.h"
 
 /* A heap without a call and without a sample. Of malloc that means that nobody saw its calls: every
  * program has some. Other heaps may rest, which the file says by a count of 0. */
@@ -176,17 +177,11 @@ struct profile_place profile_place_of(const struct profile *profile,
                                       const struct profile_heap *heap, uint32_t mapping)
 {
     const struct profile_mapping *known = &profile->mappings[mapping];
-    size_t low = 0, high = known->start < known->end ? 0 : heap->status.place_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (heap->status.places[middle].mapping < mapping)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (known->start >= known->end && low < heap->status.place_count &&
-        heap->status.places[low].mapping == mapping)
-        return (struct profile_place){heap->status.places[low].start, heap->status.places[low].end};
+    const struct trace_heap_dump *status = &heap->status;
+    size_t at = SORTED_SEARCH(status->place_count, i, status->places[i].mapping < mapping);
+    if (known->start >= known->end && at < status->place_count &&
+        status->places[at].mapping == mapping)
+        return (struct profile_place){status->places[at].start, status->places[at].end};
     return (struct profile_place){known->start, known->end};
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/sorted_search.h"
+
 /* The rows of one trace in the order of one column. */
 struct column_order {
     int64_t *values; /* sorted; NULLs are left out */
@@ -273,15 +275,7 @@ static int make_order(const struct query_table *about, struct query_trace *trace
 
 static size_t first_not_below(const struct column_order *order, int64_t value)
 {
-    size_t low = 0, high = order->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (order->values[middle] < value)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(order->count, i, order->values[i] < value);
 }
 
 /* --- going through rows --- */

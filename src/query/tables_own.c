@@ -10,6 +10,7 @@
 #include "profile/rollup.h"
 #include "profile/unseen.h"
 #include "query/query_table.h"
+#include "util/sorted_search.h"
 
 #define INT "INTEGER"
 #define REAL "REAL"
@@ -54,16 +55,9 @@ static const struct query_column trace_columns[] = {
  */
 static size_t find_dump(struct query_row *row, const size_t *firsts)
 {
-    size_t low = 0, high = row->trace->dump_count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (firsts[middle] <= row->number)
-            low = middle;
-        else
-            high = middle;
-    }
-    query_row_set_dump(row, low);
-    return row->number - firsts[low];
+    size_t dump = SORTED_SEARCH(row->trace->dump_count, i, firsts[i] <= row->number) - 1;
+    query_row_set_dump(row, dump);
+    return row->number - firsts[dump];
 }
 
 static struct query_value dump_id(const struct query_row *row)

@@ -22,6 +22,7 @@
 
 #include "util/array.h"
 #include "util/safe_directory.h"
+#include "util/sorted_search.h"
 #include "util/write_all.h"
 
 /* Some 250,000 addresses with long C++ names; bounds the memory, too. */
@@ -275,19 +276,14 @@ void symbol_answers_close(struct symbol_answers *answers)
 const struct symbol_answer *symbol_answers_find(struct symbol_answers *answers, uint64_t address,
                                                 const uint8_t **bytes)
 {
-    size_t low = 0, high = answers == NULL ? 0 : answers->kept_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (answers->kept[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (answers == NULL || low == answers->kept_count || answers->kept[low].address != address)
+    if (answers == NULL)
         return NULL;
-    *bytes = answers->kept_bytes + answers->kept[low].offset;
+    size_t at = SORTED_SEARCH(answers->kept_count, i, answers->kept[i].address < address);
+    if (at == answers->kept_count || answers->kept[at].address != address)
+        return NULL;
+    *bytes = answers->kept_bytes + answers->kept[at].offset;
     answers->used = true;
-    return &answers->kept[low];
+    return &answers->kept[at];
 }
 
 /* --- writing --- */

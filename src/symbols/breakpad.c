@@ -20,6 +20,7 @@
 
 #include "symbols/breakpad_lines.h"
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 /* Limits per address, plus a constant. In a real file an address has one function and, in the worst
  * C++ code, a few dozen frames. */
@@ -106,14 +107,7 @@ static int fail(struct search *search, const char *reason)
 /* Return the index of the first address that is not below `address`. */
 static size_t lower_bound(const struct search *search, size_t from, size_t to, uint64_t address)
 {
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (search->addresses[middle] < address)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
+    return from + SORTED_SEARCH(to - from, i, search->addresses[from + i] < address);
 }
 
 static uint64_t end_of(uint64_t start, uint64_t size)
@@ -160,35 +154,22 @@ static int compare_inlines(const void *a, const void *b)
 
 static const struct line_range *find_line(const struct search *search, uint64_t address)
 {
-    size_t from = 0, to = search->line_count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (search->line_ranges[middle].start <= address)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    if (from == 0 || address >= search->line_ranges[from - 1].end)
+    size_t after = SORTED_SEARCH(search->line_count, i, search->line_ranges[i].start <= address);
+    if (after == 0 || address >= search->line_ranges[after - 1].end)
         return NULL;
-    return &search->line_ranges[from - 1];
+    return &search->line_ranges[after - 1];
 }
 
 static const struct inline_range *find_inline(const struct search *search, uint32_t level,
                                               uint64_t address)
 {
     const struct inline_range *ranges = search->inline_ranges;
-    size_t from = 0, to = search->inline_count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (ranges[middle].level < level ||
-            (ranges[middle].level == level && ranges[middle].start <= address))
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    if (from == 0 || ranges[from - 1].level != level || address >= ranges[from - 1].end)
+    size_t after = SORTED_SEARCH(search->inline_count, i,
+                                 ranges[i].level < level ||
+                                     (ranges[i].level == level && ranges[i].start <= address));
+    if (after == 0 || ranges[after - 1].level != level || address >= ranges[after - 1].end)
         return NULL;
-    return &ranges[from - 1];
+    return &ranges[after - 1];
 }
 
 static int add_frame(struct search *search, uint32_t origin)

@@ -27,6 +27,7 @@
 #include "symbols/scopes.h"
 #include "symbols/supplementary.h"
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 /* Limit of steps over ranges and addresses, besides work that is linear in the file. */
 #define WORK_MAX (UINT64_C(1) << 31)
@@ -256,14 +257,7 @@ static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addr
         if (info->scanner.work_left == 0)
             return -E2BIG;
         info->scanner.work_left--;
-        size_t at = 0, until = count;
-        while (at < until) {
-            size_t middle = at + (until - at) / 2;
-            if (addresses[middle] < low)
-                at = middle + 1;
-            else
-                until = middle;
-        }
+        size_t at = SORTED_SEARCH(count, i, addresses[i] < low);
         for (; at < count && addresses[at] < high; at++) {
             if (info->scanner.work_left-- == 1)
                 return -E2BIG;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 /* No compiler writes larger tables. */
 #define ENTRIES_MAX (1u << 20)
@@ -312,15 +313,7 @@ struct machine {
 
 static size_t first_not_below(const uint64_t *addresses, size_t count, uint64_t address)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (addresses[middle] < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(count, i, addresses[i] < address);
 }
 
 /* Append the machine's state as a row, which ends the previous row. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 /* Link-time optimization shares one table of a few thousand among all units. */
 #define CODES_MAX (1u << 18)
@@ -318,14 +319,7 @@ static int claim(struct search *search, uint64_t low, uint64_t high, const uint8
                  uint32_t parent, uint32_t *scope)
 {
     struct scope_scanner *scanner = search->scanner;
-    size_t at = 0, until = search->count;
-    while (at < until) {
-        size_t middle = at + (until - at) / 2;
-        if (search->addresses[middle] < low)
-            at = middle + 1;
-        else
-            until = middle;
-    }
+    size_t at = SORTED_SEARCH(search->count, i, search->addresses[i] < low);
     for (; at < search->count && search->addresses[at] < high; at++) {
         if (scanner->work_left == 0)
             return -E2BIG;

@@ -37,6 +37,7 @@
 #include "symbols/debugdata.h"
 #include "symbols/elf_source.h"
 #include "util/sort_keys.h"
+#include "util/sorted_search.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 #define BUILD_ID_LENGTH_MAX 64
@@ -533,15 +534,8 @@ static const char *name_without_version(struct symbol_file *file, const char *na
 
 const char *symbol_file_lookup(struct symbol_file *file, uint64_t address)
 {
-    size_t low = 0, high = file->range_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (file->ranges[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    struct symbol_range *range = low > 0 ? &file->ranges[low - 1] : NULL;
+    size_t after = SORTED_SEARCH(file->range_count, i, file->ranges[i].address <= address);
+    struct symbol_range *range = after > 0 ? &file->ranges[after - 1] : NULL;
     if (range == NULL || range->name == NULL)
         return NULL;
     range->name = name_without_version(file, range->name);

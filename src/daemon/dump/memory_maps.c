@@ -11,6 +11,7 @@
 #include "util/array.h"
 #include "util/base_name.h"
 #include "util/heartbeat.h"
+#include "util/sorted_search.h"
 
 /* The kernel's default limit is 65,530. */
 #define MAPS_MAX (1u << 20)
@@ -131,15 +132,8 @@ void memory_maps_clear(struct memory_maps *maps)
 
 struct memory_map *memory_maps_find(const struct memory_maps *maps, uint64_t address)
 {
-    size_t low = 0, high = maps->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (maps->items[middle].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < maps->count && maps->items[low].start <= address ? &maps->items[low] : NULL;
+    size_t at = SORTED_SEARCH(maps->count, i, maps->items[i].end <= address);
+    return at < maps->count && maps->items[at].start <= address ? &maps->items[at] : NULL;
 }
 
 static bool is_guard(const struct memory_map *map)

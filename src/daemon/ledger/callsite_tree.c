@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 #define TABLE_SIZE_FIRST 256u
 
@@ -97,15 +98,7 @@ static uint32_t module_intern(struct callsite_tree *tree, const struct record_mo
 /* Return the position of the first mapped module that ends after the address. */
 static size_t mapped_position(const struct callsite_tree *tree, uint64_t address)
 {
-    size_t low = 0, high = tree->mapped_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (tree->modules[tree->mapped[middle]].end <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(tree->mapped_count, i, tree->modules[tree->mapped[i]].end <= address);
 }
 
 int callsite_tree_add_module(struct callsite_tree *tree, const struct record_module *module)

@@ -10,6 +10,7 @@
 
 #include "daemon/processes/exec_events.h"
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 #define DESCENDANTS_MAX (1u << 16)
 /* Number of reads of the events' descriptor at a command's end, at most. */
@@ -25,15 +26,7 @@ static const char lack_of_some[] = "programs began faster than the profiler coul
 /* Return the index of a pid among the known ones, or the index where it would be inserted. */
 static size_t place_of(const struct descendants *descendants, pid_t pid)
 {
-    size_t low = 0, high = descendants->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (descendants->known[middle].pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(descendants->count, i, descendants->known[i].pid < pid);
 }
 
 static struct descendant *find(const struct descendants *descendants, pid_t pid)

@@ -13,6 +13,7 @@
 #include "util/clock.h"
 #include "util/heartbeat.h"
 #include "util/process_files.h"
+#include "util/sorted_search.h"
 
 /* Periods of scans of /proc: for new processes, and, if the kernel reports those, for events that
  * were lost. */
@@ -66,15 +67,7 @@ static pid_t *list_processes(size_t *count)
 /* Return the index of the pid, or the index where it would be inserted. */
 static size_t place_of(const struct discovery_list *list, pid_t pid)
 {
-    size_t low = 0, high = list->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (list->entries[middle].pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return SORTED_SEARCH(list->count, i, list->entries[i].pid < pid);
 }
 
 static bool is_known_at(const struct discovery_list *list, size_t place, pid_t pid)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 #define PROTECTION_EXECUTE 1u
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
@@ -105,17 +106,10 @@ int region_set_finish(struct region_set *set, struct builder *builder)
 uint32_t region_set_find(struct region_set *set, struct builder *builder, uint64_t address,
                          uint64_t *rel_pc)
 {
-    size_t low = 0, high = set->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (set->items[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address >= set->items[low - 1].end || set->items[low - 1].file == 0)
+    size_t after = SORTED_SEARCH(set->count, i, set->items[i].start <= address);
+    if (after == 0 || address >= set->items[after - 1].end || set->items[after - 1].file == 0)
         return PROFILE_NONE;
-    struct region *region = &set->items[low - 1];
+    struct region *region = &set->items[after - 1];
     *rel_pc = address - region->start + region->offset;
     return mapping_of(builder, region);
 }

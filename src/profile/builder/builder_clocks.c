@@ -10,6 +10,7 @@
 
 #include "pb_field_numbers.h"
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 #define CLOCK_REALTIME_ID 1u
 #define CLOCK_MONOTONIC_COARSE_ID 4u
@@ -182,19 +183,13 @@ static bool convert(const struct builder_clocks *clocks, uint64_t clock, uint64_
         .clock = clock, .reading_ns = (int64_t)*time_ns, .snapshot = UINT32_MAX};
     if (clock == 0 || clock == clocks->trace_clock)
         return true;
-    size_t low = 0, high = clocks->reading_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (compare_readings(&readings[middle], &wanted) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low > 0 && readings[low - 1].clock == clock)
-        low--;
-    else if (low == clocks->reading_count || readings[low].clock != clock)
+    size_t at =
+        SORTED_SEARCH(clocks->reading_count, i, compare_readings(&readings[i], &wanted) <= 0);
+    if (at > 0 && readings[at - 1].clock == clock)
+        at--;
+    else if (at == clocks->reading_count || readings[at].clock != clock)
         return false;
-    *time_ns += (uint64_t)readings[low].trace_ns - (uint64_t)readings[low].reading_ns;
+    *time_ns += (uint64_t)readings[at].trace_ns - (uint64_t)readings[at].reading_ns;
     return true;
 }
 

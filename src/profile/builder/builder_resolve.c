@@ -9,6 +9,7 @@
 #include "pb_field_numbers.h"
 #include "profile/builder/builder.h"
 #include "util/array.h"
+#include "util/sorted_search.h"
 
 #define PATH_BYTES_MAX 8192u
 
@@ -196,19 +197,12 @@ static void skip_shared(const struct builder_sequence *sequence, struct stack_wa
     size_t limit = proto_length(walk->rest) < last->end ? proto_length(walk->rest) : last->end;
     size_t common =
         common_prefix(walk->rest.at, sequence->stack_bytes + sequence->last_first_byte, limit);
-    size_t low = 0, high = sequence->last_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (sequence->last[middle].end <= common)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
+    size_t shared = SORTED_SEARCH(sequence->last_count, i, sequence->last[i].end <= common);
+    if (shared == 0)
         return;
-    walk->depth = low;
-    walk->callsite = sequence->last[low - 1].callsite;
-    walk->rest.at += sequence->last[low - 1].end;
+    walk->depth = shared;
+    walk->callsite = sequence->last[shared - 1].callsite;
+    walk->rest.at += sequence->last[shared - 1].end;
 }
 
 /* Return the callsite. PROFILE_NONE: an error, or a stack that is damaged or has no frames. */

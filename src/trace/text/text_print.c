@@ -8,6 +8,7 @@
 #include "trace/text/text_number.h"
 #include "trace/text/text_token.h"
 #include "trace/wire_field.h"
+#include "util/sorted_search.h"
 
 /* Deeper messages are printed as bytes. text_format.c reads this depth. */
 #define DEPTH_MAX 60
@@ -160,17 +161,9 @@ static const struct names_field *find_field(const struct names_message *message,
         return NULL;
     if (number < DIRECT_NUMBERS)
         return message->direct[number];
-    size_t low = 0, high = message->field_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (message->fields[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < message->field_count && message->fields[low].number == number
-               ? &message->fields[low]
-               : NULL;
+    size_t at = SORTED_SEARCH(message->field_count, i, message->fields[i].number < number);
+    return at < message->field_count && message->fields[at].number == number ? &message->fields[at]
+                                                                             : NULL;
 }
 
 /* --- pieces of a line --- */
