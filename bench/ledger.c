@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     struct block *blocks = calloc(live, sizeof(*blocks));
     int memfd;
     if (ledger == NULL || blocks == NULL || live == 0 ||
-        ring_reader_open(&reader, 8u << 20, &memfd) < 0)
+        ring_reader_open(&reader, RING_MEMFD_NAME, 8u << 20, &memfd) < 0)
         return 1;
     close(memfd);
     memset(reader.data, 0, reader.data_bytes);
