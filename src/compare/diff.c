@@ -12,9 +12,9 @@
 #include "compare/diff_pairs.h"
 #include "compare/matching.h"
 #include "profile/callsite_nodes.h"
-#include "profile/id_map.h"
 #include "trace/intern.h"
 #include "util/array.h"
+#include "util/id_map.h"
 
 /* The smallest unit of a difference: the part of one thread, type and context in a callsite, on
  * both sides. */

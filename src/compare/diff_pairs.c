@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/id_map.h"
 #include "profile/partial.h"
 #include "trace/intern.h"
 #include "util/array.h"
+#include "util/id_map.h"
 
 static const struct profile_process *process_of(const struct diff_side *side, size_t index)
 {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/id_map.h"
 #include "trace/intern.h"
 #include "util/base_name.h"
+#include "util/id_map.h"
 
 /*
  * Numbers pairs of numbers, from 1. There are many more callsites than anything else. A slot has

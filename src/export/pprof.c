@@ -23,12 +23,12 @@
 #include "export/small_message.h"
 #include "pprof_field_numbers.h"
 #include "profile.pb-c.h"
-#include "profile/id_map.h"
 #include "profile/rollup.h"
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/id_map.h"
 
 typedef Perftools__Profiles__ValueType ValueType;
 typedef Perftools__Profiles__Mapping Mapping;

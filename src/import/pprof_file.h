@@ -6,9 +6,9 @@
 #ifndef HEAPPROFD_IMPORT_PPROF_FILE_H
 #define HEAPPROFD_IMPORT_PPROF_FILE_H
 
-#include "profile/id_map.h"
 #include "trace/proto_members.h"
 #include "trace/read/trace_source.h"
+#include "util/id_map.h"
 
 /* More, unpacked, is taken for a bomb. */
 #define PPROF_BYTES_MAX (UINT64_C(2) << 30)

@@ -7,9 +7,9 @@
 
 #include "memory_infra/read.h"
 #include "memory_infra/symbolize.h"
-#include "profile/id_map.h"
 #include "symbols/elf_image.h"
 #include "trace/intern.h"
+#include "util/id_map.h"
 
 #define NONE UINT32_MAX
 

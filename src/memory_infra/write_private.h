@@ -6,7 +6,7 @@
 
 #include "memory_infra/read.h"
 #include "memory_infra/write_sites.h"
-#include "profile/id_map.h"
+#include "util/id_map.h"
 
 /* A process's heaps at one moment: one event. */
 struct written_event {

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/id_map.h"
 #include "profile/profile_owner.h"
 #include "profile/rollup.h"
 #include "symbols/demangle.h"
+#include "util/id_map.h"
 
 #define WARNING_BYTES_MAX 2048
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/id_map.h"
 #include "symbols/demangle.h"
 #include "util/base_name.h"
+#include "util/id_map.h"
 
 /* Whether a mangled name is Rust's: those of the older scheme are C++ names that end in a hash, as
  * in "17h0123456789abcdefE"; a compiler may have put something after it. */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "profile/agreement.h"
-#include "profile/id_map.h"
 #include "trace/intern.h"
+#include "util/id_map.h"
 
 double rollup_live_bytes_variance(const struct trace_figures *figures)
 {

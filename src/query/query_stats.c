@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "profile/agreement.h"
-#include "profile/id_map.h"
 #include "query/query_trace.h"
+#include "util/id_map.h"
 
 /* Of the whole trace. */
 static void add_single(struct query_trace *trace, const char *name, const char *severity,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/id_map.h"
+#include "util/id_map.h"
 
 /* --- processes and threads --- */
 

@@ -11,10 +11,10 @@
 #include <xxhash.h>
 
 #include "pb_field_numbers.h"
-#include "profile/id_map.h"
 #include "trace/intern.h"
 #include "trace/read/trace_reader.h"
 #include "util/array.h"
+#include "util/id_map.h"
 
 #define PATH_BYTES_MAX 8192u
 #define PATH_PARTS_MAX 64u

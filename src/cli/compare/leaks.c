@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/id_map.h"
 #include "trace/intern.h"
+#include "util/id_map.h"
 
 static void describe(const struct leaks *leaks, const struct diff_pair *pair,
                      struct leaks_heap *heap)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/id_map.h"
+#include "util/id_map.h"
 
 #define BRIEF_LINES 10u    /* of the table */
 #define BRIEF_PROCESSES 3u /* with sections of their own */

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "profile/id_map.h"
 #include "util/array.h"
+#include "util/id_map.h"
 
 #define FIGURES 2 /* bytes, count */
 #define NO_AMOUNT UINT32_MAX

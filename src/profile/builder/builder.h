@@ -26,10 +26,10 @@
 #ifndef HEAPPROFD_PROFILE_BUILDER_BUILDER_H
 #define HEAPPROFD_PROFILE_BUILDER_BUILDER_H
 
-#include "profile/id_map.h"
 #include "profile/profile_owner.h"
 #include "trace/intern.h"
 #include "trace/proto_members.h"
+#include "util/id_map.h"
 
 struct builder_sequence;
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Add ids to a map, and grow its array and its table. */
+#include "util/id_map.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_FIRST 64u
+
+/* Make the array longer, so that it has this id. */
+static int grow_counted(struct id_map *map, uint64_t id)
+{
+    size_t size = (size_t)id + (size_t)id / 2 + SIZE_FIRST;
+    uint32_t *grown = reallocarray(map->counted, size, sizeof(*grown));
+    if (grown == NULL)
+        return -ENOMEM;
+    memset(grown + map->counted_size, 0xff, (size - map->counted_size) * sizeof(*grown));
+    map->counted = grown;
+    map->counted_size = size;
+    return 0;
+}
+
+static int grow_table(struct id_map *map)
+{
+    struct id_map grown = {.size = map->size == 0 ? SIZE_FIRST : map->size * 2};
+    grown.entries = calloc(grown.size, sizeof(*grown.entries));
+    if (grown.entries == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < map->size; i++) {
+        if (map->entries[i].used)
+            *id_map_slot(&grown, map->entries[i].id) = map->entries[i];
+    }
+    free(map->entries);
+    map->entries = grown.entries;
+    map->size = grown.size;
+    return 0;
+}
+
+int id_map_set_outside(struct id_map *map, uint64_t id, uint32_t index)
+{
+    /* At least a quarter of the array is in use. */
+    if (id < 2 * map->counted_count + SIZE_FIRST)
+        return grow_counted(map, id) < 0 ? -ENOMEM : id_map_set(map, id, index);
+    if (map->count >= map->size / 4 * 3 && grow_table(map) < 0)
+        return -ENOMEM;
+    struct id_map_entry *entry = id_map_slot(map, id);
+    map->count += !entry->used;
+    *entry = (struct id_map_entry){id, index, 1};
+    return 0;
+}
+
+void id_map_clear(struct id_map *map)
+{
+    if (map->counted_size > 0)
+        memset(map->counted, 0xff, map->counted_size * sizeof(*map->counted));
+    if (map->size > 0)
+        memset(map->entries, 0, map->size * sizeof(*map->entries));
+    map->counted_count = map->count = 0;
+}
+
+void id_map_free(struct id_map *map)
+{
+    free(map->counted);
+    free(map->entries);
+    *map = (struct id_map){0};
+}
