@@ -8,45 +8,14 @@
 #include <string.h>
 
 #include "util/array.h"
-#include "util/keyed_hash.h"
 
 #define UNKNOWN_NAME "[unknown]"
 
-/* --- the index --- */
-
-static struct tag_place *find_place(const struct tag_index *index, uint64_t key)
+/* Return the number of a key; 0: absent. */
+static uint32_t number_of(const struct id_map *map, uint64_t key)
 {
-    size_t position = keyed_hash(key) & (index->size - 1);
-    /* At least half of the places are empty, so every search ends. */
-    while (index->places[position].value != 0 && index->places[position].key != key)
-        position = (position + 1) & (index->size - 1);
-    return &index->places[position];
-}
-
-/* Return the value of a key; 0: absent. */
-static uint32_t index_find(const struct tag_index *index, uint64_t key)
-{
-    return index->size > 0 ? find_place(index, key)->value : 0;
-}
-
-static int index_set(struct tag_index *index, uint64_t key, uint32_t value)
-{
-    if (index->count * 2 >= index->size) {
-        struct tag_index grown = {.size = index->size > 0 ? index->size * 2 : 64};
-        grown.places = calloc(grown.size, sizeof(*grown.places));
-        if (grown.places == NULL)
-            return -ENOMEM;
-        for (size_t i = 0; i < index->size; i++) {
-            if (index->places[i].value != 0)
-                *find_place(&grown, index->places[i].key) = index->places[i];
-        }
-        grown.count = index->count;
-        free(index->places);
-        *index = grown;
-    }
-    *find_place(index, key) = (struct tag_place){key, value};
-    index->count++;
-    return 0;
+    uint32_t number = id_map_find(map, key);
+    return number != ID_MAP_NONE ? number : 0;
 }
 
 /* --- names, types, contexts --- */
@@ -129,17 +98,17 @@ void tags_clear(struct tags *tags)
     free(tags->scopes);
     free(tags->items);
     free(tags->recent);
-    free(tags->name_index.places);
-    free(tags->type_index.places);
-    free(tags->context_index.places);
-    free(tags->tag_index.places);
+    id_map_free(&tags->name_numbers);
+    id_map_free(&tags->type_numbers);
+    id_map_free(&tags->context_numbers);
+    id_map_free(&tags->tag_numbers);
     memset(tags, 0, sizeof(*tags));
 }
 
 int tags_add_name(struct tags *tags, const struct record_name *name)
 {
     uint32_t number;
-    if (index_find(&tags->name_index, name->hash) != 0)
+    if (number_of(&tags->name_numbers, name->hash) != 0)
         return 0;
     if (tags->name_count >= TAGS_NAMES_MAX ||
         tags->name_bytes + name->length >= TAGS_NAME_BYTES_MAX) {
@@ -148,12 +117,12 @@ int tags_add_name(struct tags *tags, const struct record_name *name)
     }
     if (append_name(tags, name->bytes, name->length, &number) < 0)
         return -ENOMEM;
-    return index_set(&tags->name_index, name->hash, number);
+    return id_map_set(&tags->name_numbers, name->hash, number);
 }
 
 int tags_add_context(struct tags *tags, const struct record_context *context)
 {
-    if (index_find(&tags->context_index, context->hash) != 0)
+    if (number_of(&tags->context_numbers, context->hash) != 0)
         return 0;
     if (tags->context_count >= TAGS_CONTEXTS_MAX ||
         tags->scope_count + context->count > TAGS_SCOPES_MAX) {
@@ -164,25 +133,25 @@ int tags_add_context(struct tags *tags, const struct record_context *context)
     if (append_context(tags, context->count) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < context->count; i++)
-        tags->scopes[tags->scope_count++] = index_find(&tags->name_index, context->names[i]);
-    return index_set(&tags->context_index, context->hash, number);
+        tags->scopes[tags->scope_count++] = number_of(&tags->name_numbers, context->names[i]);
+    return id_map_set(&tags->context_numbers, context->hash, number);
 }
 
 /* --- tags --- */
 
 static int type_of(struct tags *tags, uint64_t hash, uint32_t *type)
 {
-    *type = hash != 0 ? index_find(&tags->type_index, hash) : TAG_NONE;
+    *type = hash != 0 ? number_of(&tags->type_numbers, hash) : TAG_NONE;
     if (hash == 0 || *type != 0)
         return 0;
-    uint32_t name = index_find(&tags->name_index, hash);
+    uint32_t name = number_of(&tags->name_numbers, hash);
     *type = TAG_OTHERS;
     if (name == 0 || tags->type_count >= TAGS_TYPES_MAX)
         return 0;
     *type = (uint32_t)tags->type_count;
     if (append_type(tags, name) < 0)
         return -ENOMEM;
-    return index_set(&tags->type_index, hash, *type);
+    return id_map_set(&tags->type_numbers, hash, *type);
 }
 
 static int intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, uint32_t *number)
@@ -191,11 +160,11 @@ static int intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, 
     if (type_of(tags, type_hash, &tag.type) < 0)
         return -ENOMEM;
     if (context_hash != 0)
-        tag.context = index_find(&tags->context_index, context_hash);
+        tag.context = number_of(&tags->context_numbers, context_hash);
     if (context_hash != 0 && tag.context == 0)
         tag.context = TAG_OTHERS;
     uint64_t key = (uint64_t)tag.type << 32 | tag.context;
-    *number = key != 0 ? index_find(&tags->tag_index, key) : TAG_NONE;
+    *number = key != 0 ? number_of(&tags->tag_numbers, key) : TAG_NONE;
     if (key == 0 || *number != 0)
         return 0;
     *number = TAG_OTHERS;
@@ -204,7 +173,7 @@ static int intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, 
     *number = (uint32_t)tags->tag_count;
     if (append_tag(tags, tag) < 0)
         return -ENOMEM;
-    return index_set(&tags->tag_index, key, *number);
+    return id_map_set(&tags->tag_numbers, key, *number);
 }
 
 static struct tag_recent *recent_place(const struct tags *tags, uint64_t type, uint64_t context)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/id_map.h"
 #include "wire/record.h"
 
 #define TAGS_TYPES_MAX 65536u
@@ -30,15 +31,6 @@
 #define TAGS_OTHER_TYPES "[other types]"
 #define TAGS_OTHER_CONTEXTS "[other contexts]"
 
-/* A map from hashes, or pairs of numbers, to numbers from 1. */
-struct tag_index {
-    struct tag_place {
-        uint64_t key;
-        uint32_t value; /* 0: empty place */
-    } * places;
-    size_t size, count; /* size: a power of two, or 0 */
-};
-
 struct tag {
     uint32_t type, context;
 };
@@ -47,7 +39,8 @@ struct tag {
 #define TAGS_RECENT 1024u
 
 struct tags {
-    struct tag_index name_index, type_index, context_index, tag_index;
+    struct id_map name_numbers, type_numbers, context_numbers; /* by hash */
+    struct id_map tag_numbers;                                 /* by type and context */
     char **names; /* terminated; [0] stands for names that were not sent */
     size_t name_count, name_capacity, name_bytes;
     uint32_t *types; /* by type: its name */
