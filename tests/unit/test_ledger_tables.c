@@ -77,9 +77,11 @@ static void test_chosen_stack_hashes_do_not_collide(void **state)
         struct record_stack stack = {.hash = chosen_hash(i), .error = 1};
         assert_int_equal(callsite_tree_add_stack(&tree, &stack), 0);
     }
-    for (size_t i = 0; i < tree.stacks_size; i++) {
-        if (tree.stacks[i].hash != 0)
-            far += (i - keyed_hash(tree.stacks[i].hash)) & (tree.stacks_size - 1);
+    const struct id_map *stacks = &tree.stacks;
+    assert_int_equal(stacks->count, COUNT);
+    for (size_t i = 0; i < stacks->size; i++) {
+        if (stacks->entries[i].used)
+            far += (i - keyed_hash(stacks->entries[i].id)) & (stacks->size - 1);
     }
     assert_true(far < 20 * COUNT);
     callsite_tree_clear(&tree);

@@ -10,24 +10,25 @@
 #include "util/array.h"
 #include "util/sorted_search.h"
 
-#define TABLE_SIZE_FIRST 256u
+#define NODES_FIRST 256u
 
 static uint64_t node_hash(const struct callsite_node *node)
 {
     return keyed_hash_pair(node->pc, ((uint64_t)node->parent << 32) | node->module);
 }
 
+static uint64_t hash_of_node(const void *nodes, uint32_t number)
+{
+    return node_hash((const struct callsite_node *)nodes + number);
+}
+
 int callsite_tree_init(struct callsite_tree *tree)
 {
     memset(tree, 0, sizeof(*tree));
-    tree->index = calloc(TABLE_SIZE_FIRST, sizeof(*tree->index));
-    tree->stacks = calloc(TABLE_SIZE_FIRST, sizeof(*tree->stacks));
-    tree->nodes = calloc(TABLE_SIZE_FIRST, sizeof(*tree->nodes));
-    if (tree->index == NULL || tree->stacks == NULL || tree->nodes == NULL) {
-        callsite_tree_clear(tree);
+    tree->nodes = calloc(NODES_FIRST, sizeof(*tree->nodes));
+    if (tree->nodes == NULL)
         return -ENOMEM;
-    }
-    tree->index_size = tree->stacks_size = tree->node_capacity = TABLE_SIZE_FIRST;
+    tree->node_capacity = NODES_FIRST;
     tree->nodes[0] = (struct callsite_node){.module = CALLSITE_NO_MODULE};
     tree->nodes[1] =
         (struct callsite_node){.module = CALLSITE_ENDING, .pc = CALLSITE_ENDING_UNKNOWN};
@@ -43,8 +44,8 @@ void callsite_tree_clear(struct callsite_tree *tree)
     free(tree->modules);
     free(tree->mapped);
     free(tree->nodes);
-    free(tree->index);
-    free(tree->stacks);
+    hash_index_free(&tree->index);
+    id_map_free(&tree->stacks);
     free(tree->path);
     memset(tree, 0, sizeof(*tree));
 }
@@ -53,8 +54,7 @@ void callsite_tree_forget(struct callsite_tree *tree)
 {
     tree->mapped_count = 0;
     tree->path_count = 0;
-    tree->stack_count = 0;
-    memset(tree->stacks, 0, tree->stacks_size * sizeof(*tree->stacks));
+    id_map_clear(&tree->stacks);
 }
 
 /* --- modules --- */
@@ -123,86 +123,34 @@ int callsite_tree_add_module(struct callsite_tree *tree, const struct record_mod
 
 /* --- nodes --- */
 
-static int index_grow(struct callsite_tree *tree)
-{
-    size_t size = tree->index_size * 2;
-    uint32_t *index = calloc(size, sizeof(*index));
-    if (index == NULL)
-        return -ENOMEM;
-    for (size_t i = 2; i < tree->node_count; i++) {
-        size_t position = node_hash(&tree->nodes[i]) & (size - 1);
-        while (index[position] != 0)
-            position = (position + 1) & (size - 1);
-        index[position] = (uint32_t)i;
-    }
-    free(tree->index);
-    tree->index = index;
-    tree->index_size = size;
-    return 0;
-}
-
 /* Intern the node of a frame. CALLSITE_ROOT: no memory, or too many nodes. */
 static uint32_t node_intern(struct callsite_tree *tree, uint32_t parent, uint32_t module,
                             uint64_t pc)
 {
     struct callsite_node node = {.parent = parent, .module = module, .pc = pc};
-    size_t mask = tree->index_size - 1;
-    size_t position = node_hash(&node) & mask;
-    while (tree->index[position] != 0) {
-        const struct callsite_node *known = &tree->nodes[tree->index[position]];
-        if (known->pc == pc && known->parent == parent && known->module == module)
-            return tree->index[position];
-        position = (position + 1) & mask;
-    }
+    if (hash_index_reserve(&tree->index, tree->node_count, hash_of_node, tree->nodes) < 0)
+        return CALLSITE_ROOT;
+    const struct callsite_node *known = tree->nodes;
+    uint32_t *slot = HASH_INDEX_SLOT(&tree->index, node_hash(&node), i,
+                                     known[i].pc == pc && known[i].parent == parent &&
+                                         known[i].module == module);
+    if (*slot != 0)
+        return *slot - 1;
     if (tree->node_count >= CALLSITE_NODES_MAX ||
         array_reserve(&tree->nodes, &tree->node_capacity, tree->node_count, 1,
                       sizeof(*tree->nodes)) < 0)
         return CALLSITE_ROOT;
-    if (tree->node_count * 4 >= tree->index_size * 3) {
-        if (index_grow(tree) < 0)
-            return CALLSITE_ROOT;
-        mask = tree->index_size - 1;
-        position = node_hash(&node) & mask;
-        while (tree->index[position] != 0)
-            position = (position + 1) & mask;
-    }
-    tree->nodes[tree->node_count] = node;
-    tree->index[position] = (uint32_t)tree->node_count;
-    return (uint32_t)tree->node_count++;
+    tree->nodes[tree->node_count++] = node;
+    *slot = (uint32_t)tree->node_count;
+    return *slot - 1;
 }
 
 /* --- stacks --- */
 
-static struct callsite_stack *stack_place(struct callsite_stack *stacks, size_t size, uint64_t hash)
-{
-    size_t position = keyed_hash(hash) & (size - 1);
-    while (stacks[position].hash != 0 && stacks[position].hash != hash)
-        position = (position + 1) & (size - 1);
-    return &stacks[position];
-}
-
-static int stacks_grow(struct callsite_tree *tree)
-{
-    size_t size = tree->stacks_size * 2;
-    struct callsite_stack *stacks = calloc(size, sizeof(*stacks));
-    if (stacks == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < tree->stacks_size; i++) {
-        if (tree->stacks[i].hash != 0)
-            *stack_place(stacks, size, tree->stacks[i].hash) = tree->stacks[i];
-    }
-    free(tree->stacks);
-    tree->stacks = stacks;
-    tree->stacks_size = size;
-    return 0;
-}
-
 uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash)
 {
-    if (hash == 0)
-        return CALLSITE_ROOT;
-    const struct callsite_stack *stack = stack_place(tree->stacks, tree->stacks_size, hash);
-    return stack->hash == hash ? stack->node : CALLSITE_ROOT;
+    uint32_t node = hash != 0 ? id_map_find(&tree->stacks, hash) : ID_MAP_NONE;
+    return node != ID_MAP_NONE ? node : CALLSITE_ROOT;
 }
 
 /* Return the node of the outermost frames that the stack shares with the previous stack, and their
@@ -270,10 +218,7 @@ static uint32_t intern_frames(struct callsite_tree *tree, const struct record_st
 
 int callsite_tree_add_stack(struct callsite_tree *tree, const struct record_stack *stack)
 {
-    if (tree->stack_count * 4 >= tree->stacks_size * 3 && stacks_grow(tree) < 0)
-        return -ENOMEM;
-    struct callsite_stack *place = stack_place(tree->stacks, tree->stacks_size, stack->hash);
-    if (place->hash != 0)
+    if (id_map_find(&tree->stacks, stack->hash) != ID_MAP_NONE)
         return 0;
     uint32_t node = intern_frames(tree, stack);
     if (node == CALLSITE_ROOT) {
@@ -281,8 +226,5 @@ int callsite_tree_add_stack(struct callsite_tree *tree, const struct record_stac
             return -ENOMEM;
         node = tree->unknown;
     }
-    place->hash = stack->hash;
-    place->node = node;
-    tree->stack_count++;
-    return 0;
+    return id_map_set(&tree->stacks, stack->hash, node);
 }

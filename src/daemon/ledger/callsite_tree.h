@@ -2,7 +2,7 @@
 /*
  * The call stacks of one process, as a tree that shares their outer frames: a node is a frame
  * called from its parent, a callsite is the node of its innermost frame. A node takes 16 bytes, and
- * 4 to 8 bytes of index.
+ * 5 to 11 bytes of index.
  *
  * The client sends modules by address and stacks by hash. Both are forgotten when it asks for that
  * (a library was unloaded, and its addresses may belong to another one). Nodes stay and keep the
@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "util/keyed_hash.h"
+#include "util/hash_index.h"
+#include "util/id_map.h"
 #include "wire/record.h"
 
 /* Parent of outermost frames. */
@@ -48,20 +49,12 @@ struct callsite_module {
     uint8_t build_id[RECORD_BUILD_ID_MAX];
 };
 
-struct callsite_stack {
-    uint64_t hash; /* 0: empty place */
-    uint32_t node;
-    uint32_t pad;
-};
-
 struct callsite_tree {
     struct callsite_node *nodes; /* [0] is the root */
     size_t node_count, node_capacity;
-    uint32_t *index; /* index of nodes by content; 0: empty */
-    size_t index_size;
+    struct hash_index index; /* of nodes */
 
-    struct callsite_stack *stacks; /* by hash */
-    size_t stack_count, stacks_size;
+    struct id_map stacks; /* by hash: the callsite */
 
     struct callsite_module *modules; /* all modules of the process's life */
     size_t module_count, module_capacity;
@@ -94,7 +87,7 @@ uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash);
 /* Prefetch what callsite_tree_find() reads. */
 static inline void callsite_tree_prefetch(const struct callsite_tree *tree, uint64_t hash)
 {
-    __builtin_prefetch(&tree->stacks[keyed_hash(hash) & (tree->stacks_size - 1)]);
+    id_map_prefetch(&tree->stacks, hash);
 }
 
 #endif
