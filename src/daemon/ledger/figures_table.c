@@ -3,81 +3,59 @@
 #include "daemon/ledger/figures_table.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "util/array.h"
 
 #define FIGURES_MAX (64u << 20)
-#define INDEX_SIZE_FIRST 256u
 
 int figures_table_init(struct figures_table *table)
 {
-    *table = (struct figures_table){.index_size = INDEX_SIZE_FIRST};
-    table->index = calloc(INDEX_SIZE_FIRST, sizeof(*table->index));
-    return table->index != NULL ? 0 : -ENOMEM;
+    *table = (struct figures_table){0};
+    return hash_index_reserve(&table->index, 0, NULL, NULL);
 }
 
 void figures_table_clear(struct figures_table *table)
 {
     figures_table_thaw(table);
     free(table->items);
-    free(table->index);
+    hash_index_free(&table->index);
     *table = (struct figures_table){0};
 }
 
-static bool is_for(const struct ledger_figures *item, struct figures_key key)
+/* Return the slot of the key in the index, or the empty slot for it. */
+static uint32_t *find_slot(const struct figures_table *table, struct figures_key key)
 {
-    return item->node == key.node && item->thread == key.thread && item->heap == key.heap &&
-           item->interval == key.interval && item->tag == key.tag;
+    const struct ledger_figures *items = table->items;
+    return HASH_INDEX_SLOT(&table->index, figures_key_hash(key), i,
+                           items[i].node == key.node && items[i].thread == key.thread &&
+                               items[i].heap == key.heap && items[i].interval == key.interval &&
+                               items[i].tag == key.tag);
 }
 
-/* Return the place of the key in the index, or the empty place for it. */
-static size_t find_position(const struct figures_table *table, struct figures_key key)
+static uint64_t hash_of_item(const void *items, uint32_t number)
 {
-    size_t mask = table->index_size - 1, position = figures_table_home(table, key);
-    while (table->index[position] != 0 && !is_for(&table->items[table->index[position] - 1], key))
-        position = (position + 1) & mask;
-    return position;
-}
-
-static int grow_index(struct figures_table *table)
-{
-    struct figures_table grown = {.index_size = table->index_size * 2};
-    grown.index = calloc(grown.index_size, sizeof(*grown.index));
-    if (grown.index == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < table->count; i++) {
-        const struct ledger_figures *item = &table->items[i];
-        struct figures_key key = {.node = item->node,
-                                  .thread = item->thread,
-                                  .tag = item->tag,
-                                  .interval = item->interval,
-                                  .heap = item->heap};
-        size_t position = figures_table_home(&grown, key);
-        while (grown.index[position] != 0)
-            position = (position + 1) & (grown.index_size - 1);
-        grown.index[position] = (uint32_t)i + 1;
-    }
-    free(table->index);
-    table->index = grown.index;
-    table->index_size = grown.index_size;
-    return 0;
+    const struct ledger_figures *item = (const struct ledger_figures *)items + number;
+    return figures_key_hash((struct figures_key){.node = item->node,
+                                                 .thread = item->thread,
+                                                 .tag = item->tag,
+                                                 .interval = item->interval,
+                                                 .heap = item->heap});
 }
 
 uint32_t figures_table_find(const struct figures_table *table, struct figures_key key)
 {
-    /* An empty place has 0, and 0 - 1 is FIGURES_NONE. */
-    return table->index[find_position(table, key)] - 1;
+    /* An empty slot has 0, and 0 - 1 is FIGURES_NONE. */
+    return *find_slot(table, key) - 1;
 }
 
 uint32_t figures_table_intern(struct figures_table *table, struct figures_key key, uint64_t epoch)
 {
-    if (table->count * 4 >= table->index_size * 3 && grow_index(table) < 0)
+    if (hash_index_reserve(&table->index, table->count, hash_of_item, table->items) < 0)
         return FIGURES_NONE;
-    size_t position = find_position(table, key);
-    if (table->index[position] != 0)
-        return table->index[position] - 1;
+    uint32_t *slot = find_slot(table, key);
+    if (*slot != 0)
+        return *slot - 1;
     if (table->count >= FIGURES_MAX ||
         array_reserve(&table->items, &table->capacity, table->count, 1, sizeof(*table->items)) < 0)
         return FIGURES_NONE;
@@ -89,8 +67,8 @@ uint32_t figures_table_intern(struct figures_table *table, struct figures_key ke
         .interval = key.interval,
         .epoch = epoch,
     };
-    table->index[position] = (uint32_t)table->count + 1;
-    return (uint32_t)table->count++;
+    *slot = (uint32_t)++table->count;
+    return *slot - 1;
 }
 
 /* --- frozen --- */

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "trace/trace_figures.h"
+#include "util/hash_index.h"
 #include "util/keyed_hash.h"
 #include "wire/barrier.h"
 
@@ -40,8 +41,7 @@ struct figures_key {
 struct figures_table {
     struct ledger_figures *items;
     size_t count, capacity;
-    uint32_t *index; /* items by key: 0 if empty, else index + 1 */
-    size_t index_size;
+    struct hash_index index; /* of items */
     struct figures_frozen {
         size_t count;                  /* number of items when it was frozen */
         uint32_t *places;              /* by item: index of its copy + 1; 0: unchanged since */
@@ -80,18 +80,24 @@ static inline struct ledger_figures *figures_table_change(struct figures_table *
     return &table->items[index];
 }
 
-static inline size_t figures_table_home(const struct figures_table *table, struct figures_key key)
+static inline uint64_t figures_key_hash(struct figures_key key)
 {
     return keyed_hash_pair((uint64_t)key.node << 32 | key.thread,
-                           (uint64_t)key.tag << 32 | (uint32_t)key.interval << 8 | key.heap) &
-           (table->index_size - 1);
+                           (uint64_t)key.tag << 32 | (uint32_t)key.interval << 8 | key.heap);
+}
+
+/* Return where a search for the key begins. */
+static inline const uint32_t *figures_table_home(const struct figures_table *table,
+                                                 struct figures_key key)
+{
+    return &table->index.slots[figures_key_hash(key) & (table->index.size - 1)];
 }
 
 /* Prefetch, in this order, what figures_table_find() reads, and what an event changes. */
 static inline void figures_table_prefetch_index(const struct figures_table *table,
                                                 struct figures_key key)
 {
-    __builtin_prefetch(&table->index[figures_table_home(table, key)]);
+    __builtin_prefetch(figures_table_home(table, key));
 }
 
 static inline void figures_table_prefetch_item(const struct figures_table *table, uint32_t index)
@@ -104,7 +110,7 @@ static inline void figures_table_prefetch_item(const struct figures_table *table
 static inline void figures_table_prefetch_found(const struct figures_table *table,
                                                 struct figures_key key)
 {
-    uint32_t found = table->index[figures_table_home(table, key)];
+    uint32_t found = *figures_table_home(table, key);
     if (found != 0)
         figures_table_prefetch_item(table, found - 1);
 }
