@@ -11,22 +11,18 @@
 #include <stdint.h>
 
 #include "reader/frame_rule.h"
+#include "util/hash_index.h"
+#include "util/id_map.h"
 
 struct rule_cache {
-    /* By address, open addressing. rule: 0 empty, 1 no rule, else 2 + index in rules. */
-    struct rule_place {
-        uint64_t address;
-        uint32_t rule, pad;
-    } * places;
-    size_t place_count, places_size;
+    struct id_map numbers; /* by address: 0 no rule, else 1 + index in rules */
     struct kept_rule {
         struct frame_rule *rule;
         size_t bytes;
         uint64_t hash;
     } * rules;
     size_t rule_count, rule_capacity;
-    uint32_t *index; /* rules by their hash, open addressing: 1 + index; 0: empty */
-    size_t index_size;
+    struct hash_index index; /* of rules */
     size_t bytes; /* total size of the rules */
 };
 
