@@ -18,7 +18,7 @@
 #include "reader/file_reader.h"
 #include "reader/target_file.h"
 #include "util/array.h"
-#include "util/keyed_hash.h"
+#include "util/id_map.h"
 
 /* The time between two reads of a process's maps, which stop its memory mapping for about a
  * millisecond. It doubles with each read. */
@@ -27,7 +27,6 @@
 
 #define FILES_MAX 256u
 #define NO_FILE UINT32_MAX
-#define INDEX_SIZE_FIRST 64u
 
 struct place {
     uint64_t pc;
@@ -41,8 +40,7 @@ struct non_module_code {
     struct code_ranges ranges;
     struct place *places; /* one per address */
     size_t place_count, place_capacity;
-    uint32_t *index; /* of places by address, open addressing: index + 1; 0: empty */
-    size_t index_size;
+    struct id_map numbers; /* by address: indexes of places */
     size_t unknown;    /* number of unknown places */
     size_t nodes_seen; /* number of the tree's nodes that were examined */
     size_t passed_over;
@@ -77,7 +75,7 @@ void non_module_code_close(struct non_module_code *code)
         free(code->files[i].path);
     free(code->files);
     free(code->places);
-    free(code->index);
+    id_map_free(&code->numbers);
     free(code);
 }
 
@@ -137,44 +135,20 @@ static uint32_t file_of(struct non_module_code *code, const struct code_range *r
 
 /* --- addresses --- */
 
-static uint32_t *index_slot(uint32_t *index, size_t size, const struct place *places, uint64_t pc)
-{
-    size_t at = keyed_hash(pc) & (size - 1);
-    while (index[at] != 0 && places[index[at] - 1].pc != pc)
-        at = (at + 1) & (size - 1);
-    return &index[at];
-}
-
 static struct place *find_place(const struct non_module_code *code, uint64_t pc)
 {
-    uint32_t at =
-        code->index_size == 0 ? 0 : *index_slot(code->index, code->index_size, code->places, pc);
-    return at == 0 ? NULL : &code->places[at - 1];
-}
-
-static int grow_index(struct non_module_code *code)
-{
-    size_t size = code->index_size == 0 ? INDEX_SIZE_FIRST : code->index_size * 2;
-    uint32_t *index = calloc(size, sizeof(*index));
-    if (index == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < code->place_count; i++)
-        *index_slot(index, size, code->places, code->places[i].pc) = (uint32_t)i + 1;
-    free(code->index);
-    code->index = index;
-    code->index_size = size;
-    return 0;
+    uint32_t number = id_map_find(&code->numbers, pc);
+    return number != ID_MAP_NONE ? &code->places[number] : NULL;
 }
 
 static int add_place(struct non_module_code *code, uint64_t pc)
 {
     if (code->place_count >= NON_MODULE_ADDRESSES_MAX ||
-        (code->place_count * 2 >= code->index_size && grow_index(code) < 0) ||
         array_reserve(&code->places, &code->place_capacity, code->place_count, 1,
-                      sizeof(*code->places)) < 0)
+                      sizeof(*code->places)) < 0 ||
+        id_map_set(&code->numbers, pc, (uint32_t)code->place_count) < 0)
         return -ENOMEM;
     code->places[code->place_count++] = (struct place){.pc = pc, .file = NO_FILE};
-    *index_slot(code->index, code->index_size, code->places, pc) = (uint32_t)code->place_count;
     return 0;
 }
 
