@@ -40,7 +40,7 @@ void dump_files_close(struct dump_files *files)
         return;
     for (size_t i = 0; i < files->count; i++)
         dump_file_close(files->files[i]);
-    free(files->places);
+    hash_index_free(&files->index);
     free(files->files);
     free(files);
 }

@@ -33,36 +33,22 @@ static bool is_file_of(const struct dump_file *file, const struct callsite_modul
            strcmp(file->path, module->path) == 0;
 }
 
-static int grow_places(struct dump_files *files)
+static uint64_t hash_of_file(const void *files, uint32_t number)
 {
-    size_t count = files->place_count == 0 ? 64 : files->place_count * 2;
-    uint32_t *places = calloc(count, sizeof(*places));
-    if (places == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < files->count; i++) {
-        size_t at = files->files[i]->hash & (count - 1);
-        while (places[at] != 0)
-            at = (at + 1) & (count - 1);
-        places[at] = (uint32_t)i + 1;
-    }
-    free(files->places);
-    files->places = places;
-    files->place_count = count;
-    return 0;
+    return ((struct dump_file *const *)files)[number]->hash;
 }
 
 /* Find or make the entry of a module's file, by hash: a process may have 65,535 modules. NULL: no
  * memory. */
 static struct dump_file *file_of(struct dump_files *files, const struct callsite_module *module)
 {
-    if (files->count * 2 >= files->place_count && grow_places(files) < 0)
+    if (hash_index_reserve(&files->index, files->count, hash_of_file, files->files) < 0)
         return NULL;
     uint64_t hash = hash_path(module->path);
-    size_t at = hash & (files->place_count - 1);
-    for (; files->places[at] != 0; at = (at + 1) & (files->place_count - 1)) {
-        if (is_file_of(files->files[files->places[at] - 1], module, hash))
-            return files->files[files->places[at] - 1];
-    }
+    uint32_t *slot =
+        HASH_INDEX_SLOT(&files->index, hash, i, is_file_of(files->files[i], module, hash));
+    if (*slot != 0)
+        return files->files[*slot - 1];
     struct dump_file *added = calloc(1, sizeof(*added));
     if (added == NULL || (added->path = strdup(module->path)) == NULL ||
         array_reserve(&files->files, &files->capacity, files->count, 1, sizeof(*files->files)) <
@@ -77,7 +63,7 @@ static struct dump_file *file_of(struct dump_files *files, const struct callsite
     memcpy(added->build_id, module->build_id, module->build_id_length);
     added->hash = hash;
     files->files[files->count++] = added;
-    files->places[at] = (uint32_t)files->count;
+    *slot = (uint32_t)files->count;
     return added;
 }
 
@@ -99,6 +85,7 @@ void dump_file_close(struct dump_file *file)
         free(file->texts[i]);
     free(file->texts);
     free(file->names);
+    id_map_free(&file->name_numbers);
     free(file->wanted);
     free(file->path);
     free(file);
@@ -106,50 +93,41 @@ void dump_file_close(struct dump_file *file)
 
 /* --- addresses --- */
 
-static struct known_name *place_of(const struct known_name *names, size_t size, uint64_t address)
+/* NULL: the address was never wanted. */
+static struct known_name *known_name(const struct dump_file *file, uint64_t address)
 {
-    size_t at = keyed_hash(address) & (size - 1);
-    while (names[at].state != NAME_EMPTY && names[at].address != address)
-        at = (at + 1) & (size - 1);
-    return (struct known_name *)&names[at];
+    uint32_t number = id_map_find(&file->name_numbers, address);
+    return number != ID_MAP_NONE ? &file->names[number] : NULL;
 }
 
-static int grow_names(struct dump_file *file)
+static struct known_name *add_name(struct dump_file *file, uint64_t address)
 {
-    size_t size = file->name_size == 0 ? 64 : file->name_size * 2;
-    struct known_name *names = calloc(size, sizeof(*names));
-    if (names == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < file->name_size; i++) {
-        if (file->names[i].state != NAME_EMPTY)
-            *place_of(names, size, file->names[i].address) = file->names[i];
-    }
-    free(file->names);
-    file->names = names;
-    file->name_size = size;
-    return 0;
+    if (file->name_count >= ID_MAP_NONE ||
+        array_reserve(&file->names, &file->name_capacity, file->name_count, 1,
+                      sizeof(*file->names)) < 0 ||
+        id_map_set(&file->name_numbers, address, (uint32_t)file->name_count) < 0)
+        return NULL;
+    file->names[file->name_count] = (struct known_name){0};
+    return &file->names[file->name_count++];
 }
 
 const char *dump_file_name(const struct dump_file *file, uint64_t address)
 {
-    return file == NULL || file->name_size == 0
-               ? NULL
-               : place_of(file->names, file->name_size, address)->name;
+    const struct known_name *known = file != NULL ? known_name(file, address) : NULL;
+    return known != NULL ? known->name : NULL;
 }
 
 /* Add an address to those that the reader is asked for. Without memory, its function has no
  * name. */
 static void want(struct dump_file *file, const struct callsite_module *module, uint64_t address)
 {
-    if (file->name_count * 2 >= file->name_size && grow_names(file) < 0)
-        return;
-    struct known_name *known = place_of(file->names, file->name_size, address);
-    if (known->state == NAME_KNOWN || known->state == NAME_WANTED ||
+    struct known_name *known = known_name(file, address);
+    if ((known == NULL && (known = add_name(file, address)) == NULL) ||
+        known->state != NAME_UNANSWERED ||
         array_reserve(&file->wanted, &file->wanted_capacity, file->wanted_count, 1,
                       sizeof(*file->wanted)) < 0)
         return;
-    file->name_count += known->state == NAME_EMPTY;
-    *known = (struct known_name){.address = address, .state = NAME_WANTED};
+    known->state = NAME_WANTED;
     file->wanted[file->wanted_count++] = address;
     file->start = module->start;
     file->end = module->end;
@@ -198,8 +176,7 @@ static int ask_for(struct dump_file *file, const struct reader_file *passed, siz
     if (code >= 0) {
         file->texts[file->text_count++] = text;
         for (size_t i = 0; i < count; i++) {
-            struct known_name *known =
-                place_of(file->names, file->name_size, file->wanted[first + i]);
+            struct known_name *known = known_name(file, file->wanted[first + i]);
             known->name = names[i];
             known->state = NAME_KNOWN;
         }
@@ -259,7 +236,7 @@ static void find_names(struct dump *dump, struct dump_file *file)
 static void end_wanting(struct dump_file *file)
 {
     for (size_t i = 0; i < file->wanted_count; i++) {
-        struct known_name *known = place_of(file->names, file->name_size, file->wanted[i]);
+        struct known_name *known = known_name(file, file->wanted[i]);
         if (known->state == NAME_WANTED)
             known->state = NAME_UNANSWERED;
     }

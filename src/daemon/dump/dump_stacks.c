@@ -56,36 +56,15 @@ static uint64_t mapping_id(struct dump *dump, uint32_t index)
     return dump->mappings[index];
 }
 
-static uint64_t frame_hash(uint32_t module, uint64_t pc)
+static uint64_t frame_hash(const struct callsite_node *node)
 {
-    return keyed_hash_pair(pc, module);
+    return keyed_hash_pair(node->pc, node->module);
 }
 
-static struct known_frame *frame_place(const struct frame_table *table, uint32_t module,
-                                       uint64_t pc)
+/* The number of the table is in the lowest bits. */
+static uint64_t hash_of_node(const void *nodes, uint32_t number)
 {
-    size_t position = frame_hash(module, pc) / FRAME_TABLES & (table->size - 1);
-    while (table->frames[position].id != 0 &&
-           (table->frames[position].pc != pc || table->frames[position].module != module))
-        position = (position + 1) & (table->size - 1);
-    return &table->frames[position];
-}
-
-static int frames_grow(struct frame_table *table)
-{
-    struct frame_table grown = {.count = table->count,
-                                .size = table->size == 0 ? 16 : table->size * 2};
-    grown.frames = calloc(grown.size, sizeof(*grown.frames));
-    if (grown.frames == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < table->size; i++) {
-        const struct known_frame *known = &table->frames[i];
-        if (known->id != 0)
-            *frame_place(&grown, known->module, known->pc) = *known;
-    }
-    free(table->frames);
-    *table = grown;
-    return 0;
+    return frame_hash((const struct callsite_node *)nodes + number) / FRAME_TABLES;
 }
 
 static bool is_skipped(const struct dump_files *files, const char *name)
@@ -127,24 +106,28 @@ static uint64_t listed_frame(struct dump *dump, struct callsite_node node)
                                          : trace_writer_frame(dump->writer, mapping, address, name);
 }
 
-/* Return the id of a frame. 0: no memory, or the writer failed. */
-static uint64_t frame_id(struct dump *dump, struct callsite_node node)
+/* Return the id of a node's frame, which other nodes may share. 0: no memory, or the writer
+ * failed. */
+static uint32_t frame_id(struct dump *dump, uint32_t number)
 {
-    struct frame_table *table =
-        &dump->frame_tables[frame_hash(node.module, node.pc) % FRAME_TABLES];
-    if (table->count * 2 >= table->size && frames_grow(table) < 0)
+    if (dump->frame_of_node[number] != 0)
+        return dump->frame_of_node[number];
+    const struct callsite_node *nodes = dump->tree->nodes, node = nodes[number];
+    struct frame_table *table = &dump->frame_tables[frame_hash(&node) % FRAME_TABLES];
+    if (hash_index_reserve(&table->index, table->count, hash_of_node, nodes) < 0)
         return 0;
-    struct known_frame *place = frame_place(table, node.module, node.pc);
-    if (place->id != 0)
-        return place->id;
+    uint32_t *slot = HASH_INDEX_SLOT(&table->index, hash_of_node(nodes, number), i,
+                                     nodes[i].pc == node.pc && nodes[i].module == node.module);
+    if (*slot != 0)
+        return dump->frame_of_node[number] = dump->frame_of_node[*slot - 1];
 
     uint64_t id = node.module == CALLSITE_NO_MODULE ? non_module_frame(dump, node.pc)
                                                     : listed_frame(dump, node);
-    place->module = node.module;
-    place->pc = node.pc;
-    place->id = id;
-    table->count += place->id != 0;
-    return place->id;
+    if (id != 0) {
+        *slot = number + 1;
+        table->count++;
+    }
+    return dump->frame_of_node[number] = (uint32_t)id;
 }
 
 /* Return the name of the frame that says why outer frames are missing. The numbers are those of the
@@ -200,9 +183,7 @@ static bool push_native(struct dump *dump, struct stack *stack, uint32_t node)
         struct callsite_node frame = dump->tree->nodes[at];
         if (frame.module == CALLSITE_ENDING)
             return push_name(dump, stack, ending_name(frame.pc));
-        if (dump->frame_of_node[at] == 0)
-            dump->frame_of_node[at] = (uint32_t)frame_id(dump, frame);
-        if (!push_frame(stack, dump->frame_of_node[at]))
+        if (!push_frame(stack, frame_id(dump, at)))
             return false;
     }
     return true;
@@ -268,5 +249,5 @@ void dump_stacks_clear(struct dump *dump)
     free(dump->frame_of_node);
     free(dump->places);
     for (size_t i = 0; i < FRAME_TABLES; i++)
-        free(dump->frame_tables[i].frames);
+        hash_index_free(&dump->frame_tables[i].index);
 }

@@ -8,6 +8,8 @@
 
 #include "daemon/dump/dump.h"
 #include "daemon/processes/diagnosis.h"
+#include "util/hash_index.h"
+#include "util/id_map.h"
 
 /* Work between two pauses, in units of about 20 ns: 2 ms, or as long as one symbol file takes. */
 #define WORK_UNTIL_PAUSE 100000u
@@ -24,11 +26,11 @@ struct dump_file {
     uint32_t number; /* its number in the file reader */
     bool is_at_reader;
     struct known_name {
-        uint64_t address;
         const char *name; /* in `texts`; NULL: none */
-        enum { NAME_EMPTY, NAME_WANTED, NAME_UNANSWERED, NAME_KNOWN } state;
-    } * names; /* by address, open addressing */
-    size_t name_count, name_size;
+        enum { NAME_UNANSWERED, NAME_WANTED, NAME_KNOWN } state;
+    } * names;
+    size_t name_count, name_capacity;
+    struct id_map name_numbers; /* by address: indexes of names */
     char **texts; /* the reader's replies */
     size_t text_count, text_capacity;
     /* Only for the dump that is being written. */
@@ -40,8 +42,7 @@ struct dump_file {
 struct dump_files {
     struct dump_file **files;
     size_t count, capacity;
-    uint32_t *places; /* by hash, open addressing: index + 1; 0: empty */
-    size_t place_count;
+    struct hash_index index; /* of files */
     void (*pause)(void *context);
     void *pause_context;
     char *const *skipped_prefixes;
@@ -68,14 +69,11 @@ struct dump {
     uint64_t *callstacks;              /* by node */
     uint32_t *frame_of_node;           /* by node: stacks share their outer nodes */
     uint64_t *types, *contexts;        /* by type and context number */
-    /* Ids of frames by module and pc, open addressing. Many tables that grow one at a time: a
-     * single table would take 30 ms to grow to half a million frames, without a pause. */
+    /* The first node of each frame, by module and pc. Many tables that grow one at a time: a single
+     * table would take 30 ms to grow to half a million frames, without a pause. */
     struct frame_table {
-        struct known_frame {
-            uint64_t pc, id;
-            uint32_t module;
-        } * frames;
-        size_t count, size;
+        struct hash_index index; /* of nodes */
+        size_t count;
     } frame_tables[FRAME_TABLES];
     /* Lists of figures by heap: index + 1 of the first, and of the next; 0: none. */
     uint32_t first_of_heap[RING_HEAPS_MAX];
