@@ -10,6 +10,7 @@
 
 #include "memory_infra/write_sites.h"
 #include "util/array.h"
+#include "util/keyed_hash.h"
 
 #define UNKNOWN_TYPE "[unknown]"
 
@@ -120,55 +121,36 @@ int sites_put_frame(struct sites *sites, uint32_t index, struct site_frame *fram
 
 /* --- nodes --- */
 
-static size_t node_hash(const struct site_frame *frame, uint32_t parent)
+static uint64_t node_hash(const struct site_frame *frame, uint32_t parent)
 {
-    uint64_t hash = ((uint64_t)frame->name << 32 | parent) * UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ hash >> 29 ^ ((uint64_t)frame->line << 32 | frame->file)) *
-           UINT64_C(0xbf58476d1ce4e5b9);
-    return (size_t)(hash ^ hash >> 32);
+    return keyed_hash_pair((uint64_t)frame->name << 32 | parent,
+                           (uint64_t)frame->line << 32 | frame->file);
 }
 
-static bool is_node(const struct site_node *node, const struct site_frame *frame, uint32_t parent)
+static uint64_t hash_of_node(const void *nodes, uint32_t number)
 {
-    return node->parent == parent && node->frame.name == frame->name &&
-           node->frame.file == frame->file && node->frame.line == frame->line;
-}
-
-static int grow_table(struct sites *sites)
-{
-    size_t size = sites->table_size == 0 ? 1024 : sites->table_size * 2;
-    uint32_t *table = calloc(size, sizeof(*table));
-    if (table == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < sites->node_count; i++) {
-        size_t at = node_hash(&sites->nodes[i].frame, sites->nodes[i].parent) & (size - 1);
-        while (table[at] != 0)
-            at = (at + 1) & (size - 1);
-        table[at] = (uint32_t)i + 1;
-    }
-    free(sites->table);
-    sites->table = table;
-    sites->table_size = size;
-    return 0;
+    const struct site_node *node = (const struct site_node *)nodes + number;
+    return node_hash(&node->frame, node->parent);
 }
 
 int sites_put_node(struct sites *sites, const struct site_frame *frame, uint32_t parent,
                    uint32_t *node)
 {
-    if (sites->node_count * 2 >= sites->table_size && grow_table(sites) < 0)
+    if (hash_index_reserve(&sites->node_index, sites->node_count, hash_of_node, sites->nodes) < 0)
         return -ENOMEM;
-    size_t at = node_hash(frame, parent) & (sites->table_size - 1);
-    while (sites->table[at] != 0 && !is_node(&sites->nodes[sites->table[at] - 1], frame, parent))
-        at = (at + 1) & (sites->table_size - 1);
-    if (sites->table[at] == 0) {
-        if (sites->node_count >= UINT32_MAX - 1 ||
-            array_reserve(&sites->nodes, &sites->node_capacity, sites->node_count, 1,
+    const struct site_node *known = sites->nodes;
+    uint32_t *slot = HASH_INDEX_SLOT(
+        &sites->node_index, node_hash(frame, parent), i,
+        known[i].parent == parent && known[i].frame.name == frame->name &&
+            known[i].frame.file == frame->file && known[i].frame.line == frame->line);
+    if (*slot == 0) {
+        if (array_reserve(&sites->nodes, &sites->node_capacity, sites->node_count, 1,
                           sizeof(*sites->nodes)) < 0)
             return -ENOMEM;
         sites->nodes[sites->node_count++] = (struct site_node){.frame = *frame, .parent = parent};
-        sites->table[at] = (uint32_t)sites->node_count;
+        *slot = (uint32_t)sites->node_count;
     }
-    *node = sites->table[at] - 1;
+    *node = *slot - 1;
     return 0;
 }
 

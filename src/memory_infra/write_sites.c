@@ -393,9 +393,7 @@ static void clear(struct sites *sites)
         sites->callsite_base += (uint32_t)sites->node_count;
     }
     sites->string_count = sites->type_count = sites->node_count = sites->count = 0;
-    free(sites->table);
-    sites->table = NULL;
-    sites->table_size = 0;
+    hash_index_free(&sites->node_index);
 }
 
 int sites_open(struct sites *sites, const struct profile *profile,

@@ -8,6 +8,7 @@
 
 #include "memory_infra/write.h"
 #include "trace/intern.h"
+#include "util/hash_index.h"
 
 #define SITES_NONE UINT32_MAX
 
@@ -56,8 +57,7 @@ struct sites {
 
     struct site_node *nodes;
     size_t node_count, node_capacity;
-    uint32_t *table; /* of nodes, by contents; 0: empty */
-    size_t table_size;
+    struct hash_index node_index;
     /* Of native stacks: callsite_base + 1 + index of the node of each; not above it: not yet. */
     uint32_t *callsites, callsite_base;
 
