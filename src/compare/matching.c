@@ -10,18 +10,19 @@
 
 #include "trace/intern.h"
 #include "util/base_name.h"
+#include "util/hash_index.h"
 #include "util/id_map.h"
+#include "util/keyed_hash.h"
 
 /*
- * Numbers pairs of numbers, from 1. There are many more callsites than anything else. A slot has
- * only 4 bytes, so that the table fits into caches, and the number of pairs is bounded in advance.
+ * Numbers pairs of numbers, from 1. There are many more callsites than anything else, and their
+ * number is bounded in advance.
  */
 struct pair_table {
-    uint32_t *slots; /* 0: empty */
+    struct hash_index index;
     struct number_pair {
         uint32_t first, second;
-    } * pairs; /* by number - 1 */
-    size_t mask;
+    } * pairs;            /* by number - 1 */
     uint32_t count, last; /* last: the number found by the previous call */
 };
 
@@ -37,18 +38,15 @@ struct numbers {
 /* Allocate room for `most` pairs. Return 0 or -ENOMEM. */
 static int pair_table_make(struct pair_table *table, size_t most)
 {
-    size_t size = 16;
-    while (size / 2 < most)
-        size *= 2;
-    table->mask = size - 1;
-    table->slots = calloc(size, sizeof(*table->slots));
     table->pairs = malloc((most + 1) * sizeof(*table->pairs));
-    return table->slots != NULL && table->pairs != NULL ? 0 : -ENOMEM;
+    /* At most half of the slots are used, for speed. */
+    return table->pairs != NULL ? hash_index_reserve(&table->index, most + most / 2, NULL, NULL)
+                                : -ENOMEM;
 }
 
 static void pair_table_free(struct pair_table *table)
 {
-    free(table->slots);
+    hash_index_free(&table->index);
     free(table->pairs);
 }
 
@@ -58,18 +56,14 @@ static uint32_t pair_number(struct pair_table *table, uint32_t first, uint32_t s
     const struct number_pair *next = &table->pairs[table->last];
     if (table->last < table->count && next->first == first && next->second == second)
         return ++table->last;
-    /* Odd constants with well-spread bits. The upper half of a product is mixed best. */
-    uint64_t mixed = first * UINT64_C(0x9e3779b97f4a7c15) ^ second * UINT64_C(0xd6e8feb86659fd93);
-    mixed = (mixed ^ mixed >> 32) * UINT64_C(0x9fb21c651e98df25);
-    /* At least half of the slots are free, so the loop ends. */
-    size_t at = (size_t)(mixed >> 32) & table->mask;
-    for (; table->slots[at] != 0; at = (at + 1) & table->mask) {
-        uint32_t number = table->slots[at];
-        if (table->pairs[number - 1].first == first && table->pairs[number - 1].second == second)
-            return table->last = number;
+    const struct number_pair *pairs = table->pairs;
+    uint32_t *slot = HASH_INDEX_SLOT(&table->index, keyed_hash_pair(first, second), i,
+                                     pairs[i].first == first && pairs[i].second == second);
+    if (*slot == 0) {
+        table->pairs[table->count] = (struct number_pair){first, second};
+        *slot = ++table->count;
     }
-    table->pairs[table->count] = (struct number_pair){first, second};
-    return table->last = table->slots[at] = ++table->count;
+    return table->last = *slot;
 }
 
 size_t matching_name_length(const char *name)
