@@ -518,6 +518,17 @@ def test_immediate_refusals():
                 check(tool("-q", "-p", str(pid)).stderr == outcome.stderr, f"{what}, {pid}: --quiet")
             left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-")]
             check(left == [], f"{what}: empty profiles: {left}")
+            if what != "with a daemon":
+                # A stopped profiler keeps its process. It also serves our run directory, so we wait for it.
+                first.send_signal(signal.SIGSTOP)
+                waiting = begin(TOOL, "-p", str(sleeper.pid))
+                check(f"process {first.pid}, which" in waiting.stderr.readline().decode(), "no word of the wait")
+                elsewhere = {**ENVIRONMENT, "HEAPPROFD_RUN_DIR": at("elsewhere")}
+                outcome = run([TOOL, "-p", str(sleeper.pid)], env=elsewhere)
+                check(outcome.status == 1 and b"Another session" in outcome.stderr, f"{outcome.stderr}")
+                first.send_signal(signal.SIGCONT)
+                check(b"Another session" in waiting.stderr.readline(), "no refusal after the wait")
+                end_of(waiting, "after the wait", 1)
             # Together with a profilable process: at once, too, and the session continues.
             other = begin("sleep", "60")
             session = begin(TOOL, "-p", f"2,{other.pid}", "-o", at(what.split()[0] + "-other"))

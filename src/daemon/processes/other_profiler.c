@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Find the profiler by the memfd that it and the process both map. The profiler that serves a ring
- * keeps its heartbeat going. */
+/* Find the profiler by the memfd that it and the process both map. A profiler that serves a ring
+ * keeps its heartbeat going, unless it is stopped (Ctrl-Z). */
 #include "daemon/processes/other_profiler.h"
 
 #include <ctype.h>
@@ -72,14 +72,19 @@ static unsigned read_rings(pid_t pid, struct mapped_ring rings[RINGS_MAX])
     return count;
 }
 
-static bool is_served(pid_t pid, const struct mapped_ring *ring)
+enum ring_state { RING_UNUSED, RING_SILENT, RING_SERVED };
+
+static enum ring_state state_of(pid_t pid, const struct mapped_ring *ring)
 {
     struct ring_control control;
     struct iovec ours = {&control, sizeof(control)};
     struct iovec theirs = {(void *)(uintptr_t)ring->address, sizeof(control)};
-    return process_vm_readv(pid, &ours, 1, &theirs, 1, 0) == sizeof(control) &&
-           control.magic == RING_MAGIC && control.stopping == 0 &&
-           clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS;
+    if (process_vm_readv(pid, &ours, 1, &theirs, 1, 0) != sizeof(control) ||
+        control.magic != RING_MAGIC || control.stopping != 0)
+        return RING_UNUSED;
+    return clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS
+               ? RING_SERVED
+               : RING_SILENT;
 }
 
 /* Return whether a profiler maps this ring. *hidden: its maps cannot be read, or not completely. */
@@ -134,8 +139,11 @@ pid_t other_profiler_of(pid_t pid)
     struct mapped_ring rings[RINGS_MAX];
     unsigned count = read_rings(pid, rings);
     for (unsigned i = 0; i < count; i++) {
-        if (is_served(pid, &rings[i]))
-            return find_profiler(pid, &rings[i]);
+        enum ring_state state = state_of(pid, &rings[i]);
+        pid_t profiler = state == RING_UNUSED ? 0 : find_profiler(pid, &rings[i]);
+        /* Of a silent ring only a profiler that certainly maps it is alive. */
+        if (state == RING_SERVED || profiler > 0)
+            return profiler;
     }
     return 0;
 }
