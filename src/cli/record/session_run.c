@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -25,6 +26,9 @@ static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* timeout(1) signals us and our process group: two requests within this time count as one. */
 #define SAME_REQUEST_MS 250
+
+/* Silence before the first reply after which the user gets a notice. */
+#define SILENCE_MS 3000
 
 static struct {
     pid_t process; /* children inherit the handlers, but the requests are for this process */
@@ -141,14 +145,32 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
     return true;
 }
 
+/* Report that the listener is silent: otherwise nothing would explain why nothing happens. */
+static void notice_silence(int fd)
+{
+    struct ucred listener = {0};
+    socklen_t length = sizeof(listener);
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &length);
+    fprintf(stderr,
+            "heap_profile: process %d, which serves sessions here, has not answered for %d s: it "
+            "is busy or stopped; still waiting, Ctrl-C ends this\n",
+            (int)listener.pid, SILENCE_MS / 1000);
+}
+
 /* Wait for a reply. A request for the end that comes before the session has started is served after
  * its start. */
 static void wait_for_reply(int fd, int signals, bool *asked)
 {
     struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
     bool dump = false, is_there = false;
+    int patience_ms = SILENCE_MS;
     while (!is_there) {
-        if (poll(polled, 2, -1) < 0)
+        int got = poll(polled, 2, patience_ms);
+        if (got == 0) {
+            notice_silence(fd);
+            patience_ms = -1;
+        }
+        if (got <= 0)
             continue;
         is_there = polled[0].revents != 0;
         *asked |= polled[1].revents != 0 && read_signals(signals, &dump);
