@@ -436,11 +436,6 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     double old = before.sum.all.bytes, new = after.sum.all.bytes, scale = 1 + factor;
     result->limit = budget->share ? budget->limit * old : budget->limit;
     result->value = new - old;
-    if (subject->is_baseline) {
-        set_exact(result, 0);
-        result->state = BUDGET_HOLDS;
-        return;
-    }
     /* The baseline's margin scaled by 1 + share, but around its own value. */
     struct profile_interval down = {old - scale * (old - before.interval.low),
                                     old + scale * (before.interval.high - old)};
@@ -454,6 +449,11 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     if (profile_dump_is_partial(before.worst->heap, before.worst->dump)) {
         result->state = BUDGET_UNDECIDABLE;
         result->reason = "samples are missing from the baseline";
+        return;
+    }
+    if (subject->is_baseline) {
+        set_exact(result, 0);
+        result->state = BUDGET_HOLDS;
         return;
     }
     const struct export_dump *worst =
