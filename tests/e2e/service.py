@@ -51,6 +51,9 @@ def suffices():
         reachable(directory)
         if os.readlink("/proc/self/ns/pid") == FIRST_NAMESPACE:
             check(daemon.status()["told_of_newcomers"], "the daemon gets no exec events")
+        # The kernel reports exec events to the daemon, not to Alice. Her sessions are the daemon's.
+        doctor = harness.run([harness.TOOL, "doctor"], env=daemon.environment, **as_user(ALICE)).stdout
+        check((b"the kernel reports" in doctor) == daemon.status()["told_of_newcomers"], f"doctor: {doctor!r}")
         other, preloaded = Other(daemon), Commanded(daemon.environment)
         # Its file is accessible only through map_files.
         bare = Bare(daemon, own_name("gone"), directory)

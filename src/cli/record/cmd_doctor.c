@@ -71,9 +71,15 @@ static int read_number(const char *path, int missing)
     return value;
 }
 
+/* Return Yama's kernel.yama.ptrace_scope; 0 on a kernel without Yama. */
+static int read_ptrace_scope(void)
+{
+    return read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
+}
+
 static void check_ptrace(const struct access_requester *self)
 {
-    int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
+    int scope = read_ptrace_scope();
     if (scope == 3)
         say(LACKING,
             "attach: to no process until the next boot (ptrace_scope 3); preload the library "
@@ -92,18 +98,15 @@ static void check_ptrace(const struct access_requester *self)
 /* Return whether the kernel lets us trace our own children. */
 static bool may_trace_children(void)
 {
-    int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
+    int scope = read_ptrace_scope();
     struct access_requester self = access_self();
     return scope < 2 || (scope == 2 && self.may_all);
 }
 
-static void check_daemon(void)
+static void check_daemon(const struct session_server *daemon)
 {
     struct error error = {0};
     char path[RUN_DIRECTORY_PATH_MAX];
-    struct session_list list;
-    session_list_read(&list);
-    const struct session_server *daemon = session_list_daemon(&list);
     if (daemon != NULL && session_server_status(daemon) != NULL) {
         say(FINE, "daemon: heapprofd runs; heap_profile status shows its sessions");
     } else if (daemon != NULL) {
@@ -113,22 +116,32 @@ static void check_daemon(void)
     } else {
         say(LACKING, "daemon: none runs, and %s", error.message);
     }
-    session_list_clear(&list);
 }
 
-static void check_newcomers(void)
+/* Whoever serves the session listens for new programs: the daemon, if it runs. */
+static void check_newcomers(const struct session_server *daemon)
 {
     struct error error = {0};
-    int fd = exec_events_open(&error);
-    if (fd >= 0)
+    bool are_reported;
+    const char *why_not = error.message;
+    const Heapprofd__ControlStatus *status = daemon != NULL ? session_server_status(daemon) : NULL;
+    if (status != NULL && status->has_told_of_newcomers) {
+        are_reported = status->told_of_newcomers;
+        if (status->not_told_because != NULL)
+            why_not = status->not_told_because;
+    } else {
+        int fd = exec_events_open(&error);
+        are_reported = fd >= 0;
+        exec_events_close(fd);
+    }
+    if (are_reported)
         say(FINE, "new processes (-n): the kernel reports them, and the profiler attaches within "
                   "milliseconds");
     else
         say(LACKING,
             "new processes (-n): scans of /proc find them, ten times a second, so up to 0.1 s of "
             "their start is missed unless the library is preloaded: %s",
-            error.message);
-    exec_events_close(fd);
+            why_not);
 }
 
 static void check_machine(void)
@@ -137,6 +150,9 @@ static void check_machine(void)
     char library[PATH_MAX];
     struct error error = {0};
     struct access_requester self = access_self();
+    struct session_list list;
+    session_list_read(&list);
+    const struct session_server *daemon = session_list_daemon(&list);
     puts("this machine");
     if (uname(&names) == 0)
         say(FINE, "Linux %s, %s, glibc %s", names.release, names.machine, gnu_get_libc_version());
@@ -145,8 +161,9 @@ static void check_machine(void)
     else
         say(IMPOSSIBLE, "%s", error.message);
     check_ptrace(&self);
-    check_newcomers();
-    check_daemon();
+    check_newcomers(daemon);
+    check_daemon(daemon);
+    session_list_clear(&list);
 }
 
 /* --- a program --- */
@@ -169,8 +186,11 @@ static void check_program(const char *path, const char *name, bool will_start)
                       "executes separately)");
         break;
     case PROGRAM_BY_BOTH:
-        if (will_start)
-            say(may_trace_children() ? FINE : IMPOSSIBLE, "%s", reason);
+        if (will_start && may_trace_children())
+            say(FINE, "%s", reason);
+        else if (will_start)
+            say(IMPOSSIBLE, "%s It does not: kernel.yama.ptrace_scope is %d.", reason,
+                read_ptrace_scope());
         break;
     case PROGRAM_BY_ATTACHING:
         if (will_start)
