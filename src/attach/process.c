@@ -37,35 +37,44 @@ static bool are_filtered(void)
     return process_status_read(getpid(), &status) == 0 && status.seccomp_mode != 0;
 }
 
-int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
+/* Return Yama's kernel.yama.ptrace_scope; 0 on a kernel without Yama. */
+static int read_ptrace_scope(void)
 {
     char text[64] = "";
     int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t length = read(fd, text, sizeof(text) - 1);
-        text[length > 0 ? length : 0] = 0;
-        close(fd);
-    }
+    if (fd < 0)
+        return 0;
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    text[length > 0 ? length : 0] = 0;
+    close(fd);
+    return atoi(text);
+}
+
+int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
+{
+    int scope = read_ptrace_scope();
     struct process_status status;
     long uid = process_status_read(pid, &status) == 0 ? (long)status.uid[0] : -1;
     refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
-    if (uid >= 0 && uid != (long)geteuid())
-        return error_set(error, -EPERM,
-                         "pid %d belongs to uid %ld and this is uid %ld; attach as that user, as "
-                         "root, or with CAP_SYS_PTRACE and CAP_DAC_OVERRIDE",
-                         (int)pid, uid, (long)geteuid());
-    int scope = atoi(text);
+    /* It forbids attaching to root too, whoever owns the process. */
     if (scope == 3)
         return error_set(error, -EPERM,
-                         "the kernel forbids attaching to any process until it is booted anew "
+                         "the kernel forbids attaching to any process until the next boot "
                          "(kernel.yama.ptrace_scope is 3); a program without an allocator of its "
                          "own can be profiled from its start (heap_profile host)");
+    if (uid >= 0 && uid != (long)geteuid())
+        return error_set(error, -EPERM,
+                         "pid %d belongs to uid %ld and this is uid %ld; attach as %sroot, or with "
+                         "CAP_SYS_PTRACE and CAP_DAC_OVERRIDE",
+                         (int)pid, uid, (long)geteuid(), scope > 0 ? "" : "that user, as ");
     if (scope > 0)
         return error_set(error, -EPERM,
                          "the kernel forbids attaching to pid %d (kernel.yama.ptrace_scope is %d); "
                          "attach as root or with CAP_SYS_PTRACE, or run: sysctl "
-                         "kernel.yama.ptrace_scope=0",
-                         (int)pid, scope);
+                         "kernel.yama.ptrace_scope=0; %s can be profiled from its start "
+                         "(heap_profile host)",
+                         (int)pid, scope,
+                         scope == 1 ? "a program" : "one without an allocator of its own");
     return error_set(error, -EPERM,
                      "the kernel forbids attaching to pid %d (%sit has more privileges than we, or "
                      "is not dumpable); attach as root or with CAP_SYS_PTRACE%s",

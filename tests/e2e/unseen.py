@@ -160,6 +160,33 @@ def own_allocator_out_of_reach(path, directory):
         check(heap["unseen"] and said in heap["remark"], f"{name}: {heap['remark']!r}")
 
 
+def own_allocator_under_yama(path, directory):
+    """A refusal names Yama's ptrace_scope, also to root and for another user's process.
+
+    The kernel refuses ptrace by a filter, and a file system over /proc/sys/kernel has the value.
+    """
+    stated = "mount -t tmpfs none /proc/sys/kernel && mkdir /proc/sys/kernel/yama && " \
+             "echo $0 > /proc/sys/kernel/yama/ptrace_scope && exec \"$@\""
+    if os.geteuid() != 0 or run(["unshare", "-m", "sh", "-c", stated, "3", "true"]).status != 0:
+        return
+    how = {"preexec_fn": forbid_ptrace, "env": {"ASAN_OPTIONS": "detect_leaks=0"}}
+    for scope, owner, remedy in [
+        (1, [], "a program can be profiled from its start (heap_profile host)"),
+        (2, [], "one without an allocator of its own can be profiled from its start (heap_profile host)"),
+        (3, ["setpriv", "--reuid=65534", "--clear-groups"], "until the next boot"),
+    ]:
+        output = tempfile.mkdtemp(dir=directory)
+        wrapper = ["unshare", "-m", "sh", "-c", stated, str(scope)]
+        command = ["sh", "-c", 'exec "$@"', "sh", *owner, path, str(LEAKED)]
+        done = run([*wrapper, *harness.host_command(command, output, 1)], **how)
+        check(done.status == 0, f"scope {scope}: {done.status}: {done.stderr!r}")
+        remark = report(output)["heaps"][-1]["remark"]
+        check(f"ptrace_scope is {scope})" in remark and remedy in remark, f"scope {scope}: {remark!r}")
+        done = run([*wrapper, TOOL, "doctor", "--", path])
+        impossible = f"It does not: kernel.yama.ptrace_scope is {scope}.".encode() in done.stdout
+        check((done.status, impossible) == ((1, True) if scope == 3 else (0, False)), f"doctor: {done.stdout!r}")
+
+
 def test_own_allocator(directory):
     """A program with an allocator in its executable is attached to at its start. If that is not possible, every
     verb calls the unseen figures unknown, and no budget holds."""
@@ -190,6 +217,7 @@ def test_own_allocator(directory):
         done = run([TOOL, "doctor", "--", path])
         check(done.status == 0 and b"attaches to it at its start" in done.stdout, f"{name}: doctor: {done.stdout!r}")
     own_allocator_out_of_reach(programs[0], directory)
+    own_allocator_under_yama(programs[0], directory)
     # The children of an attached program cannot say hello, but are listed.
     path = build(directory, "forking", JEMALLOC, "-lstdc++", "-lm", "-lpthread", source="children.c")
     if path is not None:
