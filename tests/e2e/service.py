@@ -85,8 +85,22 @@ def suffices():
         restricted.end()
 
 
+def serves_shells():
+    """A user without a run directory of their own starts programs for the system's daemon."""
+    need_root()
+    here = {name: value for name, value in os.environ.items() if name not in ("HEAPPROFD_RUN_DIR", "XDG_RUNTIME_DIR")}
+    shell = f"mount -t tmpfs none /run && $0 && exec setpriv --reuid={ALICE} --clear-groups {harness.TOOL} shell -- " \
+            "sh -c 'echo $LD_PRELOAD'"
+    for prepare, status in ((":", 125), (f"{BUILD}/heapprofd prepare", 0)):
+        outcome = subprocess.run(["unshare", "-m", "sh", "-c", shell.replace("$0", prepare)], env=here,
+                                 capture_output=True, check=False, timeout=harness.TIMEOUT)
+        check(outcome.returncode == status, f"{prepare}: {outcome.returncode}: {outcome.stderr!r}")
+        check((b"libheapprofd_preload" in outcome.stdout) == (status == 0), f"{prepare}: {outcome.stdout!r}")
+
+
 def main():
     its_exposure()
+    serves_shells()
     suffices()
     harness.finish()
 

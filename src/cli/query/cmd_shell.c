@@ -42,11 +42,22 @@ static int set_joined(const char *name, const char *first, const char *second, s
     return 0;
 }
 
+/* Make the run directory of our own daemon. A user without a place for one can still be served by
+ * the system's, whose page the processes map if it exists. */
+static int prepare_run_directory(struct error *error)
+{
+    char path[RUN_DIRECTORY_PATH_MAX];
+    int code = run_directory_choose(path, error);
+    if (code == 0)
+        return run_directory_prepare(path, error);
+    bool has_system = access(RUN_DIRECTORY_OF_SYSTEM "/" RUN_DIRECTORY_CONTROL, R_OK) == 0;
+    return code == -ENOENT && has_system ? 0 : code;
+}
+
 static int prepare(struct error *error)
 {
-    char library[PATH_MAX], directory[RUN_DIRECTORY_PATH_MAX];
-    if (preload_path_find(library, error) < 0 || run_directory_choose(directory, error) < 0 ||
-        run_directory_prepare(directory, error) < 0 ||
+    char library[PATH_MAX];
+    if (preload_path_find(library, error) < 0 || prepare_run_directory(error) < 0 ||
         set_joined("LD_PRELOAD", library, getenv("LD_PRELOAD"), error) < 0)
         return error->code;
     return set_joined(LAUNCHER_ASAN_ENV, getenv(LAUNCHER_ASAN_ENV), LAUNCHER_ASAN_OPTION, error);
