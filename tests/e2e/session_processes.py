@@ -307,39 +307,38 @@ def is_profiled(daemon, directory, name, pid, uid, **more):
 
 
 class Scope:
-    """Set Yama's ptrace_scope, and restore it at the end."""
+    """Set Yama's ptrace_scope, and restore it at the end. None: the kernel has no Yama."""
 
     PATH = "/proc/sys/kernel/yama/ptrace_scope"
 
-    def __enter__(self):
-        with open(self.PATH) as file:
-            self.before = file.read()
-        return self
+    def __init__(self, value):
+        self.value, self.before = value, self.now()
 
-    def set(self, scope):
-        if self.before.strip() != str(scope):
-            with open(self.PATH, "w") as file:
-                file.write(str(scope))
+    @classmethod
+    def now(cls):
+        with contextlib.suppress(FileNotFoundError), open(cls.PATH) as file:
+            return int(file.read())
+        return None
+
+    @classmethod
+    def set(cls, value):
+        if value != cls.now():
+            with open(cls.PATH, "w") as file:
+                file.write(str(value))
+
+    def __enter__(self):
+        self.set(self.value)
 
     def __exit__(self, *_):
-        with open(self.PATH) as file:
-            changed = file.read() != self.before
-        if changed:
-            with open(self.PATH, "w") as file:
-                file.write(self.before)
+        self.set(self.before)
 
 
-def scope_is_closed(value):
-    """Return why this ptrace_scope cannot be tested here, or None."""
-    if not os.path.exists(Scope.PATH):
-        return "this kernel has no kernel.yama.ptrace_scope"
-    with open(Scope.PATH) as file:
-        now = file.read().strip()
-    if "3" in (now, str(value)) and now != str(value):
-        return "3 cannot be taken back before the next boot"
-    if not os.access(Scope.PATH, os.W_OK):
-        return f"{Scope.PATH} cannot be written to"
-    return None
+def possible_scopes():
+    """The values of ptrace_scope that can be tested here. 3 cannot be taken back before the next boot."""
+    now = Scope.now()
+    if now is None or now == 3 or not os.access(Scope.PATH, os.W_OK):
+        return [now]
+    return [0, 1, 2]
 
 
 def started(arguments, **how):
@@ -389,52 +388,70 @@ def test_access_table():
             ("user_namespace_of_his", ["unshare", "-U", commanded], bob, {}, True),
             ("user_namespace_of_roots", ["unshare", "-U", commanded], {}, {}, False),
         ]
-        for name, arguments, how, asks, expected in cases:
-            process = started(arguments, **how)
-            traced = traceable(BOB, process.pid, **asks)
-            profiled, session = is_profiled(daemon, directory, name, process.pid, BOB, **asks)
-            print(f"{name}: a debugger may {traced}, profiled {profiled}")
-            check(profiled == traced, f"{name}: traced {traced}, profiled {profiled}: {session.stderr}")
-            check(traced == expected, f"{name}: the kernel allows {traced}")
-            if not profiled:
-                check(session.stderr.count(f"process {process.pid}") == 1, f"{name}: {session.stderr}")
-            end_programs(process)
-        requester_with_a_capability(daemon, directory)
-        joins_by_itself(daemon, directory)
-        for value in (0, 1, 2, 3):
-            why_not = scope_is_closed(value)
-            if why_not:
-                print(f"ptrace_scope {value}: skipped: {why_not}")
-                continue
-            with Scope() as scope:
-                scope.set(value)
-                process = started([commanded], **bob)
-                traced = traceable(BOB, process.pid)
-                profiled, session = is_profiled(daemon, directory, f"scope{value}", process.pid, BOB)
-                print(f"ptrace_scope {value}: a debugger may {traced}, profiled {profiled}")
-                check(profiled == traced, f"ptrace_scope {value}: {traced}, {profiled}")
-                check(profiled or "ptrace_scope" in session.stderr, session.stderr)
-                end_programs(process)
+        for value in possible_scopes():
+            print(f"ptrace_scope {value}", flush=True)
+            with Scope(value):
+                inside = os.path.join(directory, f"scope-{value}")
+                os.mkdir(inside)
+                check_access(daemon, inside, cases, value)
+                requester_with_a_capability(daemon, inside, value)
+                joins_by_itself(daemon, inside)
 
 
-def requester_with_a_capability(daemon, directory):
-    """A user with a debugger's capabilities may profile all processes; root without them may not."""
+def check_access(daemon, directory, cases, scope):
+    """From 1 on, only whoever has CAP_SYS_PTRACE over a process attaches to it, unless it is a descendant."""
+    for name, arguments, how, asks, expected in cases:
+        # A user has all capabilities in the user's own namespace.
+        allowed = expected and (not scope or (scope < 3 and name == "user_namespace_of_his"))
+        process = started(arguments, **how)
+        traced = traceable(BOB, process.pid, **asks)
+        profiled, session = is_profiled(daemon, directory, name, process.pid, BOB, **asks)
+        print(f"  {name}: a debugger may {traced}, profiled {profiled}")
+        check(profiled == traced, f"{name}: traced {traced}, profiled {profiled}: {session.stderr}")
+        check(traced == allowed, f"{name}: the kernel allows {traced}")
+        if not profiled:
+            check(session.stderr.count(f"process {process.pid}") == 1, f"{name}: {session.stderr}")
+        if expected and not allowed:
+            check(f"ptrace_scope is {scope}" in session.stderr, f"{name}: {session.stderr}")
+        end_programs(process)
+
+
+def proves_pids():
+    """Return whether the kernel proves whose pid a connection has (SO_PEERPIDFD, Linux 6.5)."""
+    with contextlib.suppress(OSError):
+        peer, other = socket.socketpair()
+        with peer, other:
+            os.close(peer.getsockopt(socket.SOL_SOCKET, 77))
+            return True
+    return False
+
+
+def requester_with_a_capability(daemon, directory, scope):
+    """A user with a debugger's capabilities may profile all processes, up to ptrace_scope 2; root without
+    them may not. The daemon does not count them if nothing proves whose they are."""
     process = started([program("commanded")], **as_user(ALICE))
+    # Files below /proc/PID belong to the process's user: the second capability is for these.
+    capable = [f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups", "--inh-caps=+sys_ptrace,+dac_override",
+               "--ambient-caps=+sys_ptrace,+dac_override"]
     for name, arguments, expected in (
-        # Files below /proc/PID belong to the process's user: the second capability is for these.
-        ("capable", [f"--reuid={BOB}", f"--regid={BOB}", "--clear-groups",
-                     "--inh-caps=+sys_ptrace,+dac_override",
-                     "--ambient-caps=+sys_ptrace,+dac_override"], True),
+        ("capable", capable, scope != 3 and proves_pids()),
+        ("capable_alone", capable, scope != 3),
+        ("root", ["--reuid=0"], scope != 3),
         ("root_without", ["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"], False),
     ):
-        output = os.path.join(directory, name)
-        os.mkdir(output)
-        os.chown(output, BOB if name == "capable" else 0, -1)
+        output, run_directory = os.path.join(directory, name), os.path.join(directory, name + ".run")
+        for path in (output, run_directory):
+            os.mkdir(path)
+            os.chown(path, BOB if arguments is capable else 0, -1)
+        environment = {"HEAPPROFD_RUN_DIR": run_directory} if name == "capable_alone" else daemon.environment
         outcome = run(
             ["setpriv", *arguments, TOOL, "-i", "1", "-d", "300", "-o", output, "-p",
-             str(process.pid)], env=daemon.environment,
+             str(process.pid)], env=environment,
         )
+        print(f"  {name}: {outcome.status == 0}")
         check((outcome.status == 0) == expected, f"{name}: {outcome.status} {outcome.stderr!r}")
+        if scope == 3 and name in ("root", "capable_alone"):
+            check(b"ptrace_scope is 3" in outcome.stderr, f"{name}: {outcome.stderr!r}")
     end_programs(process)
 
 
