@@ -37,22 +37,9 @@ static bool are_filtered(void)
     return process_status_read(getpid(), &status) == 0 && status.seccomp_mode != 0;
 }
 
-/* Return Yama's kernel.yama.ptrace_scope; 0 on a kernel without Yama. */
-static int read_ptrace_scope(void)
-{
-    char text[64] = "";
-    int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t length = read(fd, text, sizeof(text) - 1);
-    text[length > 0 ? length : 0] = 0;
-    close(fd);
-    return atoi(text);
-}
-
 int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
-    int scope = read_ptrace_scope();
+    int scope = process_ptrace_scope();
     struct process_status status;
     long uid = process_status_read(pid, &status) == 0 ? (long)status.uid[0] : -1;
     refuse(outcome, ATTACH_FORBIDDEN, -EPERM);

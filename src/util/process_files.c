@@ -134,3 +134,15 @@ bool process_has_ended(pid_t pid)
         return false;
     return !process_stat_read(pid, &stat) || !stat.is_kernel_thread;
 }
+
+int process_ptrace_scope(void)
+{
+    int scope = 0;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%d", &scope) != 1)
+        scope = 0;
+    fclose(file);
+    return scope;
+}

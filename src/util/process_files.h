@@ -41,6 +41,9 @@ int process_status_read(pid_t pid, struct process_status *status);
  * the process is gone or inaccessible. */
 bool process_shares(pid_t pid, const char *link);
 
+/* Return Yama's kernel.yama.ptrace_scope; 0 on a kernel without Yama. */
+int process_ptrace_scope(void);
+
 /*
  * Return whether the process has ended or begun to end: it has no memory any more. This also holds
  * for a process whose first thread has ended, whatever its other threads do. It does not hold for a

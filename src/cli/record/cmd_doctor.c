@@ -21,6 +21,7 @@
 #include "daemon/processes/program.h"
 #include "daemon/server/discovery_examine.h"
 #include "daemon/sockets/run_directory.h"
+#include "util/process_files.h"
 
 static const char help[] = "usage: heap_profile doctor [-p PID | -- COMMAND]\n"
                            "\n"
@@ -59,27 +60,9 @@ __attribute__((format(printf, 2, 3))) static void say(enum finding finding, cons
 
 /* --- this machine --- */
 
-static int read_number(const char *path, int missing)
-{
-    int value = missing;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return missing;
-    if (fscanf(file, "%d", &value) != 1)
-        value = missing;
-    fclose(file);
-    return value;
-}
-
-/* Return Yama's kernel.yama.ptrace_scope; 0 on a kernel without Yama. */
-static int read_ptrace_scope(void)
-{
-    return read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
-}
-
 static void check_ptrace(const struct access_requester *self)
 {
-    int scope = read_ptrace_scope();
+    int scope = process_ptrace_scope();
     if (scope == 3)
         say(LACKING,
             "attach: to no process until the next boot (ptrace_scope 3); preload the library "
@@ -98,7 +81,7 @@ static void check_ptrace(const struct access_requester *self)
 /* Return whether the kernel lets us trace our own children. */
 static bool may_trace_children(void)
 {
-    int scope = read_ptrace_scope();
+    int scope = process_ptrace_scope();
     struct access_requester self = access_self();
     return scope < 2 || (scope == 2 && self.may_all);
 }
@@ -190,7 +173,7 @@ static void check_program(const char *path, const char *name, bool will_start)
             say(FINE, "%s", reason);
         else if (will_start)
             say(IMPOSSIBLE, "%s It does not: kernel.yama.ptrace_scope is %d.", reason,
-                read_ptrace_scope());
+                process_ptrace_scope());
         break;
     case PROGRAM_BY_ATTACHING:
         if (will_start)
