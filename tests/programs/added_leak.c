@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What many programs do, and with an argument a leak among it.
+ * An ordinary mix of allocations, and with an argument a leak among them.
  *
  *   added_leak [LEAKED-BLOCKS]
  *
  * Twelve callsites allocate blocks of 16 bytes to 64 KiB by a fixed generator, keep some of them
- * and free the others: every run does the same. The leak is of 200 bytes a block, spread over the
+ * and free the others: every run does the same. The leak has 200 bytes a block, spread over the
  * run.
  */
 #include <stdint.h>
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         uint64_t random = draw();
         size_t site = round % SITES, place = random % KEPT;
-        /* Each callsite has sizes of its own, over a factor of 16. */
+        /* Each callsite has its own range of sizes, over a factor of 16. */
         size_t size = ((size_t)16 << (site / 2)) * (1 + (random >> 32) % 16);
         free(blocks[site][place]);
         blocks[site][place] = sites[site](size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocates where few expect it: in an IFUNC resolver (the loader is still relocating), in
- * preinit and constructors, in atexit handlers, and in destructors after those. */
+/* Allocates at unusual times: in an IFUNC resolver (during relocation), in preinit functions and
+ * constructors, in atexit handlers, and in the destructors after those. */
 #include "truth.h"
 
 static int resolved;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that wait in system calls of every kind until standard input ends, and look at what these
- * returned: whoever stopped them meanwhile must not be seen in it. Those that wait for a time wait
- * for a second again and again. Says "waiting" when all wait, and "ok" at the end.
+ * Threads wait in system calls of every kind until standard input ends, and check the results:
+ * these must not show that somebody stopped the threads meanwhile. Calls with a timeout are
+ * repeated every second. Prints "waiting" when all threads wait, and "ok" at the end.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ enum { SECONDS = 1 };
 static int pipe_ends[2], epoll_pipe[2];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-static int released; /* with the mutex held, or atomically */
+static int released; /* holding the mutex, or atomically */
 static sem_t semaphore;
 
 static double now(void)
@@ -75,7 +75,7 @@ static void *waits_in_epoll(void *unused)
     int epoll = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN};
     require(epoll_ctl(epoll, EPOLL_CTL_ADD, epoll_pipe[0], &event) == 0);
-    /* Of this one the kernel tells that it was interrupted, stopped threads included. */
+    /* The kernel interrupts this call if the thread is stopped. */
     int count;
     do {
         count = epoll_wait(epoll, &event, 1, -1);

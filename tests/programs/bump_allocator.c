@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An allocator that is async-signal-safe: it only ever moves one word forward, and free() keeps
- * the memory. With it as the next malloc in link order, signal handlers may allocate in
- * the middle of an allocation, and the profiler's hooks must bear that.
+ * An async-signal-safe allocator: it only advances one word, and free() keeps the memory. With it
+ * as the next malloc in link order, signal handlers may allocate in the middle of an allocation,
+ * which the profiler's hooks must support.
  */
 #include <errno.h>
 #include <stddef.h>

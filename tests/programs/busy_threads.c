@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * busy_threads COUNT SECONDS: so many threads allocate, fill, look at and free memory by all of C's
- * functions, until SIGTERM or for so many seconds. Says "busy" when they have begun, and "ok" with
- * nothing wrong at the end.
+ * busy_threads COUNT SECONDS: COUNT threads allocate, fill, check and free memory by all of C's
+ * functions, for SECONDS or until SIGTERM. Prints "busy" when they run, and "ok" at the end if
+ * there was no error.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
         require(pthread_create(&threads[i], &attributes, work, (void *)(uintptr_t)(i + 1)) == 0);
     puts("busy");
     fflush(stdout);
-    /* A profiler that stops its threads interrupts this call. */
+    /* A profiler that stops the threads interrupts this call. */
     while (sigtimedwait(&end, NULL, &(struct timespec){.tv_sec = seconds}) < 0 && errno == EINTR)
         ;
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);

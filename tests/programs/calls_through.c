@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates behind functions of libraries that cannot be unwound by what is loaded of them: one
- * alone, or one behind another, with the program's own code between them. Arguments:
+ * Allocates below functions of libraries that are loaded without unwind information: one alone, or
+ * one below another, with the program's own code between them. Arguments:
  *
- *   ROUNDS         in the initial thread, on another one's stack, and on a fiber's
- *   until_closed   for as long as standard input is open
+ *   ROUNDS         in the initial thread, in another thread, and on a fiber
+ *   until_closed   until standard input is closed
  */
 #include <poll.h>
 #include <pthread.h>

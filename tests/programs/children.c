@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes children in every way there is, and each of them allocates: fork, vfork, posix_spawn, the
- * bare clone system call as a fork, and clone with shared memory.
- * The parent's figures must hold nothing of a forked child; with --follow-children each child is a
- * process of its own.
+ * Makes children in every way, and each of them allocates: fork, vfork, posix_spawn, the bare clone
+ * system call as a fork, and clone with shared memory.
+ * The parent's figures must not include a forked child's; with --follow-children each child has its
+ * own profile.
  */
 #include <sched.h>
 #include <signal.h>
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     }
     truth("allocate_in_parent", 100ull * 2 * ROUNDS, 2 * ROUNDS);
     truth("allocate_in_sharing_child", 500ull * ROUNDS, ROUNDS);
-    /* Of one process: its children have an entry of their own each. */
+    /* Each of the process's children has its own entry. */
     truth("allocate_in_child", 0, 0);
     return 0;
 }

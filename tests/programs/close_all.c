@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closes every descriptor but the standard ones, again and again, opens its own under the same
- * numbers, and expects that nobody touches those. */
+/* Repeatedly closes all descriptors except the standard ones, opens its own under the same numbers,
+ * and checks that these stay untouched. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>

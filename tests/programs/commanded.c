@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does what its standard input says, a line each, and answers "ok" when it is done:
+ * Obeys commands from standard input, one a line, and answers each with "ok":
  *
- *   hold COUNT BYTES   allocates so many blocks and keeps them
- *   drop               frees all that it holds
- *   churn COUNT BYTES  allocates and frees so many, one at a time
- *   exit STATUS        ends without freeing
- *   exec PATH [A [B]]  becomes that program
- *   fork               has a child do "hold 10 1000" and end; answers when it has
- *   forbid WORD N...   these system calls get that verdict of a filter (seccomp) from now on,
- *                      by prctl()
- *   permit WORD N...   all but these, by syscall()
- *   lock               keeps all its memory, that it has and will have, from being paged (mlockall)
- *   probe              asks for filters that the kernel refuses
+ *   hold COUNT BYTES   allocate COUNT blocks and keep them
+ *   drop               free all kept blocks
+ *   churn COUNT BYTES  allocate and free COUNT blocks, one at a time
+ *   exit STATUS        exit without freeing
+ *   exec PATH [A [B]]  execute that program
+ *   fork               fork a child that does "hold 10 1000" and ends; answer after its end
+ *   forbid WORD N...   from now on a filter (seccomp) gives these system calls that verdict; set by
+ *                      prctl()
+ *   permit WORD N...   the same for all other system calls; set by syscall()
+ *   lock               lock all present and future memory (mlockall)
+ *   probe              request filters that the kernel refuses
  *
  * WORD is kill, trap or errno.
  */
@@ -109,7 +109,7 @@ static long set_by_syscall(struct sock_fprog *program)
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program);
 }
 
-/* One verdict for the calls of these numbers, one for all others. */
+/* Give one verdict for the system calls with these numbers, and another for all others. */
 static void filter_calls(const char *numbers, const char *listed, const char *others,
                          long (*set)(struct sock_fprog *))
 {
@@ -143,7 +143,7 @@ static void probe_filters(void)
         _exit(97);
 }
 
-/* Reads by itself: stdio would allocate in between. */
+/* Read without stdio, which would allocate. */
 static int read_line(char *line, size_t size)
 {
     size_t used = 0;

@@ -1,12 +1,13 @@
-/* Functions that hold memory in containers of the standard library, through templates of their own.
- * What each holds: lists 400,000 bytes and more, names 100,000 and more, table 200,000 and more. */
+/* Functions that hold memory in containers of the standard library, each through its own templates:
+ * lists at least 400,000 bytes, names at least 100,000, table at least 200,000. */
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <unistd.h>
+#include <unordered_map>
 #include <vector>
 
-namespace shop {
+namespace shop
+{
 
 std::vector<int> *lists;
 std::vector<std::string> *names;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints all that the C library promises of its allocation functions and a caller can see: results
- * on failure, errno before and after, alignment, usable sizes, contents.
- * The output with the profiler must be the output without.
+ * Prints everything visible that the C library promises about its allocation functions: results on
+ * failure, errno before and after, alignment, usable sizes, contents.
+ * The output must be the same with and without the profiler.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -12,7 +12,7 @@
 
 #include "truth.h"
 
-/* C23; not in every C library, but perhaps in the profiler's. */
+/* C23: missing in some C libraries, but possibly present in the profiler. */
 void free_sized(void *block, size_t size) __attribute__((weak));
 void free_aligned_sized(void *block, size_t alignment, size_t size) __attribute__((weak));
 

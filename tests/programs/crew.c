@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that stay, and do what standard input says, a line each, answered by "ok":
+ * Permanent threads that obey commands from standard input, one a line, each answered with "ok":
  *
- *   N...   these threads, one after the other, allocate and free CALLS blocks
- *   all    all do at once
- *   who    answers by the threads' ids
+ *   N...   these threads allocate and free CALLS blocks, one thread after the other
+ *   all    all threads do so at once
+ *   who    answer with the threads' ids
  */
 #include <pthread.h>
 #include <semaphore.h>

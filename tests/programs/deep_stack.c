@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recursion 100,000 frames deep that allocates at many depths and at its bottom; then a thousand
- * allocations from down there. */
+/* A recursion of 100,000 frames that allocates at many depths, and a thousand times at its
+ * innermost frame. */
 #include <pthread.h>
 
 #include "truth.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads one plug-in, allocates through it, unloads it, loads another that comes to stand at the
- * same address, allocates through that. Argument: the directory of the plug-ins.
- * The calls of one must never be charged to the other.
+ * Loads a plug-in, allocates through it, and unloads it; then the same with another plug-in, which
+ * is loaded at the same address. Argument: the directory of the plug-ins.
+ * The profile must not charge the calls of one to the other.
  */
 #include <dlfcn.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that end in the middle of an allocation, each after another instruction of it, without a
- * word to anybody: all live at the same time, so that each has what the profiler gives to a thread.
- * Then the initial thread goes on alone. Linked with an allocator without locks
+ * Threads that end in the middle of an allocation, each after another instruction of it, by the
+ * bare system call. All live at the same time, so that each has its own slot and buffer of the
+ * profiler. Then the initial thread continues alone. Linked with an allocator without locks
  * (bump_allocator.c).
  */
 #include <pthread.h>

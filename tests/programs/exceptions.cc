@@ -1,5 +1,5 @@
-// C++ exceptions thrown through frames that allocate, caught far up, rethrown in another thread,
-// and thrown by operator new itself.
+// C++ exceptions that are thrown through frames that allocate, caught by distant callers, rethrown
+// in another thread, and thrown by operator new itself.
 #include <cstdio>
 #include <exception>
 #include <new>

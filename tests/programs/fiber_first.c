@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The initial thread's first allocation is made on a fiber, whose stack lies right below other
- * memory. That goes away, and code without unwind information allocates with a frame pointer that
- * leads there. */
+/* The initial thread makes its first allocation on a fiber, whose stack is right below other
+ * memory. The program unmaps that memory, and code without unwind information allocates with a
+ * frame pointer into it. */
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -10,9 +10,9 @@
 enum { STACK = 64 << 10, ROUNDS = 100 };
 
 static ucontext_t outside, fiber;
-static char *memory; /* two halves: the fiber's stack, and above it what goes away */
+static char *memory; /* two halves: the fiber's stack, and above it the memory that is unmapped */
 
-/* malloc(size), while the frame pointer holds what it is told. */
+/* Call malloc(size) with the given value in the frame pointer. */
 void *allocate_without_frame(size_t size, const void *frame_pointer);
 __asm__(".text\n"
         ".type allocate_without_frame, %function\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ucontext fibers on small stacks of their own, some from malloc, some from mmap, allocate and
- * switch; a fiber is resumed by another thread than the one that began it. */
+/* ucontext fibers on small stacks, some from malloc, some from mmap, allocate and switch; another
+ * thread resumes a fiber than the one that started it. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>

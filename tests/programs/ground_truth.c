@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates known bytes and calls at known callsites and writes the truth about them as JSON.
+ * Makes known allocations at known callsites and writes the true figures as JSON.
  *
  *   ground_truth TRUTH-FILE [THREADS [SCALE-PERCENT]]
  *
@@ -8,10 +8,10 @@
  *   small    16 to 128 bytes, malloc
  *   mixed    16 bytes to 16 KiB, evenly over the powers of two, malloc
  *   large    8 KiB to 192 KiB, malloc
- * and one callsite each of what is there once: calloc, realloc that grows, realloc that shrinks,
- * posix_memalign, aligned_alloc, memalign, reallocarray, and huge blocks.
- * One block in four stays live to the end. All callsites take turns, as a real program's do, and
- * all sizes come from a fixed generator: every run does the same.
+ * and single callsites: calloc, realloc that grows, realloc that shrinks, posix_memalign,
+ * aligned_alloc, memalign, reallocarray, and huge blocks.
+ * One block in four stays live to the end. All callsites alternate, as in a real program, and all
+ * sizes come from a fixed generator: every run does the same.
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ struct site {
     unsigned long long bytes, calls, live_bytes, live_calls;
 };
 
-/* One thread's generator and block that is to be freed next. */
+/* A thread's generator, and the block that it frees next. */
 struct worker {
     uint64_t state;
     struct site *sites;
@@ -151,7 +151,7 @@ static void add_request(struct site *site, size_t size)
     site->calls++;
 }
 
-/* Counts a block that a site made; it stays live one time in four. */
+/* Count a block of a site; one in four stays live. */
 static void count(struct worker *worker, int site, void *block, size_t size)
 {
     struct site *here = &worker->sites[site];

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes its own code, as a JIT compiler does: a function "outer" that calls a function "inner" that
- * calls allocate(), which asks for 100 blocks of 1000 bytes. What it tells of them:
+ * Generates its own code, as a JIT compiler does: a function "outer" that calls a function "inner"
+ * that calls allocate(), which allocates 100 blocks of 1000 bytes. It announces the functions by:
  *
  *   hand_made map        a perf map
- *   hand_made dump       a jitdump in the working directory, mapped as perf wants it
- *   hand_made shared     a perf map; the code is memory that is mapped twice
- *   hand_made removed    a perf map that it removes when it is told to end
+ *   hand_made dump       a jitdump in the working directory, mapped as perf requires
+ *   hand_made shared     a perf map; the code is in memory that is mapped twice
+ *   hand_made removed    a perf map that it removes before its end
  *   hand_made link       a perf map that is a link to another file
  *   hand_made stranger   a perf map of another user
- *   hand_made damaged    a perf map with lines that are none
- *   hand_made nothing    nothing
- *   hand_made again      a perf map; then it becomes "hand_made renamed", which writes another
+ *   hand_made damaged    a perf map with invalid lines
+ *   hand_made nothing    no file
+ *   hand_made again      a perf map; then it executes "hand_made renamed", which writes another
  *
- * With "told" behind that it waits for a line of its input before it runs the code, and for another
- * before it ends, and says "ok" in between.
+ * With a second argument "told" it waits for a line of its input before it runs the code, prints
+ * "ok", and waits for another line before it ends.
  */
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that report and free without end in several heaps, by types and in scopes, beside malloc,
- * until standard input ends; some of them end and others come. Callbacks are counted: each heap's
- * must come in turns, never two at once. Ends with status 0 if they did.
+ * Threads report allocations and frees in several heaps, with types and in scopes, and use malloc,
+ * until standard input ends. Some threads end and others start. The enable and disable callbacks of
+ * each heap must alternate and never overlap; otherwise the exit status is not 0.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,7 +54,7 @@ static void work(uint64_t base)
 {
     static const char *const types[] = {"one", "two", "three", NULL};
     for (uint64_t i = 0; i < ROUNDS && !atomic_load(&over); i++) {
-        uint32_t heap = heaps[i % (HEAPS - 1)].id; /* the last is of samples */
+        uint32_t heap = heaps[i % (HEAPS - 1)].id; /* the program samples the last heap by itself */
         uint64_t id = base + i % IDS;
         HEAP_PROFILE_SCOPE(types[i % 3]);
         HeapProfile_reportAllocationOfType(heap, id, 1 + i % 1000, types[i % 4]);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Describes heaps of its own and reports to them as its standard input says, a line each; answers
+ * Describes its own heaps and reports to them by commands from standard input, one a line; answers
  * each with a line.
  *
- *   register NAME             "id N"; the heap's callbacks are set, and noted
+ *   register NAME             "id N"; the heap has callbacks, whose calls are recorded
  *   unheard NAME              the same, without callbacks
  *   allocate HEAP ID SIZE [TYPE]   "sampled 0" or "sampled 1"
  *   sample HEAP ID SIZE       the same by AHeapProfile_reportSample
  *   free HEAP ID
- *   fill HEAP ID COUNT SIZE   allocations of ids that follow each other
+ *   fill HEAP ID COUNT SIZE   COUNT allocations with consecutive ids
  *   drain HEAP ID COUNT       their frees
- *   elsewhere LINE;LINE       what other commands say, on a thread of its own
- *   types HEAP COUNT BYTES    that many allocations, each of a type of its own, which are freed
- *   hold COUNT BYTES          of malloc's
- *   wake                      what a dormant process does between two looks: some allocations of
- *                             malloc's, and some in a heap of that name
+ *   elsewhere LINE;LINE       run these commands on a new thread
+ *   types HEAP COUNT BYTES    COUNT allocations, each with a new type, and their frees
+ *   hold COUNT BYTES          blocks of malloc
+ *   wake                      allocate until a dormant client checks for invitations: some blocks
+ *                             of malloc, and some in a heap of that name
  *   push NAME | pop COUNT     scopes of the main thread
- *   nest COUNT HEAP ID SIZE   an allocation that many scopes deep
+ *   nest COUNT HEAP ID SIZE   an allocation in COUNT nested scopes
  *   drop_scope NAME           a scope that is left by longjmp
- *   fork LINE | vfork LINE    does that in a child, and waits for it
- *   reenter HEAP ID           the heap's callbacks allocate so much in it from now on
- *   events                    what the callbacks were told since the last time, in order
- *   forbid                    a filter kills the process if it asks for a socket from now on
- *   exit STATUS               ends without its destructors
+ *   fork LINE | vfork LINE    run the command in a child, and wait for its end
+ *   reenter HEAP ID           from now on the heap's callbacks allocate in it
+ *   events                    the calls of the callbacks since the last time, in order
+ *   forbid                    from now on a filter kills the process if it calls socket()
+ *   exit STATUS               exit without running destructors
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -53,7 +53,7 @@ static uint64_t reentered_id;
 
 static void do_line(const char *line, char *answer);
 
-/* --- allocations: each kind at a callsite of its own --- */
+/* --- allocations: each kind at its own callsite --- */
 
 static CALLSITE bool custom_allocate(uint32_t heap, uint64_t id, uint64_t size)
 {
@@ -185,7 +185,7 @@ static void do_in_fork(const char *line)
     wait_for_child(pid);
 }
 
-/* More than a child of vfork() may do by the book, but what programs do: it shares our memory. */
+/* POSIX does not allow this much in a vfork() child, but programs do it: the memory is shared. */
 static void do_in_vfork(const char *line)
 {
     static char answer[LINE_BYTES];
@@ -249,7 +249,7 @@ static bool do_scope(const char *verb, const char *rest, char *answer)
         require(scope_count < SCOPES_MAX);
         HeapProfile_pushContext(&scopes[scope_count++], HeapProfile_intern(rest));
     } else if (strcmp(verb, "pop") == 0) {
-        /* Only the outermost of them: it takes the others along. */
+        /* Pop only the outermost: that pops the others, too. */
         require(count > 0 && count <= scope_count);
         scope_count -= count;
         HeapProfile_popContext(&scopes[scope_count]);
@@ -337,7 +337,7 @@ static void do_line(const char *line, char *answer)
     }
 }
 
-/* Reads by itself: stdio would allocate in between. */
+/* Read without stdio, which would allocate. */
 static bool read_line(char *line, size_t size)
 {
     size_t used = 0;

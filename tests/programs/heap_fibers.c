@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts of fibers (ucontext) that take turns on one thread, with a heap and malloc.
+ * Contexts of fibers (ucontext) that alternate on one thread, with a heap and malloc.
  *
- *   heap_fibers orderly    a fiber pops its scope before it yields, as it should
- *   heap_fibers careless   it yields inside of its scope, and its stack is unmapped at the end
+ *   heap_fibers orderly    a fiber pops its scope before it yields, as documented
+ *   heap_fibers careless   it yields inside its scope, and its stack is unmapped at the end
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < FIBERS; i++)
         munmap(stacks[i], STACK_BYTES);
-    /* Where the fibers' scopes were there is no memory any more. */
+    /* The memory of the fibers' scopes is unmapped now. */
     for (int i = 0; i < ROUNDS; i++)
         allocate_outside();
     for (uint64_t i = 0; i < next_id; i++)

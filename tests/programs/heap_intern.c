@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HeapProfile_intern(): the same copy for equal texts, from any thread, up to 65,536 of them.
- * Aborts where that does not hold.
+ * Aborts on a violation.
  */
 #include <pthread.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void intern_strange_texts(void)
     require(HeapProfile_intern("")[0] == 0 && HeapProfile_intern("") == HeapProfile_intern(""));
 }
 
-/* Those that are there stay when there are as many as there can be. */
+/* At the limit, the existing copies stay. */
 static void intern_too_many(void)
 {
     int count = TEXTS;
@@ -64,7 +64,7 @@ static void intern_too_many(void)
         if (HeapProfile_intern(text) == NULL)
             break;
     }
-    require(count + 3 == TEXTS_MAX); /* and the three strange ones */
+    require(count + 3 == TEXTS_MAX); /* and the three special texts */
     for (int i = 0; i < TEXTS; i++) {
         char text[32];
         write_text(text, sizeof(text), i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A heap that is described and used before main, in main and after it, in constructors and
- * destructors of every kind. Its allocations have ids that follow each other; what is live at the
- * end is what was allocated before main.
+ * destructors of every kind. Its allocations have consecutive ids; those from before main are live
+ * at the end.
  */
 #include <pthread.h>
 #include <stdint.h>

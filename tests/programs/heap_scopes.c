@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scopes that are not used as they should be, or are left as the language allows. Each allocation
- * has a number of bytes of its own; what context it must have been made in is told on standard
- * output, in lines
+ * Scopes that are used incorrectly, or left in every way that the language allows. Each allocation
+ * has a unique size; standard output has its expected context, in lines
  *
  *   BYTES NAME;NAME
  *
- * outermost first. Where a jump has left memory that was used again, any context will do: BYTES ?.
+ * outermost first. "BYTES ?" accepts any context: a jump left a scope whose memory is in use again.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -52,7 +51,7 @@ static void in_turn(void)
     allocate_in("");
 }
 
-/* An outer one first: it takes the inner one along, whose own pop then means nothing. */
+/* The outer scope first: this pops the inner one, too, whose own pop then has no effect. */
 static void crossed(void)
 {
     scope a, b, c;
@@ -97,7 +96,7 @@ static CALLSITE void jump_out(jmp_buf *back, const char *context)
     longjmp(*back, 1);
 }
 
-/* Again and again from the same place, so that the same storage is pushed. */
+/* Repeatedly from the same place, so that the same storage is pushed. */
 static void by_longjmp(void)
 {
     HEAP_PROFILE_SCOPE("outer");
@@ -117,7 +116,7 @@ static CALLSITE void jump_out_at_once(jmp_buf *back, const char *context)
     longjmp(*back, 1);
 }
 
-/* Nothing overwrites what was left but the next one. */
+/* Only the next scope overwrites the abandoned one. */
 static void by_longjmp_at_once(void)
 {
     jmp_buf back;
@@ -139,7 +138,7 @@ static void ended_by_the_outer_one(void)
     allocate_in("");
 }
 
-/* The storage is no memory any more. */
+/* The storage is unmapped now. */
 static void unmapped(void)
 {
     scope *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that all at once report to a heap that they share and to one that each of them describes,
- * and free what their neighbour allocated.
+ * Concurrent threads report to a shared heap and to one heap of each thread, and free their
+ * neighbours' allocations.
  *
  *   heap_threads THREADS COUNT
  *
- * Of each thread's COUNT allocations of 10 bytes in the heap "shared" every second one stays live;
- * of as many of 7 bytes in "own N" none does.
+ * Each thread makes COUNT allocations of 10 bytes in the heap "shared", of which every second one
+ * stays live, and COUNT of 7 bytes in "own N", which are all freed.
  */
 #include <pthread.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jemalloc's own functions beside malloc. Does what its standard input says, and answers "ok":
+ * jemalloc's own functions besides malloc. Obeys commands from standard input, each answered "ok":
  *
- *   malloc COUNT BYTES    allocates so many blocks and keeps them
+ *   malloc COUNT BYTES    allocate COUNT blocks and keep them
  *   mallocx COUNT BYTES   the same through mallocx
- *   rallocx BYTES         resizes all that it holds
- *   dallocx, sdallocx     frees all that it holds, in that way
+ *   rallocx BYTES         resize all kept blocks
+ *   dallocx, sdallocx     free all kept blocks by this function
  */
 #include <jemalloc/jemalloc.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void drop(int with_size)
     }
 }
 
-/* By single bytes: stdio would allocate in between. */
+/* Read single bytes: stdio would allocate. */
 static int read_line(char *line, size_t size)
 {
     size_t used = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lowers its own limits and goes on: no memory beyond what it has ("memory"), no descriptors at all
- * ("files"). Allocations that do not fit fail as they do for anybody. With "data" it only holds
- * 8 MiB, within whatever limit it was started with. */
+/* Lowers its own limits and continues: no more memory ("memory"), or no descriptors ("files").
+ * Allocations above the limit fail as without a profiler. With "data" it only holds 8 MiB, under
+ * the limits that it was started with. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocates steadily for about three seconds and prints a checksum: the profiler may be killed or
- * stopped meanwhile. Says "begun" first. */
+/* Prints "begun", allocates steadily for about three seconds, and prints a checksum. The profiler
+ * may be killed or stopped meanwhile. */
 #include <time.h>
 
 #include "truth.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* longjmp over frames that allocate, and siglongjmp out of handlers that allocate on the stack that
- * faulted and on an alternate one. */
+/* longjmp over frames that allocate, and siglongjmp out of handlers that allocate, on the
+ * interrupted stack and on an alternate one. */
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that maps memory in every way that there is, each in a function of its own, so that
- * what is left of each is known. It checks errno and results itself, and says what it saw.
+ * Maps memory in every way, each in its own function, so that the remaining memory of each is
+ * known. It checks errno and results itself, and prints them.
  *
  *   mappings ways          one thread, known figures (tests/e2e/mmap_heap.py has them)
  *   mappings threads       threads that take each other's addresses at once
  *   mappings signals       a handler that maps, in the middle of a program that maps
- *   mappings children      what a child of fork maps is its own, what one of vfork maps is not
- *   mappings full          unmapping that fails, for there would be too many mappings
- *   mappings restricted    and then may make no other call to the system
- *   mappings told          maps when it reads "map", unmaps half of that when it reads "halve"
+ *   mappings children      a fork child's mappings are its own, a vfork child's are the parent's
+ *   mappings full          an munmap that fails, because it would make too many mappings
+ *   mappings restricted    a filter forbids all other system calls
+ *   mappings told          map on the command "map", unmap half of that on "halve"
  */
 #include <assert.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ enum { KIND = MAP_PRIVATE | MAP_ANONYMOUS, ACCESS = PROT_READ | PROT_WRITE };
 
 static size_t page;
 
-/* Maps pages for whoever calls it, and is that one's innermost frame itself: so it is a macro. */
+/* Map pages. A macro, so that the caller is the innermost frame. */
 #define TAKE(pages) mmap(NULL, (pages)*page, ACCESS, KIND, -1, 0)
 
 static void *sure(void *memory)
@@ -146,7 +146,7 @@ NOINLINE static void failed(void)
     assert(mremap(memory + 1, page, page, 0) == MAP_FAILED && errno == EINVAL);
     errno = 0;
     assert(brk((void *)-1) == -1 && errno == ENOMEM);
-    errno = ERANGE; /* what succeeds leaves it */
+    errno = ERANGE; /* a successful call keeps errno */
     assert(munmap(sure(TAKE(1)), page) == 0 && errno == ERANGE);
 }
 
@@ -259,7 +259,7 @@ static void signals(void)
     for (int i = 0; i < BESIDE || handled < HANDLED; i++)
         beside_handler();
     setitimer(ITIMER_REAL, &none, NULL);
-    /* How many there were is known to the end only. */
+    /* The number is known only at the end. */
     signal(SIGALRM, SIG_IGN);
     printf("%d\n", (int)handled);
 }
@@ -304,7 +304,7 @@ NOINLINE static char *as_many_as_can_be(size_t pages)
     return sure(mmap(NULL, pages * page, PROT_NONE, KIND | MAP_NORESERVE, -1, 0));
 }
 
-/* Neighbours of different access are mappings of their own: a hole in one makes two. */
+/* Neighbours of different access are separate mappings: a hole in one makes two. */
 static void full(void)
 {
     enum { PAGES = 400000 };
@@ -312,7 +312,7 @@ static void full(void)
     size_t i = 1;
     while (i < PAGES - 4 && mprotect(memory + i * page, page, PROT_READ) == 0)
         i += 2;
-    assert(i < PAGES - 4); /* the kernel said that there are too many */
+    assert(i < PAGES - 4); /* the kernel reported too many mappings */
     char *last = memory + (PAGES - 3) * page;
     errno = 0;
     while (munmap(last, page) == 0 && last > memory + i * page) /* the limit is not reached yet */

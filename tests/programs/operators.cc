@@ -1,4 +1,4 @@
-// All forms of C++ operator new and delete, and what they promise: alignment, nothrow, bad_alloc,
+// All forms of C++ operator new and delete, and their guarantees: alignment, nothrow, bad_alloc,
 // the new handler.
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that is loaded and unloaded. Built twice, with the same layout and another name for
- * its function: PLUGIN_ALLOCATE. */
+/* A library that is loaded and unloaded. Built twice, with the same layout and different names of
+ * its function, PLUGIN_ALLOCATE. */
 #include <stdlib.h>
 
 #include "truth.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of each kind, in sizes that a test knows: resident KIND. Says "ready" and waits for input.
- */
+/* resident KIND: takes known sizes of a kind of memory, prints "ready", and waits for input. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +42,7 @@ static int map_and_touch(int flags)
     return 0;
 }
 
-/* 40 MB in small pieces, of which every fourth stays: the rest is on free lists. */
+/* 40 MB in small pieces, of which every fourth stays: the others are on free lists. */
 static int fragment(void)
 {
     enum { PIECES = 200000, PIECE = 200 };
@@ -73,7 +72,7 @@ static int keep_untouched(void)
 
 static int round_up(void)
 {
-    /* 24 bytes of each 32 are usable, and 17 asked for. */
+    /* 24 bytes of each 32 are usable, and 17 are requested. */
     for (int i = 0; i < 100000; i++) {
         char *volatile piece = malloc(17);
         if (piece == NULL)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Timer signals at a high rate interrupt allocations at any instruction, and their handlers
- * allocate; linked with an allocator that permits that (bump_allocator.c).
- * "storm": the handlers return. "escape": every eighth leaves by siglongjmp, out of whatever
- * it had interrupted. "quiet": as "storm", but the handler is called, not sent for.
+ * allocate; linked with an allocator that permits this (bump_allocator.c).
+ * "storm": the handlers return. "escape": every eighth handler leaves the interrupted code by
+ * siglongjmp. "quiet": like "storm", but the program calls the handler, without signals.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,12 +24,12 @@ static volatile sig_atomic_t escapes, signals, may_escape, want_escape, want_qui
 static CALLSITE void *allocate_in_handler(size_t size)
 {
     void *block = malloc(size);
-    require(block); /* the allocator's room has an end */
+    require(block); /* the allocator's memory is limited */
     return kept(block);
 }
 
-/* From further in than what is freed: where the stack stands says nothing of a free that was
- * left. */
+/* Called from a deeper frame than the frees: the stack pointer does not show that a free was
+ * abandoned. */
 static CALLSITE void *allocate_outside(size_t size)
 {
     volatile char room[1024];
@@ -53,7 +53,7 @@ static void on_alarm(int number)
         siglongjmp(outside, 1);
     }
     free(allocate_in_handler(40));
-    /* Not the last one: what was left is found by what comes after. */
+    /* Not the last call: later calls find the abandoned one. */
     if (want_escape && may_escape && signals % 8 == 0 && signals < SIGNALS) {
         may_escape = 0;
         escapes++;
@@ -113,7 +113,7 @@ static void *stay_calm(void *unused)
     return NULL;
 }
 
-/* Not the thread whose samples were left. */
+/* In another thread than the one with abandoned samples. */
 static void calm_thread(void)
 {
     pthread_t thread;
@@ -146,15 +146,15 @@ int main(int argc, char **argv)
     want_quiet = argc > 1 && !strcmp(argv[1], "quiet");
     struct sigaction action = {.sa_handler = on_alarm};
     sigaction(SIGALRM, &action, NULL);
-    /* Else a first allocation before signals may come: the profiler's own beginning is another
-     * matter. */
+    /* Otherwise allocate once before the signals: the profiler's initialization is not tested
+     * here. */
     if (!want_early)
         free(malloc(1));
     if (commanded)
         return obey();
     unsigned long long calls = storm();
     fprintf(stderr, "calls: %llu, escapes: %d\n", calls, (int)escapes);
-    /* How many calls there is time for differs between runs. */
+    /* The number of calls differs between runs. */
     truth("allocate_in_handler", 40ull * SIGNALS, SIGNALS);
     return 0;
 }

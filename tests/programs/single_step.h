@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single steps: between step_begin() and step_end() SIGTRAP comes after each instruction of the
- * thread. On processors other than x86-64 nothing happens.
+ * Single steps: between step_begin() and step_end() the thread gets SIGTRAP after each instruction.
+ * On processors other than x86-64 these functions do nothing.
  */
 #ifndef TESTS_PROGRAMS_SINGLE_STEP_H
 #define TESTS_PROGRAMS_SINGLE_STEP_H
@@ -24,7 +24,7 @@ static CALLSITE void step_end(void)
 #endif
 }
 
-/* In the handler of SIGTRAP: no further steps. */
+/* Call this in the handler of SIGTRAP to stop the steps. */
 static inline void step_no_more(void *interrupted)
 {
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads on stacks of 16 KiB, the least that glibc permits, right below an inaccessible page; the
- * stack beneath a margin is checked to be untouched by whoever allocates. */
+/* Threads on stacks of 16 KiB, glibc's minimum, next to an inaccessible page. They check that an
+ * allocation does not touch the stack below a margin. */
 #include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads whose very first allocation is interrupted by a signal, each after another instruction of
- * it. The threads live on. Linked with an allocator that permits that (bump_allocator.c). Obeys its
- * standard input, line by line:
+ * A signal interrupts the very first allocation of each thread, after another instruction of it
+ * each time. The threads continue. Linked with an allocator that permits this (bump_allocator.c).
+ * Obeys commands from standard input, one a line:
  *
  *   calm       the initial thread allocates
  *   allocate   the handlers allocate
  *   jump       the handlers leave by siglongjmp
- *   pairs      so, too, threads that come one after the other; each frees what its predecessor
- *              allocated
+ *   pairs      the same with threads in sequence; each frees its predecessor's allocation
  */
 #include <pthread.h>
 #include <sched.h>
@@ -37,7 +36,7 @@ static CALLSITE void *allocate_in_handler(size_t size)
 
 static CALLSITE void *allocate_first(size_t size)
 {
-    volatile char room[1024]; /* further in than what comes after a jump */
+    volatile char room[1024]; /* a deeper frame than the calls after a jump */
     room[0] = 1;
     return room[0] ? kept(malloc(size)) : NULL;
 }
@@ -47,7 +46,7 @@ static CALLSITE void *allocate_afterwards(size_t size)
     return kept(malloc(size));
 }
 
-/* A signal that the profiler can hold back, unlike the step's own one. */
+/* A signal that the profiler can block, unlike the step's own signal. */
 static void on_step(int number, siginfo_t *info, void *interrupted)
 {
     (void)number;
@@ -122,7 +121,7 @@ static void *free_block(void *number)
     return NULL;
 }
 
-/* Its slot can be another's afterwards. */
+/* Another thread can get its slot afterwards. */
 static void run_to_end(void *(*run)(void *), void *argument)
 {
     pthread_t thread;

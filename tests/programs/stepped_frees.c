@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A handler that runs after each single instruction of an allocation, and frees many blocks now
- * and then: also while the profiler writes a record of the thread that it interrupts, which it must
- * not wait for when the ring is full. Linked with an allocator that permits that
- * (bump_allocator.c), for which a free does nothing. In the end all blocks are freed once more, as
- * their next owners would.
+ * A handler runs after each instruction of an allocation, and sometimes frees many blocks: also
+ * while the interrupted thread writes a record. The handler must not wait for that record if the
+ * ring is full. Linked with an allocator that permits this (bump_allocator.c), whose free does
+ * nothing. In the end all blocks are freed again, as their next owners would.
  */
 #include <signal.h>
 #include <stdint.h>
 
 #include "single_step.h"
 
-/* More frees at once than fit the smallest ring; and not at each step: whoever reserves room in a
- * ring tries anew where another did meanwhile. */
+/* More frees at once than fit the smallest ring. Not at each step, because a reservation in the
+ * ring is retried if another one came in between. */
 enum { BLOCKS = 200000, FREES_AT_ONCE = 300, STEPS_BETWEEN = 53 };
 
 static void *blocks[BLOCKS];
@@ -48,7 +47,7 @@ int main(void)
     sigaction(SIGTRAP, &action, NULL);
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = allocate_block(40);
-    /* First as a whole: the second time there is less to do, and fewer steps. */
+    /* First without steps: the second allocation has less to do, and fewer steps. */
     void *first = allocate_between(nothing, nothing, 72);
     void *second = allocate_between(step_begin, step_end, 72);
     int freed_in_steps = freed;

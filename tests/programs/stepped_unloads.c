@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another thread allocates after one single instruction of the first allocation since a library was
- * unloaded, at each place in turn: also where the profiler is about to say that addresses may have
- * come to mean other modules. What is allocated afterwards, too, keeps its call stacks. Linked with
- * an allocator that permits that (bump_allocator.c). Argument: the path of a library.
+ * Another thread allocates in the middle of the first allocation after a library was unloaded,
+ * after each of its instructions in turn: also when the client is about to report that the address
+ * space changed. Later allocations must keep their call stacks, too. Linked with an allocator that
+ * permits this (bump_allocator.c). Argument: the path of a library.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #include "single_step.h"
 
-/* A reservation in the ring is longer than STRIDE; the announcement comes before STEPS_MAX. */
+/* A reservation in the ring takes more than STRIDE steps; the report comes before STEPS_MAX. */
 enum { STRIDE = 15, STEPS_MAX = 720, BLOCKS_AFTER = 3 };
 
 static volatile int steps_left = -1;
@@ -59,7 +59,7 @@ static void on_step(int number, siginfo_t *info, void *interrupted)
     step_no_more(interrupted);
 }
 
-/* A sample through it makes it known to the profiler. */
+/* A sample through the library makes it known to the profiler. */
 static void use_library(const char *path)
 {
     void *library = dlopen(path, RTLD_NOW);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates from its first line on: a block at each step, and a step about every millisecond.
+ * Allocates from its start: a block at each step, and a step about every millisecond.
  *
- *   stepper STEPS           so many steps
- *   stepper attached STEPS  until a profiler is attached to it, and then so many
- *   stepper stuck STEPS     the same, but waits first in the kernel, where no signal reaches it,
- *                           until its standard input ends
+ *   stepper STEPS           make STEPS steps
+ *   stepper attached STEPS  make steps until a profiler has attached, and then STEPS more
+ *   stepper stuck STEPS     the same, but first wait uninterruptibly in the kernel until standard
+ *                           input ends
  *
- * Says how many steps it made in all.
+ * Prints the number of all steps.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void step(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Reads by itself: stdio would allocate. */
+/* Read without stdio, which would allocate. */
 static int is_attached(void)
 {
     static char maps[1 << 16];
@@ -44,7 +44,7 @@ static int is_attached(void)
     return strstr(maps, "heapprofd_client") != NULL;
 }
 
-/* The parent of a vforked child stands still until that one has ended. */
+/* The parent of a vfork child is blocked until the child has ended. */
 static void be_stuck(void)
 {
     static char byte;

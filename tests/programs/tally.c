@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates and keeps a tally of its own: how many calls and bytes it has asked for, and when, in a
- * file that it maps. So what it did before any instant is known, whoever was killed at it.
+ * Allocates and keeps its own tally of calls and bytes over time, in a file that it maps. So its
+ * figures before any moment are known, whichever process was killed at it.
  *
  *     tally FILE MS
  *
- * The file: for each thread ENTRIES of {CLOCK_BOOTTIME ns, calls, bytes}, in a circle, with zeros
- * where nothing was noted yet. After MS milliseconds it prints the calls of each thread.
+ * The file: for each thread ENTRIES of {CLOCK_BOOTTIME ns, calls, bytes}, as a ring buffer; unused
+ * entries are zero. After MS milliseconds it prints the calls of each thread.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -56,7 +56,7 @@ static void *work(void *argument)
             calls++;
             bytes += size;
         }
-        /* The time comes last: an entry with a time is whole, for it was empty or much older. */
+        /* Write the time last: an entry with a new time is complete. */
         struct entry *noted = &entries[thread * ENTRIES + entry % ENTRIES];
         atomic_store(&noted->when_ns, 0);
         atomic_store(&noted->calls, calls);

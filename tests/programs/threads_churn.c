@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads come and go, 4,000 of them, by return, pthread_exit and cancellation; their
- * thread-specific destructors allocate too. */
+/* Starts and ends 4,000 threads, by return, pthread_exit and cancellation; their thread-specific
+ * destructors allocate, too. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ int main(void)
             pthread_join(threads[j], NULL);
         }
     }
-    /* A thread that is cancelled may not have come to its first allocation. */
+    /* A cancelled thread may not have reached its first allocation. */
     puts("4000 threads came and went");
     return 0;
 }

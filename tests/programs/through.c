@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library that others call through. Built without .eh_frame: what there is to unwind it by stands
- * elsewhere, or nowhere, and the frame pointer leads nowhere. THROUGH: the name of its function.
+ * A library through which the program calls. Built without .eh_frame: its unwind information is
+ * elsewhere or missing, and the frame pointer is invalid. THROUGH: the name of its function.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 
 void *THROUGH(void *(*call)(size_t size), size_t size);
 
-/* A frame of a size that nobody would guess. */
+/* A frame of an unusual size. */
 static CALLSITE void *step_inwards(void *(*call)(size_t size), size_t size, int depth)
 {
     volatile char room[200];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the test programs share: they tell on standard output what a profile at
- * interval 1 must say, in lines
+ * Shared by the test programs: they print the figures that a profile at interval 1
+ * must have, in lines
  *
  *   truth: FUNCTION BYTES CALLS
  *
- * which count all requests that FUNCTION itself made (through operator new, too);
- * BYTES is "-" where a library in between may round them. Their output is the
- * same in every run, so that it can be compared with and without the profiler.
+ * which count all requests of FUNCTION itself (also through operator new); BYTES is
+ * "-" if a library in between may round them. The output is the same in every run, so
+ * that it can be compared with and without the profiler.
  */
 #ifndef TESTS_PROGRAMS_TRUTH_H
 #define TESTS_PROGRAMS_TRUTH_H
@@ -15,14 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A function that is a callsite of its own whatever the optimizer thinks. */
+/* A function that stays a callsite, whatever the optimizer does. */
 #ifdef __clang__
 #define CALLSITE __attribute__((noinline))
 #else
 #define CALLSITE __attribute__((noipa))
 #endif
 
-/* Keeps the optimizer from seeing that a block is not used. */
+/* Hide from the optimizer that a block is unused. */
 static inline void *kept(void *block)
 {
     __asm__ volatile("" : "+r"(block) : : "memory");
@@ -39,7 +39,7 @@ static inline void truth_of_calls(const char *function, unsigned long long calls
     printf("truth: %s - %llu\n", function, calls);
 }
 
-/* For what must hold for the program to mean anything. */
+/* Abort if a condition of the test does not hold. */
 #define require(condition)                                                                         \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

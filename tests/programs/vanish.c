@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates a given number of times, says so in a pipe after each, and ends in a given way:
- * kill, abort, _exit, exec, or exit; "endless" goes on until somebody kills it.
+ * Allocates COUNT times, writes a line to a pipe after each, and ends in the way HOW: kill,
+ * abort, _exit, exec, or exit; "endless" continues until it is killed.
  *   vanish HOW COUNT
  */
 #include <signal.h>
