@@ -2,12 +2,11 @@
  * lists at least 400,000 bytes, names at least 100,000, table at least 200,000. */
 #include <algorithm>
 #include <string>
-#include <unistd.h>
 #include <unordered_map>
+#include <unistd.h>
 #include <vector>
 
-namespace shop
-{
+namespace shop {
 
 std::vector<int> *lists;
 std::vector<std::string> *names;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring in memory: records put as a client puts them, read by a visitor that notes what it saw. */
+/* A ring in memory. Tests write records as a client does; a visitor counts the records that the
+ * reader takes. */
 #ifndef HEAPPROFD_TESTS_RING_FIXTURE_H
 #define HEAPPROFD_TESTS_RING_FIXTURE_H
 
@@ -14,7 +15,7 @@
 
 #include "daemon/ring/ring_reader.h"
 
-/* What the visitor saw. */
+/* The records that the visitor saw. */
 static struct {
     size_t events, stacks, modules, resets, threads, heaps, intervals, names, contexts;
     struct heap_event last;
@@ -23,7 +24,7 @@ static struct {
     uint64_t unmapped_bytes;
     uint16_t unmapped_slot;
     uint8_t unmapped_heap;
-    uint64_t sum; /* of addresses, order included */
+    uint64_t sum; /* of addresses, weighted by order */
     uint32_t frames;
     char text[RECORD_PATH_MAX + 1];
 } seen;
@@ -157,7 +158,7 @@ static inline int close_ring(void **state)
     return close(memfd);
 }
 
-/* A place of this many bytes, reserved; the header is the caller's. */
+/* Reserve space for a record of this length. The caller writes the header. */
 static inline void *reserve(uint32_t length)
 {
     uint64_t reserved = reader.control->reserved;

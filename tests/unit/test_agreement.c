@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether samples agree with exact totals: never a false alarm, and no lost block unseen. */
+/* The check of samples against exact totals: no false alarm, and every lost block is noticed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #define RUNS 300
 #define CALLS 20000
 
-/* A heap that a program with these sizes leaves behind, sampled by the rule. */
+/* The heap of a program with these sizes, sampled by the rule. */
 struct scene {
     struct profile_heap heap;
     struct profile_dump dump;
@@ -70,8 +70,8 @@ static void chance_alone_never_disagrees(void **state)
     }
 }
 
-/* Few enough samples that a normal approximation would err: how often is nothing sampled of x
- * intervals? e^-x, which must not be called a disagreement before x = -ln 1e-9. */
+/* With few samples a normal approximation is wrong. The probability of no sample in x intervals is
+ * e^-x, so this is no disagreement below x = -ln 1e-9. */
 static void nothing_sampled_is_chance_up_to_the_probability(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void nothing_sampled_is_chance_up_to_the_probability(void **state)
     assert_true(profile_disagrees(&scene.heap, &scene.dump));
 }
 
-/* What was once seen of a browser: of 19.9 MB one block of 2.1 MB in no sample. */
+/* From a browser's profile: a block of 2.1 MB, of 19.9 MB in total, was in no sample. */
 static void a_large_block_that_is_in_no_sample_is_noticed(void **state)
 {
     (void)state;
@@ -98,11 +98,11 @@ static void a_large_block_that_is_in_no_sample_is_noticed(void **state)
         struct profile_agreement agreement = profile_agreement_of(&scene.heap, &scene.dump);
         assert_true(profile_gap_is_real(&agreement.bytes));
         assert_true(agreement.bytes.missing > 0);
-        assert_false(profile_gap_is_real(&agreement.calls)); /* one call of many is chance */
+        assert_false(profile_gap_is_real(&agreement.calls)); /* may be chance */
     }
 }
 
-static void samples_that_stand_for_too_much_are_noticed(void **state)
+static void overweighted_samples_are_noticed(void **state)
 {
     (void)state;
     srand48(3);
@@ -113,7 +113,7 @@ static void samples_that_stand_for_too_much_are_noticed(void **state)
     assert_true(agreement.bytes.missing < 0);
 }
 
-static void every_allocation_recorded_leaves_nothing_to_chance(void **state)
+static void without_sampling_every_difference_is_certain(void **state)
 {
     (void)state;
     struct scene scene = scene_of(1, 16, 4, CALLS);
@@ -143,8 +143,8 @@ int main(void)
         cmocka_unit_test(chance_alone_never_disagrees),
         cmocka_unit_test(nothing_sampled_is_chance_up_to_the_probability),
         cmocka_unit_test(a_large_block_that_is_in_no_sample_is_noticed),
-        cmocka_unit_test(samples_that_stand_for_too_much_are_noticed),
-        cmocka_unit_test(every_allocation_recorded_leaves_nothing_to_chance),
+        cmocka_unit_test(overweighted_samples_are_noticed),
+        cmocka_unit_test(without_sampling_every_difference_is_certain),
         cmocka_unit_test(without_exact_totals_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

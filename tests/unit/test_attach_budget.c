@@ -32,7 +32,7 @@ static void shares_never_exceed_the_machines(void **state)
     }
 }
 
-/* Attempts of different length, each begun as soon as it is due, use the share and no more. */
+/* Attempts of different lengths, each started when it is allowed, use the share and no more. */
 static void the_average_is_the_share(void **state)
 {
     struct attach_budget budget = {.share_ppm = 20000};
@@ -40,7 +40,7 @@ static void the_average_is_the_share(void **state)
     (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         uint64_t took_us = 100 + i * 37 % 5000;
-        now_us += took_us; /* it computes all the time */
+        now_us += took_us; /* the attempt uses the processor all the time */
         used_us += took_us;
         attach_budget_charge(&budget, took_us, now_us);
         uint64_t due_us = attach_budget_due_ms(&budget) * 1000;
@@ -51,7 +51,7 @@ static void the_average_is_the_share(void **state)
     assert_in_range(share_ppm, 19000, 20000);
 }
 
-static void time_without_attempts_is_not_saved_up(void **state)
+static void idle_time_is_not_credited(void **state)
 {
     struct attach_budget budget = {.share_ppm = 100000};
     (void)state;
@@ -61,7 +61,8 @@ static void time_without_attempts_is_not_saved_up(void **state)
     assert_int_equal(budget.due_us, BEGIN_US + 3600010000);
 }
 
-/* First attempts are not delayed, so they may come before earlier ones are paid for. */
+/* First attempts are not delayed, so they can start before the time of earlier ones is paid
+ * back. */
 static void attempts_add_up(void **state)
 {
     struct attach_budget budget = {.share_ppm = 100000};
@@ -71,7 +72,7 @@ static void attempts_add_up(void **state)
     assert_int_equal(attach_budget_due_ms(&budget), (BEGIN_US + 60 * 10000) / 1000);
 }
 
-static void a_new_share_applies_to_what_is_left(void **state)
+static void a_new_share_applies_to_the_remaining_delay(void **state)
 {
     struct attach_budget budget = {.share_ppm = 100000};
     (void)state;
@@ -96,9 +97,9 @@ int main(void)
         cmocka_unit_test(shares_are_equal),
         cmocka_unit_test(shares_never_exceed_the_machines),
         cmocka_unit_test(the_average_is_the_share),
-        cmocka_unit_test(time_without_attempts_is_not_saved_up),
+        cmocka_unit_test(idle_time_is_not_credited),
         cmocka_unit_test(attempts_add_up),
-        cmocka_unit_test(a_new_share_applies_to_what_is_left),
+        cmocka_unit_test(a_new_share_applies_to_the_remaining_delay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

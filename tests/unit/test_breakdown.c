@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The breakdown: rows of paths made by hand, and of random profiles against sums made another
- * way. */
+/* The breakdown: rows of hand-made paths, and rows of random profiles against an independent
+ * sum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #define SITES_MAX 512
 #define DEPTH_MAX 12
 
-/* A profile of one process and heap, whose sites are given as texts: "main f g". */
+/* A profile of one process and heap. Its callsites are given as text: "main f g". */
 struct made {
     struct profile profile;
     struct profile_mapping mappings[2];
@@ -94,7 +94,7 @@ static uint32_t callsite_of(struct made *made, const char *stack)
     return at;
 }
 
-/* Live bytes in dump 0 and dump 1, of ten bytes each. */
+/* Add live bytes in dumps 0 and 1, ten bytes an allocation. */
 static void add(struct made *made, const char *stack, const char *type, int thread, double first,
                 double last)
 {
@@ -123,7 +123,7 @@ static void add(struct made *made, const char *stack, const char *type, int thre
     }
 }
 
-/* --- what a breakdown says, as a text: "f=30 g=20", in the order of size --- */
+/* --- a breakdown as text: "f=30 g=20", by size --- */
 
 struct seen {
     struct sites *sites;
@@ -250,7 +250,7 @@ static void heavy(void **state)
     make_example(&made);
     see(&seen, &made, 0, 1);
     assert_int_equal(breakdown_set_mode(seen.breakdown, BREAKDOWN_HEAVY), 0);
-    /* g stands twice on one stack, and counts once. */
+    /* g is twice on one stack, and counts once. */
     assert_string_equal(rows_of(&seen, SITES_FRAME),
                         "<self>=150 f=100 main=100 other=80 g=50 start=50");
     enter(&seen, SITES_FRAME, "g");
@@ -269,7 +269,7 @@ static void bottom_up(void **state)
     enter(&seen, SITES_FRAME, "main");
     enter(&seen, SITES_THREAD, "main (7)");
     assert_int_equal(breakdown_set_mode(seen.breakdown, BREAKDOWN_BOTTOM_UP), 0);
-    assert_true(total_of(&seen) == 70); /* of the thread: steps into frames are taken back */
+    assert_true(total_of(&seen) == 70); /* the thread's total: the steps into frames are undone */
     breakdown_leave(seen.breakdown);
     assert_string_equal(rows_of(&seen, SITES_FRAME), "other=80 g=50 f=20");
     assert_string_equal(rows_of(&seen, SITES_MODULE), "libother.so.1=80 example=70");
@@ -283,7 +283,7 @@ static void bottom_up(void **state)
     stop_seeing(&seen);
 }
 
-static void types_where_there_are_some(void **state)
+static void types_if_the_profile_has_any(void **state)
 {
     (void)state;
     for (int typed = 0; typed < 2; typed++) {
@@ -326,7 +326,7 @@ static void two_dumps(void **state)
     stop_seeing(&seen);
 }
 
-/* Two runs of a program: other pids, another layout of frames. */
+/* Two runs of a program: the pids and the numbers of frames differ. */
 static void two_profiles(void **state)
 {
     static struct made other;
@@ -357,7 +357,7 @@ static void figures(void **state)
     assert_true(seen.rows.rows[0].values[0].count == 20);
     breakdown_set_figure(seen.breakdown, DIFF_PEAK);
     assert_string_equal(rows_of(&seen, SITES_FRAME), "main=150 start=75");
-    /* What was freed leaves nothing to be seen. */
+    /* Freed memory leaves no live row. */
     breakdown_set_figure(seen.breakdown, DIFF_LIVE);
     breakdown_free(seen.breakdown);
     sites_free(seen.sites);
@@ -369,7 +369,7 @@ static void figures(void **state)
     stop_seeing(&seen);
 }
 
-/* A sample of several threads: its peak is not told by thread. */
+/* A sample of several threads: the peak of each thread is unknown. */
 static void peak_by_thread(void **state)
 {
     struct profile_part parts[2] = {{.tid = 7, .type = "", .context = ""},
@@ -389,7 +389,7 @@ static void peak_by_thread(void **state)
     stop_seeing(&seen);
 }
 
-/* <self> comes before what has as much, however that is called. */
+/* <self> precedes rows of the same size, whatever their names. */
 static void self_first(void **state)
 {
     (void)state;
@@ -419,7 +419,7 @@ static void search(void **state)
     assert_int_equal(finds.finds[0].frames[0], key_of(&seen, SITES_FRAME, "start"));
     assert_int_equal(finds.finds[1].length, 3);
     breakdown_finds_free(&finds);
-    /* Of a stack the nearest: main g, not main g f g. */
+    /* The match nearest to the root of a stack: main g, not main g f g. */
     assert_int_equal(breakdown_search(seen.breakdown, is_called, "g", &finds), 0);
     assert_int_equal(finds.count, 2);
     assert_int_equal(finds.finds[0].length, 2);
@@ -444,7 +444,7 @@ static void go_and_back(void **state)
     assert_int_equal(breakdown_go(seen.breakdown, steps, 2), 0);
     assert_true(total_of(&seen) == 50);
     assert_true(breakdown_total(seen.breakdown, 0).values[0].bytes == 150);
-    /* A path that cannot be gone leaves the old one. */
+    /* An impossible path leaves the old path in place. */
     struct breakdown_step twice[2] = {{SITES_TYPE, 0}, {SITES_TYPE, 1}};
     assert_int_equal(breakdown_go(seen.breakdown, twice, 2), -EEXIST);
     assert_true(total_of(&seen) == 50);
@@ -452,14 +452,14 @@ static void go_and_back(void **state)
     stop_seeing(&seen);
 }
 
-/* --- random profiles: each row is the sum over the sites that a plain definition names --- */
+/* --- random profiles: each row is the sum over the callsites of a plain definition --- */
 
 struct site {
     char stack[64];
     double bytes;
 };
 
-/* Whether the functions of `path` stand in `stack`, both "a b c", as the mode has it. */
+/* Return whether `stack` has the functions of `path` in this mode. Both are texts like "a b c". */
 static bool has_path(const char *stack, const char *path, enum breakdown_mode mode)
 {
     char outer[128], inner[128];
@@ -550,7 +550,7 @@ int main(void)
         cmocka_unit_test(type_and_stack_in_any_order),
         cmocka_unit_test(heavy),
         cmocka_unit_test(bottom_up),
-        cmocka_unit_test(types_where_there_are_some),
+        cmocka_unit_test(types_if_the_profile_has_any),
         cmocka_unit_test(modules_and_threads),
         cmocka_unit_test(two_dumps),
         cmocka_unit_test(two_profiles),

@@ -34,7 +34,7 @@ static int remove_directory(void **state)
     return system(command);
 }
 
-/* The path of a file with this text, in a directory that is made as needed. */
+/* Write a file with this content, create its directory if needed, and return its path. */
 static const char *write_bytes(const char *name, const char *text, size_t length)
 {
     static char path[256];
@@ -56,120 +56,121 @@ static const char *write_text(const char *name, const char *text)
     return write_bytes(name, text, strlen(text));
 }
 
-/* "ADDRESS:function@file:line<function@file:line;..." of all that was told. */
-struct told {
+/* All reported entries as text: "ADDRESS:function@file:line<function@file:line;...". */
+struct report {
     const uint64_t *addresses;
     char text[TEXT_BYTES];
 };
 
-static int tell(void *context, size_t index, struct source_frame *frames, size_t count)
+static int append_entry(void *context, size_t index, struct source_frame *frames, size_t count)
 {
-    struct told *told = context;
-    size_t length = strlen(told->text);
-    length += (size_t)snprintf(told->text + length, TEXT_BYTES - length,
-                               "%llx:", (unsigned long long)told->addresses[index]);
+    struct report *report = context;
+    size_t length = strlen(report->text);
+    length += (size_t)snprintf(report->text + length, TEXT_BYTES - length,
+                               "%llx:", (unsigned long long)report->addresses[index]);
     for (size_t i = 0; i < count; i++)
-        length += (size_t)snprintf(told->text + length, TEXT_BYTES - length, "%s%s@%s:%u",
+        length += (size_t)snprintf(report->text + length, TEXT_BYTES - length, "%s%s@%s:%u",
                                    i > 0 ? "<" : "", frames[i].function,
                                    frames[i].file == NULL ? "" : frames[i].file, frames[i].line);
-    snprintf(told->text + length, TEXT_BYTES - length, ";");
+    snprintf(report->text + length, TEXT_BYTES - length, ";");
     return 0;
 }
 
-static int find(const char *text, const uint64_t *addresses, size_t count, struct told *told,
+static int find(const char *text, const uint64_t *addresses, size_t count, struct report *report,
                 struct error *error)
 {
-    *told = (struct told){.addresses = addresses};
-    return breakpad_find(write_text("one.sym", text), addresses, count, tell, told, error);
+    *report = (struct report){.addresses = addresses};
+    return breakpad_find(write_text("one.sym", text), addresses, count, append_entry, report,
+                         error);
 }
 
-#define ASSERT_TOLD(expected, symbols, ...)                                                        \
+#define ASSERT_REPORT(expected, symbols, ...)                                                      \
     do {                                                                                           \
         static const uint64_t asked[] = {__VA_ARGS__};                                             \
-        static struct told told;                                                                   \
+        static struct report report;                                                               \
         struct error error = {0};                                                                  \
-        int result = find(symbols, asked, sizeof(asked) / sizeof(*asked), &told, &error);          \
+        int result = find(symbols, asked, sizeof(asked) / sizeof(*asked), &report, &error);        \
         assert_string_equal(error.message, "");                                                    \
         assert_int_equal(result, 0);                                                               \
-        assert_string_equal(told.text, expected);                                                  \
+        assert_string_equal(report.text, expected);                                                \
     } while (0)
 
 static void assert_refused(const char *text, const char *reason)
 {
     static const uint64_t asked[] = {0x1000, 0x1001, 0x1010};
-    static struct told told;
+    static struct report report;
     struct error error = {0};
-    if (find(text, asked, 3, &told, &error) != -EBADMSG)
+    if (find(text, asked, 3, &report, &error) != -EBADMSG)
         fail_msg("taken: %s", text);
     assert_non_null(strstr(error.message, reason));
     assert_non_null(strstr(error.message, "/one.sym: line "));
-    assert_string_equal(told.text, "");
+    assert_string_equal(report.text, "");
 }
 
 static void functions_have_files_and_lines(void **state)
 {
     (void)state;
-    ASSERT_TOLD("1000:one(int)@/a/one file.c:7;1004:one(int)@/b.c:8;1010:two@:0;",
-                HEAD "INFO CODE_ID 0102 demo\nFILE 0 /a/one file.c\nFILE 3 /b.c\n"
-                     "FUNC 1000 10 0 one(int)\n1000 4 7 0\n1004 c 8 3\n"
-                     "FUNC m 1010 8 4 two\nSTACK CFI INIT 1000 10 .cfa: $rsp 8 +\n",
-                0xfff, 0x1000, 0x1004, 0x1010, 0x1018);
+    ASSERT_REPORT("1000:one(int)@/a/one file.c:7;1004:one(int)@/b.c:8;1010:two@:0;",
+                  HEAD "INFO CODE_ID 0102 demo\nFILE 0 /a/one file.c\nFILE 3 /b.c\n"
+                       "FUNC 1000 10 0 one(int)\n1000 4 7 0\n1004 c 8 3\n"
+                       "FUNC m 1010 8 4 two\nSTACK CFI INIT 1000 10 .cfa: $rsp 8 +\n",
+                  0xfff, 0x1000, 0x1004, 0x1010, 0x1018);
 }
 
 static void inlined_functions_are_frames(void **state)
 {
     (void)state;
-    ASSERT_TOLD("1000:outer@a.c:1;"
-                "1002:inner@b.c:3<middle@b.c:20<outer@a.c:10;"
-                "1004:middle@b.c:4<outer@a.c:10;"
-                "1008:outer@a.c:5;",
-                HEAD "FILE 0 a.c\nFILE 1 b.c\nINLINE_ORIGIN 0 middle\nINLINE_ORIGIN 5 inner\n"
-                     "FUNC 1000 10 0 outer\n"
-                     "INLINE 0 10 0 0 1002 4 100a 2\nINLINE 1 20 1 5 1002 2\n"
-                     "1000 2 1 0\n1002 2 3 1\n1004 4 4 1\n1008 2 5 0\n",
-                0x1000, 0x1002, 0x1004, 0x1008);
+    ASSERT_REPORT("1000:outer@a.c:1;"
+                  "1002:inner@b.c:3<middle@b.c:20<outer@a.c:10;"
+                  "1004:middle@b.c:4<outer@a.c:10;"
+                  "1008:outer@a.c:5;",
+                  HEAD "FILE 0 a.c\nFILE 1 b.c\nINLINE_ORIGIN 0 middle\nINLINE_ORIGIN 5 inner\n"
+                       "FUNC 1000 10 0 outer\n"
+                       "INLINE 0 10 0 0 1002 4 100a 2\nINLINE 1 20 1 5 1002 2\n"
+                       "1000 2 1 0\n1002 2 3 1\n1004 4 4 1\n1008 2 5 0\n",
+                  0x1000, 0x1002, 0x1004, 0x1008);
 }
 
 static void the_first_form_of_inlines_is_read(void **state)
 {
     (void)state;
-    ASSERT_TOLD("1000:inner of old@a.c:3<outer@:10;",
-                HEAD "FILE 0 a.c\nINLINE_ORIGIN 2 0 inner of old\nFUNC 1000 10 0 outer\n"
-                     "INLINE 0 10 2 1000 4\n1000 4 3 0\n",
-                0x1000);
+    ASSERT_REPORT("1000:inner of old@a.c:3<outer@:10;",
+                  HEAD "FILE 0 a.c\nINLINE_ORIGIN 2 0 inner of old\nFUNC 1000 10 0 outer\n"
+                       "INLINE 0 10 2 1000 4\n1000 4 3 0\n",
+                  0x1000);
 }
 
 static void names_may_come_after_their_use_and_be_missing(void **state)
 {
     (void)state;
-    ASSERT_TOLD("1000:<name omitted>@z.c:1<<name omitted>@:4;",
-                HEAD "FUNC 1000 10 0 \nINLINE 0 4 7 9 1000 1\n1000 1 1 2\nFILE 2 z.c\n", 0x1000);
+    ASSERT_REPORT("1000:<name omitted>@z.c:1<<name omitted>@:4;",
+                  HEAD "FUNC 1000 10 0 \nINLINE 0 4 7 9 1000 1\n1000 1 1 2\nFILE 2 z.c\n", 0x1000);
 }
 
 static void public_symbols_reach_to_the_next_symbol(void **state)
 {
     (void)state;
-    ASSERT_TOLD("20:start@:0;2f:start@:0;30:f@:0;50:later@:0;60:later@:0;",
-                HEAD "PUBLIC 20 0 start\nFUNC 30 8 0 f\nPUBLIC m 50 0 later\nPUBLIC 10 0 early\n"
-                     "FUNC 80 8 0 g\n",
-                0x8, 0x20, 0x2f, 0x30, 0x3f, 0x50, 0x60, 0x88);
+    ASSERT_REPORT("20:start@:0;2f:start@:0;30:f@:0;50:later@:0;60:later@:0;",
+                  HEAD "PUBLIC 20 0 start\nFUNC 30 8 0 f\nPUBLIC m 50 0 later\nPUBLIC 10 0 early\n"
+                       "FUNC 80 8 0 g\n",
+                  0x8, 0x20, 0x2f, 0x30, 0x3f, 0x50, 0x60, 0x88);
 }
 
 static void of_overlapping_functions_the_nearest_has_the_address(void **state)
 {
     (void)state;
-    ASSERT_TOLD("1000:big@:0;1008:small@:0;1010:big@:0;",
-                HEAD "FUNC 1008 4 0 small\nFUNC 1000 20 0 big\nFUNC 1000 20 0 same\n", 0x1000,
-                0x1008, 0x1010);
+    ASSERT_REPORT("1000:big@:0;1008:small@:0;1010:big@:0;",
+                  HEAD "FUNC 1008 4 0 small\nFUNC 1000 20 0 big\nFUNC 1000 20 0 same\n", 0x1000,
+                  0x1008, 0x1010);
 }
 
 static void carriage_returns_and_unknown_records_are_passed_over(void **state)
 {
     (void)state;
-    ASSERT_TOLD("1000:f@a.c:2;",
-                "MODULE windows x86_64 01020304 demo.pdb\r\nNEWER 1 2 3\r\nFILE 1 a.c\r\n\r\n"
-                "FUNC 1000 4 0 f\r\n1000 4 2 1\r\nSTACK WIN 4 2170 14\r\n",
-                0x1000);
+    ASSERT_REPORT("1000:f@a.c:2;",
+                  "MODULE windows x86_64 01020304 demo.pdb\r\nNEWER 1 2 3\r\nFILE 1 a.c\r\n\r\n"
+                  "FUNC 1000 4 0 f\r\n1000 4 2 1\r\nSTACK WIN 4 2170 14\r\n",
+                  0x1000);
 }
 
 static void damage_is_told_with_its_line(void **state)
@@ -192,20 +193,20 @@ static void damage_is_told_with_its_line(void **state)
     assert_refused(HEAD "FUNC 1000 4 0 f\n1000 4 1 1\nFILE one a.c\n", "line 4: FILE needs");
 }
 
-/* A name of 2 MiB in a file that has nothing else. */
+/* The file has only a name of 2 MiB. */
 static void a_line_without_end_is_refused(void **state)
 {
     (void)state;
     static const uint64_t asked[] = {0x1000};
     size_t length = strlen(HEAD "FUNC 1000 4 0 "), all = length + (2 << 20);
     char *text = malloc(all);
-    struct told told = {.addresses = asked};
+    struct report report = {.addresses = asked};
     struct error error = {0};
     assert_non_null(text);
     memcpy(text, HEAD "FUNC 1000 4 0 ", length);
     memset(text + length, 'a', all - length);
     const char *path = write_bytes("long.sym", text, all);
-    assert_int_equal(breakpad_find(path, asked, 1, tell, &told, &error), -EBADMSG);
+    assert_int_equal(breakpad_find(path, asked, 1, append_entry, &report, &error), -EBADMSG);
     assert_non_null(strstr(error.message, "line 2: is longer than 1 MiB"));
     free(text);
 }
@@ -216,7 +217,7 @@ static void functions_that_overlap_without_end_are_refused(void **state)
     enum { ADDRESSES = 8192, FUNCTIONS = 64 };
     static uint64_t asked[ADDRESSES];
     static char text[sizeof(HEAD) + FUNCTIONS * 32];
-    struct told told = {.addresses = asked};
+    struct report report = {.addresses = asked};
     struct error error = {0};
     size_t length = (size_t)sprintf(text, "%s", HEAD);
     for (size_t i = 0; i < ADDRESSES; i++)
@@ -224,7 +225,7 @@ static void functions_that_overlap_without_end_are_refused(void **state)
     for (int i = 0; i < FUNCTIONS; i++)
         length += (size_t)sprintf(text + length, "FUNC 0 ffffff 0 f%d\n", i);
     assert_int_equal(
-        breakpad_find(write_text("one.sym", text), asked, ADDRESSES, tell, &told, &error),
+        breakpad_find(write_text("one.sym", text), asked, ADDRESSES, append_entry, &report, &error),
         -EBADMSG);
     assert_non_null(strstr(error.message, ": functions overlap"));
 }
@@ -232,9 +233,9 @@ static void functions_that_overlap_without_end_are_refused(void **state)
 static void ranges_at_the_end_of_the_address_space_are_whole(void **state)
 {
     (void)state;
-    ASSERT_TOLD("fffffffffffffff8:f@a.c:3;",
-                HEAD "FILE 0 a.c\nFUNC fffffffffffffff0 ffff 0 f\nfffffffffffffff0 ffff 3 0\n",
-                0xfffffffffffffff8);
+    ASSERT_REPORT("fffffffffffffff8:f@a.c:3;",
+                  HEAD "FILE 0 a.c\nFUNC fffffffffffffff0 ffff 0 f\nfffffffffffffff0 ffff 3 0\n",
+                  0xfffffffffffffff8);
 }
 
 static void ids_are_made_of_build_ids(void **state)

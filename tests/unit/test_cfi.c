@@ -210,7 +210,7 @@ static void realigned_stack_is_found_by_expression(void **state)
     assert_int_equal(machine.registers[6], 0x108);
 }
 
-static void unknown_register_is_asked_for(void **state)
+static void unknown_register_is_requested(void **state)
 {
     (void)state;
     struct image image;
@@ -224,7 +224,7 @@ static void unknown_register_is_asked_for(void **state)
     assert_int_equal(machine.registers[7], 0x1000);
 }
 
-static void unreadable_stack_is_said(void **state)
+static void unreadable_stack_is_reported(void **state)
 {
     (void)state;
     struct image image;
@@ -320,8 +320,8 @@ int main(void)
         cmocka_unit_test(undefined_return_address_is_outermost),
         cmocka_unit_test(step_recovers_saved_registers),
         cmocka_unit_test(realigned_stack_is_found_by_expression),
-        cmocka_unit_test(unknown_register_is_asked_for),
-        cmocka_unit_test(unreadable_stack_is_said),
+        cmocka_unit_test(unknown_register_is_requested),
+        cmocka_unit_test(unreadable_stack_is_reported),
         cmocka_unit_test(signal_frames_are_marked),
         cmocka_unit_test(every_truncation_is_refused_or_right),
         cmocka_unit_test(copied_entries_give_the_same_row),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Differences of profiles: what is matched, and what their variance and probability are, by
- * simulation of the sampling. */
+/* Differences of profiles: which callsites are matched, and their variances and probabilities
+ * against a simulation of the sampling. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static double probability_of(double size)
     return size >= INTERVAL_BYTES * log(100) ? 1 : -expm1(-size / INTERVAL_BYTES);
 }
 
-/* What a sample of this size adds to what was allocated. */
+/* Add the expected figures of a sampled allocation of this size. */
 static void add_allocated(struct trace_figures *figures, double size)
 {
     double p = probability_of(size), missed = (1 - p) / (p * p);
@@ -54,10 +54,11 @@ static void add_freed(struct trace_figures *figures, double size)
     figures->freed_samples++;
 }
 
-/* --- profiles made by hand: one process, its heap with two dumps, and a callsite a function --- */
+/* --- hand-made profiles: one process, its heap with two dumps, and a callsite for each function
+ * --- */
 
 #define SITES 40
-#define LEAK 20 /* at one with small blocks */
+#define LEAK 20 /* index of one with small blocks */
 
 struct made {
     struct profile profile;
@@ -139,8 +140,8 @@ static double variance_of_parts(const struct change_parts *parts)
     return parts->gained.bytes_variance + parts->lost.bytes_variance;
 }
 
-/* Simulates the sampling of a process: the variance that its differences have and the one they
- * claim. */
+/* Simulate the sampling of a process. Return the true variance of the differences and the claimed
+ * one. */
 static void simulate(const struct life *lives, size_t count, double *real, double *claimed)
 {
     enum { RUNS = 2000 };
@@ -173,29 +174,29 @@ static void simulate(const struct life *lives, size_t count, double *real, doubl
     *real = squares / RUNS - (sum / RUNS) * (sum / RUNS);
 }
 
-static void variance_of_dumps_is_that_of_what_one_has(void **state)
+static void variance_of_dumps_counts_unshared_memory(void **state)
 {
     (void)state;
     static const struct {
         struct life lives[3];
         bool exact;
     } cases[] = {
-        /* Nothing is freed: what is live in both cancels, much as it is. */
+        /* Nothing is freed: memory that is live in both dumps cancels out. */
         {{{0, 2, 300, 5000}, {1, 2, 200, 300}}, true},
-        /* Nothing is allocated between. */
+        /* Nothing is allocated between the dumps. */
         {{{0, 2, 300, 5000}, {0, 1, 1000, 200}}, true},
-        /* All that was live is gone. */
+        /* All live memory is freed. */
         {{{0, 1, 300, 900}, {1, 2, 500, 400}}, true},
-        /* Of sizes that are nearly always sampled. */
+        /* Sizes that are nearly always sampled. */
         {{{0, 2, 9000, 200}, {1, 2, 9000, 300}}, true},
-        /* Some of it goes, some comes and goes: bounded from above. */
+        /* Memory is freed, allocated, and both between the dumps: the claim is an upper bound. */
         {{{0, 2, 300, 3000}, {0, 1, 300, 500}, {1, 2, 300, 500}}, false},
         {{{0, 2, 300, 3000}, {1, 1, 300, 2000}, {1, 2, 300, 200}}, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         double real, claimed;
         simulate(cases[i].lives, 3, &real, &claimed);
-        /* Of 2,000 runs, a variance is known to 3.2 % (one standard error). */
+        /* With 2,000 runs the standard error of a variance is 3.2 %. */
         assert_true(claimed > 0.87 * real);
         if (cases[i].exact)
             assert_true(claimed < 1.13 * real);
@@ -225,7 +226,7 @@ static void same_dump_is_no_difference(void **state)
 
 /* --- two runs --- */
 
-/* Exactly, by the sum over both Poisson numbers. */
+/* Return the exact probability, by the sum over both Poisson variables. */
 static double exact_tail(unsigned difference, double mean)
 {
     double tail = 0, first = exp(-mean / 2);
@@ -241,14 +242,14 @@ static double exact_tail(unsigned difference, double mean)
     return tail;
 }
 
-static void probability_is_that_of_two_poisson_numbers(void **state)
+static void probability_equals_that_of_two_poisson_variables(void **state)
 {
     (void)state;
     static const unsigned samples[][2] = {{1, 0}, {4, 0}, {12, 3}, {25, 4}, {60, 20}, {90, 90}};
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
         struct change_parts parts = {0};
         struct profile_estimate *estimates[2] = {&parts.gained, &parts.lost};
-        /* So small that each stands for the interval. */
+        /* The size is so small that each sample represents the interval. */
         const double size = 1e-3, p = size / INTERVAL_BYTES;
         for (int side = 0; side < 2; side++) {
             double n = samples[i][side];
@@ -259,12 +260,12 @@ static void probability_is_that_of_two_poisson_numbers(void **state)
         struct change change = change_of(&parts, false, &sampling, NULL, false);
         unsigned difference = samples[i][0] - samples[i][1];
         double exact = exact_tail(difference, samples[i][0] + samples[i][1]);
-        /* The middle is a little off, where nothing depends on it. */
+        /* Medium probabilities are less accurate, and no decision depends on them. */
         assert_true(fabs(change.probability - exact) < (exact < 0.1 ? 0.02 : 0.08) * exact);
     }
 }
 
-/* One run of a program that does the same in each: callsites of several sizes. */
+/* Sample a run of a program that does the same in each run, at callsites of several sizes. */
 static void sample_run(struct made *made, int32_t pid, unsigned leaked)
 {
     make(made, pid, (uint64_t)pid);
@@ -305,7 +306,7 @@ static void marks_the_leak_and_nothing_else(void **state)
         nothing += leaked == 0 && leak + others > 0;
         diff_free(diff);
     }
-    /* At 1 % there are 5 of 500, and with a probability of 1e-6 more than 18. */
+    /* Of 500 at 1 %, 5 are expected; more than 18 have a probability of 1e-6. */
     assert_true(wrong <= 18);
     assert_true(nothing <= 18);
     assert_true(found >= RUNS / 2 - 18);
@@ -313,8 +314,9 @@ static void marks_the_leak_and_nothing_else(void **state)
     assert_in_range(held, 922, 978);
 }
 
-/* A byte of a terabyte where all was recorded; of estimates, what is left of sums is none. */
-static void whole_numbers_differ_by_the_byte(void **state)
+/* Without sampling, a byte in a terabyte is a difference. With estimates, a rounding residue of
+ * sums is none. */
+static void exact_numbers_differ_by_one_byte(void **state)
 {
     (void)state;
     const struct profile_estimate before = {0x1p40, 1000, 0, 0, 1000};
@@ -343,14 +345,14 @@ static void marks_are_holms(void **state)
     assert_int_equal(change_mark(changes, 6, marks), 0);
     /* In order: 1e-9 of 0.01/6, 0.0001 of 0.01/5, 0.0034 not of 0.01/4. */
     assert_true(marks[4] && marks[1] && !marks[3] && !marks[0] && !marks[2] && !marks[5]);
-    /* Rows that could not be rejected whatever they had been do not count. */
+    /* Rows that could not be rejected with any figures do not count as tests. */
     changes[2].probability_least = changes[5].probability_least = 0.02;
     changes[0].probability_least = 0.02;
     assert_int_equal(change_mark(changes, 6, marks), 0);
     assert_true(marks[4] && marks[1] && marks[3] && !marks[0]);
 }
 
-/* --- what is the same in both --- */
+/* --- matching of names --- */
 
 static void names_are_matched_without_what_differs_by_build(void **state)
 {
@@ -402,11 +404,11 @@ static void patterns_are_of_functions_and_modules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variance_of_dumps_is_that_of_what_one_has),
+        cmocka_unit_test(variance_of_dumps_counts_unshared_memory),
         cmocka_unit_test(same_dump_is_no_difference),
-        cmocka_unit_test(probability_is_that_of_two_poisson_numbers),
+        cmocka_unit_test(probability_equals_that_of_two_poisson_variables),
         cmocka_unit_test(marks_the_leak_and_nothing_else),
-        cmocka_unit_test(whole_numbers_differ_by_the_byte),
+        cmocka_unit_test(exact_numbers_differ_by_one_byte),
         cmocka_unit_test(marks_are_holms),
         cmocka_unit_test(names_are_matched_without_what_differs_by_build),
         cmocka_unit_test(patterns_are_of_functions_and_modules),

@@ -14,7 +14,7 @@
 
 #define INTERVAL_BYTES 65536
 
-/* Sampled with p, each stands for 1/p. */
+/* Each is sampled with probability p, and represents 1/p allocations. */
 static void add_samples(struct profile_estimate *sum, double samples, double size, double p)
 {
     double variance = (1 - p) / (p * p);
@@ -89,10 +89,10 @@ static void is_a_point_without_variance(void **state)
     assert_true(count_interval(&none).high == 0 && profile_interval_of_bytes(&none).high == 0);
 }
 
-static void what_was_seen_is_the_lower_limit_where_all_may_have_been(void **state)
+static void lower_limit_is_the_sampled_sum_if_few_are_missing(void **state)
 {
     (void)state;
-    /* 100 certain ones and 2 of p = 0.95: 0.1 are expected to be missing. */
+    /* 100 certain samples and 2 with p = 0.95: the expected number of missing ones is 0.1. */
     struct profile_estimate estimate = equal_samples(100, 9000, 1);
     add_samples(&estimate, 2, 3000, 0.95);
     struct profile_interval counts = count_interval(&estimate);
@@ -102,8 +102,8 @@ static void what_was_seen_is_the_lower_limit_where_all_may_have_been(void **stat
     assert_true(bytes.high > 909000 && bytes.high < 912000);
 }
 
-/* A thousand certain ones do not make the only one that is not into a giant. */
-static void what_was_seen_is_exact_beside_certain_samples(void **state)
+/* A thousand certain samples must not inflate the only uncertain one. */
+static void few_uncertain_samples_keep_exact_limits(void **state)
 {
     (void)state;
     double p = probability_of(65536);
@@ -113,14 +113,14 @@ static void what_was_seen_is_exact_beside_certain_samples(void **state)
     assert_true(bytes.low == (1 << 20) + 65536);
     assert_true(bytes.high > estimate.bytes + 65536 && bytes.high < estimate.bytes + 4 * 65536);
     assert_true(count_interval(&estimate).low == 2 && count_interval(&estimate).high < 40);
-    /* Equal ones alone, too, however many were missed. */
+    /* Also with only equal samples, however many are missing. */
     for (double samples = 1; samples < 1e5; samples *= 7) {
         estimate = equal_samples(samples, 1024, probability_of(1024));
         assert_true(profile_interval_of_bytes(&estimate).low >= samples * 1024);
     }
 }
 
-static void no_limit_is_above_what_is_certain(void **state)
+static void limits_are_cut_at_the_certain_maximum(void **state)
 {
     (void)state;
     struct profile_interval cut = profile_interval_cut((struct profile_interval){10, 30}, 20);
@@ -131,7 +131,8 @@ static void no_limit_is_above_what_is_certain(void **state)
     assert_true(cut.low == 10 && cut.high == 30);
 }
 
-/* A heap of which `calls` blocks of `size` were counted, beside the samples of `sampled`. */
+/* Return the bound of a heap with `calls` counted blocks of `size`, besides the samples of
+ * `sampled`. */
 static struct unseen unseen_beside(const struct profile_estimate *sampled, double samples_bytes,
                                    double calls, double size, bool counts)
 {
@@ -149,13 +150,13 @@ static struct unseen unseen_beside(const struct profile_estimate *sampled, doubl
     return unseen_of(&heap, &dump, counts);
 }
 
-static void what_no_sample_shows_is_in_the_limits_of_a_heap(void **state)
+static void limits_of_a_heap_include_unsampled_memory(void **state)
 {
     (void)state;
     const double floor_bytes = INTERVAL_BYTES * log(20);
     struct profile_estimate certain = equal_samples(2, 1 << 20, 1), none = {0};
     struct profile_interval point = profile_interval_of_bytes(&certain);
-    /* The rule of three, or what the totals leave. */
+    /* The rule of three, or the part of the totals that has no sample. */
     struct unseen unseen = unseen_beside(&certain, 2 << 20, 1e6, 100, false);
     assert_true(fabs(unseen_most(unseen) - floor_bytes) < 1 && unseen.left == 1e8);
     assert_true(unseen_raise(point, certain.bytes, unseen).high > certain.bytes + floor_bytes - 1);
@@ -165,23 +166,24 @@ static void what_no_sample_shows_is_in_the_limits_of_a_heap(void **state)
     /* Every call was sampled. */
     for (int counts = 0; counts < 2; counts++)
         assert_true(unseen_most(unseen_beside(&certain, 2 << 20, 0, 0, counts)) == 0);
-    /* Calls of 24 bytes, or as small as they are in the mean. */
+    /* Calls of 24 bytes, or of the mean size if that is smaller. */
     unseen = unseen_beside(&none, 0, 1e7, 100, true);
     assert_true(fabs(unseen_most(unseen) - floor_bytes / 24) < 1);
     unseen = unseen_beside(&none, 0, 1e7, 3, true);
     assert_true(fabs(unseen_most(unseen) - floor_bytes / 3) < 1);
-    /* An estimate above the truth by chance leaves what was not sampled, not what it says. */
+    /* If an estimate exceeds the truth by chance, the unsampled memory is the bound, and not the
+     * total minus the estimate. */
     struct profile_estimate much = equal_samples(40, 100, probability_of(100));
     unseen = unseen_beside(&much, 4000, 20000, 100, false);
     assert_true(much.bytes > 2004000 && unseen_most(unseen) > floor_bytes - 1);
-    /* Room that a wide interval has already is not added. */
+    /* A wide interval that contains the bound already is not widened. */
     point = profile_interval_of_bytes(&much);
     assert_true(unseen_raise(point, much.bytes, unseen).high == point.high);
     /* Nothing was allocated. */
     assert_true(unseen_most(unseen_beside(&none, 0, 0, 0, false)) == 0);
 }
 
-static void of_all_calls_none_is_unseen_at_interval_1(void **state)
+static void no_call_is_unsampled_at_interval_1(void **state)
 {
     (void)state;
     struct profile_heap heap = {.interval_bytes = 1, .first_interval_bytes = 1};
@@ -192,7 +194,7 @@ static void of_all_calls_none_is_unseen_at_interval_1(void **state)
     heap = (struct profile_heap){.interval_bytes = 4096, .unknown = PROFILE_UNKNOWN_TEMPORARY};
     dump = (struct profile_dump){0};
     assert_true(fabs(unseen_most(unseen_of(&heap, &dump, false)) - 4096 * log(20)) < 1);
-    /* How well a program samples by itself, it alone knows. */
+    /* If a program samples by itself, only the program knows how well. */
     heap.status.weighed_samples = heap.status.heap_samples = 5;
     assert_true(unseen_most(unseen_of(&heap, &dump, false)) == 0);
 }
@@ -206,7 +208,7 @@ static void only_differing_sizes_raise_the_limit_of_a_count(void **state)
     struct profile_interval of_same = count_interval(&same), of_mixed = count_interval(&mixed);
     assert_true(of_same.high / same.count < 1.6);
     assert_true(of_mixed.high / mixed.count > 1.8 && of_mixed.high / mixed.count < 4);
-    /* Enough samples of the smallest size say that there is none below. */
+    /* Enough samples of the smallest size show that there are no smaller blocks. */
     struct profile_estimate many = {0};
     add_samples(&many, 1000, 1024, probability_of(1024));
     add_samples(&many, 1000, 8192, probability_of(8192));
@@ -223,7 +225,7 @@ static void estimates_of_unknown_samples_have_intervals(void **state)
     assert_true(counts.high * 1e-5 > 10.9 && counts.high * 1e-5 < 11.7);
 }
 
-/* Files may say anything. */
+/* A file can contain any figures. */
 static void holds_the_estimate_whatever_the_sums(void **state)
 {
     (void)state;
@@ -246,14 +248,14 @@ static void holds_the_estimate_whatever_the_sums(void **state)
     }
 }
 
-/* --- how often the truth is inside --- */
+/* --- coverage: how often the interval contains the truth --- */
 
-/* Of `seen` runs that had a sample. */
+/* Counts over the `seen` runs that had a sample. */
 struct coverage {
     int seen, bytes, counts;
 };
 
-/* Allocations of each size, sampled one by one. */
+/* Sample allocations of each size one by one. */
 static struct coverage observe(const double *sizes, const int *calls, int size_count, int runs)
 {
     struct coverage coverage = {0};
@@ -266,7 +268,7 @@ static struct coverage observe(const double *sizes, const int *calls, int size_c
         struct profile_estimate estimate = {0};
         for (int i = 0; i < size_count; i++) {
             double p = probability_of(sizes[i]);
-            /* Where p is small, by the gap to the next sample. */
+            /* With a small p, draw the gap to the next sample. */
             for (double at = 0;;) {
                 at += p < 1 ? floor(log(1 - drand48()) / log1p(-p)) + 1 : 1;
                 if (at > calls[i])
@@ -286,7 +288,7 @@ static struct coverage observe(const double *sizes, const int *calls, int size_c
     return coverage;
 }
 
-/* Misses are whole, so that no interval has 95 % everywhere. */
+/* The number of misses is an integer, so no interval covers exactly 95 % everywhere. */
 static void assert_held(int held, int seen, double least, double most)
 {
     assert_true(held >= least * seen);
@@ -338,11 +340,11 @@ int main(void)
         cmocka_unit_test(lies_between_exact_and_jeffreys_limits),
         cmocka_unit_test(is_normal_for_many_samples),
         cmocka_unit_test(is_a_point_without_variance),
-        cmocka_unit_test(what_was_seen_is_the_lower_limit_where_all_may_have_been),
-        cmocka_unit_test(what_was_seen_is_exact_beside_certain_samples),
-        cmocka_unit_test(no_limit_is_above_what_is_certain),
-        cmocka_unit_test(what_no_sample_shows_is_in_the_limits_of_a_heap),
-        cmocka_unit_test(of_all_calls_none_is_unseen_at_interval_1),
+        cmocka_unit_test(lower_limit_is_the_sampled_sum_if_few_are_missing),
+        cmocka_unit_test(few_uncertain_samples_keep_exact_limits),
+        cmocka_unit_test(limits_are_cut_at_the_certain_maximum),
+        cmocka_unit_test(limits_of_a_heap_include_unsampled_memory),
+        cmocka_unit_test(no_call_is_unsampled_at_interval_1),
         cmocka_unit_test(only_differing_sizes_raise_the_limit_of_a_count),
         cmocka_unit_test(estimates_of_unknown_samples_have_intervals),
         cmocka_unit_test(holds_the_estimate_whatever_the_sums),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names for people: C++, Rust, D, and what is none of them. */
+/* Demangled names of C++, Rust and D, and names that are not mangled. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,14 +35,14 @@ static void rust_legacy_names_lose_their_hash(void **state)
                      "alloc::raw_vec::finish_grow");
 }
 
-static void rust_v0_names_are_read(void **state)
+static void rust_v0_names_are_demangled(void **state)
 {
     (void)state;
     assert_demangled("_RNvC6_123foo3bar", "123foo::bar");
     assert_demangled("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar");
 }
 
-static void d_names_are_read(void **state)
+static void d_names_are_demangled(void **state)
 {
     (void)state;
     assert_demangled("_D4test3fooFiZi", "test.foo(int)");
@@ -109,8 +109,8 @@ static void other_names_stay_as_they_are(void **state)
     assert_demangled("[unknown]", "[unknown]");
 }
 
-/* Each parameter type is a pair of the one before: the last has 2^30 parts. */
-static void a_name_that_explodes_is_cut(void **state)
+/* Each parameter type is a pair of the previous one: the last has 2^30 parts. */
+static void an_exponentially_long_name_is_truncated(void **state)
 {
     (void)state;
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRST";
@@ -126,7 +126,7 @@ static void a_name_that_explodes_is_cut(void **state)
     free(result);
 }
 
-static void a_very_long_name_is_left_alone(void **state)
+static void a_very_long_name_stays_mangled(void **state)
 {
     (void)state;
     size_t length = 1 << 20;
@@ -144,15 +144,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cpp_names_have_their_parameters),
         cmocka_unit_test(rust_legacy_names_lose_their_hash),
-        cmocka_unit_test(rust_v0_names_are_read),
-        cmocka_unit_test(d_names_are_read),
+        cmocka_unit_test(rust_v0_names_are_demangled),
+        cmocka_unit_test(d_names_are_demangled),
         cmocka_unit_test(simple_names_have_no_parameters),
         cmocka_unit_test(simple_rust_names_have_no_generics),
         cmocka_unit_test(simple_d_names_have_no_parameters),
         cmocka_unit_test(mangled_names_can_stay),
         cmocka_unit_test(other_names_stay_as_they_are),
-        cmocka_unit_test(a_name_that_explodes_is_cut),
-        cmocka_unit_test(a_very_long_name_is_left_alone),
+        cmocka_unit_test(an_exponentially_long_name_is_truncated),
+        cmocka_unit_test(a_very_long_name_stays_mangled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person is told of an empty or partial profile, and what processes are called. */
+/* The explanations of empty or partial profiles, and the matching of process names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void test_whole_profile_has_no_remark(void **state)
     assert_string_equal("", text);
 }
 
-static void test_says_why_there_are_no_samples(void **state)
+static void test_explains_missing_samples(void **state)
 {
     (void)state;
     struct diagnosis_facts facts = whole();
@@ -57,7 +57,7 @@ static void test_says_why_there_are_no_samples(void **state)
     assert_null(strstr(text, "No call of malloc"));
 }
 
-static void test_says_which_heaps_were_not_heard_of(void **state)
+static void test_reports_heaps_that_never_appeared(void **state)
 {
     (void)state;
     struct diagnosis_facts facts = whole();
@@ -71,7 +71,7 @@ static void test_says_which_heaps_were_not_heard_of(void **state)
     assert_null(strstr(text, "Nothing was reported"));
 }
 
-static void test_says_what_of_a_newcomer_was_missed(void **state)
+static void test_reports_the_missed_part_of_a_new_process(void **state)
 {
     (void)state;
     struct diagnosis_facts facts = whole();
@@ -98,7 +98,7 @@ static void test_names_the_heap_of_go(void **state)
     expect(&facts, "a heap of Go's own and not in this profile");
 }
 
-static void test_says_how_the_session_ended(void **state)
+static void test_reports_the_end_of_the_session(void **state)
 {
     (void)state;
     struct diagnosis_facts facts = whole();
@@ -112,7 +112,7 @@ static void test_says_how_the_session_ended(void **state)
     expect(&facts, "still running");
 }
 
-static void test_says_what_exec_did(void **state)
+static void test_reports_exec(void **state)
 {
     (void)state;
     struct diagnosis_facts facts = whole();
@@ -137,7 +137,7 @@ static void test_all_remarks_at_once_stay_in_bounds(void **state)
     assert_true(strlen(text) < sizeof(text));
 }
 
-/* A file of its own with these bytes and rights. */
+/* Create a file with this content and mode. */
 static void make_file(char path[64], const void *bytes, size_t length, mode_t mode)
 {
     strcpy(path, "/tmp/test_diagnosis-XXXXXX");
@@ -205,7 +205,7 @@ static void test_script_leads_to_its_interpreter(void **state)
     assert_string_equal("", found);
 }
 
-static void test_names_match_by_what_follows_the_slash(void **state)
+static void test_names_match_after_the_slash(void **state)
 {
     (void)state;
     static const char *arguments[] = {"/opt/bin/server@2", "-x"};
@@ -239,7 +239,7 @@ static void test_names_with_a_star_are_patterns(void **state)
     assert_true(process_info_matches(&info, "serv*@7"));
     assert_false(process_info_matches(&info, "serv*er"));
     assert_false(process_info_matches(&info, "/usr/bin/*/x"));
-    /* Without a star it is a name, whatever else it has. */
+    /* Without a star the pattern is a literal name. */
     assert_true(process_info_matches(&info, "[web]"));
     assert_false(process_info_matches(&info, "worke?"));
     struct process_info nameless = {0};
@@ -264,17 +264,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_profile_has_no_remark),
-        cmocka_unit_test(test_says_why_there_are_no_samples),
-        cmocka_unit_test(test_says_which_heaps_were_not_heard_of),
-        cmocka_unit_test(test_says_what_of_a_newcomer_was_missed),
+        cmocka_unit_test(test_explains_missing_samples),
+        cmocka_unit_test(test_reports_heaps_that_never_appeared),
+        cmocka_unit_test(test_reports_the_missed_part_of_a_new_process),
         cmocka_unit_test(test_names_the_heap_of_go),
-        cmocka_unit_test(test_says_how_the_session_ended),
-        cmocka_unit_test(test_says_what_exec_did),
+        cmocka_unit_test(test_reports_the_end_of_the_session),
+        cmocka_unit_test(test_reports_exec),
         cmocka_unit_test(test_all_remarks_at_once_stay_in_bounds),
         cmocka_unit_test(test_static_program_is_recognized),
         cmocka_unit_test(test_garbage_in_place_of_a_program_is_survived),
         cmocka_unit_test(test_script_leads_to_its_interpreter),
-        cmocka_unit_test(test_names_match_by_what_follows_the_slash),
+        cmocka_unit_test(test_names_match_after_the_slash),
         cmocka_unit_test(test_names_with_a_star_are_patterns),
         cmocka_unit_test(test_own_process_reads_as_it_is),
     };

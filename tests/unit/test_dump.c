@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps: each holds one moment, though events come in while it is written; frames left out. */
+/* Dumps: each shows one moment, although events arrive while it is written. Also: skipped
+ * frames. */
 #include <limits.h>
 #include <link.h>
 #include <math.h>
@@ -34,7 +35,7 @@ static uint32_t next_random(struct scene *scene)
     return (uint32_t)(scene->random >> 33);
 }
 
-/* A function of SKIPPED_BYTES addresses, each of which is a frame of its own. */
+/* A function of SKIPPED_BYTES addresses. Each address becomes a separate frame. */
 #define SKIPPED_BYTES 8192
 __asm__(".text\n.globl skipped_function\n.type skipped_function, %function\n"
         "skipped_function: .skip 8192\n.size skipped_function, 8192\n");
@@ -91,7 +92,7 @@ static void open_scene(struct scene *scene)
     add_events(scene, 100000, 2);
 }
 
-/* All that may come out of a ring: more of everything, and all that was goes on changing. */
+/* Apply all kinds of events from a ring, and change all existing figures. */
 static void change_ledger(void *context)
 {
     struct scene *scene = context;
@@ -293,7 +294,7 @@ static void test_each_heap_is_a_dump(void **state)
 
 #define TYPES 2500u /* more than one message has room for */
 
-/* One callsite that allocates of many types, type t has t bytes, half of them in a context. */
+/* A ledger with one callsite of many types: type t has t bytes, half of them in a context. */
 static struct ledger *tagged_ledger(void)
 {
     struct ledger *ledger = ledger_open(1);
@@ -311,7 +312,7 @@ static struct ledger *tagged_ledger(void)
                                    .context_hash = i % 2 == 0 ? 200000 : 0};
         assert_int_equal(0, ledger_events(ledger, &event, 1));
     }
-    /* Afterwards the heap is smaller than at its peak. */
+    /* Now the heap is smaller than at its peak. */
     struct heap_event freed = {.type = RECORD_FREE, .address = 16 * 7};
     assert_int_equal(0, ledger_events(ledger, &freed, 1));
     return ledger;
@@ -359,9 +360,9 @@ static void test_types_and_contexts_travel(void **state)
     ledger_close(ledger);
 }
 
-/* --- what a callsite is --- */
+/* --- the frames of a callsite --- */
 
-/* The stack of the only sample with so many bytes: names, the outermost first. */
+/* Write the names on the stack of the only sample with this number of bytes, outermost first. */
 static void stack_of(const struct profile *profile, double bytes, char *text, size_t size)
 {
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
@@ -381,7 +382,7 @@ static void stack_of(const struct profile *profile, double bytes, char *text, si
     while (depth-- > 0) {
         const struct profile_frame *frame = &profile->frames[profile->callsites[path[depth]].frame];
         size_t used = strlen(text);
-        /* Names have no mapping; frames of code have no names here. */
+        /* Named frames have no mapping; frames of code have no names here. */
         assert_true(*frame->name == 0 || frame->mapping == PROFILE_NONE);
         snprintf(text + used, size - used, "%s%s", used > 0 ? " > " : "",
                  *frame->name != 0 ? frame->name : "code");
@@ -441,7 +442,7 @@ static void test_stack_modes(void **state)
     expect_stacks(HEAP_STACK_MIXED, "code > code", "parse > style > code > code");
 }
 
-static void test_no_heap_at_all_is_said(void **state)
+static void test_no_heap_is_reported(void **state)
 {
     (void)state;
     struct ledger *ledger = ledger_open(0);
@@ -466,7 +467,7 @@ int main(void)
         cmocka_unit_test(test_each_heap_is_a_dump),
         cmocka_unit_test(test_types_and_contexts_travel),
         cmocka_unit_test(test_stack_modes),
-        cmocka_unit_test(test_no_heap_at_all_is_said),
+        cmocka_unit_test(test_no_heap_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's messages of programs that begin: those that are sound are understood, and of the
- * others none is read beyond its end. */
+/* The kernel's messages about exec: valid ones are parsed, and none is read beyond its end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +33,7 @@ static void see(void *context, const struct exec_event *event)
     seen->count++;
 }
 
-/* As the kernel lays it out: 4 + 4 + 8 bytes, then up to four pids. */
+/* Write a message in the kernel's layout: 4 + 4 + 8 bytes, then up to four pids. */
 static void make(uint8_t *to, uint32_t what, uint64_t time_ns, const int32_t pids[4])
 {
     struct nlmsghdr header = {.nlmsg_len = MESSAGE_BYTES, .nlmsg_type = NLMSG_DONE};
@@ -48,12 +47,12 @@ static void make(uint8_t *to, uint32_t what, uint64_t time_ns, const int32_t pid
     memcpy(event + 16, pids, 4 * sizeof(*pids));
 }
 
-/* From memory of exactly that size, so that a checker sees a byte too many. */
+/* Parse from a copy of exactly this size, so that a sanitizer sees a read beyond the end. */
 static void parse(const uint8_t *bytes, size_t length, struct seen *seen)
 {
     uint8_t *copy = malloc(length + 1);
     assert_non_null(copy);
-    memcpy(copy + 1, bytes, length); /* nor is it aligned */
+    memcpy(copy + 1, bytes, length); /* unaligned, too */
     seen->count = 0;
     exec_events_parse(copy + 1, length, see, seen);
     free(copy);
@@ -68,7 +67,7 @@ static void events_are_understood(void **state)
     make(bytes + MESSAGE_BYTES, 1, 1, (int32_t[4]){10, 10, 20, 20});
     make(bytes + 2 * MESSAGE_BYTES, 0x200, 1, (int32_t[4]){30, 30});
     make(bytes + 3 * MESSAGE_BYTES, 1, 1, (int32_t[4]){10, 10, 21, 20}); /* a thread */
-    make(bytes + 4 * MESSAGE_BYTES, 0x200, 1, (int32_t[4]){31, 30});     /* of a thread */
+    make(bytes + 4 * MESSAGE_BYTES, 0x200, 1, (int32_t[4]){31, 30});     /* by a thread */
     parse(bytes, sizeof(bytes), &seen);
     assert_int_equal(seen.count, 3);
     assert_int_equal(seen.events[0].kind, EXEC_EVENT_BEGAN);
@@ -80,7 +79,7 @@ static void events_are_understood(void **state)
     assert_int_equal(seen.events[2].pid, 30);
 }
 
-static void others_are_passed_over(void **state)
+static void other_profiles_are_skipped(void **state)
 {
     (void)state;
     static const uint32_t others[] = {0, 4, 0x40, 0x80, 0x100, 0x40000000, 0x80000000, UINT32_MAX};
@@ -103,7 +102,7 @@ static void others_are_passed_over(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-static void what_is_cut_is_not_read_beyond(void **state)
+static void nothing_is_read_beyond_a_truncation(void **state)
 {
     (void)state;
     uint8_t bytes[2 * MESSAGE_BYTES];
@@ -116,7 +115,7 @@ static void what_is_cut_is_not_read_beyond(void **state)
     }
 }
 
-static void lengths_may_lie(void **state)
+static void any_lengths_are_safe(void **state)
 {
     (void)state;
     static const uint32_t lengths[] = {0,  1,  15, 16, 35,         36,         37,        51,
@@ -136,7 +135,7 @@ static void lengths_may_lie(void **state)
     }
 }
 
-static void noise_is_survived(void **state)
+static void random_bytes_are_survived(void **state)
 {
     (void)state;
     uint8_t bytes[3 * MESSAGE_BYTES];
@@ -161,8 +160,8 @@ static void see_child(void *context, const struct exec_event *event)
         *wanted = 0;
 }
 
-/* Where the kernel tells us at all. */
-static void the_kernel_tells_of_an_exec(void **state)
+/* If the kernel sends events here. */
+static void the_kernel_reports_an_exec(void **state)
 {
     (void)state;
     struct error error = {0};
@@ -191,8 +190,8 @@ static void count_event(void *context, const struct exec_event *event)
     (*count)++;
 }
 
-/* Who does not read in time is told that he has missed some, and has what was kept. */
-static void what_was_lost_is_said(void **state)
+/* A slow reader learns that events were lost, and receives the kept ones. */
+static void lost_events_are_reported(void **state)
 {
     (void)state;
     int fd = exec_events_open(NULL), bytes = 4096;
@@ -215,12 +214,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_understood),
-        cmocka_unit_test(others_are_passed_over),
-        cmocka_unit_test(what_is_cut_is_not_read_beyond),
-        cmocka_unit_test(lengths_may_lie),
-        cmocka_unit_test(noise_is_survived),
-        cmocka_unit_test(the_kernel_tells_of_an_exec),
-        cmocka_unit_test(what_was_lost_is_said),
+        cmocka_unit_test(other_profiles_are_skipped),
+        cmocka_unit_test(nothing_is_read_beyond_a_truncation),
+        cmocka_unit_test(any_lengths_are_safe),
+        cmocka_unit_test(random_bytes_are_survived),
+        cmocka_unit_test(the_kernel_reports_an_exec),
+        cmocka_unit_test(lost_events_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that reads files: its answers, its rights, and its end at a bad time. */
+/* The file reading process: its answers, its rights, and its death at bad times. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #define ADDRESSES 4000u
 
 static int library;
-static struct elf_image image; /* of it */
+static struct elf_image image; /* of LIBRARY */
 
 static bool may_not_fork;
 
@@ -47,7 +47,7 @@ static struct reader_file file_of(const char *path, int fd)
                                 .build_id_length = image.build_id_length};
 }
 
-/* The only child of this process; 0: none. */
+/* Return the pid of the only child of this process, or 0. */
 static pid_t reader_pid(void)
 {
     int pid = 0;
@@ -77,7 +77,7 @@ static const char *complaint(const char *path)
     return file_reader_complaint(path, image.build_id, image.build_id_length);
 }
 
-static void test_names_are_those_of_the_symbol_table(void **state)
+static void test_names_equal_the_symbol_tables(void **state)
 {
     static uint64_t addresses[ADDRESSES];
     static const char *names[ADDRESSES];
@@ -89,7 +89,7 @@ static void test_names_are_those_of_the_symbol_table(void **state)
     char *text;
     file.debug_fd = file_reader_open_debug_file(image.build_id, image.build_id_length);
     assert_int_equal(0, file_reader_names(&file, addresses, ADDRESSES, names, &text));
-    /* It has the file now, and no descriptor is needed. */
+    /* The reader has the file now, so the question needs no descriptor. */
     const char *again;
     char *more;
     file.fd = -1;
@@ -168,7 +168,7 @@ static void test_reader_has_no_rights(void **state)
     assert_status(pid, "Cap(Prm|Eff|Inh|Amb):\t0+");
     if (geteuid() != 0)
         return;
-    /* A user that no other process has: none may send it a signal. */
+    /* A uid that no other process has, so none can send it a signal. */
     char user[64];
     unsigned own = 0xFFB00000u + (unsigned)pid;
     snprintf(user, sizeof(user), "Uid:\t%u\t%u\t%u\t%u", own, own, own, own);
@@ -179,13 +179,13 @@ static void test_reader_has_no_rights(void **state)
     DIR *directory = opendir(path);
     const struct dirent *entry;
     assert_non_null(directory);
-    while ((entry = readdir(directory)) != NULL) /* the socket alone */
+    while ((entry = readdir(directory)) != NULL) /* only the socket */
         assert_true(entry->d_name[0] == '.' || strcmp(entry->d_name, "0") == 0);
     closedir(directory);
 }
 
-/* Where the machine is short of processes for a while, later questions are answered again. */
-static void test_start_that_fails_is_tried_again(void **state)
+/* If no process can be started for a while, later questions are answered again. */
+static void test_failed_start_is_retried(void **state)
 {
     const struct timespec pause = {.tv_nsec = 150000000};
     (void)state;
@@ -194,13 +194,13 @@ static void test_start_that_fails_is_tried_again(void **state)
     assert_int_equal(-EIO, ask(LIBRARY));
     assert_non_null(complaint(LIBRARY));
     may_not_fork = false;
-    assert_int_equal(-EIO, ask(LIBRARY)); /* not at once */
+    assert_int_equal(-EIO, ask(LIBRARY)); /* the retry is delayed */
     nanosleep(&pause, NULL);
     assert_null(complaint(LIBRARY));
     assert_int_equal(0, ask(LIBRARY));
 }
 
-/* A reader with nothing to do is replaced, and no file is lost. */
+/* A reader that dies while it is idle is replaced, and no file is lost. */
 static void test_end_of_an_idle_reader_costs_nothing(void **state)
 {
     const int signals[] = {SIGKILL, SIGSTOP};
@@ -217,13 +217,13 @@ static void test_end_of_an_idle_reader_costs_nothing(void **state)
     }
 }
 
-/* Send the signal while a request is under way. */
+/* Send the signal while a request is in progress. */
 static void end_in_the_middle(int number, const char *path)
 {
     file_reader_start();
     pid_t reader = reader_pid(), killer;
     if (reader <= 0 || (killer = fork()) < 0)
-        return; /* there is none any more */
+        return; /* no reader is left */
     if (killer == 0) {
         usleep(20000);
         kill(reader, number);
@@ -241,7 +241,7 @@ static void test_end_in_the_middle_costs_that_file(void **state)
     struct timespec begun, ended;
     (void)state;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    /* It may be caught between two requests, which costs nothing. */
+    /* The signal can arrive between two requests, which has no effect. */
     for (int i = 0; i < 20 && complaint("stopped") == NULL; i++)
         end_in_the_middle(SIGSTOP, "stopped");
     assert_string_equal("the process that reads files was stopped", complaint("stopped"));
@@ -252,7 +252,7 @@ static void test_end_in_the_middle_costs_that_file(void **state)
     assert_string_equal("the process that reads files was killed by signal 9", complaint("killed"));
     clock_gettime(CLOCK_MONOTONIC, &ended);
     assert_true(ended.tv_sec - begun.tv_sec < 10);
-    /* After two more there is no other. */
+    /* After two more deaths no reader is started. */
     for (int i = 0; i < 40; i++)
         end_in_the_middle(SIGKILL, i % 2 == 0 ? "third" : "fourth");
     assert_int_equal(-EIO, ask(LIBRARY));
@@ -262,10 +262,10 @@ static void test_end_in_the_middle_costs_that_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_are_those_of_the_symbol_table),
+        cmocka_unit_test(test_names_equal_the_symbol_tables),
         cmocka_unit_test(test_other_questions),
         cmocka_unit_test(test_reader_has_no_rights),
-        cmocka_unit_test(test_start_that_fails_is_tried_again),
+        cmocka_unit_test(test_failed_start_is_retried),
         cmocka_unit_test(test_end_of_an_idle_reader_costs_nothing),
         cmocka_unit_test(test_end_in_the_middle_costs_that_file),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks that the daemon finishes: this program's own, from copies of its stack. */
+/* Walks that the daemon finishes, from copies of this program's own stack. */
 #include <errno.h>
 #include <execinfo.h>
 #include <link.h>
@@ -23,11 +23,11 @@
 
 static struct callsite_tree tree;
 static struct walk_finisher *finisher;
-static struct record_walk *walk; /* of this program, as a client would send it */
+static struct record_walk *walk; /* of this program, in the client's format */
 static void *theirs[THEIRS_MAX];
 static int theirs_count;
 
-/* The build id among a program header's notes; its length. */
+/* Find the build id in a program header's notes and return its length. */
 static uint16_t build_id_of(const struct dl_phdr_info *info, const ElfW(Phdr) * notes, uint8_t *id)
 {
     const char *at = (const char *)info->dlpi_addr + notes->p_vaddr;
@@ -71,7 +71,7 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *context)
     return 0;
 }
 
-/* The registers of this function's frame, and the stack above it. */
+/* Record the registers of this function's frame and the stack above it. */
 static __attribute__((noinline)) void take_walk(void)
 {
     uint64_t *registers = walk->words, sp;
@@ -98,7 +98,7 @@ static __attribute__((noinline)) void take_walk(void)
 
 static __attribute__((noinline)) int take_walk_inside(int depth)
 {
-    volatile char room[3000]; /* so that the copy does not reach the stack's end */
+    volatile char room[3000]; /* so that the copy ends before the stack's end */
     room[0] = (char)depth;
     if (depth > 0)
         take_walk_inside(depth - 1);
@@ -136,7 +136,7 @@ static const struct record_stack *finish(enum ring_unwinding *answer)
     return stack;
 }
 
-static void test_goes_on_as_far_as_the_copy_reaches(void **state)
+static void test_walk_continues_to_the_end_of_the_copy(void **state)
 {
     (void)state;
     enum ring_unwinding answer;
@@ -145,7 +145,7 @@ static void test_goes_on_as_far_as_the_copy_reaches(void **state)
     assert_in_range(stack->count, 5, theirs_count - 1);
     for (uint32_t i = 1; i < stack->count; i++)
         assert_int_equal((uintptr_t)theirs[i] - FRAME_CALL_BYTES, stack->frames[i]);
-    /* All that the file has is loaded with it. */
+    /* The file has no more unwind information than is loaded. */
     assert_int_equal(RING_UNWINDING_NONE, answer);
 }
 
@@ -177,7 +177,7 @@ static void test_the_same_stack_has_the_same_hash(void **state)
     assert_int_not_equal(first, finish(&answer)->hash);
 }
 
-/* Whatever is missing of it, it ends, and says why. */
+/* If anything is missing, the walk ends and reports the reason. */
 static void test_ends_where_something_is_missing(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void test_ends_where_something_is_missing(void **state)
     assert_int_equal(2, finish(&answer)->error);
 }
 
-static void test_no_more_frames_than_a_stack_has(void **state)
+static void test_frames_are_limited(void **state)
 {
     (void)state;
     enum ring_unwinding answer;
@@ -207,7 +207,7 @@ static void test_no_more_frames_than_a_stack_has(void **state)
     assert_int_equal(RECORD_STACK_TRUNCATED, stack->flags);
 }
 
-/* A module of that path at [0x1000, 0x2000). */
+/* Return the answer for a module with this path at [0x1000, 0x2000). */
 static enum ring_unwinding answer_for(const char *path)
 {
     uint64_t words[sizeof(struct record_module) / 8 + 64] = {0};
@@ -230,23 +230,25 @@ static void test_only_files_of_the_module_are_read(void **state)
     assert_non_null(mkdtemp(directory));
     snprintf(pipe, sizeof(pipe), "%s/pipe", directory);
     assert_int_equal(0, mkfifo(pipe, 0600));
-    assert_int_equal(RING_UNWINDING_NONE, answer_for(pipe)); /* it would wait for a writer */
+    assert_int_equal(RING_UNWINDING_NONE, answer_for(pipe)); /* an open would wait for a writer */
     unlink(pipe);
     rmdir(directory);
     assert_int_equal(RING_UNWINDING_NONE, answer_for("/dev/zero"));
     assert_int_equal(RING_UNWINDING_NONE, answer_for("/etc/passwd"));
     assert_int_equal(RING_UNWINDING_NONE, answer_for("relative"));
-    assert_int_equal(RING_UNWINDING_NONE, answer_for("/proc/self/exe")); /* has a build id */
+    assert_int_equal(RING_UNWINDING_NONE, answer_for("/proc/self/exe")); /* that file has a build
+                                                                          * id */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_goes_on_as_far_as_the_copy_reaches, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_walk_continues_to_the_end_of_the_copy, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_frames_that_were_walked_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_same_stack_has_the_same_hash, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ends_where_something_is_missing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_more_frames_than_a_stack_has, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_frames_are_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_only_files_of_the_module_are_read, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What grew: thresholds and order; that callsites of two profiles have equal numbers where they are
- * the same, and only there; and which processes are paired. */
+/* Growth between profiles: thresholds and order, equal numbers for equal callsites of two profiles
+ * only, and the pairing of processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,14 +52,14 @@ static void assert_lists(const struct growth_options *options, bool shrunk, cons
     assert_null(list.entries);
 }
 
-static void what_grew_is_listed_by_size(void **state)
+static void growth_is_listed_by_size(void **state)
 {
     (void)state;
     static const size_t wanted[] = {5, 3, 0, 1, 7};
     assert_lists(&(struct growth_options){0}, false, wanted, 5);
 }
 
-static void what_shrank_is_listed_by_itself(void **state)
+static void shrinkage_is_listed_separately(void **state)
 {
     (void)state;
     static const size_t wanted[] = {2, 6};
@@ -201,7 +201,7 @@ static void make_side(struct side *side, const struct profile_process *processes
     side->side = (struct diff_side){&side->profile, side->dumps, count};
 }
 
-/* wanted: by pair, the pids before and after, 0 for none. */
+/* wanted: the pids of each pair before and after, 0 for none. */
 static void assert_pairs(const struct side *before, const struct side *after, enum diff_pairing by,
                          const char *wanted)
 {
@@ -227,7 +227,7 @@ static void assert_pairs(const struct side *before, const struct side *after, en
     assert_string_equal(got, wanted);
 }
 
-static void processes_are_paired_as_asked(void **state)
+static void processes_are_paired_as_requested(void **state)
 {
     (void)state;
     static struct side before, after, nothing, one, other;
@@ -252,8 +252,8 @@ static void processes_are_paired_as_asked(void **state)
     assert_pairs(&nothing, &before, DIFF_PAIR_LABELS, ">1! >2! >3! ");
 }
 
-/* A pid that two processes had, one after the other. */
-static void names_tell_processes_of_one_pid_apart(void **state)
+/* Two consecutive processes had the same pid. */
+static void names_distinguish_processes_with_equal_pids(void **state)
 {
     (void)state;
     static struct side before, after, nothing;
@@ -269,13 +269,13 @@ static void names_tell_processes_of_one_pid_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_grew_is_listed_by_size),
-        cmocka_unit_test(what_shrank_is_listed_by_itself),
+        cmocka_unit_test(growth_is_listed_by_size),
+        cmocka_unit_test(shrinkage_is_listed_separately),
         cmocka_unit_test(entries_are_strictly_above_both_thresholds),
         cmocka_unit_test(types_differ_by_more_than_rounding),
         cmocka_unit_test(numbers_are_equal_where_stacks_are),
-        cmocka_unit_test(processes_are_paired_as_asked),
-        cmocka_unit_test(names_tell_processes_of_one_pid_apart),
+        cmocka_unit_test(processes_are_paired_as_requested),
+        cmocka_unit_test(names_distinguish_processes_with_equal_pids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which heaps a configuration wants, as the client is told: names, intervals, and who wins. */
+/* The heaps that a configuration selects, as rules for the client: names, intervals and
+ * precedence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 
 static struct ring_heaps rules;
 
-/* The configuration of this text; and what the client is told. */
+/* Read the configuration in this text into the client's rules. */
 static void read_config(const char *fields, struct heap_config *config)
 {
     char text[1024];
@@ -28,7 +29,8 @@ static void read_config(const char *fields, struct heap_config *config)
     heap_rules_fill(&rules, config);
 }
 
-/* What a client makes of the rules: the first that names the heap, else the others' interval. */
+/* Return the interval that a client derives from the rules: of the first rule with the heap's name,
+ * or else of the other heaps. */
 static uint64_t client_interval(const char *name)
 {
     for (uint32_t i = 0; i < rules.count; i++) {
@@ -84,7 +86,7 @@ static void test_each_heap_has_its_interval(void **state)
            0, 0, 6, 0);
 }
 
-static void test_mappings_must_be_asked_for(void **state)
+static void test_mappings_must_be_requested(void **state)
 {
     (void)state;
     expect("heaps: [\"libc.mmap\"]", 0, 0, 0, 1);
@@ -104,7 +106,7 @@ static void expect_refused(const char *fields, const char *reason)
     heap_config_clear(&config);
 }
 
-static void test_what_makes_no_sense_is_refused(void **state)
+static void test_contradictory_rules_are_refused(void **state)
 {
     (void)state;
     expect_refused("exclude_heaps: \"libc.malloc\"", "no heap is left");
@@ -126,7 +128,7 @@ static void expect_others(const char *text, bool wanted)
     heap_config_clear(&config);
 }
 
-static void test_malloc_is_no_other(void **state)
+static void test_malloc_does_not_count_as_other_heap(void **state)
 {
     (void)state;
     expect_others("", false);
@@ -167,9 +169,9 @@ int main(void)
         cmocka_unit_test(test_named_heaps_are_profiled_and_no_other),
         cmocka_unit_test(test_all_heaps_but_those_excluded),
         cmocka_unit_test(test_each_heap_has_its_interval),
-        cmocka_unit_test(test_mappings_must_be_asked_for),
-        cmocka_unit_test(test_what_makes_no_sense_is_refused),
-        cmocka_unit_test(test_malloc_is_no_other),
+        cmocka_unit_test(test_mappings_must_be_requested),
+        cmocka_unit_test(test_contradictory_rules_are_refused),
+        cmocka_unit_test(test_malloc_does_not_count_as_other_heap),
         cmocka_unit_test(test_rules_never_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

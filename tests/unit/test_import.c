@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other profilers as profiles: which file is what, what its figures become, and where a
- * damaged one is said to be damaged. Files of ours come back as they were. */
+/* Files of other profilers as profiles: recognition of formats, conversion of figures, and
+ * positions of damage. Our own exports are read back unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static const struct profile_dump *dump_of(const struct profile *profile)
     return &profile->heaps[0].dumps[0];
 }
 
-/* The name of the frame `up` calls above a sample's innermost one. */
+/* Return the name of the frame `up` calls above a sample's innermost frame. */
 static const char *name_at(const struct profile *profile, uint32_t callsite, unsigned up)
 {
     while (up-- > 0)
@@ -60,7 +60,7 @@ static void check_kinds(const struct kind_case *cases, size_t count)
         assert_int_equal(import_kind_of(cases[i].text, strlen(cases[i].text), true), cases[i].kind);
 }
 
-static void kinds_are_told_by_their_first_bytes(void **state)
+static void formats_are_recognized_by_their_first_bytes(void **state)
 {
     (void)state;
     static const struct kind_case cases[] = {
@@ -78,12 +78,12 @@ static void kinds_are_told_by_their_first_bytes(void **state)
         {"\x0a\x02\x40\x01", IMPORT_TRACE}, /* a packet with a timestamp */
     };
     check_kinds(cases, sizeof(cases) / sizeof(cases[0]));
-    /* The first line goes on. */
+    /* Only the beginning of the first line is available. */
     assert_int_equal(import_kind_of("main;f", 6, false), IMPORT_COLLAPSED);
     assert_int_equal(import_kind_of("main f", 6, false), IMPORT_TRACE);
 }
 
-static void memory_infra_is_told_from_others_that_begin_alike(void **state)
+static void memory_infra_is_distinguished_from_similar_formats(void **state)
 {
     (void)state;
     static const struct kind_case cases[] = {
@@ -152,10 +152,11 @@ static void heaptrack_events_are_summed(void **state)
     assert_string_equal(profile->mappings[frame->mapping].path, "/bin/ap");
     assert_true(small->figures.allocated_count == 4 && small->figures.freed_count == 3);
     assert_true(small->figures.allocated_bytes == 400);
-    /* Two of the frees came right behind an allocation of the same kind; the last one did not. */
+    /* Two of the frees immediately followed an allocation of the same kind; the last one did
+     * not. */
     assert_true(small->figures.temporary_count == 2 && large->figures.temporary_count == 1);
     assert_true(rollup_live_bytes(&dump->total) == 100);
-    /* The peak was one of each. */
+    /* The peak was one block of each kind. */
     assert_true(profile->heaps[0].status.peak_live_bytes == 4196);
     assert_true(small->peak.bytes == 100 && small->peak.count == 1);
     assert_true(large->peak.bytes == 4096 && large->peak.count == 1);
@@ -168,7 +169,7 @@ static void heaptrack_events_are_summed(void **state)
     profile_free(profile);
 }
 
-static void heaptrack_damage_is_said(void **state)
+static void heaptrack_damage_is_reported(void **state)
 {
     (void)state;
     check_error(HEAPTRACK_HEAD "+ 2\n", "line 15 of the heaptrack file: an allocation that is not");
@@ -176,7 +177,7 @@ static void heaptrack_damage_is_said(void **state)
     check_error("v 10400 4\n", "newer heaptrack");
     check_error("v 10400 3\nx 4 /a/b\n", "heaptrack_interpret");
     check_error("v 10400 3\ns 100 ab\n", "a string is cut off");
-    /* What came before is shown. */
+    /* The part before the damage is shown. */
     struct profile *profile = read_text(HEAPTRACK_HEAD "+ 0\n+ 0");
     assert_non_null(profile);
     assert_non_null(strstr(profile->warning, "cut off"));
@@ -184,7 +185,7 @@ static void heaptrack_damage_is_said(void **state)
     profile_free(profile);
 }
 
-static void heaptrack_frees_of_before_it_attached_are_left_out(void **state)
+static void heaptrack_frees_of_earlier_allocations_are_ignored(void **state)
 {
     (void)state;
     struct profile *profile = read_text(HEAPTRACK_HEAD "- 0\n+ 0\n");
@@ -222,7 +223,7 @@ static void gperftools_text_is_exact(void **state)
     profile_free(profile);
 }
 
-static void jemalloc_text_is_unsampled(void **state)
+static void jemalloc_text_is_scaled_up_from_samples(void **state)
 {
     (void)state;
     struct profile *profile =
@@ -243,7 +244,7 @@ static void jemalloc_text_is_unsampled(void **state)
     profile_free(profile);
 }
 
-static void damage_of_text_heaps_is_said(void **state)
+static void damaged_text_heaps_are_reported(void **state)
 {
     (void)state;
     check_error("heap profile: 1: 2 [3: 4] @ heapprofile\n 1: 2 [3 4] @ 0x1\n", "line 2");
@@ -263,7 +264,7 @@ static struct profile *make_ours(void)
     struct fixture_stacks stacks = fixture_stacks(writer);
     uint64_t nameless[] = {trace_writer_frame(writer, stacks.program, 0x1400, NULL), stacks.main};
     uint64_t in_nameless = trace_writer_callstack(writer, nameless, 2, NULL);
-    /* Without what a pprof file has comments of only. */
+    /* Without the figures that pprof stores only as comments. */
     struct trace_heap_dump like = fixture_dump();
     struct trace_heap_dump dump = {.pid = like.pid,
                                    .heap_name = like.heap_name,
@@ -315,7 +316,7 @@ static struct fixture_trace write_pprof(const struct profile *profile)
     return fixture_take(fd);
 }
 
-static void our_pprof_comes_back_as_it_was(void **state)
+static void our_pprof_is_read_back_unchanged(void **state)
 {
     (void)state;
     struct error error = {0};
@@ -360,7 +361,7 @@ static void damaged_pprof_is_refused_or_read(void **state)
     struct profile *profile = make_ours();
     struct fixture_trace file = write_pprof(profile);
     for (size_t length = 0; length < file.length; length++) {
-        uint8_t *part = malloc(length + 1); /* of its own, for sanitizers */
+        uint8_t *part = malloc(length + 1); /* a separate allocation, for sanitizers */
         memcpy(part, file.bytes, length);
         profile_free(import_profile_bytes(part, length, NULL, NULL));
         free(part);
@@ -377,7 +378,7 @@ static void damaged_pprof_is_refused_or_read(void **state)
     free(file.bytes);
 }
 
-/* Each process has a program of its own, with a callsite in it. */
+/* Each process has its own program with one callsite. */
 static struct profile *make_many_processes(int count)
 {
     int fd = memfd_create("trace", 0);
@@ -405,8 +406,8 @@ static struct profile *make_many_processes(int count)
     return fixture_take_profile(fd);
 }
 
-/* What a file costs must not grow with the number of processes: twenty thousand had minutes. */
-static void pprof_of_many_processes_takes_time_by_process(void **state)
+/* The time must not grow with the square of the number of processes: 20,000 took minutes. */
+static void pprof_time_is_linear_in_processes(void **state)
 {
     (void)state;
     enum { PROCESSES = 40000, CPU_SECONDS_MAX = 15 };
@@ -453,18 +454,18 @@ static void other_profiles_are_refused_by_type(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_told_by_their_first_bytes),
-        cmocka_unit_test(memory_infra_is_told_from_others_that_begin_alike),
+        cmocka_unit_test(formats_are_recognized_by_their_first_bytes),
+        cmocka_unit_test(memory_infra_is_distinguished_from_similar_formats),
         cmocka_unit_test(collapsed_stacks_are_live_bytes),
         cmocka_unit_test(heaptrack_events_are_summed),
-        cmocka_unit_test(heaptrack_damage_is_said),
-        cmocka_unit_test(heaptrack_frees_of_before_it_attached_are_left_out),
+        cmocka_unit_test(heaptrack_damage_is_reported),
+        cmocka_unit_test(heaptrack_frees_of_earlier_allocations_are_ignored),
         cmocka_unit_test(gperftools_text_is_exact),
-        cmocka_unit_test(jemalloc_text_is_unsampled),
-        cmocka_unit_test(damage_of_text_heaps_is_said),
-        cmocka_unit_test(our_pprof_comes_back_as_it_was),
+        cmocka_unit_test(jemalloc_text_is_scaled_up_from_samples),
+        cmocka_unit_test(damaged_text_heaps_are_reported),
+        cmocka_unit_test(our_pprof_is_read_back_unchanged),
         cmocka_unit_test(damaged_pprof_is_refused_or_read),
-        cmocka_unit_test(pprof_of_many_processes_takes_time_by_process),
+        cmocka_unit_test(pprof_time_is_linear_in_processes),
         cmocka_unit_test(other_profiles_are_refused_by_type),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,7 @@ static void check_form(const char *whole, const char *name, const char *file, ui
     jit_names_close(&names);
 }
 
-static void a_place_that_is_certain_is_split_off(void **state)
+static void a_certain_source_position_is_split_off(void **state)
 {
     (void)state;
     check_form("JS:*leaf /a/b.js:12:3", "JS:*leaf", "/a/b.js", 12, false);
@@ -80,7 +80,7 @@ static void a_place_that_is_certain_is_split_off(void **state)
                "<frozen importlib._bootstrap>", 0, true);
 }
 
-static void a_place_that_is_not_stays_in_the_name(void **state)
+static void an_uncertain_source_position_stays_in_the_name(void **state)
 {
     (void)state;
     static const char *const names[] = {
@@ -105,7 +105,7 @@ static void a_place_that_is_not_stays_in_the_name(void **state)
     check_form("py::f:", "py::f:", NULL, 0, true);
     check_form("JS:~f", "JS:~f", NULL, 0, true);
     check_form("Interpreter", "Interpreter", NULL, 0, true);
-    /* Else it would have no name at all. */
+    /* A shorter form would leave no name. */
     check_form("JS:* /a/b.js:3:4", "JS:* /a/b.js:3:4", "/a/b.js", 3, false);
 }
 
@@ -175,7 +175,7 @@ static void a_perf_map_is_read(void **state)
     jit_names_close(&names);
 }
 
-static void damaged_lines_are_passed_over(void **state)
+static void damaged_lines_are_skipped(void **state)
 {
     (void)state;
     struct jit_names names;
@@ -206,7 +206,7 @@ static void long_lines_are_cut(void **state)
     free(text);
 }
 
-static void what_cannot_be_read_is_said(void **state)
+static void unreadable_files_are_reported(void **state)
 {
     (void)state;
     const uint64_t pc = 1;
@@ -294,7 +294,7 @@ static void put_move(struct bytes *bytes, uint64_t to, uint64_t size, uint64_t i
     put64(bytes, index);
 }
 
-/* Two lines of one file and one of another; the second as "the same". */
+/* Two lines of one file and one of another; the second is encoded as "the same". */
 static void put_lines(struct bytes *bytes, uint64_t of, uint64_t first)
 {
     put_record(bytes, 2, 16 + 3 * 16 + 5 + 2 + 5);
@@ -332,7 +332,7 @@ static void a_jitdump_is_read(void **state)
         struct bytes bytes = {.swapped = swapped};
         struct jit_names names;
         put_head(&bytes);
-        put_record(&bytes, 77, 8); /* of a kind that nobody knows */
+        put_record(&bytes, 77, 8); /* an unknown kind */
         put64(&bytes, 1);
         put_lines(&bytes, 0x1000, 0x1000);
         put_load(&bytes, 0x1000, 0x40, 5, "lined");
@@ -355,7 +355,7 @@ static void a_jitdump_is_read(void **state)
     }
 }
 
-static void lines_of_v8_are_put_right(void **state)
+static void lines_of_v8_are_corrected(void **state)
 {
     (void)state;
     struct bytes bytes = {0};
@@ -363,18 +363,18 @@ static void lines_of_v8_are_put_right(void **state)
     put_head(&bytes);
     put_lines(&bytes, 0x1000, 0x1000 + 64);
     put_load(&bytes, 0x1000, 0x40, 5, "JS:*f a.js:5:1");
-    put_lines(&bytes, 0x2fff, 0x2fff); /* of no code that follows */
+    put_lines(&bytes, 0x2fff, 0x2fff); /* no code follows these lines */
     put_load(&bytes, 0x3000, 0x40, 5, "JS:*g /c.js:7:1");
     read_dump(&names, &bytes);
     check_name(&names, 0x1028, "JS:*f");
     check_place(&names, 0x1000, "a.js", 10);
     check_place(&names, 0x1010, "a.js", 20);
-    check_place(&names, 0x1028, "a.js", 5); /* b.js is what was inlined */
+    check_place(&names, 0x1028, "a.js", 5); /* b.js is inlined code */
     check_place(&names, 0x3000, "/c.js", 7);
     jit_names_close(&names);
 }
 
-/* As V8 11 writes them, from memory that it has freed. */
+/* V8 11 writes such names: it reads them from freed memory. */
 static void lines_with_a_damaged_file_name_do_not_count(void **state)
 {
     (void)state;
@@ -410,7 +410,7 @@ static void every_cut_of_a_jitdump_is_survived(void **state)
     }
 }
 
-static void damaged_records_are_told(void **state)
+static void damaged_records_are_reported(void **state)
 {
     (void)state;
     struct bytes bytes = {0};
@@ -418,9 +418,9 @@ static void damaged_records_are_told(void **state)
     put_head(&bytes);
     put_record(&bytes, 0, 8); /* too short for a load */
     put64(&bytes, 0);
-    put_move(&bytes, 0x2000, 0x10, 99); /* of what was never loaded */
+    put_move(&bytes, 0x2000, 0x10, 99); /* this code was never loaded */
     put32(&bytes, 0);
-    put32(&bytes, 4); /* shorter than its own head */
+    put32(&bytes, 4); /* shorter than its header */
     put64(&bytes, 0);
     size_t offset = bytes.length - 16;
     struct jit_file_report report = read_dump(&names, &bytes);
@@ -432,7 +432,7 @@ static void damaged_records_are_told(void **state)
 
 /* --- executable ranges --- */
 
-static void executable_ranges_are_told_apart(void **state)
+static void executable_ranges_are_distinguished(void **state)
 {
     (void)state;
     static const char maps[] =
@@ -471,14 +471,14 @@ static void executable_ranges_are_told_apart(void **state)
     const uint64_t nothing[] = {0, 0x500000, 0x10400000, 0x20000000, 0x50000000, UINT64_MAX};
     for (size_t i = 0; i < sizeof(nothing) / sizeof(*nothing); i++)
         assert_null(code_ranges_find(&ranges, nothing[i]));
-    /* What cannot be read leaves what was. */
+    /* Failed reads keep the old ranges. */
     assert_int_equal(code_ranges_read_file(&ranges, "/dev/null"), -ESRCH);
     assert_non_null(code_ranges_find(&ranges, 0x400000));
     code_ranges_clear(&ranges);
 }
 
-/* A path may be longer than any buffer, and its end may look like a mapping. */
-static void a_long_path_is_no_mapping(void **state)
+/* A path can be longer than any buffer, and its end can look like a mapping. */
+static void a_long_path_is_not_taken_for_a_mapping(void **state)
 {
     (void)state;
     enum { PATH_BYTES = 8192 };
@@ -500,21 +500,21 @@ static void a_long_path_is_no_mapping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_place_that_is_certain_is_split_off),
-        cmocka_unit_test(a_place_that_is_not_stays_in_the_name),
+        cmocka_unit_test(a_certain_source_position_is_split_off),
+        cmocka_unit_test(an_uncertain_source_position_stays_in_the_name),
         cmocka_unit_test(the_last_entry_counts),
         cmocka_unit_test(endless_work_is_refused),
         cmocka_unit_test(a_perf_map_is_read),
-        cmocka_unit_test(damaged_lines_are_passed_over),
+        cmocka_unit_test(damaged_lines_are_skipped),
         cmocka_unit_test(long_lines_are_cut),
-        cmocka_unit_test(what_cannot_be_read_is_said),
+        cmocka_unit_test(unreadable_files_are_reported),
         cmocka_unit_test(a_jitdump_is_read),
-        cmocka_unit_test(lines_of_v8_are_put_right),
+        cmocka_unit_test(lines_of_v8_are_corrected),
         cmocka_unit_test(lines_with_a_damaged_file_name_do_not_count),
         cmocka_unit_test(every_cut_of_a_jitdump_is_survived),
-        cmocka_unit_test(damaged_records_are_told),
-        cmocka_unit_test(executable_ranges_are_told_apart),
-        cmocka_unit_test(a_long_path_is_no_mapping),
+        cmocka_unit_test(damaged_records_are_reported),
+        cmocka_unit_test(executable_ranges_are_distinguished),
+        cmocka_unit_test(a_long_path_is_not_taken_for_a_mapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON for scripts: numbers read back as they were, and strings are always valid. */
+/* JSON output: numbers read back unchanged, and strings are always valid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void numbers_read_back(void **state)
     }
 }
 
-static void what_is_not_finite_is_null(void **state)
+static void infinite_and_nan_become_null(void **state)
 {
     char text[64];
     (void)state;
@@ -70,10 +70,10 @@ static void strings_are_valid(void **state)
         {"a\"b\\c\n", "\"a\\\"b\\\\c\\u000a\""},
         {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
         {"x\xff", "\"x\\ufffd\""},
-        {"\xe2\x82", "\"\\ufffd\\ufffd\""},                       /* cut off */
+        {"\xe2\x82", "\"\\ufffd\\ufffd\""},                       /* truncated */
         {"\xc0\xaf", "\"\\ufffd\\ufffd\""},                       /* overlong */
-        {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},            /* half of a pair */
-        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""}, /* beyond the last */
+        {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},            /* half of a surrogate pair */
+        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""}, /* beyond U+10FFFF */
     };
     (void)state;
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
@@ -92,15 +92,14 @@ static void strings_in_html_end_nothing(void **state)
     FILE *out = fmemopen(text, sizeof(text), "w");
     json_print_string_in_html(out, "a</script><!--&\"\xff");
     fclose(out);
-    assert_string_equal(
-        text, "\"a\\u003c/script\\u003e\\u003c!--\\u0026\\\"\\ufffd\"");
+    assert_string_equal(text, "\"a\\u003c/script\\u003e\\u003c!--\\u0026\\\"\\ufffd\"");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_read_back),
-        cmocka_unit_test(what_is_not_finite_is_null),
+        cmocka_unit_test(infinite_and_nan_become_null),
         cmocka_unit_test(strings_are_valid),
         cmocka_unit_test(strings_in_html_end_nothing),
     };

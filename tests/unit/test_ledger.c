@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger's figures: estimates with their variances, peaks, and what a free may be. */
+/* The ledger's figures: estimates with their variances, peaks, and the effects of a free. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "ledger_fixture.h"
 
-/* Sum of all figures of the callsite with this innermost pc; 0: of all callsites. */
+/* Return the sum of all figures of the callsite with this innermost pc; 0 for all callsites. */
 static struct ledger_figures figures_at(const struct ledger *ledger, uint64_t pc)
 {
     struct ledger_figures sum = {0};
@@ -70,8 +70,8 @@ static void test_weights_follow_horvitz_and_thompson(void **state)
     }
 }
 
-/* Draws samples as the rule says: the mean of the estimates is the truth, and the
- * mean of the estimated variances their variance. */
+/* Draw samples by the rule: the mean of the estimates is the truth, and the mean of the estimated
+ * variances is their variance. */
 static void test_estimates_are_unbiased(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void test_estimates_are_unbiased(void **state)
     assert_true(fabs(variance_sum / RUNS / variance - 1) < 0.25);
 }
 
-/* Against a ledger that looks at everything at each event. */
+/* Compare with a ledger that recomputes everything at each event. */
 static void test_peak_equals_brute_force(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void test_peak_equals_brute_force(void **state)
             live[slot].stack = 0;
             continue;
         }
-        /* Swings up and down, so that there are many peaks. */
+        /* Move up and down, so that there are many peaks. */
         if ((i / 2000) % 2 == 1 && lrand48() % 4 != 0)
             continue;
         live[slot].stack = 1 + (uint64_t)lrand48() % FIXTURE_STACKS;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger's heaps, types and contexts: each is counted apart, in batches, too. */
+/* The ledger's heaps, types and contexts are counted separately, also in batches. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "ledger_fixture.h"
 
-/* Allocations and frees of few addresses in two heaps, by two threads, some of stacks and types
- * that were never sent. */
+/* Make an allocation or free of one of a few addresses in two heaps, by one of two threads. Some
+ * stacks and types were never sent. */
 static struct heap_event random_event(uint64_t *random)
 {
     *random = *random * 6364136223846793005u + 1442695040888963407u;
@@ -100,7 +100,7 @@ static void test_ids_of_heaps_are_any_number(void **state)
     apply(ledger, alloc_event(0x1000, 1000, 1));
     assert_int_equal(255 * IDS + 1, ledger_counts(ledger).live_samples);
     assert_int_equal(0, ledger_counts(ledger).implicit_frees);
-    /* Each is freed in its own heap. */
+    /* Each free belongs to its own heap. */
     apply(ledger, in_heap(free_event(0), 3));
     apply(ledger, in_heap(free_event(UINT64_MAX), 255));
     apply(ledger, in_heap(free_event(0x1000), 3));
@@ -109,7 +109,7 @@ static void test_ids_of_heaps_are_any_number(void **state)
     assert_true(heap_sums(ledger, 4).freed_bytes == 0 && heap_sums(ledger, 0).freed_bytes == 0);
     apply(ledger, in_heap(free_event(0), 3));
     assert_int_equal(1, ledger_counts(ledger).unknown_frees);
-    /* Twice without a free: the first counts as freed. */
+    /* Two allocations without a free: the first one counts as freed. */
     apply(ledger, in_heap(alloc_event(0, 50, 1), 4));
     assert_int_equal(1, ledger_counts(ledger).implicit_frees);
     assert_true(heap_sums(ledger, 4).freed_bytes == 1 && heap_sums(ledger, 4).freed_count == 1);
@@ -125,7 +125,7 @@ static void test_heaps_weigh_by_their_own_interval(void **state)
     apply(ledger, in_heap(alloc_event(1, 50, 1), 1));
     double p = 1 - exp(-0.5);
     assert_true(fabs(heap_sums(ledger, 1).allocated_bytes - 50 / p) < 1e-9);
-    /* Malloc's is what it was. */
+    /* Malloc's interval is unchanged. */
     assert_int_equal(4096, ledger_interval_bytes(ledger));
     size_t count;
     assert_int_equal(100, ledger_heaps(ledger, &count)[1].interval_bytes);
@@ -153,14 +153,14 @@ static void test_samples_of_the_program_stand_for_themselves(void **state)
     ledger_close(ledger);
 }
 
-static void test_no_address_is_none_of_malloc(void **state)
+static void test_null_is_an_address_except_for_malloc(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger(1);
     struct heap_event event = alloc_event(0, 8, 1);
     assert_int_equal(-EBADMSG, ledger_events(ledger, &event, 1));
     ledger_close(ledger);
-    /* Where malloc is not profiled its samples do not count, and are no damage. */
+    /* If malloc is not profiled, its samples do not count, and are no damage. */
     ledger = open_ledger(0);
     apply(ledger, alloc_event(16, 8, 1));
     apply(ledger, free_event(16));
@@ -179,7 +179,7 @@ static struct heap_event tagged(struct heap_event event, uint64_t type, uint64_t
     return event;
 }
 
-/* Bytes of what has this type, in this innermost scope. */
+/* Return the bytes with this type and innermost scope. */
 static double tagged_bytes(const struct ledger *ledger, const char *type, const char *scope)
 {
     const struct tags *tags = ledger_tags(ledger);
@@ -196,7 +196,7 @@ static double tagged_bytes(const struct ledger *ledger, const char *type, const 
     return sum;
 }
 
-static void test_figures_are_told_apart_by_type_and_context(void **state)
+static void test_figures_are_separate_by_type_and_context(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger(1);
@@ -208,7 +208,7 @@ static void test_figures_are_told_apart_by_type_and_context(void **state)
     apply(ledger, tagged(alloc_event(0x20, 2, 1), 11, 0));
     apply(ledger, tagged(alloc_event(0x30, 4, 1), 0, 20));
     apply(ledger, tagged(alloc_event(0x40, 8, 1), 11, 20));
-    /* Neither inherits from the one before it. */
+    /* Neither inherits from the previous allocation. */
     apply(ledger, alloc_event(0x50, 16, 1));
     apply(ledger, tagged(alloc_event(0x60, 32, 1), 11, 20));
     apply(ledger, free_event(0x40));
@@ -217,7 +217,7 @@ static void test_figures_are_told_apart_by_type_and_context(void **state)
     assert_true(tagged_bytes(ledger, "", "parse") == 4);
     assert_true(tagged_bytes(ledger, "Node", "parse") == 32);
     assert_string_equal("main loop", tags_scope_name(ledger_tags(ledger), 2, 1));
-    /* What was never named. */
+    /* Ids without names. */
     apply(ledger, tagged(alloc_event(0x70, 64, 1), 77, 78));
     assert_true(tagged_bytes(ledger, TAGS_OTHER_TYPES, TAGS_OTHER_CONTEXTS) == 64);
     assert_int_equal(1, ledger_counts(ledger).other_types);
@@ -252,8 +252,8 @@ int main(void)
         cmocka_unit_test(test_ids_of_heaps_are_any_number),
         cmocka_unit_test(test_heaps_weigh_by_their_own_interval),
         cmocka_unit_test(test_samples_of_the_program_stand_for_themselves),
-        cmocka_unit_test(test_no_address_is_none_of_malloc),
-        cmocka_unit_test(test_figures_are_told_apart_by_type_and_context),
+        cmocka_unit_test(test_null_is_an_address_except_for_malloc),
+        cmocka_unit_test(test_figures_are_separate_by_type_and_context),
         cmocka_unit_test(test_types_beyond_the_bound_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

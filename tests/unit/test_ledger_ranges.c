@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of memory in the ledger: what is left of each callsite's, whatever way it is unmapped. */
+/* Memory ranges in the ledger: the remaining bytes of each callsite after every kind of
+ * unmapping. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +87,8 @@ static void test_pieces_stay_with_their_callsite(void **state)
     assert_int_equal(0, unmap(ledger, 108 * PAGE, 4 * PAGE, 200)); /* of both */
     expect(ledger, 1, 6 * PAGE, 1);
     expect(ledger, 2, 2 * PAGE, 1);
-    assert_int_equal(0, map(ledger, mapped(104 * PAGE, 2 * PAGE, 3, 300))); /* over what is there */
+    assert_int_equal(0, map(ledger, mapped(104 * PAGE, 2 * PAGE, 3, 300))); /* over an existing
+                                                                             * one */
     expect(ledger, 1, 5 * PAGE, 1);
     expect(ledger, 3, 2 * PAGE, 1);
     assert_int_equal(0, unmap(ledger, 0, UINT64_MAX, 1000));
@@ -95,17 +97,18 @@ static void test_pieces_stay_with_their_callsite(void **state)
     assert_true(ledger_live_bytes(ledger) == 0);
     assert_int_equal(3, ledger_counts(ledger).frees);
     assert_int_equal(0, ledger_counts(ledger).live_samples);
-    /* From the time of the mapping to that of the last piece. */
+    /* From the time of the mapping to the time of the last unmapping. */
     assert_true(figures_at(ledger, 1).sums.lifetime_ms_sum == 500);
     ledger_close(ledger);
 }
 
-static void test_what_was_mapped_meanwhile_is_not_unmapped(void **state)
+static void test_newer_mapping_is_not_unmapped(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger();
     assert_int_equal(0, map(ledger, mapped(10 * PAGE, 4 * PAGE, 1, 8)));
-    /* Unmapped; another thread is given half of it, and its record comes first. */
+    /* The range is unmapped, and another thread maps half of it; that thread's record comes
+     * first. */
     assert_int_equal(0, map(ledger, mapped(10 * PAGE, 2 * PAGE, 2, 72)));
     assert_int_equal(0, unmap(ledger, 10 * PAGE, 4 * PAGE, 72));
     expect(ledger, 1, 0, 0);
@@ -129,7 +132,7 @@ static void test_peak_counts_what_is_left(void **state)
     ledger_close(ledger);
 }
 
-static void test_temporary_goes_whole_and_at_once(void **state)
+static void test_temporary_is_unmapped_whole_and_next(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger();
@@ -163,7 +166,7 @@ static void test_refuses_what_no_client_would_send(void **state)
     event = mapped(10, 1, 1, 8);
     event.interval = 0; /* that of 4096 bytes */
     assert_int_equal(-EBADMSG, map(ledger, event));
-    assert_int_equal(0, unmap(ledger, 0, UINT64_MAX, 8)); /* before there was any */
+    assert_int_equal(0, unmap(ledger, 0, UINT64_MAX, 8)); /* before the first */
     assert_int_equal(0, map(ledger, mapped(10, 1, 2, 8)));
     assert_int_equal(-EBADMSG, unmap(ledger, 10, UINT64_MAX, 8));
     expect(ledger, 2, 1, 1);
@@ -183,7 +186,7 @@ static void add_up(void *context, const struct ledger_change *change)
     sum->freed += !allocated;
 }
 
-static void test_observer_is_told_when_the_last_of_it_goes(void **state)
+static void test_observer_hears_of_the_last_unmapping(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger();
@@ -201,11 +204,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_stay_with_their_callsite),
-        cmocka_unit_test(test_what_was_mapped_meanwhile_is_not_unmapped),
+        cmocka_unit_test(test_newer_mapping_is_not_unmapped),
         cmocka_unit_test(test_peak_counts_what_is_left),
-        cmocka_unit_test(test_temporary_goes_whole_and_at_once),
+        cmocka_unit_test(test_temporary_is_unmapped_whole_and_next),
         cmocka_unit_test(test_refuses_what_no_client_would_send),
-        cmocka_unit_test(test_observer_is_told_when_the_last_of_it_goes),
+        cmocka_unit_test(test_observer_hears_of_the_last_unmapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

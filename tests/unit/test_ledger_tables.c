@@ -55,7 +55,7 @@ static uint64_t inverse(uint64_t odd)
     return found;
 }
 
-/* A number that a fixed mix (multiply, fold, multiply, fold) makes `i << 32` of. */
+/* Return a number that a fixed mix (multiply, fold, multiply, fold) maps to `i << 32`. */
 static uint64_t chosen_hash(uint64_t i)
 {
     uint64_t value = i << 32;
@@ -65,7 +65,7 @@ static uint64_t chosen_hash(uint64_t i)
     return value * inverse(UINT64_C(0x9E3779B97F4A7C15));
 }
 
-/* Hashes are the client's: those that it chooses are as far from their places as any others. */
+/* The client supplies the hashes. Chosen ones must have probe distances like any others. */
 static void test_chosen_stack_hashes_do_not_collide(void **state)
 {
     (void)state;
@@ -87,7 +87,7 @@ static void test_chosen_stack_hashes_do_not_collide(void **state)
     callsite_tree_clear(&tree);
 }
 
-/* Key 0 of a live table aside, each way to hash spreads numbers that differ in few bits. */
+/* Except for key 0 of a live table, each hash function spreads numbers that differ in few bits. */
 static void test_keyed_hashes_spread(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The live set against a plain set: what it holds, how it grows, and many threads at once. */
+/* The live set against a plain set: its content, its growth, and concurrent threads. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "client/sample/live_set.h"
 
-/* As an allocator would hand them out: 16-byte steps from a heap's start. */
+/* Addresses like an allocator's: 16-byte steps from a heap's start. */
 static uint64_t address_of(uint64_t i)
 {
     return UINT64_C(0x555555560010) + i * 16;
@@ -43,7 +43,7 @@ static void is_empty_again_after_all_is_removed(void **state)
         assert_true(live_set_insert(&set, address_of(i)));
     for (uint64_t i = 0; i < 300000; i++)
         assert_true(live_set_remove(&set, address_of(i)));
-    /* No overflow count is left behind: the hot path is one line again. */
+    /* No overflow count remains: the hot path reads one line again. */
     for (uint64_t i = 0; i < 300000; i++)
         assert_false(live_set_might_hold(&set, address_of(i)));
 }
@@ -61,7 +61,7 @@ static void grows_to_millions_without_losing_any(void **state)
         assert_true(live_set_remove(&set, address_of(i)));
 }
 
-/* Programs and libraries of aarch64 stand in the upper half of 48 bits. */
+/* On aarch64, programs and libraries are in the upper half of 48 bits. */
 static void maps_addresses_of_48_bits(void **state)
 {
     (void)state;
@@ -87,9 +87,8 @@ static void takes_an_address_once(void **state)
     assert_false(live_set_remove(&set, address_of(7)));
 }
 
-/* Addresses that no place can tell apart from another's: odd ones, a multiple of 32 GiB, high ones.
- */
-static void tells_all_addresses_apart(void **state)
+/* Addresses that share a place with others: odd ones, multiples of 32 GiB apart, high ones. */
+static void distinguishes_all_addresses(void **state)
 {
     (void)state;
     struct live_set set = {0};
@@ -125,7 +124,7 @@ static void tells_all_addresses_apart(void **state)
         assert_true(live_set_remove(&set, addresses[i]));
 }
 
-/* The same layout in many places 64 MiB and 32 GiB apart, as threads' arenas have. */
+/* The same layout at many addresses 64 MiB and 32 GiB apart, like the arenas of threads. */
 static void holds_arenas_of_one_layout(void **state)
 {
     (void)state;
@@ -144,7 +143,7 @@ static void holds_arenas_of_one_layout(void **state)
     }
 }
 
-static void holds_zero_only_if_told(void **state)
+static void holds_zero_only_if_inserted(void **state)
 {
     (void)state;
     struct live_set set = {0};
@@ -160,7 +159,7 @@ static void holds_zero_only_if_told(void **state)
     assert_false(live_set_remove(&set, 0));
 }
 
-/* --- threads: each owns addresses of its own, all meet in the same buckets --- */
+/* --- threads: each has its own addresses, all use the same buckets --- */
 
 #define THREADS 8
 #define ROUNDS 40000
@@ -195,7 +194,7 @@ static void *churn(void *argument)
     return (void *)failures;
 }
 
-static void threads_never_miss_their_own(void **state)
+static void threads_always_find_their_own_addresses(void **state)
 {
     (void)state;
     assert_int_equal(live_set_init(&shared, 1 << 20), 0); /* wide regions: crowded lines */
@@ -219,10 +218,10 @@ int main(void)
         cmocka_unit_test(grows_to_millions_without_losing_any),
         cmocka_unit_test(maps_addresses_of_48_bits),
         cmocka_unit_test(takes_an_address_once),
-        cmocka_unit_test(tells_all_addresses_apart),
+        cmocka_unit_test(distinguishes_all_addresses),
         cmocka_unit_test(holds_arenas_of_one_layout),
-        cmocka_unit_test(holds_zero_only_if_told),
-        cmocka_unit_test(threads_never_miss_their_own),
+        cmocka_unit_test(holds_zero_only_if_inserted),
+        cmocka_unit_test(threads_always_find_their_own_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

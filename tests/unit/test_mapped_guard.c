@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that become shorter while they are read: an error of the work, not the end of the tool. */
+/* Files that are truncated while they are read: the work fails, and the tool continues. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -43,7 +43,7 @@ static char *map_nothing(void)
     return map;
 }
 
-static void what_work_returns_is_returned(void **state)
+static void the_result_of_the_work_is_returned(void **state)
 {
     (void)state;
     assert_int_equal(mapped_guard_run(say_seven, NULL), 7);
@@ -59,7 +59,7 @@ static void a_file_that_ended_is_an_error_each_time(void **state)
     munmap(map, 4096);
 }
 
-static void without_a_guard_it_is_the_end_as_before(void **state)
+static void without_a_guard_the_process_dies(void **state)
 {
     (void)state;
     char *map = map_nothing();
@@ -122,9 +122,9 @@ static void debug_information_that_ended_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_work_returns_is_returned),
+        cmocka_unit_test(the_result_of_the_work_is_returned),
         cmocka_unit_test(a_file_that_ended_is_an_error_each_time),
-        cmocka_unit_test(without_a_guard_it_is_the_end_as_before),
+        cmocka_unit_test(without_a_guard_the_process_dies),
         cmocka_unit_test(debug_information_that_ended_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static void types_are_parts_and_counts_have_fractions(void **state)
 }
 
 /* The file has the later dump first. */
-static void dumps_are_in_order_of_time_and_share_what_rests(void **state)
+static void dumps_are_sorted_by_time_and_share_unchanged_samples(void **state)
 {
     (void)state;
     struct profile *profile =
@@ -94,7 +94,7 @@ static void dumps_are_in_order_of_time_and_share_what_rests(void **state)
     }
     assert_ptr_equal(of_f[0], of_f[1]);
     assert_ptr_equal(of_f[1], of_f[2]);
-    /* Freed in between, and allocated again: counters only grow. */
+    /* Freed and allocated again in between: counters only grow. */
     assert_true(live_bytes(of_main[0]) == 30 && live_bytes(of_main[1]) == 0 &&
                 live_bytes(of_main[2]) == 10);
     assert_true(of_main[1]->figures.freed_bytes == 30 && live_count(of_main[1]) == 0);
@@ -117,7 +117,7 @@ static void events_of_one_dump_and_process_add_up(void **state)
     assert_string_equal(profile->warning, "");
     for (size_t i = 0; i < 3; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        /* Of a process's events, the first one's. */
+        /* Of a process's events only the first one counts. */
         bool is_other = profile->processes[heap->process].pid == 8;
         assert_int_equal(heap->dump_count, 1);
         assert_int_equal(heap->dumps[0].boottime_ns, is_other ? 900000 : 1000000);
@@ -125,7 +125,7 @@ static void events_of_one_dump_and_process_add_up(void **state)
     profile_free(profile);
 }
 
-static void notes_of_ours_come_back(void **state)
+static void our_own_notes_survive_the_round_trip(void **state)
 {
     (void)state;
     struct profile *profile = read_profile(
@@ -143,12 +143,12 @@ static void notes_of_ours_come_back(void **state)
     assert_int_equal(heap->dumps[0].exact_calls, 3);
     assert_string_equal(profile->processes[heap->process].command, "app -x");
     assert_int_equal(profile->processes[heap->process].uid, 5);
-    /* The frame that every stack of ours ends in is gone. */
+    /* The frame at the end of every stack is removed. */
     assert_int_equal(profile->callsites[heap->dumps[0].samples[0]->callsite].depth, 0);
     profile_free(profile);
 }
 
-static void what_a_region_says_of_its_file_comes_back(void **state)
+static void file_names_of_regions_survive_the_round_trip(void **state)
 {
     (void)state;
     struct profile *profile = read_profile(
@@ -178,7 +178,7 @@ static double find_self(const struct heap_site *sites, size_t count, uint32_t ca
 /* 0: main; 1: f, called by main; 2: g, called by f. */
 static const struct profile_callsite callsites[] = {{PROFILE_NONE, 0, 0}, {0, 1, 1}, {1, 2, 2}};
 
-static void totals_become_selves(void **state)
+static void totals_become_self_figures(void **state)
 {
     (void)state;
     static const struct heap_site totals[] = {
@@ -202,8 +202,8 @@ static void totals_become_selves(void **state)
     free(selves);
 }
 
-/* f's types were pruned: it has of what main has left, 40 and 20, in proportion. */
-static void pruned_types_are_shared_out(void **state)
+/* The types of f were pruned: f gets the rest of main's 40 and 20, in proportion. */
+static void pruned_types_get_the_rest_in_proportion(void **state)
 {
     (void)state;
     static const struct heap_site totals[] = {
@@ -218,8 +218,8 @@ static void pruned_types_are_shared_out(void **state)
     free(selves);
 }
 
-/* Callees that have more than their caller: what is told most deeply stands. */
-static void totals_that_contradict_each_other_lose_nothing(void **state)
+/* Callees have more than their caller: the innermost figures win. */
+static void contradictory_totals_lose_nothing(void **state)
 {
     (void)state;
     static const struct heap_site totals[] = {
@@ -236,13 +236,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_are_parts_and_counts_have_fractions),
-        cmocka_unit_test(dumps_are_in_order_of_time_and_share_what_rests),
+        cmocka_unit_test(dumps_are_sorted_by_time_and_share_unchanged_samples),
         cmocka_unit_test(events_of_one_dump_and_process_add_up),
-        cmocka_unit_test(notes_of_ours_come_back),
-        cmocka_unit_test(what_a_region_says_of_its_file_comes_back),
-        cmocka_unit_test(totals_become_selves),
-        cmocka_unit_test(pruned_types_are_shared_out),
-        cmocka_unit_test(totals_that_contradict_each_other_lose_nothing),
+        cmocka_unit_test(our_own_notes_survive_the_round_trip),
+        cmocka_unit_test(file_names_of_regions_survive_the_round_trip),
+        cmocka_unit_test(totals_become_self_figures),
+        cmocka_unit_test(pruned_types_get_the_rest_in_proportion),
+        cmocka_unit_test(contradictory_totals_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

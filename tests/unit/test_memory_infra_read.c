@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MemoryInfra's JSON: what the reader reports of it, byte ranges and errors included. */
+/* MemoryInfra's JSON: the reader's reports, with byte ranges and errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,44 +12,46 @@
 #include "memory_infra/read.h"
 #include "memory_infra_json.h"
 
-/* --- what is told, as text --- */
+/* --- reports as text --- */
 
-struct told {
+struct report {
     char text[8192];
     size_t length;
     const char *json;
 };
 
-static void say(struct told *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct told *told, const char *format, ...)
+static void append(struct report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void append(struct report *report, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    told->length += (size_t)vsnprintf(told->text + told->length, sizeof(told->text) - told->length,
-                                      format, arguments);
+    report->length += (size_t)vsnprintf(report->text + report->length,
+                                        sizeof(report->text) - report->length, format, arguments);
     va_end(arguments);
-    assert_true(told->length < sizeof(told->text));
+    assert_true(report->length < sizeof(report->text));
 }
 
 #define TEXT(text) (int)(text).length, (text).at
 
 static int on_event_end(void *context, const struct memory_infra_event *event)
 {
-    struct told *told = context;
-    assert_int_equal(told->json[event->range.begin], '{');
-    assert_int_equal(told->json[event->range.end - 1], '}');
-    say(told, "event %d %.*s %.*s %.*s pid %lld%s\n", (int)event->number, TEXT(event->phase),
-        TEXT(event->name), TEXT(event->id), (long long)event->pid, event->spoilt ? " spoilt" : "");
+    struct report *report = context;
+    assert_int_equal(report->json[event->range.begin], '{');
+    assert_int_equal(report->json[event->range.end - 1], '}');
+    append(report, "event %d %.*s %.*s %.*s pid %lld%s\n", (int)event->number, TEXT(event->phase),
+           TEXT(event->name), TEXT(event->id), (long long)event->pid,
+           event->spoilt ? " spoilt" : "");
     return 0;
 }
 
 static int on_problem(void *context, const struct error *problem)
 {
-    say(context, "problem %s\n", problem->message);
+    append(context, "problem %s\n", problem->message);
     return 0;
 }
 
-/* Strings, nodes and lists are printed as they stand in the file, too. */
+/* Print strings, nodes and lists also as they are in the file. */
 static bool shows_ranges;
 
 /* The bytes at a range. */
@@ -58,94 +60,94 @@ static bool shows_ranges;
 static int on_string(void *context, uint64_t id, struct memory_infra_text text,
                      struct memory_infra_range range)
 {
-    struct told *told = context;
-    const char *json = told->json;
-    say(told, "string %llu %.*s\n", (unsigned long long)id, TEXT(text));
+    struct report *report = context;
+    const char *json = report->json;
+    append(report, "string %llu %.*s\n", (unsigned long long)id, TEXT(text));
     if (shows_ranges)
-        say(told, "at %.*s\n", BYTES(range));
+        append(report, "at %.*s\n", BYTES(range));
     return 0;
 }
 
 static int on_node(void *context, const struct memory_infra_node *node)
 {
-    say(context, "node %llu name %llu parent %lld file %lld line %u\n",
-        (unsigned long long)node->id, (unsigned long long)node->name_sid, (long long)node->parent,
-        (long long)node->file_sid, node->line);
-    struct told *told = context;
-    const char *json = told->json;
+    append(context, "node %llu name %llu parent %lld file %lld line %u\n",
+           (unsigned long long)node->id, (unsigned long long)node->name_sid,
+           (long long)node->parent, (long long)node->file_sid, node->line);
+    struct report *report = context;
+    const char *json = report->json;
     if (shows_ranges)
-        say(told, "at %.*s: '%.*s' '%.*s' '%.*s' '%.*s'\n", BYTES(node->range),
-            BYTES(node->name_sid_range), BYTES(node->parent_range), BYTES(node->file_sid_range),
-            BYTES(node->line_range));
+        append(report, "at %.*s: '%.*s' '%.*s' '%.*s' '%.*s'\n", BYTES(node->range),
+               BYTES(node->name_sid_range), BYTES(node->parent_range), BYTES(node->file_sid_range),
+               BYTES(node->line_range));
     return 0;
 }
 
 static int on_type(void *context, uint64_t id, uint64_t name)
 {
-    say(context, "type %llu name %llu\n", (unsigned long long)id, (unsigned long long)name);
+    append(context, "type %llu name %llu\n", (unsigned long long)id, (unsigned long long)name);
     return 0;
 }
 
 static int on_maps(void *context, struct memory_infra_range range,
                    struct memory_infra_range strings)
 {
-    struct told *told = context;
-    const char *json = told->json;
-    say(told, "maps %.*s\n", BYTES(range));
+    struct report *report = context;
+    const char *json = report->json;
+    append(report, "maps %.*s\n", BYTES(range));
     if (shows_ranges)
-        say(told, "strings %.*s\n", BYTES(strings));
+        append(report, "strings %.*s\n", BYTES(strings));
     return 0;
 }
 
 static int on_heap(void *context, const struct memory_infra_heap *heap)
 {
-    say(context, "heap %.*s", TEXT(heap->name));
+    append(context, "heap %.*s", TEXT(heap->name));
     for (size_t i = 0; i < heap->count; i++)
-        say(context, " %llu/%llu %gx%g", (unsigned long long)heap->nodes[i],
-            (unsigned long long)heap->types[i], heap->counts[i], heap->sizes[i]);
-    say(context, "\n");
+        append(context, " %llu/%llu %gx%g", (unsigned long long)heap->nodes[i],
+               (unsigned long long)heap->types[i], heap->counts[i], heap->sizes[i]);
+    append(context, "\n");
     return 0;
 }
 
 static int on_frame(void *context, const struct memory_infra_frame *frame)
 {
-    say(context, "frame %.*s %.*s parent '%.*s'\n", TEXT(frame->id), TEXT(frame->name),
-        TEXT(frame->parent));
+    append(context, "frame %.*s %.*s parent '%.*s'\n", TEXT(frame->id), TEXT(frame->name),
+           TEXT(frame->parent));
     return 0;
 }
 
 static int on_entry(void *context, const struct memory_infra_entry *entry)
 {
-    say(context, "entry %.*s frame '%.*s' type %lld %gx%g\n", TEXT(entry->heap), TEXT(entry->frame),
-        (long long)entry->type, entry->count, entry->size);
+    append(context, "entry %.*s frame '%.*s' type %lld %gx%g\n", TEXT(entry->heap),
+           TEXT(entry->frame), (long long)entry->type, entry->count, entry->size);
     return 0;
 }
 
 static int on_region(void *context, const struct memory_infra_region *region)
 {
-    say(context, "region %llx+%llx %.*s id %.*s pf %u dirty %llu\n",
-        (unsigned long long)region->start, (unsigned long long)region->size, TEXT(region->file),
-        TEXT(region->build_id), region->protection, (unsigned long long)region->private_dirty);
+    append(context, "region %llx+%llx %.*s id %.*s pf %u dirty %llu\n",
+           (unsigned long long)region->start, (unsigned long long)region->size, TEXT(region->file),
+           TEXT(region->build_id), region->protection, (unsigned long long)region->private_dirty);
     return 0;
 }
 
 static int on_total(void *context, struct memory_infra_text name, double value)
 {
-    say(context, "total %.*s %g\n", TEXT(name), value);
+    append(context, "total %.*s %g\n", TEXT(name), value);
     return 0;
 }
 
 static int on_attribute(void *context, const struct memory_infra_attribute *attribute)
 {
-    say(context, "attribute %.*s %.*s %g '%.*s'\n", TEXT(attribute->allocator),
-        TEXT(attribute->name), attribute->value, TEXT(attribute->text));
+    append(context, "attribute %.*s %.*s %g '%.*s'\n", TEXT(attribute->allocator),
+           TEXT(attribute->name), attribute->value, TEXT(attribute->text));
     return 0;
 }
 
 static int on_metadata(void *context, struct memory_infra_text key, struct memory_infra_text inner,
                        struct memory_infra_text value)
 {
-    say(context, "metadata %.*s.%.*s = %.*s\n", TEXT(key), TEXT(inner), TEXT(value));
+    append(context, "metadata %.*s.%.*s = %.*s\n", TEXT(key), TEXT(inner), TEXT(value));
     return 0;
 }
 
@@ -165,12 +167,13 @@ static const struct memory_infra_visitor visitor = {
     .metadata = on_metadata,
 };
 
-/* Whole, and byte by byte; both tell the same. What ends the reading is told last. */
-static void tell(const char *json, size_t length, struct told *told)
+/* Read the text as a whole and byte by byte; the reports are the same. The last line is the reason
+ * for the end. */
+static void make_report(const char *json, size_t length, struct report *report)
 {
     for (int pass = 0; pass < 2; pass++) {
         size_t size = pass == 0 ? length + 1 : 1;
-        struct told piecewise = {.json = json};
+        struct report piecewise = {.json = json};
         struct error error = {0};
         struct memory_infra_reader *reader = memory_infra_reader_new(&visitor, &piecewise);
         int code = 0;
@@ -180,34 +183,34 @@ static void tell(const char *json, size_t length, struct told *told)
         if (code == 0)
             code = memory_infra_reader_end(reader, &error);
         if (code < 0)
-            say(&piecewise, "error %s\n", error.message);
+            append(&piecewise, "error %s\n", error.message);
         memory_infra_reader_free(reader);
         if (pass == 0)
-            *told = piecewise;
+            *report = piecewise;
         else
-            assert_string_equal(piecewise.text, told->text);
+            assert_string_equal(piecewise.text, report->text);
     }
 }
 
-static void check_told(const char *json, const char *wanted)
+static void check_report(const char *json, const char *wanted)
 {
-    struct told told;
-    tell(json, strlen(json), &told);
-    assert_string_equal(told.text, wanted);
+    struct report report;
+    make_report(json, strlen(json), &report);
+    assert_string_equal(report.text, wanted);
 }
 
-static void check_says(const char *json, const char *part)
+static void check_error(const char *json, const char *part)
 {
-    struct told told;
-    tell(json, strlen(json), &told);
-    if (strstr(told.text, part) == NULL)
-        fail_msg("'%s' is not in: %s", part, told.text);
+    struct report report;
+    make_report(json, strlen(json), &report);
+    if (strstr(report.text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, report.text);
 }
 
-static void a_dump_is_told_in_the_order_of_the_file(void **state)
+static void a_dump_is_reported_in_file_order(void **state)
 {
     (void)state;
-    check_told(
+    check_report(
         "{\"x\":[{}], \"traceEvents\" : [ {\"args\":{\"dumps\":{\"level_of_detail\":\"detailed\","
         "\"heaps_v2\":{\"version\":1,\"allocators\":{\"malloc\":{\"counts\":[2,0.5],\"sizes\":[16,"
         "1e3],\"types\":[0,1],\"nodes\":[2,9007199254740993]}},\"maps\":{\"types\":[{\"id\":0,"
@@ -231,7 +234,7 @@ static void strings_and_nodes_have_their_bytes(void **state)
 {
     (void)state;
     shows_ranges = true;
-    check_told(
+    check_report(
         HEAPS("\"strings\":[ {\"id\":1 , \"string\":\"\\u0041\"},null ] ,\"nodes\":[{\"x\":[1],"
               "\"line\":1e1, \"name_sid\" : 1.0,\"id\":2 },{\"file_sid\":1,\"parent\":null,"
               "\"id\":3,\"name_sid\":7,\"name_sid\":1}]",
@@ -254,58 +257,60 @@ static void strings_and_nodes_have_their_bytes(void **state)
 static void regions_totals_and_attributes_are_hexadecimal(void **state)
 {
     (void)state;
-    check_told(DUMP("\"process_totals\":{\"resident_set_bytes\":\"1f4\",\"is_peak_rss_resetable\":"
-                    "true},\"process_mmaps\":{\"vm_regions\":[{\"sa\":\"7FFF\",\"sz\":\"10\","
-                    "\"pf\":134,\"mf\":\"/a\",\"id\":\"ABCdef01\",\"bs\":{\"pd\":\"1000\",\"new\":"
-                    "\"x\"}},{\"sa\":\"g\",\"sz\":\"1\"}]},\"allocators\":{\"malloc\":{\"guid\":"
-                    "\"1\",\"attrs\":{\"size\":{\"type\":\"scalar\",\"units\":\"bytes\",\"value\":"
-                    "\"ff\"},\"name\":{\"value\":\"n\",\"type\":\"string\"}}}}"),
-               "total resident_set_bytes 500\n"
-               "total is_peak_rss_resetable 1\n"
-               "region 7fff+10 /a id abcdef01 pf 134 dirty 4096\n"
-               "problem at byte 237, in event 0: \"sa\" is \"g\", not a hexadecimal number\n"
-               "problem at byte 247, in event 0: a region without a start (sa) or a size (sz)\n"
-               "attribute malloc size 255 'ff'\n"
-               "attribute malloc name 0 'n'\n"
-               "event 0 v   pid 7\n");
+    check_report(
+        DUMP("\"process_totals\":{\"resident_set_bytes\":\"1f4\",\"is_peak_rss_resetable\":"
+             "true},\"process_mmaps\":{\"vm_regions\":[{\"sa\":\"7FFF\",\"sz\":\"10\","
+             "\"pf\":134,\"mf\":\"/a\",\"id\":\"ABCdef01\",\"bs\":{\"pd\":\"1000\",\"new\":"
+             "\"x\"}},{\"sa\":\"g\",\"sz\":\"1\"}]},\"allocators\":{\"malloc\":{\"guid\":"
+             "\"1\",\"attrs\":{\"size\":{\"type\":\"scalar\",\"units\":\"bytes\",\"value\":"
+             "\"ff\"},\"name\":{\"value\":\"n\",\"type\":\"string\"}}}}"),
+        "total resident_set_bytes 500\n"
+        "total is_peak_rss_resetable 1\n"
+        "region 7fff+10 /a id abcdef01 pf 134 dirty 4096\n"
+        "problem at byte 237, in event 0: \"sa\" is \"g\", not a hexadecimal number\n"
+        "problem at byte 247, in event 0: a region without a start (sa) or a size (sz)\n"
+        "attribute malloc size 255 'ff'\n"
+        "attribute malloc name 0 'n'\n"
+        "event 0 v   pid 7\n");
 }
 
-static void v1_is_told_by_its_keys(void **state)
+static void v1_is_recognized_by_its_keys(void **state)
 {
     (void)state;
-    check_told("[{\"ph\":\"v\",\"pid\":1,\"args\":{\"dumps\":{\"heaps\":{\"malloc\":{\"entries\":[{"
-               "\"size\":\"ff\"},{\"bt\":\"a\",\"type\":\"3\",\"size\":\"10\",\"count\":\"a\"}]}}}}"
-               "},{\"ph\":\"M\",\"name\":\"stackFrames\",\"pid\":1,\"args\":{\"stackFrames\":{"
-               "\"a\":{\"name\":\"f\",\"parent\":\"b\"}}}}",
-               "entry malloc frame '' type -1 0x255\n"
-               "entry malloc frame 'a' type 3 10x16\n"
-               "event 0 v   pid 1\n"
-               "frame a f parent 'b'\n"
-               "event 1 M stackFrames  pid 1\n");
+    check_report(
+        "[{\"ph\":\"v\",\"pid\":1,\"args\":{\"dumps\":{\"heaps\":{\"malloc\":{\"entries\":[{"
+        "\"size\":\"ff\"},{\"bt\":\"a\",\"type\":\"3\",\"size\":\"10\",\"count\":\"a\"}]}}}}"
+        "},{\"ph\":\"M\",\"name\":\"stackFrames\",\"pid\":1,\"args\":{\"stackFrames\":{"
+        "\"a\":{\"name\":\"f\",\"parent\":\"b\"}}}}",
+        "entry malloc frame '' type -1 0x255\n"
+        "entry malloc frame 'a' type 3 10x16\n"
+        "event 0 v   pid 1\n"
+        "frame a f parent 'b'\n"
+        "event 1 M stackFrames  pid 1\n");
 }
 
-static void a_byte_order_mark_is_passed_over(void **state)
+static void a_byte_order_mark_is_skipped(void **state)
 {
     (void)state;
-    check_told("\xef\xbb\xbf{\"traceEvents\":[]}", "");
-    check_says("\xef\xbb\xbf{\"traceEvents\":[}", "at byte 20: this is no JSON");
-    check_says(" \xbb\xbf{\"traceEvents\":[]}", "this is no JSON");
+    check_report("\xef\xbb\xbf{\"traceEvents\":[]}", "");
+    check_error("\xef\xbb\xbf{\"traceEvents\":[}", "at byte 20: this is no JSON");
+    check_error(" \xbb\xbf{\"traceEvents\":[]}", "this is no JSON");
 }
 
 static void texts_are_decoded(void **state)
 {
     (void)state;
-    check_says(
+    check_error(
         HEAPS("\"strings\":[{\"id\":1,\"string\":\"\\u00e9\\ud83d\\ude00 \\\"\\\\\\/\\n\"}]", ""),
         "string 1 \xc3\xa9\xf0\x9f\x98\x80 \"\\/\n\n");
-    check_says(HEAPS("\"strings\":[{\"id\":1,\"string\":\"a\\u0000b\"}]", ""),
-               "string 1 a\xef\xbf\xbd"
-               "b\n");
-    check_says(HEAPS("\"strings\":[{\"id\":1,\"string\":\"\xff\xc3\"}]", ""),
-               "string 1 \xff\xc3\n");
+    check_error(HEAPS("\"strings\":[{\"id\":1,\"string\":\"a\\u0000b\"}]", ""),
+                "string 1 a\xef\xbf\xbd"
+                "b\n");
+    check_error(HEAPS("\"strings\":[{\"id\":1,\"string\":\"\xff\xc3\"}]", ""),
+                "string 1 \xff\xc3\n");
 }
 
-static void what_is_no_figure_spoils_its_event_only(void **state)
+static void an_invalid_figure_spoils_only_its_event(void **state)
 {
     (void)state;
     static const struct {
@@ -332,57 +337,57 @@ static void what_is_no_figure_spoils_its_event_only(void **state)
         {DUMP("\"heaps\":{\"m\":{\"entries\":[{\"size\":\"x\"}]}}"), "\"size\" is \"x\""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        check_says(cases[i].json, cases[i].problem);
-        check_says(cases[i].json, ", in event 0: ");
-        check_says(cases[i].json, "pid 7 spoilt\n");
+        check_error(cases[i].json, cases[i].problem);
+        check_error(cases[i].json, ", in event 0: ");
+        check_error(cases[i].json, "pid 7 spoilt\n");
     }
 }
 
 static void numbers_may_be_written_otherwise(void **state)
 {
     (void)state;
-    check_says(HEAPS("", COLUMNS("1e0,2.0", "0,18014398509481984", "1E2,0.125", "-0,1e-3")),
-               "heap malloc 1/0 100x-0 2/18014398509481984 0.125x0.001\n");
+    check_error(HEAPS("", COLUMNS("1e0,2.0", "0,18014398509481984", "1E2,0.125", "-0,1e-3")),
+                "heap malloc 1/0 100x-0 2/18014398509481984 0.125x0.001\n");
 }
 
 static void events_of_others_may_be_anything(void **state)
 {
     (void)state;
-    check_told(
+    check_report(
         "{\"traceEvents\":[{\"ph\":\"X\",\"args\":{\"dumps\":[1,{}],\"name\":{\"a\":[]},"
         "\"stackFrames\":3},\"pid\":\"x\",\"ts\":null,\"id\":12}, 5, null, [[]], \"x\", {}]}",
         "event 0 X  12 pid -9223372036854775808\n"
         "event 1    pid -9223372036854775808\n");
 }
 
-static void malformed_files_end_where_they_are(void **state)
+static void malformed_files_are_reported_with_their_position(void **state)
 {
     (void)state;
-    check_says("", "error at byte 0: there is no list of events");
-    check_says("{}", "there is no list of events");
-    check_says("5 ", "the file is a number, no object or list");
-    check_says("{\"traceEvents\":{}}", "traceEvents is an object, not a list");
-    check_says("[{\"ph\":", "error at byte 7, in event 0: the file is cut off");
-    check_says("{\"traceEvents\":[{}]", "error at byte 19: the file is cut off");
-    check_says("[{\"a\":NaN}]", "in event 0: this is no JSON");
-    check_says("[{}]]", "this is no JSON");
-    /* A writer that was killed leaves the bracket out. */
-    check_told("[{}", "event 0    pid -9223372036854775808\n");
-    check_told("[{},\n", "event 0    pid -9223372036854775808\n");
+    check_error("", "error at byte 0: there is no list of events");
+    check_error("{}", "there is no list of events");
+    check_error("5 ", "the file is a number, no object or list");
+    check_error("{\"traceEvents\":{}}", "traceEvents is an object, not a list");
+    check_error("[{\"ph\":", "error at byte 7, in event 0: the file is cut off");
+    check_error("{\"traceEvents\":[{}]", "error at byte 19: the file is cut off");
+    check_error("[{\"a\":NaN}]", "in event 0: this is no JSON");
+    check_error("[{}]]", "this is no JSON");
+    /* A killed writer leaves the closing bracket out. */
+    check_report("[{}", "event 0    pid -9223372036854775808\n");
+    check_report("[{},\n", "event 0    pid -9223372036854775808\n");
     char deep[2000] = "[{\"a\":";
     memset(deep + 6, '[', 1000);
-    check_says(deep, "in event 0: objects and lists deeper than 512");
+    check_error(deep, "in event 0: objects and lists deeper than 512");
 }
 
-static void what_is_passed_over_may_be_large(void **state)
+static void skipped_values_may_be_large(void **state)
 {
     (void)state;
     static const size_t lengths[] = {12u << 20, 20u << 20};
     for (size_t i = 0; i < 2; i++) {
-        struct told told = {.json = "{}"};
+        struct report report = {.json = "{}"};
         struct error error = {0};
         struct memory_infra_visitor none = {0};
-        struct memory_infra_reader *reader = memory_infra_reader_new(&none, &told);
+        struct memory_infra_reader *reader = memory_infra_reader_new(&none, &report);
         char *text = malloc(lengths[i]);
         memset(text, 'x', lengths[i]);
         assert_int_equal(memory_infra_reader_feed(reader, "[{\"a\":\"", 7, &error), 0);
@@ -403,17 +408,17 @@ static void what_is_passed_over_may_be_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dump_is_told_in_the_order_of_the_file),
+        cmocka_unit_test(a_dump_is_reported_in_file_order),
         cmocka_unit_test(strings_and_nodes_have_their_bytes),
         cmocka_unit_test(regions_totals_and_attributes_are_hexadecimal),
-        cmocka_unit_test(v1_is_told_by_its_keys),
-        cmocka_unit_test(a_byte_order_mark_is_passed_over),
+        cmocka_unit_test(v1_is_recognized_by_its_keys),
+        cmocka_unit_test(a_byte_order_mark_is_skipped),
         cmocka_unit_test(texts_are_decoded),
-        cmocka_unit_test(what_is_no_figure_spoils_its_event_only),
+        cmocka_unit_test(an_invalid_figure_spoils_only_its_event),
         cmocka_unit_test(numbers_may_be_written_otherwise),
         cmocka_unit_test(events_of_others_may_be_anything),
-        cmocka_unit_test(malformed_files_end_where_they_are),
-        cmocka_unit_test(what_is_passed_over_may_be_large),
+        cmocka_unit_test(malformed_files_are_reported_with_their_position),
+        cmocka_unit_test(skipped_values_may_be_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

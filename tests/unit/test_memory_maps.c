@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mappings are for, how they add up, and what allocators take for a size. */
+/* The purposes of mappings, their sums, and the sizes that allocators report. */
 #include "daemon/dump/memory_maps.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static void kinds_by_name(void **state)
     memory_maps_sum(&maps, parts);
     assert_int_equal(maps.count, 8);
     assert_int_equal(parts[MEMORY_FILES_CLEAN].rss_bytes, 12 * 1024);
-    /* The data's page, and the .bss behind it. */
+    /* The page of data, and the .bss after it. */
     assert_int_equal(parts[MEMORY_FILES_WRITTEN].rss_bytes, 8 * 1024);
     assert_int_equal(parts[MEMORY_FILES_WRITTEN].swap_bytes, 4 * 1024);
     assert_int_equal(parts[MEMORY_ALLOCATOR].rss_bytes, 12 * 1024);
@@ -78,8 +78,8 @@ static void kinds_by_neighbours(void **state)
                 "VmFlags: rd wr mr mw me nr dd \n");
     const enum memory_kind kinds[] = {
         MEMORY_ALLOCATOR,     MEMORY_ANONYMOUS, MEMORY_ANONYMOUS,
-        MEMORY_THREAD_STACKS, MEMORY_ANONYMOUS, MEMORY_ANONYMOUS, /* longer than a stack can be */
-        MEMORY_PROFILER,      MEMORY_ANONYMOUS,                   /* the flags of others */
+        MEMORY_THREAD_STACKS, MEMORY_ANONYMOUS, MEMORY_ANONYMOUS, /* longer than any stack */
+        MEMORY_PROFILER,      MEMORY_ANONYMOUS,                   /* other flags */
     };
     assert_int_equal(maps.count, sizeof(kinds) / sizeof(kinds[0]));
     for (size_t i = 0; i < maps.count; i++)
@@ -99,7 +99,7 @@ static void allocations_carved_out(void **state)
     struct memory_maps maps =
         maps_of("100000-200000 rw-p 00000000 00:00 0 \nRss: 400 kB\nSwap: 8 kB\n");
     maps.items[0].allocator_rss = 100 * 1024;
-    maps.items[0].allocator_swap = 1e30; /* an estimate knows no bounds; the mapping does */
+    maps.items[0].allocator_swap = 1e30; /* the estimate can be too large; the mapping limits it */
     memory_maps_sum(&maps, parts);
     assert_int_equal(parts[MEMORY_ALLOCATOR].rss_bytes, 100 * 1024);
     assert_int_equal(parts[MEMORY_ANONYMOUS].rss_bytes, 300 * 1024);
@@ -108,7 +108,7 @@ static void allocations_carved_out(void **state)
     memory_maps_clear(&maps);
 }
 
-static void what_is_no_list(void **state)
+static void invalid_lists(void **state)
 {
     (void)state;
     struct memory_maps maps;
@@ -174,7 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_by_name),          cmocka_unit_test(kinds_by_neighbours),
-        cmocka_unit_test(allocations_carved_out), cmocka_unit_test(what_is_no_list),
+        cmocka_unit_test(allocations_carved_out), cmocka_unit_test(invalid_lists),
         cmocka_unit_test(sizes_of_allocators),    cmocka_unit_test(rows_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

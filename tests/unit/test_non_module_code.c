@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code that no module names, in this very process: what it is found to be, and that it stays so. */
+/* Code outside modules, in this very process: its kind is found, and stays the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static enum non_module_kind kind_of(const struct non_module_code *code, uint64_t
     return non_module_code_find(code, pc, &module);
 }
 
-static void generated_code_is_told_from_files(void **state)
+static void generated_code_is_distinguished_from_files(void **state)
 {
     (void)state;
     struct callsite_tree tree;
@@ -56,7 +56,7 @@ static void generated_code_is_told_from_files(void **state)
     non_module_code_classify(code, &tree, 1000, false);
     assert_int_equal(kind_of(code, generated + 5), NON_MODULE_GENERATED);
     assert_int_equal(kind_of(code, nothing), NON_MODULE_UNKNOWN);
-    assert_int_equal(kind_of(code, generated + 6), NON_MODULE_UNKNOWN); /* never asked for */
+    assert_int_equal(kind_of(code, generated + 6), NON_MODULE_UNKNOWN); /* not looked up before */
     const struct callsite_module *module;
     assert_int_equal(non_module_code_find(code, file + 7, &module), NON_MODULE_FILE);
     char path[4096];
@@ -71,8 +71,9 @@ static void generated_code_is_told_from_files(void **state)
     non_module_code_close(code);
 }
 
-/* Otherwise one stack would be two in the dumps of one heap, and its figures count twice. */
-static void what_a_dump_did_not_know_stays_unknown(void **state)
+/* Otherwise one stack would become two in the dumps of one heap, and its figures would count
+ * twice. */
+static void unknown_code_of_a_dump_stays_unknown(void **state)
 {
     (void)state;
     struct callsite_tree tree;
@@ -105,8 +106,8 @@ static void what_a_dump_did_not_know_stays_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(generated_code_is_told_from_files),
-        cmocka_unit_test(what_a_dump_did_not_know_stays_unknown),
+        cmocka_unit_test(generated_code_is_distinguished_from_files),
+        cmocka_unit_test(unknown_code_of_a_dump_stays_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ProGuard's and R8's maps, line by line, and which package a Java frame belongs to. */
+/* ProGuard's and R8's mapping files, line by line, and the packages of Java frames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +123,7 @@ static void test_lines(void **state)
     check_lines(&map.entries[6], UINT32_MAX, UINT32_MAX, PROGUARD_SOURCE_NONE, 0, 0);
 }
 
-static void test_what_is_passed_over(void **state)
+static void test_lines_that_are_skipped(void **state)
 {
     (void)state;
     struct read_map map =
@@ -175,7 +175,7 @@ static void test_errors_name_the_line(void **state)
     assert_non_null(strstr(map.error.message, "map:1: "));
 }
 
-/* Entries are the same wherever the file's blocks end. */
+/* Entries do not depend on the boundaries of the file's blocks. */
 static void test_files_of_many_blocks(void **state)
 {
     char path[] = "/tmp/test-proguard-XXXXXX";
@@ -304,7 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes_and_members),
         cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_what_is_passed_over),
+        cmocka_unit_test(test_lines_that_are_skipped),
         cmocka_unit_test(test_errors_name_the_line),
         cmocka_unit_test(test_files_of_many_blocks),
         cmocka_unit_test(test_names_of_frames),

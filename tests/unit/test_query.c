@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SQL over profiles: sums of random profiles, rows by id and by column, and what is refused. */
+/* SQL over profiles: sums of random profiles, rows by id and by column, and refused statements. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #define STACKS 40
 #define DUMPS 6
 
-/* Figures that only grow, of some stacks in each dump. */
+/* Random profiles: each dump has growing figures for some stacks. */
 struct random_profile {
     struct fixture_trace trace;
     int64_t live_bytes, allocated_bytes, live_count;
@@ -84,7 +84,7 @@ static struct query_database *open_profile(const struct random_profile *made)
     return database;
 }
 
-/* The first column of the first row. */
+/* Return the first column of the first row. */
 static int64_t ask(struct query_database *database, const char *sql)
 {
     struct error error = {0};
@@ -127,8 +127,8 @@ static void sums_are_those_of_the_profile(void **state)
     }
 }
 
-/* Rows that are found must be those that a search of all would find. */
-static void found_rows_are_those_of_a_search(void **state)
+/* An indexed lookup must find the same rows as a full scan. */
+static void indexed_rows_equal_a_full_scan(void **state)
 {
     static const char *const columns[][2] = {
         {"stack_profile_callsite", "id"},
@@ -197,7 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_those_of_the_profile),
-        cmocka_unit_test(found_rows_are_those_of_a_search),
+        cmocka_unit_test(indexed_rows_equal_a_full_scan),
         cmocka_unit_test(writing_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges against a map of pages that is kept in the most naive way. */
+/* Ranges against a naive map of pages. */
 #include "daemon/ledger/ranges.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 enum { PAGES = 600, PAGE = 4096, OPERATIONS = 40000 };
 
-/* Of each page: the operation that put it there, from 1; 0: nothing is mapped. */
+/* For each page: the number of the operation that mapped it, from 1; 0: not mapped. */
 struct scene {
     struct ranges ranges;
     uint32_t pages[PAGES];
@@ -29,7 +29,7 @@ static uint32_t random_below(uint32_t *state, uint32_t limit)
     return (uint32_t)((uint64_t)*state * limit >> 32);
 }
 
-/* Operations are known by their position and by their figures alike. */
+/* An operation is identified both by its position and by its figures. */
 static void note_freed(void *context, const struct range_allocation *allocation, uint64_t bytes)
 {
     struct scene *scene = context;
@@ -64,7 +64,7 @@ static void map_pages(struct scene *scene, uint32_t first, uint32_t count, uint3
     scene->live_pages[operation] = count;
 }
 
-/* The tree's own rules; the pieces in it. */
+/* Check the tree's invariants. Return the number of pieces. */
 static uint32_t check_tree(struct scene *scene, uint32_t index, uint32_t above_priority,
                            uint64_t *oldest)
 {
@@ -138,14 +138,14 @@ static void random_operations(uint32_t seed, bool with_positions)
     free(scene);
 }
 
-static void what_is_unmapped_is_freed(void **unused)
+static void unmapped_memory_is_freed(void **unused)
 {
     (void)unused;
     for (uint32_t seed = 1; seed <= 5; seed++)
         random_operations(seed, false);
 }
 
-static void what_was_mapped_meanwhile_stays(void **unused)
+static void newer_mappings_stay(void **unused)
 {
     (void)unused;
     for (uint32_t seed = 1; seed <= 5; seed++)
@@ -180,12 +180,12 @@ static void whole_address_space(void **unused)
     assert_int_equal(ranges_cut(&ranges, 1, UINT64_MAX, UINT64_MAX, add_up, &sum), 0);
     assert_true(sum.bytes == UINT64_MAX && sum.ended == 1);
     assert_int_equal(ranges_cut(&ranges, 0, UINT64_MAX, UINT64_MAX, add_up, &sum), 0);
-    assert_true(sum.bytes == 0 && sum.ended == 2); /* 2^64 in all */
+    assert_true(sum.bytes == 0 && sum.ended == 2); /* 2^64 in total */
     assert_int_equal(ranges.live_pieces, 0);
     ranges_clear(&ranges);
 }
 
-/* Sorted, the order that would make a plain tree a list; then every second one, then all. */
+/* Sorted, which makes a list of a plain tree; then every second one, then all. */
 static void many_in_order(void **unused)
 {
     (void)unused;
@@ -207,7 +207,7 @@ static void many_in_order(void **unused)
         struct range_allocation one = {.address = i * PAGE, .size = PAGE, .position = MANY};
         assert_int_equal(ranges_add(&ranges, &one, add_up, &sum), 0);
     }
-    assert_int_equal(ranges.piece_capacity, capacity); /* places are used again */
+    assert_int_equal(ranges.piece_capacity, capacity); /* freed pieces are reused */
     assert_int_equal(ranges_cut(&ranges, 0, UINT64_MAX, UINT64_MAX, add_up, &sum), 0);
     assert_true(sum.ended == MANY + MANY / 2 && ranges.live_pieces == 0);
     ranges_clear(&ranges);
@@ -216,8 +216,8 @@ static void many_in_order(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_unmapped_is_freed),
-        cmocka_unit_test(what_was_mapped_meanwhile_stays),
+        cmocka_unit_test(unmapped_memory_is_freed),
+        cmocka_unit_test(newer_mappings_stay),
         cmocka_unit_test(whole_address_space),
         cmocka_unit_test(many_in_order),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a child that parses files can still do. */
+/* The remaining rights of a child that parses files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -23,7 +23,8 @@
 
 static char place[] = "/tmp/test_reading_rights.XXXXXX";
 
-/* In the child, without assertions, which would run the other tests. Return the line that fails. */
+/* For the child, which must not use assertions: they would run the other tests. Return the line
+ * that failed. */
 #define expect(condition)                                                                          \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -56,7 +57,7 @@ static int look_around(int writable, int open_file)
         expect(open("new", O_WRONLY | O_CREAT, 0600) < 0 && errno == EACCES);
         expect(unlink("file") < 0 && errno == EACCES);
     }
-    /* As the cache of symbols writes. */
+    /* As the symbol cache writes. */
     int fd = openat(writable, "new", O_WRONLY | O_CREAT | O_EXCL, 0600);
     expect(fd >= 0 && write(fd, "it", 2) == 2);
     expect(renameat(writable, "new", writable, "kept") == 0);
@@ -81,7 +82,7 @@ static int look_around(int writable, int open_file)
 #define WITH_THREAD_SANITIZER false
 #endif
 
-static void test_it_reads_and_does_nothing_else(void **state)
+static void test_child_can_only_read(void **state)
 {
     int status = 0;
     (void)state;
@@ -118,7 +119,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_reads_and_does_nothing_else),
+        cmocka_unit_test(test_child_can_only_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of the daemon's socket: how many a user may hold, and for how long. */
+/* Connections to the daemon's socket: the limit for each user, and timeouts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include "util/clock.h"
 #include "util/pass_descriptor.h"
 
-/* Users that this test does not run as. */
+/* Users other than the one that runs this test. */
 #define ALICE (geteuid() + 1)
 #define BOB (geteuid() + 2)
 #define OTHERS (geteuid() + 3)
@@ -40,7 +40,7 @@ static void nobody_holds_more_than_a_quarter(void **state)
     assert_int_equal(connection_shares_held(&shares, BOB), 0);
 }
 
-static void nobody_fills_the_log(void **state)
+static void no_user_fills_the_log(void **state)
 {
     static struct log_shares shares;
     unsigned left_out, written = 0;
@@ -65,7 +65,7 @@ static void nobody_fills_the_log(void **state)
             log_shares_take(&shares, OTHERS + 1000 + i, 9 + 2 * LOG_SHARES_PERIOD_MS, &left_out));
 }
 
-static void an_eighth_is_roots(void **state)
+static void an_eighth_is_reserved_for_root(void **state)
 {
     static struct connection_shares shares;
     (void)state;
@@ -80,7 +80,7 @@ static void an_eighth_is_roots(void **state)
     assert_int_equal(connection_shares_ask(&shares, 0), CONNECTION_SHARE_FULL);
 }
 
-static void each_user_has_a_turn(void **state)
+static void each_user_is_served_in_turn(void **state)
 {
     static struct connection_shares shares;
     (void)state;
@@ -168,7 +168,7 @@ static void idle_connections_end(void **state)
     assert_true(!is_open(silent) && is_open(resting) && is_open(held));
     rendezvous_expire(rendezvous, now_ms + RENDEZVOUS_REST_MS + 1000);
     assert_true(!is_open(resting) && is_open(held));
-    /* Whoever serves it learns so. */
+    /* The server of the request is notified. */
     assert_false(is_open(served.requests[0]));
     rendezvous_end_connection(rendezvous, served.requests[0]);
     assert_int_equal(connection_shares_held(&rendezvous->shares, geteuid()), 1);
@@ -180,7 +180,7 @@ static void idle_connections_end(void **state)
     close(silent), close(resting), close(held), close(epoll);
 }
 
-/* A message with a descriptor is in it: only a child may let go of it. */
+/* Return a connection with an unread message that has a descriptor: only a child may close it. */
 static int connection_with_a_descriptor(int *peer)
 {
     int ends[2];
@@ -201,14 +201,14 @@ static pid_t start_sleeper(void)
     return pid;
 }
 
-/* Nothing is closed by the daemon itself, and nobody new is let in meanwhile. */
+/* The daemon itself closes nothing, and accepts nobody meanwhile. */
 static void connections_wait_for_a_child(void **state)
 {
     static struct peer_sockets sockets;
     int peers[PEER_SOCKETS_ENDING_MAX];
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     (void)state;
-    /* So many children are not gone yet. */
+    /* The maximum number of children still run. */
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)
         sockets.children[i] = start_sleeper();
     for (unsigned i = 0; i < PEER_SOCKETS_ENDING_MAX; i++) {
@@ -234,9 +234,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_holds_more_than_a_quarter),
-        cmocka_unit_test(nobody_fills_the_log),
-        cmocka_unit_test(an_eighth_is_roots),
-        cmocka_unit_test(each_user_has_a_turn),
+        cmocka_unit_test(no_user_fills_the_log),
+        cmocka_unit_test(an_eighth_is_reserved_for_root),
+        cmocka_unit_test(each_user_is_served_in_turn),
         cmocka_unit_test(idle_connections_end),
         cmocka_unit_test(connections_wait_for_a_child),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring's reader: which records it takes, and which it refuses. */
+/* The ring reader: accepted and rejected records. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -47,7 +47,7 @@ static void test_takes_each_kind_of_record(void **state)
     assert_int_equal(2, seen.frames);
     assert_string_equal("/lib", seen.text);
 
-    /* The second thread to announce a generation, and one that is late, change nothing. */
+    /* A second thread that announces the same generation, and a late one, change nothing. */
     for (int i = 0; i < 4; i++) {
         struct record_modules_reset *reset = (void *)put(sizeof(*reset), RECORD_MODULES_RESET);
         reset->generation = i < 2 ? 3 : 2;
@@ -68,7 +68,7 @@ static void test_takes_each_kind_of_record(void **state)
     assert_int_equal(0, drain(false));
 }
 
-/* With two registers, one frame, and as many words of the stack. */
+/* Write a walk with two registers, one frame, and this many words of the stack. */
 static struct record_walk *put_walk(uint32_t stack_words)
 {
     struct record_walk *walk =
@@ -90,11 +90,11 @@ static void test_walks_are_answered(void **state)
     alloc->flags = RECORD_ALLOC_WALK;
     assert_true(drain(false) > 0);
     assert_int_equal(1, seen.walks);
-    /* The ALLOC is of the stack that the walk came to. */
+    /* The ALLOC has the stack that resulted from the walk. */
     assert_int_equal(4711, seen.last.stack);
     for (unsigned i = 0; i < RING_MODULES_MAX / RING_UNWINDING_PER_WORD; i++)
         assert_int_equal(i == 2 ? RING_UNWINDING_NONE << 2 : 0, reader.control->unwinding[i]);
-    /* Others' answers stay; a number beyond all has none. */
+    /* Other modules' answers stay unchanged; a number above the limit has no answer. */
     put_walk(0)->module = 34;
     put_walk(0)->module = RING_MODULES_MAX;
     put_walk(0)->module = UINT32_MAX;
@@ -186,7 +186,7 @@ static void test_types_and_contexts(void **state)
     assert_int_equal(RECORD_ALLOC_WEIGHED, seen.last.flags);
     assert_int_equal(5, seen.last.type_hash);
     assert_int_equal(6, seen.last.context_hash);
-    /* The next one does not inherit them. */
+    /* The next record inherits neither. */
     put_alloc(16);
     drain(false);
     assert_int_equal(0, seen.last.type_hash + seen.last.context_hash);
@@ -297,7 +297,7 @@ static int see_heartbeat(void *context, const struct heap_event *events, size_t 
     return see_events(context, events, count);
 }
 
-/* Writers must not take a reader for dead that is busy with a long drain. */
+/* Writers must not consider a reader dead that is busy with a long drain. */
 static void test_beats_during_a_long_drain(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void test_beats_during_a_long_drain(void **state)
 static void test_records_may_lie_across_the_end(void **state)
 {
     (void)state;
-    /* 8192 is no multiple of 48. */
+    /* 8192 is not a multiple of 48. */
     for (uint64_t i = 1; i <= 1000; i++) {
         put_alloc(i);
         assert_int_equal(sizeof(struct record_alloc), drain(false));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many threads write through the client's ring writer, one reader drains: no
- * record is lost, torn or out of its thread's order, and writers that wait are
- * woken. Made for ThreadSanitizer (-Db_sanitize=thread); writers and reader use
- * the same mapping, so that it sees both sides of each hand-over.
+ * Many threads write through the client's ring writer, and one reader drains the ring: no record is
+ * lost, torn or out of its thread's order, and waiting writers are woken. Meant for ThreadSanitizer
+ * (-Db_sanitize=thread); writers and reader use the same mapping, so that it sees both sides.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -27,7 +26,7 @@
 #define THREADS 8
 #define RECORDS 200000u
 
-/* What ring_writer.c needs of the rest of the client. */
+/* The parts of the client that ring_writer.c needs. */
 static struct client_live live = {.state = CLIENT_ACTIVE};
 struct client client = {.live = &live};
 
@@ -36,7 +35,7 @@ uint64_t clock_now_ms(void)
     return clock_read_ms(CLOCK_MONOTONIC_COARSE);
 }
 
-/* Added to the clock at each look at it, as if the process were stopped in between. */
+/* Added to the clock at each reading, as if the process had been stopped in between. */
 static _Atomic uint64_t stopped_us, stops_us;
 
 uint64_t clock_now_us(void)
@@ -45,7 +44,7 @@ uint64_t clock_now_us(void)
     return clock_read_ns(CLOCK_MONOTONIC) / 1000 + stopped_us;
 }
 
-/* All of what the tests run on is the thread's own stack. */
+/* The whole address space counts as the thread's own stack. */
 static struct unwind_stack_bounds whole_stack = {.low = 1, .high = UINTPTR_MAX};
 
 struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
@@ -143,13 +142,13 @@ static int close_ring(void **state)
     return 0;
 }
 
-/* Takes room on the stack that the optimizer cannot take back. */
+/* Use stack space that the optimizer cannot remove. */
 static inline void stand_deeper(void *room)
 {
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-/* As a writer that a jump leaves: its frame is gone, its record is open. */
+/* Reserve a record and return without finishing it, like a writer that a jump abandons. */
 static __attribute__((noinline)) void *leave_open(struct ring_thread *thread, uint32_t bytes)
 {
     char room[256];
@@ -159,7 +158,7 @@ static __attribute__((noinline)) void *leave_open(struct ring_thread *thread, ui
     return record;
 }
 
-/* Time passes until the daemon has stepped over what was left open. */
+/* Advance the time until the daemon steps over the open record. */
 static void step_over(struct ring_thread *thread)
 {
     thread->in_ring = RING_AWAY;
@@ -176,7 +175,7 @@ static __attribute__((noinline)) bool write_free(struct ring_thread *thread, uin
     return ring_writer_commit(thread, record, RECORD_FREE);
 }
 
-/* A handler stands further in than what it interrupts. */
+/* Called from a deeper frame, like a handler, than the code that it interrupts. */
 static __attribute__((noinline)) bool write_free_deeper(struct ring_thread *thread,
                                                         uint32_t ordinal)
 {
@@ -187,7 +186,7 @@ static __attribute__((noinline)) bool write_free_deeper(struct ring_thread *thre
     return written;
 }
 
-static void test_record_that_was_left_is_given_up_at_once(void **state)
+static void test_abandoned_record_is_skipped_at_once(void **state)
 {
     (void)state;
     leave_open(&client.threads[2], sizeof(struct record_free));
@@ -233,8 +232,8 @@ static void test_record_that_comes_too_late_is_not_published(void **state)
     assert_int_equal(0, torn);
 }
 
-/* The place of a record that was left may be another thread's by now. */
-static void test_place_of_another_is_not_given_up(void **state)
+/* The ring space of an abandoned record can hold another thread's record by now. */
+static void test_record_in_anothers_slot_is_not_skipped(void **state)
 {
     (void)state;
     struct ring_thread *thread = &client.threads[2], *other = &client.threads[3];
@@ -246,7 +245,7 @@ static void test_place_of_another_is_not_given_up(void **state)
     }
     struct record_free *others = leave_open(other, 64);
     assert_ptr_equal(left, others);
-    thread->in_ring = RING_WRITES; /* it has not been back since */
+    thread->in_ring = RING_WRITES; /* the thread has not returned since */
     assert_true(write_free(thread, 0));
     assert_int_equal(0, reader.control->lost[RING_LOST_ABANDONED]);
     others->address = expected_address(3, 0);
@@ -257,8 +256,9 @@ static void test_place_of_another_is_not_given_up(void **state)
     assert_int_equal(0, torn + disordered);
 }
 
-/* What a thread saw of the ring is old by the time that it sees what the daemon has read. */
-static void test_old_news_are_no_full_ring(void **state)
+/* A thread reads `reserved` before `consumed`, so `consumed` can be ahead. The ring is not full
+ * then. */
+static void test_outdated_counters_are_not_a_full_ring(void **state)
 {
     (void)state;
     client.flags = 0; /* a full ring ends the session */
@@ -314,9 +314,9 @@ static void await_waiter(void)
         usleep(50);
 }
 
-/* A thread waits at a full ring. After a stop of both the program and the profiler, the profiler is
- * not taken for dead although its last heartbeat is old. */
-static void test_own_stop_is_no_silence_of_the_profiler(void **state)
+/* A thread waits at a full ring. After a stop of both the program and the profiler, the profiler
+ * does not count as dead although its last heartbeat is old. */
+static void test_own_stop_does_not_count_as_silence(void **state)
 {
     (void)state;
     pthread_t waiting;
@@ -344,7 +344,7 @@ static void *wake_always(void *argument)
     return argument;
 }
 
-/* Waits of 50 ms each pass at once. After 5 s without a heartbeat the profile ends. */
+/* Each wait of 50 ms returns at once. After 5 s without a heartbeat the profile ends. */
 static void test_silence_ends_the_profile(void **state)
 {
     (void)state;
@@ -368,16 +368,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_nothing_is_lost_torn_or_disordered, open_ring,
                                         close_ring),
-        cmocka_unit_test_setup_teardown(test_record_that_was_left_is_given_up_at_once, open_ring,
+        cmocka_unit_test_setup_teardown(test_abandoned_record_is_skipped_at_once, open_ring,
                                         close_ring),
         cmocka_unit_test_setup_teardown(test_record_around_a_handler_stays_open, open_ring,
                                         close_ring),
         cmocka_unit_test_setup_teardown(test_record_that_comes_too_late_is_not_published, open_ring,
                                         close_ring),
-        cmocka_unit_test_setup_teardown(test_place_of_another_is_not_given_up, open_ring,
+        cmocka_unit_test_setup_teardown(test_record_in_anothers_slot_is_not_skipped, open_ring,
                                         close_ring),
-        cmocka_unit_test_setup_teardown(test_old_news_are_no_full_ring, open_ring, close_ring),
-        cmocka_unit_test_setup_teardown(test_own_stop_is_no_silence_of_the_profiler, open_ring,
+        cmocka_unit_test_setup_teardown(test_outdated_counters_are_not_a_full_ring, open_ring,
+                                        close_ring),
+        cmocka_unit_test_setup_teardown(test_own_stop_does_not_count_as_silence, open_ring,
                                         close_ring),
         cmocka_unit_test_setup_teardown(test_silence_ends_the_profile, open_ring, close_ring),
     };

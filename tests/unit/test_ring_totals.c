@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The totals of the ring's threads and heaps: they are whole at each instruction of a writer. */
+/* The totals of the ring's threads and heaps are consistent at each instruction of a writer. */
 #include <signal.h>
 
 #include "client/sample/sampler.h"
 #include "ring_fixture.h"
 
-/* ThreadSanitizer puts signals off, so code cannot be interrupted at each instruction. */
+/* ThreadSanitizer delays signals, so a test cannot interrupt code at each instruction. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define CAN_STEP 0
@@ -33,14 +33,14 @@ static void test_heap_totals_add_up_over_lines(void **state)
     }
     reader.heap_lines[2].tid = 255;
     reader.heap_lines[2].calls = 1;
-    /* Not used yet. */
+    /* Not in use yet. */
     reader.heap_lines[3].tid = 255;
     reader.heap_lines[3].calls = 1;
     ring_reader_heap_totals(&reader, totals);
     assert_int_equal(20, totals[7].calls);
     assert_int_equal(2800, totals[7].bytes);
     assert_int_equal(1, totals[255].calls);
-    /* More lines than there are, of heaps that there are not. */
+    /* More lines than exist, and a heap that does not exist. */
     reader.control->heap_lines_used = UINT32_MAX;
     reader.heap_lines[2].tid = UINT32_MAX;
     reader.heap_lines[3].tid = RING_HEAPS_MAX;
@@ -65,7 +65,7 @@ static void test_totals_add_up_over_slots(void **state)
     assert_int_equal(4, totals.calls);
 }
 
-/* An allocation as a client makes it: counted, then written. */
+/* Count and write an allocation as a client does. */
 static void put_counted_alloc(uint16_t slot, uint64_t size)
 {
     reader.threads[slot].bytes_before += size;
@@ -102,7 +102,7 @@ static void test_cut_leaves_what_comes_later(void **state)
     expect_totals(2, 2000100);
 }
 
-/* A thread has counted, and its record is not there yet: at a cut, or at its process's death. */
+/* A thread has counted a sample but not written its record: at a cut, or when its process dies. */
 static void test_sample_that_is_pending_is_not_in_the_totals(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void test_sample_that_is_pending_is_not_in_the_totals(void **state)
     assert_int_equal(1, seen.events);
 }
 
-/* A thread was killed after its record was there, and before it said so. */
+/* A thread was killed after it wrote the record and before it cleared the pending mark. */
 static void test_record_that_was_taken_is_not_pending(void **state)
 {
     (void)state;
@@ -133,14 +133,14 @@ static void test_record_that_was_taken_is_not_pending(void **state)
     expect_totals(2, 2000100);
 }
 
-/* Between the reading of the totals and that of the ring's end a thread has written its record. */
+/* A thread writes its record after the totals are read and before the ring's end is read. */
 static void test_record_before_the_cut_that_was_not_counted_is_added(void **state)
 {
     (void)state;
     reader.control->threads_used = 1;
     put_counted_alloc(0, 100);
     put_counted_alloc(0, 2000000);
-    put_counted_alloc(1, 30); /* a slot that the totals did not look at */
+    put_counted_alloc(1, 30); /* a slot that was not read with the totals */
     reader.pending[0] = (struct ring_pending){.samples = ring_pending_word(2000000)};
     assert_int_equal(0, ring_reader_cut(&reader));
     expect_totals(1, 100);
@@ -176,11 +176,11 @@ static void test_cut_of_another_heap(void **state)
 }
 
 #if CAN_STEP
-/* What the totals may be while an allocation is counted: before it, or after. */
+/* The valid totals while an allocation is counted: before or after it. */
 static struct {
     uint64_t calls, bytes, size;
     unsigned steps, wrong;
-    bool may_be_counted; /* it is no sample, which stays pending */
+    bool may_be_counted; /* for an unsampled allocation, which does not stay pending */
 } stepped;
 
 static void on_step(int number)
@@ -225,7 +225,8 @@ static void count_in_steps(uint64_t size, const struct sampler_rule *rule, bool 
     expect_totals(stepped.calls + 1, stepped.bytes + size);
 }
 
-/* A process may be killed after any instruction of a sample, and a thread be read there. */
+/* A process can be killed, and the totals of a thread can be read, after any instruction of a
+ * sample. */
 static void test_totals_are_whole_at_each_instruction(void **state)
 {
     (void)state;
@@ -249,7 +250,7 @@ static void test_totals_are_whole_at_each_instruction(void **state)
     assert_true(stepped.steps > 30 * 2 * 20);
 }
 
-/* What a thread has left that ended after so many instructions of a count. */
+/* A thread ends after this many instructions of a count and leaves its state. */
 static sigjmp_buf left;
 static unsigned steps_to_leave;
 
@@ -271,8 +272,8 @@ static bool count_and_leave(unsigned steps, const struct sampler_rule *rule)
     return false;
 }
 
-/* A slot's next thread goes on with the totals of the last one, wherever that has ended; nothing
- * changes while it takes the slot over. */
+/* The next thread of a slot continues with the totals of its predecessor, wherever that one ended.
+ * Nothing changes during the takeover. */
 static void test_totals_are_whole_while_a_slot_changes_hands(void **state)
 {
     (void)state;
@@ -307,8 +308,8 @@ static void test_totals_are_whole_while_a_slot_changes_hands(void **state)
     assert_false(has_left);
 }
 
-/* The last thread's record was the slot's latest that was taken. The next thread's records are not
- * read yet, and one more of its calls is pending. */
+/* The previous thread's record was the slot's last one that was read. The next thread's records are
+ * not read yet, and one more of its calls is pending. */
 static void test_taken_record_is_not_taken_for_the_next_threads(void **state)
 {
     (void)state;
@@ -332,7 +333,7 @@ static void test_taken_record_is_not_taken_for_the_next_threads(void **state)
     }
 }
 
-/* A handler's jump out of the counting: what is counted later is seen. */
+/* A handler jumps out of the counting. Later counts are still seen. */
 static void test_counting_that_was_left_is_passed_over(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ static void test_unmarked_at_death_is_stepped_over(void **state)
     assert_int_equal(112, reader.busy_bytes);
 }
 
-/* Waits until nothing is in the way any more, as a daemon does that looks now and then. */
+/* Wait until nothing blocks the reader, with periodic checks as in the daemon. */
 static void expect_unstuck_after(uint64_t milliseconds)
 {
     assert_int_equal(0, drain(false));
@@ -92,7 +92,7 @@ static void test_writer_at_work_is_waited_for_while_nobody_waits(void **state)
     assert_true(ring_reader_unstick(&reader, 100000));
 }
 
-/* One that none of our threads has. */
+/* Return a tid that none of our threads has. */
 static pid_t number_of_nobody(void)
 {
     pid_t child = fork();
@@ -103,7 +103,7 @@ static pid_t number_of_nobody(void)
     return child;
 }
 
-/* It says that it writes, and never will again: nothing may wait for that. */
+/* The thread is marked as writing but has ended: the reader must not wait. */
 static void test_record_of_an_ended_thread_is_stepped_over(void **state)
 {
     (void)state;
@@ -121,7 +121,8 @@ static void test_record_of_an_ended_thread_is_stepped_over(void **state)
     assert_int_equal(1, seen.events);
 }
 
-/* A process of one thread, which has a record open, while another one waits for space. */
+/* Start a process with one thread, which has an open record, while another thread waits for
+ * space. */
 static pid_t begin_writer(bool sleeps)
 {
     pid_t child = fork();
@@ -147,7 +148,7 @@ static void end_writer(pid_t child)
     assert_int_equal(child, waitpid(child, NULL, 0));
 }
 
-/* It would write on where another record stands by then. */
+/* If the reader skipped the record, the thread would later write over another one. */
 static void test_record_of_a_thread_that_does_not_run_is_waited_for(void **state)
 {
     (void)state;
@@ -159,7 +160,7 @@ static void test_record_of_a_thread_that_does_not_run_is_waited_for(void **state
     assert_false(ring_reader_unstick(&reader, 1000 + RING_UNSCHEDULED_MS - 1));
     kill(child, SIGCONT);
     while (!ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS))
-        usleep(10000); /* it runs, and does not finish */
+        usleep(10000); /* it runs without finishing */
     assert_true(drain(false) > 0);
     assert_int_equal(1, seen.events);
     end_writer(child);

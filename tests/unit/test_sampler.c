@@ -21,9 +21,9 @@ static struct sampler_rule rule_of(uint64_t interval_bytes)
     return (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
 }
 
-static struct ring_pending pending; /* nothing between two tests */
+static struct ring_pending pending; /* used within one test only */
 
-/* One allocation as the hooks make it: hot path first. */
+/* Make one allocation as the hooks do: hot path first. */
 static int allocate(struct ring_thread *thread, uint64_t size, const struct sampler_rule *rule)
 {
     if (size - 1 < thread->bytes_left) {
@@ -151,7 +151,7 @@ static void counts_on_while_idle(void **state)
     }
     assert_int_equal(thread.bytes_before + thread.bytes_loaded - thread.bytes_left, 400000100);
     assert_int_equal(thread.calls, 100001);
-    /* One a 64 KiB, give or take the allocation that does not fit. */
+    /* One sample for each 64 KiB, give or take the allocation that crosses the limit. */
     assert_in_range(ticks, 400000000 / (65536 + 4000), 400000000 / (65536 - 4000));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter of system call filters: on programs as libseccomp and systemd write them, and on
- * programs that break the rules. */
+/* The interpreter of system call filters, on programs of libseccomp and systemd and on invalid
+ * ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void test_denied_number(void **state)
     assert_int_equal(seccomp_filter_run(program, COUNT(program), &other), SECCOMP_RET_KILL_PROCESS);
 }
 
-/* RestrictAddressFamilies= and MemoryDenyWriteExecute= look at arguments. */
+/* RestrictAddressFamilies= and MemoryDenyWriteExecute= check arguments. */
 static void test_arguments(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void test_arithmetic(void **state)
     assert_int_equal(run(program, COUNT(program), 0, 0, 0), 63);
 }
 
-/* The kernel takes X modulo 32: a shift by 36 is one by 4. */
+/* The kernel takes X modulo 32: a shift by 36 is a shift by 4. */
 static void test_shifts_by_more_than_a_word(void **state)
 {
     (void)state;

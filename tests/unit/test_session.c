@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session does with the rings of its targets and of other sessions during long work. */
+/* How a session treats the rings of its targets and of other sessions during long work. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static struct ring_reader *ring_of(struct session *session)
     return &session->targets[0]->reader;
 }
 
-/* Write a record as the client would. */
+/* Write a record like a client. */
 static void put_free(struct session *session)
 {
     struct ring_reader *reader = ring_of(session);
@@ -106,7 +106,8 @@ static void test_long_work_drains_all_sessions(void **state)
     assert_int_equal(1, busy_calls);
 }
 
-/* A session that ends has left the server, and its programs run until its last dump is written. */
+/* An ending session is no longer in the server, and its targets run until its last dump is
+ * written. */
 static void test_a_session_that_ends_drains_its_own_rings(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void test_a_session_that_ends_drains_its_own_rings(void **state)
     assert_int_equal(1, busy_calls);
 }
 
-/* Waiting for another process, for instance, drains no ring. */
+/* For example, a wait for another process does not drain any ring. */
 static void test_a_heartbeat_reaches_all_rings(void **state)
 {
     (void)state;

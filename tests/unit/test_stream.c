@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stream of events: it says what the ledger's figures are the sums of, and a reader of the
- * trace comes to the same sums. */
+/* The stream of events: the ledger's figures are its sums, and a reader of the trace computes the
+ * same sums. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static uint32_t random_below(uint32_t *state, uint32_t limit)
     return (uint32_t)((uint64_t)*state * limit >> 32);
 }
 
-/* --- from the ledger into a trace, as the daemon does it --- */
+/* --- from the ledger into a trace, as in the daemon --- */
 
 static void write_change(void *context, const struct ledger_change *change)
 {
@@ -46,11 +46,11 @@ static void write_change(void *context, const struct ledger_change *change)
     assert_int_equal(code, 0);
 }
 
-/* Of the heap that is not malloc's. */
+/* The interval of the heap that is not malloc's. */
 #define OTHER_INTERVAL LEDGER_INTERVALS_OF_MALLOC
 
-/* Of everything that a process may do; some of it makes no sense and has its meaning all the same:
- * an address that is allocated twice, a free of what is not there. */
+/* Make any event that a process can send, also an inconsistent one with a defined effect: an
+ * allocation of a live address, or a free of an unknown one. */
 static struct heap_event random_event(uint32_t *state)
 {
     struct heap_event event = {
@@ -91,10 +91,10 @@ static struct ledger *make_ledger(struct trace_writer *writer, uint64_t interval
     return ledger;
 }
 
-/* --- back out of the trace, by protobuf-c and a replay --- */
+/* --- out of the trace again, by protobuf-c and a replay --- */
 
 struct replayed {
-    unsigned kind; /* 0: none with this number */
+    unsigned kind; /* 0: unknown number */
     uint64_t address, heap;
     double bytes, count;
 };
@@ -245,13 +245,13 @@ static void check_totals(uint64_t interval_bytes)
     free(trace.bytes);
 }
 
-static void totals_are_the_ledgers_where_all_is_sampled(void **state)
+static void totals_equal_the_ledgers_without_sampling(void **state)
 {
     (void)state;
     check_totals(1);
 }
 
-static void totals_are_the_ledgers_where_samples_have_weights(void **state)
+static void totals_equal_the_ledgers_with_sampling(void **state)
 {
     (void)state;
     check_totals(4096);
@@ -285,7 +285,7 @@ static void a_packet_holds_events_of_one_process(void **state)
     profile_free(profile);
 }
 
-/* A trace of a sound packet and one with this message. */
+/* Read a trace of a valid packet and one with this message. */
 static struct profile *read_message(uint32_t field, const struct proto_buffer *message)
 {
     struct proto_buffer packet = {0}, trace = {0};
@@ -350,8 +350,8 @@ static void arrays_of_different_lengths_are_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(totals_are_the_ledgers_where_all_is_sampled),
-        cmocka_unit_test(totals_are_the_ledgers_where_samples_have_weights),
+        cmocka_unit_test(totals_equal_the_ledgers_without_sampling),
+        cmocka_unit_test(totals_equal_the_ledgers_with_sampling),
         cmocka_unit_test(a_packet_holds_events_of_one_process),
         cmocka_unit_test(others_streams_are_read),
         cmocka_unit_test(arrays_of_different_lengths_are_damage),

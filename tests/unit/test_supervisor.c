@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the supervisor kills a session that should end, and what shares it sends. */
+/* When the supervisor kills an ending session, and which shares it sends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 static struct supervisor supervisor = {.epoll = -1};
 static struct supervised session;
 
-/* Begin a session that should end, whose process then computes for this long, and sleeps. */
+/* Start a session that should end. Its process computes for this time, and then sleeps. */
 static void begin(unsigned works_ms)
 {
     uint64_t works_ns = works_ms * UINT64_C(1000000);
@@ -54,7 +54,7 @@ static void check_killed(void)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void one_that_sleeps_is_killed(void **state)
+static void a_sleeping_session_is_killed(void **state)
 {
     (void)state;
     begin(0);
@@ -64,19 +64,19 @@ static void one_that_sleeps_is_killed(void **state)
     check_killed();
 }
 
-static void one_that_computes_is_waited_for(void **state)
+static void a_busy_session_is_not_killed(void **state)
 {
     (void)state;
     begin(100);
     uint64_t silent_ms = session.heard_ms + SUPERVISOR_SILENCE_MS;
     assert_int_equal(supervisor_do_due(&supervisor, silent_ms), silent_ms + SUPERVISOR_SILENCE_MS);
     assert_false(session.was_killed);
-    /* It sleeps since. */
+    /* The process has been asleep since. */
     supervisor_do_due(&supervisor, silent_ms + SUPERVISOR_SILENCE_MS);
     check_killed();
 }
 
-static void one_that_never_ends_is_killed(void **state)
+static void an_endless_session_is_killed(void **state)
 {
     (void)state;
     begin(100);
@@ -97,7 +97,7 @@ static void add_session(struct supervised *added, uid_t uid, int *end)
     supervisor.shares = true;
 }
 
-/* Return the share that came, or 0 if no message is there. */
+/* Return the received share, or 0 without a message. */
 static uint32_t share_received(int end)
 {
     struct session_wire_number number;
@@ -143,9 +143,9 @@ static void shares_follow_users_and_sessions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_sleeps_is_killed),
-        cmocka_unit_test(one_that_computes_is_waited_for),
-        cmocka_unit_test(one_that_never_ends_is_killed),
+        cmocka_unit_test(a_sleeping_session_is_killed),
+        cmocka_unit_test(a_busy_session_is_not_killed),
+        cmocka_unit_test(an_endless_session_is_killed),
         cmocka_unit_test(shares_follow_users_and_sessions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols of real binaries against nm's, build ids, and files that are no ELF. */
+/* Symbols of real binaries against nm's, build ids, and files that are not ELF. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@ __attribute__((noinline)) static int a_local_function(int value)
     return value * 3 + 1;
 }
 
-/* nm's functions with a size that share their address with no other. It calls a weak variable of
- * the sanitizers a function, too. */
+/* Compare with nm's functions that have a size and an unshared address. nm also calls a weak
+ * variable of the sanitizers a function. */
 static void assert_agrees_with_nm(const char *path, const char *table)
 {
     if (access(path, R_OK) != 0)
@@ -95,7 +95,7 @@ static const char *lookup_in_libc(const char *wanted)
     return symbol_file_lookup(file, address);
 }
 
-static void of_aliases_the_public_name_is_chosen(void **state)
+static void the_public_alias_is_chosen(void **state)
 {
     (void)state;
     assert_string_equal(lookup_in_libc("malloc"), "malloc");
@@ -168,7 +168,7 @@ static void another_build_id_is_refused(void **state)
     assert_int_equal(error.code, -ESTALE);
 }
 
-static void what_is_no_program_is_refused(void **state)
+static void files_other_than_programs_are_refused(void **state)
 {
     (void)state;
     struct error error = {0};
@@ -182,7 +182,7 @@ static void what_is_no_program_is_refused(void **state)
     assert_true(error.code < 0);
 }
 
-/* Bytes of a real program, changed at random: any answer will do, but an answer. */
+/* Random changes in the bytes of a real program: any answer is accepted, but there must be one. */
 static void a_damaged_file_does_no_harm(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static void a_damaged_file_does_no_harm(void **state)
     for (int round = 0; round < 200; round++) {
         memcpy(bad, good, size);
         for (int change = 0; change < 200; change++) {
-            /* The headers at both ends of the file are what steers the reader. */
+            /* The headers at both ends of the file control the reader. */
             size_t span = change % 3 == 0 ? size : 4096;
             size_t at = change % 3 == 1 ? (size_t)rand() % span : size - 1 - (size_t)rand() % span;
             bad[at] = (unsigned char)rand();
@@ -224,12 +224,12 @@ int main(void)
         cmocka_unit_test(own_symtab_agrees_with_nm),
         cmocka_unit_test(dynsym_of_a_stripped_program_agrees_with_nm),
         cmocka_unit_test(dynsym_of_a_library_agrees_with_nm),
-        cmocka_unit_test(of_aliases_the_public_name_is_chosen),
+        cmocka_unit_test(the_public_alias_is_chosen),
         cmocka_unit_test(the_running_program_is_read_by_descriptor),
         cmocka_unit_test(a_stripped_program_is_read_through_its_gnu_debugdata),
         cmocka_unit_test(addresses_outside_have_no_name),
         cmocka_unit_test(another_build_id_is_refused),
-        cmocka_unit_test(what_is_no_program_is_refused),
+        cmocka_unit_test(files_other_than_programs_are_refused),
         cmocka_unit_test(a_damaged_file_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

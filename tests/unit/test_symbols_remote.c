@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbol tables in another process's memory: what is found, and that looking ends. The memory is a
- * file whose offsets are the addresses. */
+/* Symbol tables in another process's memory: what is found, and that every search ends. A file
+ * represents the memory; its offsets are the addresses. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,8 +53,8 @@ static void test_defined_functions_are_found(void **state)
     assert_int_equal(symbol.size, 48);
 }
 
-/* Tables of a hostile process may be as long as they like, and there are many names. */
-static void test_looking_ends(void **state)
+/* A hostile process can have tables of any length and with many names. */
+static void test_every_search_ends(void **state)
 {
     enum { READS = 1000 };
     struct remote_memory memory = {&tracee, READS};
@@ -69,7 +69,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defined_functions_are_found),
-        cmocka_unit_test(test_looking_ends),
+        cmocka_unit_test(test_every_search_ends),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);
 }

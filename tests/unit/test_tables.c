@@ -123,7 +123,7 @@ static void test_map_holds_every_id(void **state)
     enum { COUNT = 20000 };
     struct id_map map = {0};
     assert_int_equal(id_map_find(&map, 0), ID_MAP_NONE);
-    /* First far ones, then those that count up to them, so that the array takes over. */
+    /* First distant ids, then consecutive ones up to them, so that the array takes over. */
     for (uint32_t round = 0; round < 2; round++) {
         for (uint64_t i = COUNT; i-- > 0;)
             assert_int_equal(id_map_set(&map, UINT64_MAX - i * i * i, (uint32_t)i + round), 0);

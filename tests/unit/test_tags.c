@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and contexts as a trace may have them: missing, too long, twice, before their names. */
+/* Types and contexts in traces: missing, too long, duplicate, or before their names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static void begin_dump(struct scene *scene, uint64_t timestamp_ns, bool final)
     trace_writer_dump_begin(scene->writer, &dump);
 }
 
-static void tags_that_are_nowhere_are_unknown(void **state)
+static void undefined_tags_are_unknown(void **state)
 {
     (void)state;
     struct scene scene = open_scene();
@@ -181,7 +181,7 @@ static void names_may_come_after_their_use(void **state)
 {
     (void)state;
     struct scene scene = open_scene();
-    /* More than a packet of parts. */
+    /* More parts than fit in a packet. */
     enum { PARTS = 5000 };
     struct trace_thread_figures *parts = calloc(PARTS, sizeof(*parts));
     for (unsigned i = 0; i < PARTS; i++)
@@ -195,7 +195,8 @@ static void names_may_come_after_their_use(void **state)
     }
     struct profile *profile = finish(scene.writer, scene.fd);
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
-    /* Ids count from 1, three were there before: id 100 + i is of type 96 + i, and 96 of none. */
+    /* Ids start at 1, and three exist already: id 100 + i is of type 96 + i, and 96 ids are of
+     * none. */
     assert_int_equal(dump->samples[0]->part_count, PARTS - 96 + 1);
     assert_true(dump->total.allocated_bytes == PARTS);
     assert_true(bytes_of(dump, GROUPING_TYPE, "type 96") == 1);
@@ -208,7 +209,7 @@ static void names_may_come_after_their_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tags_that_are_nowhere_are_unknown),
+        cmocka_unit_test(undefined_tags_are_unknown),
         cmocka_unit_test(long_contexts_are_cut),
         cmocka_unit_test(parts_of_one_callsite_are_summed),
         cmocka_unit_test(parts_are_carried_over),

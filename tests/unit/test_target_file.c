@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that a process names or maps: which one is opened, and what is never opened. */
+/* Files that a process names or maps: which file is opened, and which is never opened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -122,8 +122,8 @@ static char first_byte(int fd)
     return byte;
 }
 
-/* What is mapped, though its path is another file by now. */
-static void test_mapped_file_is_the_one_that_was_mapped(void **state)
+/* The mapped file is opened, although its path is another file now. */
+static void test_the_mapped_file_is_opened(void **state)
 {
     char path[128], text[4096] = "first";
     struct stat status;
@@ -140,15 +140,15 @@ static void test_mapped_file_is_the_one_that_was_mapped(void **state)
     struct target_mapping mapping = {
         .pid = getpid(), .path = path, .start = (uintptr_t)memory, .end = (uintptr_t)memory + 4096};
     assert_int_equal('s', first_byte(target_file_open(&mapping, TARGET_FILE_IN_ROOT, &status)));
-    /* Its root can be seen: our own view is not asked. */
+    /* The target's root is visible: our own view is not used. */
     assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_BY_PATH, &status));
     fd = target_file_open(&mapping, TARGET_FILE_MAPPED, &status);
     if (geteuid() == 0 && fd >= 0)
         assert_int_equal('f', first_byte(fd));
-    /* Another file's name, and no build id to tell: it may be a later program's mapping. */
+    /* The file has another name and no build id to compare: it may belong to a later program. */
     mapping.path = "/another/name";
     assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_MAPPED, &status));
-    /* Of a container: the path leads elsewhere, and nothing tells whether it is the same file. */
+    /* In a container the path leads elsewhere, and nothing shows whether the file is the same. */
     mapping = (struct target_mapping){.path = path};
     assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_BY_PATH, &status));
     mapping.shares_root = regular_file_shares_root(getpid());
@@ -162,7 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_links_and_dots_stay_below_the_root),
         cmocka_unit_test(test_nothing_but_regular_files_is_opened),
-        cmocka_unit_test(test_mapped_file_is_the_one_that_was_mapped),
+        cmocka_unit_test(test_the_mapped_file_is_opened),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

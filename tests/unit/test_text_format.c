@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configurations as text: what a string in quotes stands for, and where an error is said to be. */
+/* Configurations as text: escapes in quoted strings, and the positions of errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 #define DATA_SOURCE "data_sources { config { name: \"android.heapprofd\" heapprofd_config {"
 
-/* The bytes of a text that is one string, or -EINVAL. */
+/* Return the bytes of a text that is a single string, or -EINVAL. */
 static int read_string(const char *text, bool zero_allowed, struct proto_buffer *content)
 {
     struct text_scanner scanner;
@@ -32,7 +32,7 @@ static int read_string(const char *text, bool zero_allowed, struct proto_buffer 
     return scanner.code;
 }
 
-static void escapes_stand_for_bytes(void **state)
+static void escapes_become_bytes(void **state)
 {
     (void)state;
     static const struct {
@@ -42,14 +42,14 @@ static void escapes_stand_for_bytes(void **state)
         {"\"it's\"", "it's"},
         {"'\\x41\\X4a'", "AJ"},
         {"'\\x41b'", "A"
-                     "b"}, /* two digits at most */
+                     "b"}, /* at most two digits */
         {"'\\x9g'", "\tg"},
         {"'\\101\\60\\7z\\1012'", "A0\az"
                                   "A2"},
         {"'\\377\\xff'", "\xff\xff"},
         {"'\\u0041\\u00e9\\u20AC'", "A\xc3\xa9\xe2\x82\xac"},
         {"'\\U0001F600'", "\xf0\x9f\x98\x80"},
-        {"'\\ud83d\\ude00'", "\xf0\x9f\x98\x80"}, /* two halves */
+        {"'\\ud83d\\ude00'", "\xf0\x9f\x98\x80"}, /* two surrogates */
         {"'\\u07ff\\u0800\\uffff\\U00010000\\U0010ffff'",
          "\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
         {"'\\u00411'", "A1"},
@@ -63,7 +63,7 @@ static void escapes_stand_for_bytes(void **state)
     }
 }
 
-static void escapes_that_are_none_are_refused(void **state)
+static void invalid_escapes_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -116,7 +116,7 @@ static void a_zero_byte_is_for_bytes_only(void **state)
     }
 }
 
-static void tokens_are_told_apart(void **state)
+static void tokens_are_distinguished(void **state)
 {
     (void)state;
     static const char text[] = "a_1: -1.5e-3 0x1e-2 .5\v# all of this is skipped '\n[b.c]";
@@ -152,7 +152,7 @@ static int read_config(const char *text, struct heap_config *config, struct erro
     return heap_config_read_text(text, strlen(text), config, NULL, error);
 }
 
-static void errors_say_line_and_column(void **state)
+static void errors_have_line_and_column(void **state)
 {
     (void)state;
     static const struct {
@@ -191,7 +191,7 @@ static void strings_in_a_row_are_one(void **state)
     heap_config_clear(&config);
 }
 
-/* A newer Perfetto has fields of types that this program has never heard of. */
+/* A newer Perfetto has fields of unknown types. */
 static void values_of_unknown_fields_are_skipped(void **state)
 {
     (void)state;
@@ -209,11 +209,11 @@ static void values_of_unknown_fields_are_skipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(escapes_stand_for_bytes),
-        cmocka_unit_test(escapes_that_are_none_are_refused),
+        cmocka_unit_test(escapes_become_bytes),
+        cmocka_unit_test(invalid_escapes_are_refused),
         cmocka_unit_test(a_zero_byte_is_for_bytes_only),
-        cmocka_unit_test(tokens_are_told_apart),
-        cmocka_unit_test(errors_say_line_and_column),
+        cmocka_unit_test(tokens_are_distinguished),
+        cmocka_unit_test(errors_have_line_and_column),
         cmocka_unit_test(strings_in_a_row_are_one),
         cmocka_unit_test(values_of_unknown_fields_are_skipped),
     };

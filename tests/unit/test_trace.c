@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the writer writes, the reader and the profile give back; damage harms nobody. */
+/* The reader and the profile return what the writer wrote; damage is tolerated. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static const struct profile_sample *sample_at(const struct profile *profile,
     return NULL;
 }
 
-static void figures_travel_unrounded(void **state)
+static void figures_survive_the_round_trip_unrounded(void **state)
 {
     (void)state;
     struct profile *profile = read_fixture();
@@ -57,7 +57,7 @@ static void figures_travel_unrounded(void **state)
     profile_free(profile);
 }
 
-static void figures_of_threads_travel(void **state)
+static void figures_of_threads_survive_the_round_trip(void **state)
 {
     (void)state;
     struct profile *profile = read_fixture();
@@ -72,7 +72,7 @@ static void figures_of_threads_travel(void **state)
     profile_free(profile);
 }
 
-static void heads_and_names_travel(void **state)
+static void headers_and_names_survive_the_round_trip(void **state)
 {
     (void)state;
     struct profile *profile = read_fixture();
@@ -131,7 +131,7 @@ static void rollup_counts_callers(void **state)
         assert_string_equal(profile->frames[profile->callsites[root->callsite].frame].name, "main");
         rollup_tree_free(tree);
     }
-    /* Again from the same tables: nothing of the first is left in them. */
+    /* Again from the same tables: nothing of the first pass remains in them. */
     struct rollup *again = rollup_new(&tables, &profile->heaps[0].dumps[0], ROLLUP_FUNCTION);
     assert_int_equal(again->row_count, rollup->row_count);
     assert_memory_equal(again->rows, rollup->rows, rollup->row_count * sizeof(*rollup->rows));
@@ -147,7 +147,7 @@ static void every_cut_is_survived(void **state)
     struct fixture_trace trace = fixture_full_trace();
     for (size_t length = 0; length < trace.length; length++) {
         struct error error = {0};
-        /* Its own allocation, so that a sanitizer sees a read beyond the cut. */
+        /* A separate allocation, so that a sanitizer sees a read beyond the cut. */
         uint8_t *part = malloc(length + (length == 0));
         memcpy(part, trace.bytes, length);
         struct profile *profile = profile_read_bytes(part, length, &error);
@@ -171,7 +171,7 @@ static void every_flipped_byte_is_survived(void **state)
     free(trace.bytes);
 }
 
-static void a_cut_is_told_with_its_offset(void **state)
+static void truncation_is_reported_with_its_offset(void **state)
 {
     (void)state;
     struct fixture_trace trace = fixture_full_trace();
@@ -182,7 +182,7 @@ static void a_cut_is_told_with_its_offset(void **state)
     free(trace.bytes);
 }
 
-static void what_is_no_trace_is_refused(void **state)
+static void files_other_than_traces_are_refused(void **state)
 {
     (void)state;
     struct error error = {0};
@@ -234,7 +234,7 @@ static void compressed_packets_read_the_same(void **state)
     free(trace.bytes);
 }
 
-/* A ProfilePacket with tables of its own, and symbols that come after it. */
+/* Read a ProfilePacket with its own tables, whose symbols come later. */
 static struct profile *read_packet_with_own_tables(void)
 {
     Perfetto__Protos__InternedString name = PERFETTO__PROTOS__INTERNED_STRING__INIT;
@@ -347,14 +347,14 @@ static void without_variances_they_are_estimated(void **state)
     struct profile *profile = read_packet_with_own_tables();
     const struct trace_figures *figures = &profile->heaps[0].dumps[0].total;
     assert_true(figures->allocated_bytes == 8192);
-    /* Two samples that stand for 4096 bytes each at an interval of 4096: tiny allocations,
-     * so that each has the variance of the interval squared. */
+    /* Two samples of 4096 bytes each at an interval of 4096: tiny allocations, so each has a
+     * variance of the squared interval. */
     assert_true(figures->allocated_bytes_variance > 1.6e7);
     assert_true(figures->allocated_bytes_variance <= 2.0 * 4096 * 4096);
     profile_free(profile);
 }
 
-static void a_failed_write_is_told_at_close(void **state)
+static void a_failed_write_is_reported_at_close(void **state)
 {
     (void)state;
     struct trace_writer *writer = trace_writer_open(-1);
@@ -366,21 +366,21 @@ static void a_failed_write_is_told_at_close(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_travel_unrounded),
-        cmocka_unit_test(figures_of_threads_travel),
-        cmocka_unit_test(heads_and_names_travel),
+        cmocka_unit_test(figures_survive_the_round_trip_unrounded),
+        cmocka_unit_test(figures_of_threads_survive_the_round_trip),
+        cmocka_unit_test(headers_and_names_survive_the_round_trip),
         cmocka_unit_test(stacks_become_a_tree),
         cmocka_unit_test(rollup_counts_callers),
         cmocka_unit_test(every_cut_is_survived),
         cmocka_unit_test(every_flipped_byte_is_survived),
-        cmocka_unit_test(a_cut_is_told_with_its_offset),
-        cmocka_unit_test(what_is_no_trace_is_refused),
+        cmocka_unit_test(truncation_is_reported_with_its_offset),
+        cmocka_unit_test(files_other_than_traces_are_refused),
         cmocka_unit_test(a_gzipped_trace_reads_the_same),
         cmocka_unit_test(compressed_packets_read_the_same),
         cmocka_unit_test(tables_inside_a_profile_packet_are_read),
         cmocka_unit_test(symbols_that_come_later_name_frames),
         cmocka_unit_test(without_variances_they_are_estimated),
-        cmocka_unit_test(a_failed_write_is_told_at_close),
+        cmocka_unit_test(a_failed_write_is_reported_at_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

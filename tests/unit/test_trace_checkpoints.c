@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of a trace: each is whole in the file, or not there. */
+/* Checkpoints of a trace: each is completely in the file, or not at all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #define CHECKPOINT_CALLSITES 3000
 
-/* A dump with so many callsites that it takes several packets. */
+/* Write a dump with so many callsites that it needs several packets. */
 static void write_large_dump(struct trace_writer *writer, uint64_t timestamp_ns, bool final)
 {
     struct trace_heap_dump dump = fixture_dump();
@@ -52,7 +52,7 @@ static struct trace_checkpoint write_checkpoint(struct trace_writer *writer, uin
     return checkpoint;
 }
 
-/* What a reader finds in the first `length` bytes: whole dumps of these times, and no other. */
+/* Check that the first `length` bytes have complete dumps of these times and no others. */
 static void check_dumps(int fd, size_t length, const uint64_t *times_ns, size_t count)
 {
     uint8_t *bytes = malloc(length);
@@ -76,7 +76,7 @@ static void check_dumps(int fd, size_t length, const uint64_t *times_ns, size_t 
     profile_free(profile);
 }
 
-/* At whatever byte a writer is killed: all checkpoints but the one being written are there. */
+/* A writer can be killed at any byte: all checkpoints except the unfinished one are in the file. */
 static void checkpoints_are_whole_or_not_there(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void checkpoints_are_whole_or_not_there(void **state)
     int fd = memfd_create("trace", 0);
     struct trace_writer *writer = trace_writer_open(fd);
     trace_writer_system_info(writer);
-    /* So that the first head would lie in two pages. */
+    /* So that the first head would cross a page boundary. */
     while (lseek(fd, 0, SEEK_CUR) % 4096 < 4090) {
         off_t left = 4093 - lseek(fd, 0, SEEK_CUR) % 4096;
         struct trace_thread thread = {1, 1, "12345678901234"};
@@ -119,7 +119,7 @@ static void checkpoints_are_whole_or_not_there(void **state)
     close(fd);
 }
 
-/* Where bytes cannot be taken back, none are written that would have to be. */
+/* If bytes cannot be removed again, no provisional bytes are written. */
 static void checkpoints_need_an_ordinary_file(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void checkpoints_need_an_ordinary_file(void **state)
     trace_writer_uuid(writer);
     assert_null(trace_writer_begin_checkpoint(writer, &checkpoint));
     assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
-    assert_int_equal(write(fd, "x", 1), 1); /* somebody else */
+    assert_int_equal(write(fd, "x", 1), 1); /* another writer */
     assert_null(trace_writer_begin_checkpoint(writer, &checkpoint));
     assert_int_equal(trace_writer_close(writer), 0);
     close(fd);
@@ -145,8 +145,8 @@ static void checkpoints_need_an_ordinary_file(void **state)
     close(pipes[1]);
 }
 
-/* A checkpoint that fails for want of room is passed over, and so is what it left. */
-static void a_failed_checkpoint_is_passed_over(void **state)
+/* If a checkpoint fails for lack of space, the reader skips it and its remains. */
+static void a_failed_checkpoint_is_skipped(void **state)
 {
     (void)state;
     static const uint64_t times_ns[] = {2000000001};
@@ -176,7 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checkpoints_are_whole_or_not_there),
         cmocka_unit_test(checkpoints_need_an_ordinary_file),
-        cmocka_unit_test(a_failed_checkpoint_is_passed_over),
+        cmocka_unit_test(a_failed_checkpoint_is_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

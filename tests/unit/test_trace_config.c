@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration: defaults, what is refused, and that text and bytes say the same. */
+/* The configuration: defaults, invalid values, and equal results for text and binary form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static struct heap_config fresh(void)
     return config;
 }
 
-static void defaults_are_good(void **state)
+static void defaults_are_valid(void **state)
 {
     (void)state;
     struct heap_config config = fresh();
@@ -89,7 +89,7 @@ static void text_is_as_heap_profile_prints_it(void **state)
     free(text);
 }
 
-static void bytes_say_the_same(void **state)
+static void binary_and_text_configurations_are_equal(void **state)
 {
     (void)state;
     struct heap_config config = fresh();
@@ -141,11 +141,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stack_modes_are_read_and_printed),
-        cmocka_unit_test(defaults_are_good),
+        cmocka_unit_test(defaults_are_valid),
         cmocka_unit_test(an_interval_of_zero_is_refused),
         cmocka_unit_test(odd_ring_sizes_are_refused),
         cmocka_unit_test(text_is_as_heap_profile_prints_it),
-        cmocka_unit_test(bytes_say_the_same),
+        cmocka_unit_test(binary_and_text_configurations_are_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

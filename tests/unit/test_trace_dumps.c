@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several dumps in one trace: what each carries over, shares, and splits. */
+/* Several dumps in one trace: what a dump inherits, shares, and splits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static void write_dump(struct trace_writer *writer, uint64_t timestamp_ns, uint6
     trace_writer_dump_end(writer);
 }
 
-static void what_a_dump_leaves_out_is_carried_over(void **state)
+static void omitted_values_are_carried_over(void **state)
 {
     (void)state;
     int fd = memfd_create("trace", 0);
@@ -49,8 +49,8 @@ static void what_a_dump_leaves_out_is_carried_over(void **state)
     free(trace.bytes);
 }
 
-/* A frame that gets its name after a dump makes another callstack in the next one. The old one must
- * not count beside it. */
+/* A frame that gets its name after a dump makes another callstack in the next one. The old
+ * callstack must not count besides it. */
 static void a_dump_of_heapprofd_is_complete(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void dump_at_max_has_self_max_and_no_other_counter(void **state)
 
 #define SHARING_PROCESSES 50u
 
-/* Dump a process that has the program and a library, each at an address of its own. */
+/* Dump a process with a program and a library, each at its own address. */
 static void dump_at(struct trace_writer *writer, unsigned process, uint64_t timestamp_ns)
 {
     struct trace_mapping program = {.path = "/usr/bin/example",
@@ -141,7 +141,8 @@ static void dump_at(struct trace_writer *writer, unsigned process, uint64_t time
     assert_int_equal(trace_writer_dump_end(writer), 0);
 }
 
-/* The first place of a file has mappings, frames and stacks, and all others together. */
+/* The first place of a file has its own mappings, frames and stacks; all other places share another
+ * set. */
 static void processes_share_stacks_of_one_file(void **state)
 {
     (void)state;
@@ -187,8 +188,8 @@ static void processes_share_stacks_of_one_file(void **state)
     free(trace.bytes);
 }
 
-/* The process whose file has the mapping with addresses may have ended before the checkpoint, or
- * come only after it. */
+/* The process whose data has the mapping with addresses may have ended before the checkpoint, or
+ * may come after it. */
 static void a_checkpoint_has_the_callstacks_of_its_trace(void **state)
 {
     (void)state;
@@ -217,8 +218,8 @@ static void a_checkpoint_has_the_callstacks_of_its_trace(void **state)
     }
 }
 
-/* Nobody knows that files without a build id, or mappings of no file, are the same. */
-static void what_may_differ_is_not_shared(void **state)
+/* Files without a build id, and mappings without a file, may differ. */
+static void possibly_different_mappings_are_not_shared(void **state)
 {
     (void)state;
     int fd = memfd_create("trace", 0);
@@ -248,8 +249,8 @@ static void what_may_differ_is_not_shared(void **state)
     close(fd);
 }
 
-/* Trace processor takes differences of dumps, and counts a fall as an error. */
-static void a_part_of_the_maximum_that_falls_gets_counters(void **state)
+/* Trace processor takes differences of dumps, and reports a decrease as an error. */
+static void a_decreasing_part_of_the_maximum_gets_counters(void **state)
 {
     (void)state;
     static const struct {
@@ -353,13 +354,13 @@ static void an_exec_begins_another_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_dump_leaves_out_is_carried_over),
+        cmocka_unit_test(omitted_values_are_carried_over),
         cmocka_unit_test(a_dump_of_heapprofd_is_complete),
         cmocka_unit_test(dump_at_max_has_self_max_and_no_other_counter),
-        cmocka_unit_test(a_part_of_the_maximum_that_falls_gets_counters),
+        cmocka_unit_test(a_decreasing_part_of_the_maximum_gets_counters),
         cmocka_unit_test(processes_share_stacks_of_one_file),
         cmocka_unit_test(a_checkpoint_has_the_callstacks_of_its_trace),
-        cmocka_unit_test(what_may_differ_is_not_shared),
+        cmocka_unit_test(possibly_different_mappings_are_not_shared),
         cmocka_unit_test(a_large_dump_is_split_below_the_limit),
         cmocka_unit_test(an_exec_begins_another_process),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces as text and back: whatever the bytes are, they come back. */
+/* Traces as text and back: any bytes survive the round trip. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static bool print(const void *bytes, size_t length, struct proto_buffer *text)
     return good;
 }
 
-/* Prints, reads, and compares; the text is left in *text. */
+/* Print, read, and compare. The text is left in *text. */
 static void check_round_trip(const void *bytes, size_t length, struct proto_buffer *text)
 {
     static const size_t steps[] = {0, 1, 7, 4096};
@@ -45,7 +45,7 @@ static void check_round_trip(const void *bytes, size_t length, struct proto_buff
     }
 }
 
-static void traces_of_ours_come_back(void **state)
+static void our_own_traces_survive_the_round_trip(void **state)
 {
     (void)state;
     struct fixture_trace trace = fixture_full_trace();
@@ -59,8 +59,8 @@ static void traces_of_ours_come_back(void **state)
     free(trace.bytes);
 }
 
-/* Each is what stands in a packet, and the line or lines that it becomes. */
-static void bytes_have_texts(void **state)
+/* Pairs of bytes in a packet and the lines that they become. */
+static void bytes_print_as_expected(void **state)
 {
     (void)state;
     static const struct {
@@ -88,7 +88,7 @@ static void bytes_have_texts(void **state)
         {BYTES("\xa2\x02\x03\x00\xff\\"), "  synchronization_marker: \"\\000\\377\\\\\"\n"},
         {BYTES("\x32\x84\x80\x80\x00\x08\x81\x80\x00"),
          "  clock_snapshot {  # wire: length=4\n    1: 1  # wire: bytes=3\n  }\n"},
-        /* A clock snapshot that is none. */
+        /* An invalid clock snapshot. */
         {BYTES("\x32\x02\x0a\x07"), "  6: \"\\n\\007\"\n"},
         {BYTES("\x32\x03\x10\xe7\x07"), "  clock_snapshot {\n    primary_trace_clock: 999\n  }\n"},
         {BYTES("\xaa\x02\x09\x2a\x07\xda\xb8\x02\x03\x01\x80\x01"),
@@ -116,7 +116,7 @@ static void bytes_have_texts(void **state)
     }
 }
 
-static void a_double_that_is_no_number_keeps_its_bits(void **state)
+static void nan_keeps_its_bits(void **state)
 {
     (void)state;
     static const uint64_t bits[] = {0x7ff8000000000000, 0xfff8000000000000, 0x7ff0000000000001,
@@ -124,7 +124,7 @@ static void a_double_that_is_no_number_keeps_its_bits(void **state)
                                     0x0000000000000001, 0x3fb999999999999a, 0x7fefffffffffffff};
     for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
         struct proto_buffer packet = {0}, text = {0};
-        uint8_t allocation[11] = {0xca, 0xb8, 0x02}; /* count, of a StreamingAllocation */
+        uint8_t allocation[11] = {0xca, 0xb8, 0x02}; /* count, in a StreamingAllocation */
         uint8_t key[] = {0xc9, 0xb8, 0x02};
         memcpy(allocation, key, sizeof(key));
         memcpy(allocation + 3, &bits[i], 8);
@@ -238,7 +238,7 @@ static void put_random_fields(struct proto_buffer *out, const ProtobufCMessageDe
         put_random_field(out, message, depth);
 }
 
-static void whatever_is_well_formed_comes_back(void **state)
+static void well_formed_bytes_survive_the_round_trip(void **state)
 {
     (void)state;
     struct proto_buffer text = {0};
@@ -250,13 +250,13 @@ static void whatever_is_well_formed_comes_back(void **state)
         notes += strstr((char *)text.bytes, TEXT_WIRE_NOTE) != NULL;
         proto_buffer_free(&bytes);
     }
-    assert_in_range(notes, 2000, 19000); /* both sorts were there */
+    assert_in_range(notes, 2000, 19000); /* both kinds occurred */
     proto_buffer_free(&text);
 }
 
 /* --- texts that people write --- */
 
-static void people_write_it_otherwise(void **state)
+static void handwritten_variants_are_read(void **state)
 {
     (void)state;
     static const char text[] =
@@ -284,8 +284,8 @@ static void people_write_it_otherwise(void **state)
     proto_buffer_free(&out);
 }
 
-/* A blank behind the number is all that tells the two lines apart. */
-static void a_plain_line_is_as_any_other(void **state)
+/* Only the blank after the number distinguishes the two lines. */
+static void plain_lines_read_as_any_others(void **state)
 {
     (void)state;
     static const char *const fields[] = {"timestamp", "trusted_packet_sequence_id", "trusted_uid",
@@ -321,7 +321,7 @@ static void a_plain_line_is_as_any_other(void **state)
     }
 }
 
-static void errors_say_line_and_column(void **state)
+static void errors_have_line_and_column(void **state)
 {
     (void)state;
     static const struct {
@@ -335,8 +335,7 @@ static void errors_say_line_and_column(void **state)
         {"packet { 1.5: 1 }", "1:10: '1.5' is not a whole number"},
         {"packet { 7: 0x1ffffffffffffffff }", "1:13: '0x1ffffffffffffffff' is not"},
         {"packet { 7 1 }", "1:12: '1' found where a field by number expects ':'"},
-        {"packet {\n timestamp: 300 # wire: bytes=1\n}",
-         "3:1: the comment before this gives 1"},
+        {"packet {\n timestamp: 300 # wire: bytes=1\n}", "3:1: the comment before this gives 1"},
         {"packet {\n timestamp: 3 # wire: bytes=11\n}", "3:1: the comment before this, '# wire: b"},
         {"packet {\n timestamp: 3 # wire: hello\n}",
          "3:1: the comment before this, '# wire: hello'"},
@@ -358,7 +357,7 @@ static void errors_say_line_and_column(void **state)
     }
 }
 
-static void what_is_no_message_is_refused(void **state)
+static void invalid_messages_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
@@ -373,7 +372,7 @@ static void what_is_no_message_is_refused(void **state)
     }
 }
 
-/* Messages within messages beyond what is read stand as bytes. */
+/* Messages nested deeper than the limit are printed as bytes. */
 static void depth_is_bounded(void **state)
 {
     (void)state;
@@ -427,7 +426,7 @@ static void doubles_are_short_and_exact(void **state)
         assert_true(again == value);
         text[length] = '\0';
         assert_true(strtod(text, NULL) == value);
-        /* One digit less would not do. */
+        /* One digit less would not read back. */
         size_t digits = strspn(text, "0.");
         size_t significant = 0;
         for (size_t i = digits; i < length && text[i] != 'e'; i++)
@@ -442,14 +441,14 @@ static void doubles_are_short_and_exact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traces_of_ours_come_back),
-        cmocka_unit_test(bytes_have_texts),
-        cmocka_unit_test(a_double_that_is_no_number_keeps_its_bits),
-        cmocka_unit_test(whatever_is_well_formed_comes_back),
-        cmocka_unit_test(people_write_it_otherwise),
-        cmocka_unit_test(a_plain_line_is_as_any_other),
-        cmocka_unit_test(errors_say_line_and_column),
-        cmocka_unit_test(what_is_no_message_is_refused),
+        cmocka_unit_test(our_own_traces_survive_the_round_trip),
+        cmocka_unit_test(bytes_print_as_expected),
+        cmocka_unit_test(nan_keeps_its_bits),
+        cmocka_unit_test(well_formed_bytes_survive_the_round_trip),
+        cmocka_unit_test(handwritten_variants_are_read),
+        cmocka_unit_test(plain_lines_read_as_any_others),
+        cmocka_unit_test(errors_have_line_and_column),
+        cmocka_unit_test(invalid_messages_are_refused),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(doubles_are_short_and_exact),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trampolines are made of real machine code and run: what a function gave before it is patched it
- * gives through its hook afterwards, whatever stands at its entry. */
+/* Make trampolines of real machine code and run them: a patched function returns the same result
+ * through its hook as before, whatever its first instructions are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 enum { AREA_BYTES = 65536, FUNCTION_AT = 0x1000, HOOK_AT = 0x4000, TRAMPOLINE_AT = 0x8000 };
 
-/* Functions, hook and trampoline stand in here. */
+/* Memory for functions, hook and trampoline. */
 static uint8_t *area;
 
 static int make_area(void **state)
@@ -35,7 +35,7 @@ static long call(size_t offset, long argument)
     return ((long (*)(long))at(offset))(argument);
 }
 
-/* The hook counts its calls and jumps on to the trampoline. */
+/* The hook counts its calls and jumps to the trampoline. */
 struct counting_hook {
     uint8_t code[16];
     uint64_t trampoline;
@@ -61,7 +61,7 @@ static int make(struct trampoline *trampoline, const uint8_t *code, size_t lengt
                            at(TRAMPOLINE_AT), why);
 }
 
-/* Patches the code, holds what it gives against what it gave, and takes the patch out again. */
+/* Patch the code, compare its result with the one before, and remove the patch. */
 static void expect_same(const uint8_t *code, size_t length)
 {
     static const long arguments[] = {0, 1, 2, -1, 1000};
@@ -133,11 +133,11 @@ static void test_endbr64_stays(void **state)
 static void test_operands_relative_to_rip(void **state)
 {
     (void)state;
-    /* mov rax, [rip+3]; add rax, rdi... : the word stands behind the ret */
+    /* mov rax, [rip+3]; add rax, rdi... : the word is after the ret */
     SAME(0x48, 0x8b, 0x05, 0x04, 0, 0, 0, /* mov rax, [rip+4] */
          0x48, 0x01, 0xf8,                /* add rax, rdi */
          0xc3, 0x2a, 0, 0, 0, 0, 0, 0, 0);
-    /* An operand behind the displacement: cmp dword [rip+8], 7; sete al; movzx eax, al; ret */
+    /* An operand after the displacement: cmp dword [rip+8], 7; sete al; movzx eax, al; ret */
     SAME(0x83, 0x3d, 0x07, 0, 0, 0, 0x07, 0x0f, 0x94, 0xc0, 0x0f, 0xb6, 0xc0, 0xc3, 7, 0, 0, 0);
     /* lea rax, [rip+0]; sub rax, rax; add rax, rdi; ret */
     SAME(0x48, 0x8d, 0x05, 0, 0, 0, 0, 0x48, 0x29, 0xc0, 0x48, 0x01, 0xf8, 0xc3);
@@ -157,8 +157,8 @@ static void test_entry_that_jumps(void **state)
     (void)state;
     /* jmp +1; int3; lea rax, [rdi+5]; ret: 32 bits wide, and through memory */
     SAME(0xe9, 1, 0, 0, 0, 0xcc, 0x48, 0x8d, 0x47, 0x05, 0xc3);
-    /* The pointer stands before the function: an address among the instructions could decode as a
-     * jump back into them. */
+    /* The pointer is before the function: an address among the instructions could decode as a jump
+     * back into them. */
     static const uint8_t code[] = {0xff, 0x25, 0xf2, 0xff, 0xff,
                                    0xff, 0xcc, 0xcc, /* jmp [rip-14] */
                                    0x48, 0x8d, 0x47, 0x06, 0xc3};
@@ -171,12 +171,12 @@ static void test_short_functions(void **state)
 {
     (void)state;
     SAME(0x31, 0xc0, 0xc3, 0x90, 0x90, 0x90);                      /* xor eax, eax; ret; padding */
-    REFUSED(0x31, 0xc0, 0xc3, 0x55, 0x48, 0x89, 0xe5);             /* another's code behind it */
-    REFUSED(0x31, 0xc0, 0xc3);                                     /* nothing known behind it */
+    REFUSED(0x31, 0xc0, 0xc3, 0x55, 0x48, 0x89, 0xe5);             /* other code follows */
+    REFUSED(0x31, 0xc0, 0xc3);                                     /* nothing known follows */
     REFUSED(0xeb, 0x06, 0x55, 0x48, 0x89, 0xe5, 0x90, 0x90, 0xc3); /* jmp +6, then code */
 }
 
-static void test_calls_are_refused(void **state)
+static void calls_are_not_patched(void **state)
 {
     (void)state;
     REFUSED(0xe8, 0, 0, 0, 0, 0x58, 0xc3);             /* call +0; pop rax; ret */
@@ -191,7 +191,7 @@ static void test_loops(void **state)
     REFUSED(0xe3, 0x03, 0x48, 0x89, 0xf8, 0xc3, 0x90);
     /* xor eax, eax; inc eax; dec rdi; jg to the inc: into the replaced bytes */
     REFUSED(0x31, 0xc0, 0xff, 0xc0, 0x48, 0xff, 0xcf, 0x7f, 0xf9, 0xc3);
-    /* To the very first instruction a function may loop: what it needs there, it has as
+    /* A loop to the very first instruction is fine: all that the code needs there is in its
      * arguments. sub rdi, 3; jg to it; mov rax, rdi; ret */
     SAME(0x48, 0x83, 0xef, 0x03, 0x7f, 0xfa, 0x48, 0x89, 0xf8, 0xc3);
 }
@@ -199,7 +199,7 @@ static void test_loops(void **state)
 static void test_short_operands_are_refused(void **state)
 {
     (void)state;
-    /* jmp with prefix 66: processors disagree on its length and on where it leads */
+    /* jmp with prefix 66: processors disagree on its length and target */
     REFUSED(0x66, 0xe9, 0x01, 0, 0, 0, 0xcc, 0x31, 0xc0, 0xc3);
     /* lea rax, [eip+1] */
     REFUSED(0x67, 0x48, 0x8d, 0x05, 0x01, 0, 0, 0, 0x31, 0xc0, 0xc3);
@@ -220,7 +220,7 @@ static void test_nonsense_is_refused(void **state)
                                 at(TRAMPOLINE_AT) + (UINT64_C(1) << 33), &why) < 0);
 }
 
-/* A thread that stands between replaced instructions comes to the same one, and back. */
+/* A thread between replaced instructions is moved to the same instruction, and back. */
 static void test_threads_are_moved(void **state)
 {
     (void)state;
@@ -231,9 +231,9 @@ static void test_threads_are_moved(void **state)
     assert_int_equal(make(&trampoline, code, sizeof(code), &why), 0);
     uint64_t start = trampoline.site.address, there = trampoline.site.trampoline;
     assert_int_equal(trampoline.site.length, 5);
-    assert_int_equal(trampoline_enter(&trampoline, start), 0);     /* runs the jump */
+    assert_int_equal(trampoline_enter(&trampoline, start), 0);     /* executes the jump */
     assert_int_equal(trampoline_enter(&trampoline, start + 2), 0); /* no instruction begins there */
-    assert_int_equal(trampoline_enter(&trampoline, start + 5), 0); /* behind it */
+    assert_int_equal(trampoline_enter(&trampoline, start + 5), 0); /* after the patch */
     for (uint64_t offset = 1; offset < 5; offset += 3) {
         uint64_t moved = trampoline_enter(&trampoline, start + offset);
         assert_int_equal(moved, there + offset);
@@ -253,7 +253,7 @@ int main(void)
         cmocka_unit_test(test_conditional_jumps),
         cmocka_unit_test(test_entry_that_jumps),
         cmocka_unit_test(test_short_functions),
-        cmocka_unit_test(test_calls_are_refused),
+        cmocka_unit_test(calls_are_not_patched),
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_threads_are_moved),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples whose bytes are those of the dump before are not read again. Whatever happens to the ids
- * in them, the profile is that of the same trace with a field more in each sample, which no reader
- * knows and which makes all of their bytes differ.
+ * The reader skips samples whose bytes equal those of the previous dump. Whatever happens to the
+ * ids in them, the profile must be the same as that of a trace with an additional unknown field in
+ * each sample, which makes all of their bytes differ.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define FRAMES 4
 #define SEQUENCE_CLEARED 1
 
-/* A trace in the making. */
+/* A trace under construction. */
 struct scene {
     struct proto_buffer trace;
     bool all_differ;
@@ -64,7 +64,7 @@ static void put_packet(struct scene *scene, uint32_t field, struct proto_buffer 
     put(&scene->trace, PB_TRACE_PACKET, &packet);
 }
 
-/* --- what ids mean --- */
+/* --- definitions of ids --- */
 
 static void put_name(struct proto_buffer *data, uint32_t field, uint64_t iid, const char *word,
                      uint32_t number)
@@ -94,7 +94,7 @@ static void put_context(struct scene *scene, struct proto_buffer *data, uint64_t
     put(data, PB_INTERNED_DATA_HEAP_CONTEXTS, &entry);
 }
 
-/* Not all of them: some are nowhere until they are named later, or for ever. */
+/* Define some of the ids. Others are missing until they are named later, or for good. */
 static void define_all(struct scene *scene, bool cleared)
 {
     struct proto_buffer data = {0};
@@ -148,7 +148,7 @@ static void put_sample(struct scene *scene, struct proto_buffer *heap, uint32_t 
     proto_put_uint(&sample, PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID, stack + 1);
     if (stack == 1 && bytes > 3)
         proto_put_uint(&sample, PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX, 77);
-    if (stack == 2 && bytes > 3) /* the last one counts */
+    if (stack == 2 && bytes > 3) /* the last value counts */
         proto_put_uint(&sample, PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID, CALLSTACKS);
     proto_put_uint(&sample, PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED, (uint64_t)bytes);
     proto_put_uint(&sample, PB_PROFILE_PACKET_HEAP_SAMPLE_ALLOC_COUNT, 1);
@@ -170,7 +170,7 @@ static void put_sample(struct scene *scene, struct proto_buffer *heap, uint32_t 
     proto_buffer_free(&part_figures);
 }
 
-/* The samples of every `step`th callstack. */
+/* Put the samples of every `step`th callstack. */
 static void put_heap(struct scene *scene, struct proto_buffer *packet, uint32_t heap_index,
                      uint32_t first, uint32_t step)
 {
@@ -272,7 +272,7 @@ static char *print_profile(const struct profile *profile)
     return text;
 }
 
-static void bytes_that_are_the_same_mean_what_their_ids_mean(void **state)
+static void equal_bytes_follow_the_current_meaning_of_ids(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -287,8 +287,8 @@ static void bytes_that_are_the_same_mean_what_their_ids_mean(void **state)
     }
 }
 
-/* Without what is special about some of them. */
-static void what_stays_is_one_sample_of_all_dumps(void **state)
+/* Here the samples have no special fields. */
+static void unchanged_samples_are_shared_by_all_dumps(void **state)
 {
     (void)state;
     struct scene scene = {.random = 3};
@@ -330,8 +330,8 @@ static void what_stays_is_one_sample_of_all_dumps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_that_are_the_same_mean_what_their_ids_mean),
-        cmocka_unit_test(what_stays_is_one_sample_of_all_dumps),
+        cmocka_unit_test(equal_bytes_follow_the_current_meaning_of_ids),
+        cmocka_unit_test(unchanged_samples_are_shared_by_all_dumps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

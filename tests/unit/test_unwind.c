@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks from places that are hard to walk from, each held against libunwind's. */
+/* Walks from difficult places, each compared with libunwind's. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ static struct unwind_walk last;
 static unsigned theirs_count, common;
 static volatile int sink;
 
-/* Walks from here with both; leaves the result in last, theirs_count, common. */
+/* Walk from here with both unwinders. Results are in last, theirs_count and common. */
 static NOINLINE void walk_here(void)
 {
     unw_context_t context;
@@ -57,7 +57,7 @@ static NOINLINE void walk_here(void)
     do {
         unw_word_t pc;
         unw_get_reg(&cursor, UNW_REG_IP, &pc);
-        /* Ours lies inside the call, or is exact around signals. */
+        /* Our address is inside the call instruction, or exact for frames of signals. */
         uint64_t frame = theirs_count < last.count ? ours[theirs_count] : 0;
         same = same && (frame == pc || frame == pc - 1);
         common += same;
@@ -85,7 +85,7 @@ static NOINLINE int recurse(int depth)
 static void ordinary_stack_is_walked_to_its_end(void **state)
 {
     (void)state;
-    /* The first walk finds the rules, the second one remembers. */
+    /* The first walk finds the rules, and the second one takes them from the cache. */
     for (volatile int i = 0; i < 2; i++) {
         recurse(40);
         assert_same_as_theirs();
@@ -106,12 +106,13 @@ static void equal_stacks_have_equal_hashes(void **state)
     assert_int_not_equal(hashes[0], hashes[2]);
 }
 
-/* The rules' own numbers of generations come round, as often as they like. */
+/* The rules' generation numbers wrap around, any number of times. */
 static void earlier_generations_are_forgotten(void **state)
 {
     (void)state;
     for (int i = 0; i < 200; i++) {
-        /* The first walk of a generation finds the rules, the second one remembers. */
+        /* The first walk of a generation finds the rules, and the second one takes them from the
+         * cache. */
         for (volatile int walk = 0; walk < 2; walk++)
             recurse(7);
         assert_ptr_not_equal(unwind_memory_top(&last_walk, module_generation()), last_walk.steps);
@@ -123,8 +124,8 @@ static void earlier_generations_are_forgotten(void **state)
     assert_same_as_theirs();
 }
 
-/* Two places that call the same: all that lies further in is in the same state behind both. What
- * they store keeps the compiler from making one of them. */
+/* Two places with the same call: all deeper frames have the same state after both. Different stores
+ * keep the compiler from merging the places. */
 static NOINLINE int call_from(int place, int depth)
 {
     int below = 0;
@@ -155,8 +156,8 @@ static NOINLINE int outer(int outer_place, int inner_place, int depth)
     return below;
 }
 
-/* Whatever of the last walk still stands on the stack, frames that were called anew from
- * elsewhere are seen: at every depth, also beyond what is remembered. */
+/* The last walk's frames can still be on the stack. Frames that were called anew from elsewhere are
+ * seen at every depth, also beyond the cached ones. */
 static void changed_callers_are_seen(void **state)
 {
     (void)state;
@@ -284,7 +285,7 @@ static void fibers_are_walked_to_their_end(void **state)
     assert_int_equal(last.stop, UNWIND_OUTERMOST);
 }
 
-/* More registers than a function has: its stack is realigned and of unknown size. */
+/* A realigned frame of unknown size, whose unwinding needs more registers than usual. */
 static NOINLINE void realigned(int size)
 {
     volatile char aligned[64] __attribute__((aligned(64)));
@@ -303,7 +304,7 @@ static void realigned_and_dynamic_stacks_are_walked(void **state)
     assert_int_equal(last.stop, UNWIND_OUTERMOST);
 }
 
-/* A frame whose CFA counts from rbx, as the lazy binder of glibc has it. */
+/* A frame whose CFA is relative to rbx, like that of glibc's lazy binder. */
 void call_with_rbx_frame(void (*function)(void));
 __asm__(".text\n"
         ".type call_with_rbx_frame, @function\n"
@@ -325,7 +326,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size call_with_rbx_frame, .-call_with_rbx_frame\n");
 
-/* Uses rbx for itself, so that it must be recovered from this frame. */
+/* Use rbx, so that it must be restored from this frame. */
 static NOINLINE void spoil_rbx(void)
 {
     __asm__ volatile("mov $-1, %%rbx" ::: "rbx", "r12", "r13");
@@ -333,7 +334,7 @@ static NOINLINE void spoil_rbx(void)
     __asm__ volatile("" ::: "rbx", "r12", "r13");
 }
 
-static void frames_by_other_registers_are_walked(void **state)
+static void frames_with_other_cfa_registers_are_walked(void **state)
 {
     (void)state;
     call_with_rbx_frame(spoil_rbx);
@@ -417,7 +418,7 @@ int main(void)
         cmocka_unit_test(alternate_stack_leads_back_to_the_home_stack),
         cmocka_unit_test(fibers_are_walked_to_their_end),
         cmocka_unit_test(realigned_and_dynamic_stacks_are_walked),
-        cmocka_unit_test(frames_by_other_registers_are_walked),
+        cmocka_unit_test(frames_with_other_cfa_registers_are_walked),
         cmocka_unit_test(generated_code_is_crossed_by_frame_pointer),
         cmocka_unit_test(garbage_ends_the_walk),
         cmocka_unit_test(modules_know_their_files),

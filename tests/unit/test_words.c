@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures as people read them. */
+/* Figures in people's format. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "cli/print/format.h"
 
-static void limits_stand_beside_their_value(void **state)
+static void limits_are_printed_with_their_value(void **state)
 {
     (void)state;
     static const struct {
@@ -22,19 +22,19 @@ static void limits_stand_beside_their_value(void **state)
         {1000, 1000, 1000, false, "± 0 B"},
         {1000, 1000, 1400, false, "+400 B"},
         {1000, 600, 1000, false, "-400 B"},
-        /* Nothing, as far as was seen. */
+        /* Nothing was sampled. */
         {0, 0, 12271, false, "at most 12.3 kB"},
         {0, 0, 511, true, "at most 511"},
         {0, -12271, 12271, false, "± 12.3 kB"},
         {0, 0, 0.4, false, "± 0 B"},
-        /* Limits are added to the number that is printed. */
+        /* Limits are added to the printed number. */
         {2.4, 2, 5, true, "+3"},
         {2.6, 2, 5, true, "-1 +2"},
         {2.6, 2, 2.6, true, "-1"},
         {2.4, 2, 2.4, true, "± 0"},
         {72000, 69648, 70000, false, "at most 70.0 kB"},
         {70000.3, 69648, 70000, false, "-352 B"},
-        {807126400, 807115000, 807126219, false, "-11.4 kB"}, /* both are 807 MB */
+        {807126400, 807115000, 807126219, false, "-11.4 kB"}, /* both are printed as 807 MB */
         {3.4, 2, 3, true, "-1"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -74,7 +74,7 @@ static void times_have_units_for_people(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits_stand_beside_their_value),
+        cmocka_unit_test(limits_are_printed_with_their_value),
         cmocka_unit_test(nothing_has_no_sign),
         cmocka_unit_test(times_have_units_for_people),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of traces for tests: read exactly, whole or as they drip in. */
+/* Texts of traces for tests, read as a whole or in small pieces. */
 #ifndef HEAPPROFD_TESTS_TEXT_FIXTURE_H
 #define HEAPPROFD_TESTS_TEXT_FIXTURE_H
 
@@ -16,7 +16,7 @@ static bool must_know(const ProtobufCMessageDescriptor *message)
     return true;
 }
 
-/* A text that comes so many bytes at a time, so that tokens are torn; step 0: whole. */
+/* A text that is read in pieces of `step` bytes, which split tokens; step 0: as a whole. */
 struct dripping {
     const char *text;
     size_t length, step;

@@ -26,7 +26,7 @@ static inline struct fixture_trace fixture_take(int fd)
     return trace;
 }
 
-/* Return the profile of the trace that was written to fd, which is closed. */
+/* Close fd and return the profile of the trace that was written to it. */
 static inline struct profile *fixture_take_profile(int fd)
 {
     struct fixture_trace trace = fixture_take(fd);
@@ -39,7 +39,7 @@ static inline struct profile *fixture_take_profile(int fd)
 
 static const uint8_t fixture_build_id[] = {0xde, 0xad, 0xbe, 0xef};
 
-/* main calls outer, outer calls inner; `program` is where they are. */
+/* main calls outer, outer calls inner; `program` is their mapping. */
 struct fixture_stacks {
     uint64_t program, main, outer, inner;
     uint64_t in_outer, in_inner;
@@ -101,7 +101,7 @@ static inline void fixture_process(struct trace_writer *writer)
     trace_writer_process_tree(writer, &process, 1, threads, 2);
 }
 
-/* A small trace with everything in it. */
+/* Return a small trace with every kind of content. */
 static inline struct fixture_trace fixture_full_trace(void)
 {
     int fd = memfd_create("trace", 0);
