@@ -62,7 +62,7 @@ static void judge(struct budgets *budgets)
                               .heap_count = 1,
                               .warning = ""};
     struct export_dump chosen = {&heap, &dump};
-    struct budget_subject subject = {&profile, &chosen, 1, false};
+    struct budget_subject subject = {.profile = &profile, .dumps = &chosen, .dump_count = 1};
     struct budget_report report = {0};
     check(budgets_check(budgets, &subject, &subject, &report) == 0);
     for (size_t i = 0; i < report.count; i++)
