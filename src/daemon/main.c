@@ -16,10 +16,9 @@
 #include <unistd.h>
 
 #include "daemon/host/host.h"
+#include "daemon/host/preload_path.h"
 #include "daemon/service/serve.h"
 #include "util/output_file.h"
-
-#define LIBRARY_NAME "libheapprofd_preload.so"
 
 static const char usage[] =
     "usage: heapprofd\n"
@@ -110,27 +109,6 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
     return 0;
 }
 
-/* Find the preload library: next to the program in the build directory, or where it is
- * installed. */
-static int find_library(char *path, size_t size)
-{
-    char own[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    if (length <= 0)
-        return -ENOENT;
-    own[length] = 0;
-    char *slash = strrchr(own, '/');
-    if (slash != NULL)
-        *slash = 0;
-    static const char *const places[] = {"", "/../lib/heapprofd", "/../lib"};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        int printed = snprintf(path, size, "%s%s/" LIBRARY_NAME, own, places[i]);
-        if (printed > 0 && (size_t)printed < size && access(path, R_OK) == 0)
-            return 0;
-    }
-    return -ENOENT;
-}
-
 /* End as the command ended, so that a shell sees no difference. */
 static int end_like(const struct host_result *result)
 {
@@ -147,13 +125,10 @@ static int end_like(const struct host_result *result)
 static int run(struct arguments *arguments)
 {
     char library[PATH_MAX];
-    if (find_library(library, sizeof(library)) < 0) {
-        fprintf(stderr, "heapprofd: " LIBRARY_NAME " is not next to the program: reinstall\n");
-        return 1;
-    }
     struct output_file file;
     struct error error = {0};
-    if (output_file_open(&file, arguments->output, OUTPUT_FILE_AT_ONCE, &error) < 0) {
+    if (preload_path_find(library, &error) < 0 ||
+        output_file_open(&file, arguments->output, OUTPUT_FILE_AT_ONCE, &error) < 0) {
         fprintf(stderr, "heapprofd: %s\n", error.message);
         return 1;
     }

@@ -32,6 +32,9 @@ def main():
     out = os.path.join(directory, "out")
     outcome = run([os.path.join(prefix, "bin", "heap_profile"), "host", "--quiet", "-o", out, "--", "ls", "/"])
     check(outcome.status == 0 and os.path.exists(os.path.join(out, "raw-trace")), f"it profiles: {outcome.stderr!r}")
+    out = os.path.join(directory, "trace")
+    outcome = run([os.path.join(prefix, "bin", "heapprofd"), "host", "-o", out, "--", "ls", "/"])
+    check(outcome.status == 0 and os.path.exists(out), f"the daemon's host profiles: {outcome.stderr!r}")
     for folder, _, names in os.walk(prefix):
         for name in names:
             path = os.path.join(folder, name)

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/files/preload_path.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "daemon/host/launcher.h"
+#include "daemon/host/preload_path.h"
 #include "daemon/sockets/run_directory.h"
 
 static const char help[] =

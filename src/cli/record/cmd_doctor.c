@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
-#include "cli/files/preload_path.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/session_list.h"
+#include "daemon/host/preload_path.h"
 #include "daemon/processes/access.h"
 #include "daemon/processes/exec_events.h"
 #include "daemon/processes/process_info.h"

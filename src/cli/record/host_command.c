@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/files/preload_path.h"
 #include "cli/print/format.h"
 #include "cli/record/finish.h"
+#include "daemon/host/preload_path.h"
 
 /* --- progress --- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Searches for the preload library beside the program and in the installation's directories. */
-#include "cli/files/preload_path.h"
+#include "daemon/host/preload_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

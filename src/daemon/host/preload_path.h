@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the library that programs are to preload. */
-#ifndef HEAPPROFD_CLI_FILES_PRELOAD_PATH_H
-#define HEAPPROFD_CLI_FILES_PRELOAD_PATH_H
+#ifndef HEAPPROFD_DAEMON_HOST_PRELOAD_PATH_H
+#define HEAPPROFD_DAEMON_HOST_PRELOAD_PATH_H
 
 #include <limits.h>
 
