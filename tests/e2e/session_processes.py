@@ -536,7 +536,8 @@ def joins_by_itself(daemon, directory):
         session = UserSession(
             daemon, directory, BOB, name, "-d", "600", "-p", str(process.pid), begins=False
         )
-        for _ in range(50):
+        deadline = time.monotonic() + PATIENCE
+        while session.process.poll() is None and time.monotonic() < deadline:
             process.stdin.write(b"churn 2000 100\n")
             process.stdin.flush()
             process.stdout.readline()
