@@ -2,11 +2,11 @@
 /* Defaults, checks and both forms of a configuration. */
 #include "trace/config/trace_config.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config.pb-c.h"
+#include "trace/text/text_print.h"
 
 typedef Perfetto__Protos__HeapprofdConfig HeapprofdConfig;
 typedef Perfetto__Protos__TraceConfig TraceConfig;
@@ -215,121 +215,7 @@ int heap_config_check_targets(const struct heap_config *config, struct error *er
     return 0;
 }
 
-/* --- text --- */
-
-static void print_quoted(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
-        if (*at == '"' || *at == '\\')
-            fprintf(out, "\\%c", *at);
-        else if (*at < 0x20 || *at == 0x7f)
-            fprintf(out, "\\%03o", *at);
-        else
-            fputc(*at, out);
-    }
-    fputc('"', out);
-}
-
-static void print_flag(FILE *out, const char *name, bool set)
-{
-    if (set)
-        fprintf(out, "      %s: true\n", name);
-}
-
-static void print_number(FILE *out, const char *name, uint64_t value)
-{
-    fprintf(out, "      %s: %llu\n", name, (unsigned long long)value);
-}
-
-static void print_number_unless_zero(FILE *out, const char *name, uint64_t value)
-{
-    if (value != 0)
-        print_number(out, name, value);
-}
-
-static void print_list(FILE *out, const char *name, char *const *list)
-{
-    for (; list != NULL && *list != NULL; list++) {
-        fprintf(out, "      %s: ", name);
-        print_quoted(out, *list);
-        fputc('\n', out);
-    }
-}
-
-static void print_stack_mode(FILE *out, enum heap_stack_mode mode)
-{
-    static const char *const names[HEAP_STACK_MODES] = {"NATIVE", "NATIVE_WITH_THREAD_NAMES",
-                                                        "PSEUDO", "MIXED"};
-    if (mode != HEAP_STACK_NATIVE && (unsigned)mode < HEAP_STACK_MODES)
-        fprintf(out, "      stack_mode: %s\n", names[mode]);
-}
-
-static void print_heapprofd_config(FILE *out, const struct heap_config *config)
-{
-    fputs("    heapprofd_config {\n", out);
-    print_number(out, "sampling_interval_bytes", config->sampling_interval_bytes);
-    print_list(out, "process_cmdline", config->process_cmdline);
-    for (size_t i = 0; i < config->pid_count; i++)
-        print_number(out, "pid", config->pids[i]);
-    print_list(out, "target_installed_by", config->target_installed_by);
-    print_list(out, "heaps", config->heaps);
-    for (size_t i = 0; i < config->heap_sampling_interval_count; i++)
-        print_number(out, "heap_sampling_intervals", config->heap_sampling_intervals[i]);
-    print_list(out, "exclude_heaps", config->exclude_heaps);
-    print_flag(out, "all_heaps", config->all_heaps);
-    print_flag(out, "stream_allocations", config->stream_allocations);
-    print_list(out, "skip_symbol_prefix", config->skip_symbol_prefix);
-    print_stack_mode(out, config->stack_mode);
-    if (config->dump_interval_ms != 0)
-        fprintf(out,
-                "      continuous_dump_config {\n        dump_phase_ms: %u\n"
-                "        dump_interval_ms: %u\n      }\n",
-                config->dump_phase_ms, config->dump_interval_ms);
-    print_number(out, "shmem_size_bytes", config->shmem_size_bytes);
-    print_flag(out, "block_client", config->block_client);
-    print_number_unless_zero(out, "block_client_timeout_us", config->block_client_timeout_us);
-    print_number_unless_zero(out, "adaptive_sampling_shmem_threshold",
-                             config->adaptive_sampling_shmem_threshold);
-    print_number_unless_zero(out, "adaptive_sampling_max_sampling_interval_bytes",
-                             config->adaptive_sampling_max_sampling_interval_bytes);
-    print_number_unless_zero(out, "min_anonymous_memory_kb", config->min_anonymous_memory_kb);
-    print_number_unless_zero(out, "max_heapprofd_memory_kb", config->max_heapprofd_memory_kb);
-    print_number_unless_zero(out, "max_heapprofd_cpu_secs", config->max_heapprofd_cpu_secs);
-    print_flag(out, "all", config->all);
-    print_flag(out, "no_startup", config->no_startup);
-    print_flag(out, "no_running", config->no_running);
-    print_flag(out, "dump_at_max", config->dump_at_max);
-    print_flag(out, "disable_fork_teardown", config->disable_fork_teardown);
-    print_flag(out, "disable_vfork_detection", config->disable_vfork_detection);
-    fputs("    }\n", out);
-}
-
-char *heap_config_to_text(const struct heap_config *config)
-{
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return NULL;
-    fprintf(out,
-            "buffers {\n  size_kb: %u\n}\n\n"
-            "data_sources {\n  config {\n    name: \"android.heapprofd\"\n    target_buffer: 0\n",
-            BUFFER_KB);
-    print_heapprofd_config(out, config);
-    fputs("  }\n}\n\n", out);
-    if (config->duration_ms != 0)
-        fprintf(out, "duration_ms: %u\n", config->duration_ms);
-    fprintf(out, "write_into_file: true\nflush_period_ms: %u\nflush_timeout_ms: %u\n",
-            FLUSH_PERIOD_MS, FLUSH_TIMEOUT_MS);
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-/* --- bytes --- */
+/* --- bytes and text --- */
 
 #define SET(message, field, from)                                                                  \
     do {                                                                                           \
@@ -420,4 +306,28 @@ void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
     if (bytes != NULL)
         perfetto__protos__trace_config__pack(&trace, bytes);
     return bytes;
+}
+
+char *heap_config_to_text(const struct heap_config *config)
+{
+    size_t length;
+    uint8_t *bytes = heap_config_to_bytes(config, &length);
+    struct text_schema *schema = text_schema_new(&perfetto__protos__trace_config__descriptor);
+    struct proto_buffer text = {.failed = bytes == NULL || schema == NULL};
+    struct proto_span rest = {bytes, text.failed ? bytes : bytes + length}, part = rest;
+    struct proto_field field;
+    while (proto_next(&rest, &field) > 0) {
+        part.end = rest.at;
+        text_print_fields(schema, part, &text);
+        if (field.type == PROTO_BYTES) /* an empty line after each message */
+            proto_put_raw(&text, "\n", 1);
+        part.at = rest.at;
+    }
+    proto_put_raw(&text, "", 1);
+    free(bytes);
+    text_schema_free(schema);
+    if (!text.failed)
+        return (char *)text.bytes;
+    proto_buffer_free(&text);
+    return NULL;
 }
