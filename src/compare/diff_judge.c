@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool counts_calls(enum export_view view)
-{
-    return !export_view_words[view].counts_bytes;
-}
-
 static bool is_judged(const struct diff_options *options, enum export_view view)
 {
     return options->views == 0 || (options->views >> view & 1) != 0;
@@ -79,8 +74,9 @@ static void judge_row(const struct diff_options *options, const struct diff_pair
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
         if (is_judged(options, view))
             row->changes[view] = change_of(
-                &row->parts[diff_figure_of(view)], counts_calls(view), &pair->sampling,
-                &pair->bounds[diff_figure_of(view)][counts_calls(view)], row == &pair->total);
+                &row->parts[diff_figure_of(view)], export_view_counts_calls(view), &pair->sampling,
+                &pair->bounds[diff_figure_of(view)][export_view_counts_calls(view)],
+                row == &pair->total);
 }
 
 int diff_judge(const struct diff_options *options, struct diff_pair *pair)

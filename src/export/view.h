@@ -24,6 +24,11 @@ struct export_view_words {
 };
 extern const struct export_view_words export_view_words[EXPORT_VIEWS];
 
+static inline bool export_view_counts_calls(enum export_view view)
+{
+    return !export_view_words[view].counts_bytes;
+}
+
 /* Whether the heap's file does not tell what this view shows. */
 bool export_view_is_unknown(const struct profile_heap *heap, enum export_view view);
 

@@ -44,7 +44,7 @@ int compare_margin_width(const struct formatted *margin, int columns)
 void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
                       double *part, double *whole)
 {
-    bool counts = !export_view_words[view].counts_bytes;
+    bool counts = export_view_counts_calls(view);
     *part = *whole = 0;
     for (size_t i = 0; i < count; i++) {
         struct rollup_values left = rollup_values_of(&dumps[i].dump->left_out.sum);
@@ -62,7 +62,7 @@ void compare_left_out(const struct export_dump *dumps, size_t count, enum export
 void compare_print_filter(FILE *out, const char *filter, const struct diff_pair *pair,
                           enum export_view view)
 {
-    bool counts = !export_view_words[view].counts_bytes;
+    bool counts = export_view_counts_calls(view);
     double part, whole;
     if (*filter == '\0')
         return;

@@ -23,11 +23,6 @@ struct page {
     FILE *out;
 };
 
-static bool counts_calls(enum export_view view)
-{
-    return !export_view_words[view].counts_bytes;
-}
-
 /* --- names of rows --- */
 
 static void print_module(const struct page *page, const struct diff_row *row)
@@ -78,7 +73,7 @@ static void print_title(const struct page *page, const char *title)
 static void print_row(const struct page *page, const struct diff_row *row)
 {
     enum export_view view = page->options->view;
-    bool counts = counts_calls(view);
+    bool counts = export_view_counts_calls(view);
     const struct change *change = &row->changes[view];
     const struct profile_estimate *before = &row->before[diff_figure_of(view)];
     const struct profile_estimate *after = &row->after[diff_figure_of(view)];
@@ -109,7 +104,7 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
                                        [DIFF_TYPE] = "type",
                                        [DIFF_CONTEXT] = "context"};
     enum export_view view = page->options->view;
-    bool counts = counts_calls(view);
+    bool counts = export_view_counts_calls(view);
     size_t shown = 0, all = 0, top = page->options->top;
     for (size_t i = 0; i < count; i++) {
         if (!is_shown(page, rows[i]) || (rows[i]->changes[view].value > 0) != grown)
@@ -217,7 +212,7 @@ static void print_head(const struct page *page, const struct compare_source sour
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]) && differs(pair); i++) {
         enum export_view view = views[i];
         const struct change *change = &pair->total.changes[view];
-        bool counts = counts_calls(view);
+        bool counts = export_view_counts_calls(view);
         if (diff_is_unknown(pair, view)) {
             fprintf(page->out, "    %-38s %11s not in both files\n", export_view_words[view].title,
                     "?");

@@ -81,7 +81,7 @@ static bool print_missing(const struct bundle_outcome *outcome, const char *path
 {
     struct error error;
     struct unnamed_modules unnamed = {0};
-    const struct report_options options = {.view = REPORT_ALLOC_SPACE};
+    const struct report_options options = {.view = EXPORT_ALLOC_SPACE};
     struct profile *profile = strcmp(path, "-") == 0 ? NULL : profile_read(path, &error);
     bool done = profile != NULL && profile->heap_count > 0;
     if (done) {

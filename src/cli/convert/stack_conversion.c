@@ -127,10 +127,9 @@ static void warn_of_filter(const struct profile *profile, const struct export_du
         for (size_t j = 0; j < dumps[i].dump->sample_count; j++)
             whole += export_view_value(dumps[i].dump->samples[j], view);
     }
-    conversion_warn(
-        "%.300s leaves out %s: %s", profile->filter,
-        filter_options_share(part, part + whole, !export_view_words[view].counts_bytes).bytes,
-        export_view_words[view].title);
+    conversion_warn("%.300s leaves out %s: %s", profile->filter,
+                    filter_options_share(part, part + whole, export_view_counts_calls(view)).bytes,
+                    export_view_words[view].title);
 }
 
 static int check_size(const struct stack_conversion *conversion, const struct profile *profile,

@@ -80,7 +80,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         enum export_view view = (enum export_view)request->view;
         screen->figure = diff_figure_of(view);
         screen->figure_chosen = true;
-        screen->sort_by_count = !export_view_words[view].counts_bytes;
+        screen->sort_by_count = export_view_counts_calls(view);
     }
     screen->full_names = request->demangling != DEMANGLING_DEFAULT;
     /* The screen itself switches between full and simple names. */

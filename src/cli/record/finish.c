@@ -39,7 +39,7 @@ static void print_summary(const struct finished *finished)
     const struct output *output = finished->output;
     int files = finished->files;
     struct report_options report = {
-        .view = REPORT_MAX,
+        .view = EXPORT_MAX,
         .brief = true,
         .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
         .columns = stack_format_columns(stderr),

@@ -182,7 +182,7 @@ int cmd_report(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile report", help, options, false};
     struct request request = {
-        .report = {.view = REPORT_SPACE,
+        .report = {.view = EXPORT_SPACE,
                    .top = 20,
                    .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
                    .columns = stack_format_columns(stdout)},

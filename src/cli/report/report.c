@@ -9,14 +9,6 @@
 #include "export/view.h"
 #include "profile/unseen.h"
 
-const char *const report_view_names[REPORT_VIEWS] = {
-    [REPORT_SPACE] = "space",
-    [REPORT_OBJECTS] = "objects",
-    [REPORT_ALLOC_SPACE] = "alloc_space",
-    [REPORT_ALLOC_OBJECTS] = "alloc_objects",
-    [REPORT_MAX] = "max",
-};
-
 const struct profile_dump *report_dump_of(const struct profile *profile,
                                           const struct profile_heap *heap,
                                           const struct report_options *options)
@@ -24,42 +16,24 @@ const struct profile_dump *report_dump_of(const struct profile *profile,
     return dump_choice_of(&options->choice, profile, heap);
 }
 
-struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view)
+struct profile_estimate report_figure_of(const struct rollup_values *values, enum export_view view)
 {
-    const struct trace_figures *figures = &values->figures;
-    switch (view) {
-    case REPORT_ALLOC_SPACE:
-    case REPORT_ALLOC_OBJECTS:
-        return (struct report_figure){figures->allocated_bytes, figures->allocated_count,
-                                      figures->allocated_bytes_variance,
-                                      figures->allocated_count_variance, (double)figures->samples};
-    case REPORT_MAX:
-        return (struct report_figure){values->peak.bytes, values->peak.count,
-                                      values->peak.bytes_variance, values->peak.count_variance,
-                                      values->peak.samples};
-    default:
-        return (struct report_figure){rollup_live_bytes(figures), rollup_live_count(figures),
-                                      rollup_live_bytes_variance(figures),
-                                      rollup_live_count_variance(figures),
-                                      (double)figures->samples - (double)figures->freed_samples};
-    }
+    return diff_estimate_of(values, diff_figure_of(view));
 }
 
-struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
+struct profile_interval report_interval_of(const struct profile_estimate *figure, bool counts,
                                            const struct profile_heap *heap,
                                            const struct profile_dump *dump)
 {
-    struct profile_estimate estimate = {figure->bytes, figure->count, figure->bytes_variance,
-                                        figure->count_variance, figure->samples};
     if (heap->interval_bytes == 0)
         return (struct profile_interval){NAN, NAN};
-    struct profile_interval interval =
-        counts ? profile_interval_of_count(&estimate, heap->interval_bytes)
-               : profile_interval_of_bytes(&estimate);
+    struct profile_interval interval = counts
+                                           ? profile_interval_of_count(figure, heap->interval_bytes)
+                                           : profile_interval_of_bytes(figure);
     return profile_interval_cut(interval, rollup_most(heap, dump, counts));
 }
 
-struct profile_interval report_total_interval_of(const struct report_figure *figure, bool counts,
+struct profile_interval report_total_interval_of(const struct profile_estimate *figure, bool counts,
                                                  const struct profile_heap *heap,
                                                  const struct profile_dump *dump)
 {
@@ -71,20 +45,12 @@ struct profile_interval report_total_interval_of(const struct report_figure *fig
     return profile_interval_cut(interval, rollup_most(heap, dump, counts));
 }
 
-_Static_assert((int)REPORT_VIEWS == (int)EXPORT_VIEWS && (int)REPORT_MAX == (int)EXPORT_MAX,
-               "the views are the same");
-
-bool report_is_unknown(const struct profile_heap *heap, enum report_view view)
+double report_rank(const struct profile_estimate *figure, enum export_view view)
 {
-    return export_view_is_unknown(heap, (enum export_view)view);
+    return export_view_counts_calls(view) ? figure->count : figure->bytes;
 }
 
-double report_rank(const struct report_figure *figure, enum report_view view)
-{
-    return view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS ? figure->count : figure->bytes;
-}
-
-struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view)
+struct profile_estimate report_total_of(const struct profile_dump *dump, enum export_view view)
 {
     struct rollup_values total = rollup_total_of(dump);
     return report_figure_of(&total, view);
@@ -94,7 +60,7 @@ double report_peak_bytes(const struct profile_heap *heap, const struct profile_d
 {
     /* The status is as of the last dump; earlier dumps precede that peak. */
     return dump == &heap->dumps[heap->dump_count - 1] ? heap->status.peak_live_bytes
-                                                      : report_total_of(dump, REPORT_MAX).bytes;
+                                                      : report_total_of(dump, EXPORT_MAX).bytes;
 }
 
 uint64_t report_peak_rss(const struct profile_process *process)

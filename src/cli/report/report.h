@@ -7,21 +7,11 @@
 #include <stdio.h>
 
 #include "cli/options/profile_options.h"
-#include "profile/confidence_interval.h"
+#include "compare/diff.h"
 #include "profile/grouping.h"
-#include "profile/rollup.h"
-
-enum report_view {
-    REPORT_SPACE,         /* bytes live */
-    REPORT_OBJECTS,       /* allocations live */
-    REPORT_ALLOC_SPACE,   /* bytes ever allocated */
-    REPORT_ALLOC_OBJECTS, /* allocations ever made */
-    REPORT_MAX,           /* bytes live at the heap's peak */
-    REPORT_VIEWS,
-};
 
 struct report_options {
-    enum report_view view;
+    enum export_view view;
     uint64_t top; /* rows of a table; 0: all */
     struct dump_choice choice;
     bool cumulative, tree, thread; /* rows: functions with callees, tree, threads; else callsites */
@@ -35,8 +25,6 @@ struct report_options {
     bool simple_names;       /* show names without parameters even if the profile has them */
     enum grouping_key by[2]; /* by[0] GROUPING_NONE: the ordinary report */
 };
-
-extern const char *const report_view_names[REPORT_VIEWS];
 
 /* Check that the profile is small enough for a report. `whole_stacks`: each stack counts by itself;
  * else common callers count once a heap. Return 0, or -E2BIG (export/view.h) or -ENOMEM with *error
@@ -59,7 +47,7 @@ const char *report_group_key_name(enum grouping_key key);
 bool report_parse_groups(const char *text, enum grouping_key by[2]);
 
 /* Return the indexes of the rows that are not empty, by rank; malloc'd. NULL: no memory. */
-size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum report_view view,
+size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count);
 
 /* Return the dump that the options choose; NULL: the heap has none, or is not chosen. */
@@ -67,31 +55,24 @@ const struct profile_dump *report_dump_of(const struct profile *profile,
                                           const struct profile_heap *heap,
                                           const struct report_options *options);
 
-struct report_figure {
-    double bytes, count; /* estimates in this view */
-    double bytes_variance, count_variance;
-    double samples;
-};
-struct report_figure report_figure_of(const struct rollup_values *values, enum report_view view);
+/* Return the estimates in a view. */
+struct profile_estimate report_figure_of(const struct rollup_values *values, enum export_view view);
 
 /* Return the 95 % interval of a figure's bytes or count; NAN if the sampling interval is
  * unknown. */
-struct profile_interval report_interval_of(const struct report_figure *figure, bool counts,
+struct profile_interval report_interval_of(const struct profile_estimate *figure, bool counts,
                                            const struct profile_heap *heap,
                                            const struct profile_dump *dump);
 /* The same for a sum over the whole heap, which leaves room for sizes without samples. */
-struct profile_interval report_total_interval_of(const struct report_figure *figure, bool counts,
+struct profile_interval report_total_interval_of(const struct profile_estimate *figure, bool counts,
                                                  const struct profile_heap *heap,
                                                  const struct profile_dump *dump);
 
-/* Return whether the heap's file does not contain this view's figures. */
-bool report_is_unknown(const struct profile_heap *heap, enum report_view view);
-
 /* Return the value that the view ranks by: bytes or count. */
-double report_rank(const struct report_figure *figure, enum report_view view);
+double report_rank(const struct profile_estimate *figure, enum export_view view);
 
 /* Return the sum over a dump in a view, including what a filter left out. */
-struct report_figure report_total_of(const struct profile_dump *dump, enum report_view view);
+struct profile_estimate report_total_of(const struct profile_dump *dump, enum export_view view);
 
 /* Return the bytes of the heap at its peak before this dump. */
 double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump);

@@ -51,13 +51,13 @@ static int compare_ranked(const void *left_pointer, const void *right_pointer)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum report_view view,
+size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count)
 {
     struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
     size_t *order = calloc(count + 1, sizeof(*order)), used = 0;
     for (size_t i = 0; ranked != NULL && order != NULL && i < count; i++) {
-        struct report_figure figure = report_figure_of(&rows[i].values, view);
+        struct profile_estimate figure = report_figure_of(&rows[i].values, view);
         double rank = report_rank(&figure, view);
         if (rank >= 0.5)
             ranked[used++] = (struct ranked){i, rank};

@@ -29,19 +29,19 @@ static void print_figures(struct json_writer *json, const struct rollup_values *
                           bool peak_is_known, bool is_total)
 {
     struct profile_interval (*interval_of)(
-        const struct report_figure *, bool, const struct profile_heap *,
+        const struct profile_estimate *, bool, const struct profile_heap *,
         const struct profile_dump *) = is_total ? report_total_interval_of : report_interval_of;
     static const struct {
-        enum report_view view;
+        enum export_view view;
         const char *bytes, *count;
-    } views[] = {{REPORT_SPACE, "space", "objects"},
-                 {REPORT_ALLOC_SPACE, "alloc_space", "alloc_objects"},
-                 {REPORT_MAX, "max", "max_objects"}};
+    } views[] = {{EXPORT_SPACE, "space", "objects"},
+                 {EXPORT_ALLOC_SPACE, "alloc_space", "alloc_objects"},
+                 {EXPORT_MAX, "max", "max_objects"}};
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
-        struct report_figure figure = report_figure_of(values, views[i].view);
-        if (views[i].view == REPORT_MAX && !peak_is_known)
+        struct profile_estimate figure = report_figure_of(values, views[i].view);
+        if (views[i].view == EXPORT_MAX && !peak_is_known)
             continue;
-        bool is_known = !report_is_unknown(heap, views[i].view);
+        bool is_known = !export_view_is_unknown(heap, views[i].view);
         bool count_is_known = is_known && (heap->unknown & PROFILE_UNKNOWN_COUNTS) == 0;
         print_figure(json, views[i].bytes, is_known, figure.bytes,
                      interval_of(&figure, false, heap, dump));
@@ -243,9 +243,9 @@ static void print_agreement(struct json_writer *json, const struct profile_heap 
 static void print_unknown(struct json_writer *json, const struct profile_heap *heap)
 {
     json_array(json, "untold");
-    for (enum report_view view = 0; view < REPORT_VIEWS; view++)
-        if (report_is_unknown(heap, view))
-            json_string(json, NULL, report_view_names[view]);
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        if (export_view_is_unknown(heap, view))
+            json_string(json, NULL, export_view_words[view].name);
     json_end_array(json);
 }
 
@@ -285,7 +285,8 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     json_number(json, "peak_rss_bytes", peak_rss == 0 ? (double)NAN : (double)peak_rss);
     json_unsigned(json, "blocked_us", status->blocked_us);
     json_number(json, "peak_live_bytes",
-                report_is_unknown(heap, REPORT_MAX) ? (double)NAN : report_peak_bytes(heap, dump));
+                export_view_is_unknown(heap, EXPORT_MAX) ? (double)NAN
+                                                         : report_peak_bytes(heap, dump));
     json_bool(json, "unfinished", heap->unfinished);
     json_bool(json, "incomplete", dump->incomplete);
 }

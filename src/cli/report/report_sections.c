@@ -127,7 +127,7 @@ int report_sections_make(struct report_sections *sections, const struct profile 
         const struct profile_dump *dump = report_dump_of(profile, heap, options);
         if (dump == NULL)
             continue;
-        struct report_figure total = report_total_of(dump, options->view);
+        struct profile_estimate total = report_total_of(dump, options->view);
         sections->items[sections->count++] = (struct report_section){
             .heap = heap,
             .dump = dump,
@@ -152,26 +152,26 @@ void report_sections_clear(struct report_sections *sections)
 
 /* --- the table --- */
 
-static void print_figure(FILE *out, const struct report_section *section, enum report_view view,
+static void print_figure(FILE *out, const struct report_section *section, enum export_view view,
                          double value)
 {
-    bool counts = view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+    bool counts = export_view_counts_calls(view);
     struct formatted words = counts ? format_count(value) : format_bytes(value);
-    fprintf(out, "%10s ", report_is_unknown(section->heap, view) ? "unknown" : words.bytes);
+    fprintf(out, "%10s ", export_view_is_unknown(section->heap, view) ? "unknown" : words.bytes);
 }
 
-static double rank_in(const struct report_section *section, enum report_view view)
+static double rank_in(const struct report_section *section, enum export_view view)
 {
-    if (view == REPORT_MAX)
+    if (view == EXPORT_MAX)
         return report_peak_bytes(section->heap, section->dump);
-    struct report_figure figure = report_total_of(section->dump, view);
+    struct profile_estimate figure = report_total_of(section->dump, view);
     return report_rank(&figure, view);
 }
 
 /* Return the columns of a process's title. */
 static size_t title_width(const struct report_options *options)
 {
-    size_t figures = options->view == REPORT_SPACE || options->view == REPORT_MAX ? 2 : 3;
+    size_t figures = options->view == EXPORT_SPACE || options->view == EXPORT_MAX ? 2 : 3;
     size_t room = stack_format_room(options->columns, figures * FIGURE_COLUMNS + PID_COLUMNS);
     return room > 0 && room < TITLE_WIDTH ? room : TITLE_WIDTH;
 }
@@ -180,13 +180,13 @@ static size_t title_width(const struct report_options *options)
 static void print_row(const struct profile *profile, const struct report_section *section,
                       size_t heaps, const struct report_options *options, FILE *out)
 {
-    enum report_view view = options->view;
+    enum export_view view = options->view;
     const struct profile_process *process = &profile->processes[section->heap->process];
     print_figure(out, section, view, rank_in(section, view));
-    if (view != REPORT_SPACE)
-        print_figure(out, section, REPORT_SPACE, rank_in(section, REPORT_SPACE));
-    if (view != REPORT_MAX)
-        print_figure(out, section, REPORT_MAX, rank_in(section, REPORT_MAX));
+    if (view != EXPORT_SPACE)
+        print_figure(out, section, EXPORT_SPACE, rank_in(section, EXPORT_SPACE));
+    if (view != EXPORT_MAX)
+        print_figure(out, section, EXPORT_MAX, rank_in(section, EXPORT_MAX));
     fprintf(out, "%8" PRId32 "  ", process->pid);
     format_print(out, report_process_title(process), title_width(options));
     if (strcmp(section->heap->name, "libc.malloc") != 0) {
@@ -199,25 +199,25 @@ static void print_row(const struct profile *profile, const struct report_section
     fputc('\n', out);
 }
 
-static const char *column_of(enum report_view view)
+static const char *column_of(enum export_view view)
 {
-    static const char *const columns[REPORT_VIEWS] = {
-        [REPORT_SPACE] = "live",
-        [REPORT_OBJECTS] = "live count",
-        [REPORT_ALLOC_SPACE] = "allocated",
-        [REPORT_ALLOC_OBJECTS] = "made",
-        [REPORT_MAX] = "peak",
+    static const char *const columns[EXPORT_VIEWS] = {
+        [EXPORT_SPACE] = "live",
+        [EXPORT_OBJECTS] = "live count",
+        [EXPORT_ALLOC_SPACE] = "allocated",
+        [EXPORT_ALLOC_OBJECTS] = "made",
+        [EXPORT_MAX] = "peak",
     };
     return columns[view];
 }
 
-static void print_head(enum report_view view, FILE *out)
+static void print_head(enum export_view view, FILE *out)
 {
     fprintf(out, "%10s ", column_of(view));
-    if (view != REPORT_SPACE)
-        fprintf(out, "%10s ", column_of(REPORT_SPACE));
-    if (view != REPORT_MAX)
-        fprintf(out, "%10s ", column_of(REPORT_MAX));
+    if (view != EXPORT_SPACE)
+        fprintf(out, "%10s ", column_of(EXPORT_SPACE));
+    if (view != EXPORT_MAX)
+        fprintf(out, "%10s ", column_of(EXPORT_MAX));
     fprintf(out, "%8s  process\n", "pid");
 }
 

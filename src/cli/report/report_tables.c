@@ -52,8 +52,8 @@ static struct formatted margin_of_heap(const struct printer *printer)
     return text;
 }
 
-struct formatted printer_margin(const struct printer *printer, const struct report_figure *figure,
-                                bool counts)
+struct formatted printer_margin(const struct printer *printer,
+                                const struct profile_estimate *figure, bool counts)
 {
     struct formatted text = margin_of_heap(printer);
     if (text.bytes[0] != '\0')
@@ -65,7 +65,7 @@ struct formatted printer_margin(const struct printer *printer, const struct repo
 }
 
 struct formatted printer_total_margin(const struct printer *printer,
-                                      const struct report_figure *total, bool counts)
+                                      const struct profile_estimate *total, bool counts)
 {
     struct formatted text = margin_of_heap(printer);
     if (text.bytes[0] != '\0')
@@ -75,19 +75,14 @@ struct formatted printer_total_margin(const struct printer *printer,
     return format_margin(counts ? total->count : total->bytes, interval.low, interval.high, counts);
 }
 
-static bool view_counts(enum report_view view)
+const char *printer_view_title(enum export_view view)
 {
-    return view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
-}
-
-const char *printer_view_title(enum report_view view)
-{
-    static const char *const titles[REPORT_VIEWS] = {
-        [REPORT_SPACE] = "Bytes live",
-        [REPORT_OBJECTS] = "Allocations live",
-        [REPORT_ALLOC_SPACE] = "Bytes ever allocated",
-        [REPORT_ALLOC_OBJECTS] = "Allocations ever made",
-        [REPORT_MAX] = "Bytes live at the peak",
+    static const char *const titles[EXPORT_VIEWS] = {
+        [EXPORT_SPACE] = "Bytes live",
+        [EXPORT_OBJECTS] = "Allocations live",
+        [EXPORT_ALLOC_SPACE] = "Bytes ever allocated",
+        [EXPORT_ALLOC_OBJECTS] = "Allocations ever made",
+        [EXPORT_MAX] = "Bytes live at the peak",
     };
     return titles[view];
 }
@@ -134,10 +129,10 @@ static int compare_lines(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-void printer_figures(const struct printer *printer, const struct report_figure *figure,
-                     double total, enum report_view view)
+void printer_figures(const struct printer *printer, const struct profile_estimate *figure,
+                     double total, enum export_view view)
 {
-    bool counts = view_counts(view);
+    bool counts = export_view_counts_calls(view);
     double rank = report_rank(figure, view);
     struct formatted value = counts ? format_count(figure->count) : format_bytes(figure->bytes);
     struct formatted margin = printer_margin(printer, figure, counts);
@@ -157,9 +152,9 @@ void printer_figures(const struct printer *printer, const struct report_figure *
     fputc(' ', printer->out);
 }
 
-void printer_columns(const struct printer *printer, enum report_view view, const char *what)
+void printer_columns(const struct printer *printer, enum export_view view, const char *what)
 {
-    bool counts = view_counts(view);
+    bool counts = export_view_counts_calls(view);
     fprintf(printer->out, "%10s %6s %-19s ", counts ? "count" : "bytes", "share", "95 %");
     if (!printer->is_narrow)
         fprintf(printer->out, "%10s %9s ", counts ? "bytes" : "count", "mean");
@@ -203,14 +198,14 @@ static int compare_ranks(const void *a, const void *b)
 }
 
 /* How a callsite ranks in a table: in a view, or by its temporary allocations. */
-enum { BY_TEMPORARY = REPORT_VIEWS };
+enum { BY_TEMPORARY = EXPORT_VIEWS };
 
 static double rank_of(const struct rollup_values *values, int by)
 {
     if (by == BY_TEMPORARY)
         return values->figures.temporary_count;
-    struct report_figure figure = report_figure_of(values, (enum report_view)by);
-    return report_rank(&figure, (enum report_view)by);
+    struct profile_estimate figure = report_figure_of(values, (enum export_view)by);
+    return report_rank(&figure, (enum export_view)by);
 }
 
 /* Merge rows that are printed alike. Return the number left. */
@@ -279,12 +274,12 @@ static struct callsite_line *rank_callsites(const struct printer *printer, int b
 }
 
 static void print_callsites(const struct printer *printer, const struct callsite_line *lines,
-                            size_t count, double total, enum report_view view, size_t top)
+                            size_t count, double total, enum export_view view, size_t top)
 {
     size_t shown = top == 0 || top > count ? count : top;
     printer_columns(printer, view, "function < its callers");
     for (size_t i = 0; i < shown; i++) {
-        struct report_figure figure = report_figure_of(&lines[i].values, view);
+        struct profile_estimate figure = report_figure_of(&lines[i].values, view);
         printer_figures(printer, &figure, total, view);
         print_callsite(printer, lines[i].callsite);
     }
@@ -296,9 +291,9 @@ static void print_callsites(const struct printer *printer, const struct callsite
 /* Print the stacks of the first rows with the row's share. If a row has several stacks, print the
  * largest stack's own share, too. */
 static void print_top_stacks(const struct printer *printer, const struct callsite_line *lines,
-                             size_t count, double total, enum report_view view)
+                             size_t count, double total, enum export_view view)
 {
-    bool counts = view_counts(view);
+    bool counts = export_view_counts_calls(view);
     count = count < TOP_STACKS ? count : TOP_STACKS;
     printer_title(printer, count == 1 ? "Its stack" : "Stacks of the first rows");
     for (size_t i = 0; i < count; i++) {
@@ -317,14 +312,14 @@ static void print_top_stacks(const struct printer *printer, const struct callsit
     }
 }
 
-void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
+void printer_callsites(const struct printer *printer, enum export_view view, size_t top,
                        const char *title, bool with_stacks)
 {
     size_t count = 0;
     struct callsite_line *lines = rank_callsites(printer, (int)view, &count);
     if (lines == NULL)
         return;
-    struct report_figure total = report_total_of(printer->dump, view);
+    struct profile_estimate total = report_total_of(printer->dump, view);
     printer_title(printer, title);
     if (count == 0)
         fputs("  nothing\n", printer->out);
@@ -362,7 +357,7 @@ void printer_temporary(const struct printer *printer)
 
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
 {
-    enum report_view view = printer->options->view;
+    enum export_view view = printer->options->view;
     struct rollup *rollup = rollup_new(printer->tables, printer->dump, key);
     struct line *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
     if (lines == NULL) {
@@ -372,7 +367,7 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
     size_t count = 0, folded = 0;
     for (size_t i = 0; i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
-        struct report_figure figure =
+        struct profile_estimate figure =
             report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
         double rank = report_rank(&figure, view);
         bool is_folded =
@@ -382,11 +377,11 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
             lines[count++] = (struct line){(uint32_t)i, rank};
     }
     qsort(lines, count, sizeof(*lines), compare_lines);
-    struct report_figure total = report_total_of(printer->dump, view);
+    struct profile_estimate total = report_total_of(printer->dump, view);
     size_t top = printer->options->top;
     printer_title(printer, title);
     if (count == 0)
-        fputs(key == ROLLUP_THREAD && view == REPORT_MAX
+        fputs(key == ROLLUP_THREAD && view == EXPORT_MAX
                   ? "  the peak is not known by thread: choose another --view\n"
                   : "  nothing\n",
               printer->out);
@@ -395,7 +390,7 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
                         key == ROLLUP_THREAD ? "thread" : "function and all it calls");
     for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
         const struct rollup_row *row = &rollup->rows[lines[i].index];
-        struct report_figure figure =
+        struct profile_estimate figure =
             report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
         printer_figures(printer, &figure, report_rank(&total, view), view);
         if (key == ROLLUP_THREAD) {
@@ -432,8 +427,8 @@ static const char *title_of_groups(enum grouping_key key)
 static void print_group(const struct printer *printer, const struct grouping_row *row,
                         enum grouping_key key, double total, const char *indent)
 {
-    enum report_view view = printer->options->view;
-    struct report_figure figure = report_figure_of(&row->values, view);
+    enum export_view view = printer->options->view;
+    struct profile_estimate figure = report_figure_of(&row->values, view);
     printer_figures(printer, &figure, total, view);
     fputs(indent, printer->out);
     if (key == GROUPING_BACKTRACE) {
@@ -477,7 +472,7 @@ void printer_groups(const struct printer *printer)
     struct grouping *grouping = grouping_new(printer->dump, by[0], by[1]);
     if (grouping == NULL)
         return;
-    struct report_figure total = report_total_of(printer->dump, printer->options->view);
+    struct profile_estimate total = report_total_of(printer->dump, printer->options->view);
     printer_title(printer, title_of_groups(by[0]));
     printer_columns(printer, printer->options->view, report_group_key_name(by[0]));
     print_group_rows(printer, grouping, NULL, report_rank(&total, printer->options->view),

@@ -33,29 +33,29 @@ bool printer_is_exact(const struct printer *printer);
 
 /* Return "± 12 kB"; "-8 kB +20 kB" if the sides differ by a quarter, as with few samples; or
  * "exact": at interval 1 recorded figures have no error, even if they are incomplete. */
-struct formatted printer_margin(const struct printer *printer, const struct report_figure *figure,
-                                bool counts);
+struct formatted printer_margin(const struct printer *printer,
+                                const struct profile_estimate *figure, bool counts);
 /* The same for a sum over the whole heap. */
 struct formatted printer_total_margin(const struct printer *printer,
-                                      const struct report_figure *total, bool counts);
+                                      const struct profile_estimate *total, bool counts);
 
 /* Return the command line, or the program's name if it is empty: for kernel threads and programs
  * that have overwritten their arguments. */
 const char *report_process_title(const struct profile_process *process);
 
-const char *printer_view_title(enum report_view view);
+const char *printer_view_title(enum export_view view);
 void printer_title(const struct printer *printer, const char *title);
 
 /* Print the head of a table of the figures below. `what` is its last column. */
-void printer_columns(const struct printer *printer, enum report_view view, const char *what);
+void printer_columns(const struct printer *printer, enum export_view view, const char *what);
 /* Print a line's figures, up to where its last column begins. */
-void printer_figures(const struct printer *printer, const struct report_figure *figure,
-                     double total, enum report_view view);
+void printer_figures(const struct printer *printer, const struct profile_estimate *figure,
+                     double total, enum export_view view);
 /* Print a frame's function and module, or its address, after `used` columns of a row's text. */
 void printer_frame(const struct printer *printer, uint32_t index, size_t used);
 
 /* Print the table. with_stacks: also print the whole stacks of its first rows. */
-void printer_callsites(const struct printer *printer, enum report_view view, size_t top,
+void printer_callsites(const struct printer *printer, enum export_view view, size_t top,
                        const char *title, bool with_stacks);
 /* Choose the columns of tables by the width of the output. folding NULL: fold nothing. */
 void printer_set_words(struct printer *printer, const struct folding *folding);

@@ -66,7 +66,7 @@ static void print_others(const struct printer *printer)
 
 /* Print a total and its margin. */
 static void print_total(const struct printer *printer, double value,
-                        const struct report_figure *figure, bool counts)
+                        const struct profile_estimate *figure, bool counts)
 {
     struct formatted margin = printer_total_margin(printer, figure, counts);
     struct formatted amount = counts ? format_count(value) : format_bytes(value);
@@ -79,7 +79,7 @@ static void print_total(const struct printer *printer, double value,
 static void print_allocated(const struct printer *printer)
 {
     const struct profile_dump *dump = printer->dump;
-    bool unknown = report_is_unknown(printer->heap, REPORT_ALLOC_SPACE);
+    bool unknown = export_view_is_unknown(printer->heap, EXPORT_ALLOC_SPACE);
     if (dump->exact_calls > 0 || (dump->total.samples == 0 && !unknown)) {
         fprintf(printer->out, "\n  allocated     %s in %s calls, %s\n",
                 format_bytes((double)dump->exact_bytes).bytes,
@@ -91,10 +91,10 @@ static void print_allocated(const struct printer *printer)
         fputs("\n  allocated     not in the file\n", printer->out);
         return;
     }
-    const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
+    const struct profile_estimate all = report_total_of(dump, EXPORT_ALLOC_SPACE);
     fputs("\n  allocated     ", printer->out);
     print_total(printer, all.bytes, &all, false);
-    if (report_is_unknown(printer->heap, REPORT_ALLOC_OBJECTS))
+    if (export_view_is_unknown(printer->heap, EXPORT_ALLOC_OBJECTS))
         fprintf(printer->out, " by %s samples; the trace counts samples, not allocations\n",
                 format_count((double)dump->total.samples).bytes);
     else
@@ -103,15 +103,15 @@ static void print_allocated(const struct printer *printer)
 
 static void print_live(const struct printer *printer)
 {
-    const struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
+    const struct profile_estimate live = report_total_of(printer->dump, EXPORT_SPACE);
     FILE *out = printer->out;
-    if (report_is_unknown(printer->heap, REPORT_SPACE)) {
+    if (export_view_is_unknown(printer->heap, EXPORT_SPACE)) {
         fputs("  live          not in the file\n", out);
         return;
     }
     fputs("  live          ", out);
     print_total(printer, live.bytes, &live, false);
-    if (!report_is_unknown(printer->heap, REPORT_OBJECTS)) {
+    if (!export_view_is_unknown(printer->heap, EXPORT_OBJECTS)) {
         fputs(" in ", out);
         print_total(printer, live.count, &live, true);
     }
@@ -120,8 +120,8 @@ static void print_live(const struct printer *printer)
 
 static void print_peak(const struct printer *printer)
 {
-    const struct report_figure peak = report_total_of(printer->dump, REPORT_MAX);
-    if (report_is_unknown(printer->heap, REPORT_MAX)) {
+    const struct profile_estimate peak = report_total_of(printer->dump, EXPORT_MAX);
+    if (export_view_is_unknown(printer->heap, EXPORT_MAX)) {
         fputs("  peak          not in the file", printer->out);
         return;
     }
@@ -131,7 +131,7 @@ static void print_peak(const struct printer *printer)
 
 /* Print one line of figures that disagree; `amount` formats them. */
 static void print_gap(const struct printer *printer, const struct profile_gap *gap, double exact,
-                      const struct report_figure *estimate, bool counts)
+                      const struct profile_estimate *estimate, bool counts)
 {
     struct formatted (*amount)(double) = counts ? format_count : format_bytes;
     if (!profile_gap_is_real(gap))
@@ -152,7 +152,7 @@ static void print_disagreement(const struct printer *printer)
     struct profile_agreement agreement = profile_agreement_of(printer->heap, dump);
     if (!agreement.known)
         return;
-    const struct report_figure all = report_total_of(dump, REPORT_ALLOC_SPACE);
+    const struct profile_estimate all = report_total_of(dump, EXPORT_ALLOC_SPACE);
     print_gap(printer, &agreement.bytes, (double)dump->exact_bytes, &all, false);
     print_gap(printer, &agreement.calls, (double)dump->exact_calls, &all, true);
 }
@@ -167,13 +167,13 @@ const char *report_process_title(const struct profile_process *process)
 /* Print what the filter left out. The figures above it are the whole heap's. */
 static void print_filter(const struct printer *printer)
 {
-    enum report_view view = printer->options->view;
+    enum export_view view = printer->options->view;
     if (*printer->profile->filter == '\0')
         return;
     struct rollup_values left = rollup_values_of(&printer->dump->left_out.sum);
-    const struct report_figure part = report_figure_of(&left, view);
-    const struct report_figure whole = report_total_of(printer->dump, view);
-    bool counts = view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+    const struct profile_estimate part = report_figure_of(&left, view);
+    const struct profile_estimate whole = report_total_of(printer->dump, view);
+    bool counts = export_view_counts_calls(view);
     fputs("  filter        ", printer->out);
     format_print(printer->out, printer->profile->filter, PRINTER_COMMAND_WIDTH);
     fprintf(
@@ -402,11 +402,11 @@ static const char *title_of_rest(const struct trace_heap_dump *status)
 static void print_body(const struct printer *printer)
 {
     const struct report_options *options = printer->options;
-    if (report_is_unknown(printer->heap, options->view)) {
+    if (export_view_is_unknown(printer->heap, options->view)) {
         printer_title(printer, printer_view_title(options->view));
         fputs("  not in the file\n", printer->out);
-        if (!report_is_unknown(printer->heap, REPORT_MAX))
-            printer_callsites(printer, REPORT_MAX, options->top, printer_view_title(REPORT_MAX),
+        if (!export_view_is_unknown(printer->heap, EXPORT_MAX))
+            printer_callsites(printer, EXPORT_MAX, options->top, printer_view_title(EXPORT_MAX),
                               true);
         return;
     }
@@ -422,8 +422,8 @@ static void print_body(const struct printer *printer)
         return;
     printer_callsites(printer, options->view, options->top, printer_view_title(options->view),
                       true);
-    if (options->view != REPORT_SPACE && printer->dump->final)
-        printer_callsites(printer, REPORT_SPACE, PRINTER_SECTION_LINES,
+    if (options->view != EXPORT_SPACE && printer->dump->final)
+        printer_callsites(printer, EXPORT_SPACE, PRINTER_SECTION_LINES,
                           title_of_rest(&printer->heap->status), false);
     printer_temporary(printer);
 }
@@ -439,8 +439,8 @@ static bool is_peak(const struct printer *printer)
 {
     for (size_t i = 0; i < printer->dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(printer->dump->samples[i]);
-        struct report_figure live = report_figure_of(&values, REPORT_SPACE);
-        struct report_figure peak = report_figure_of(&values, REPORT_MAX);
+        struct profile_estimate live = report_figure_of(&values, EXPORT_SPACE);
+        struct profile_estimate peak = report_figure_of(&values, EXPORT_MAX);
         if (fabs(live.bytes - peak.bytes) >= 0.5 || fabs(live.count - peak.count) >= 0.5)
             return false;
     }
@@ -449,17 +449,17 @@ static bool is_peak(const struct printer *printer)
 
 static void print_brief(const struct printer *printer)
 {
-    struct report_figure live = report_total_of(printer->dump, REPORT_SPACE);
-    struct report_figure all = report_total_of(printer->dump, REPORT_ALLOC_SPACE);
+    struct profile_estimate live = report_total_of(printer->dump, EXPORT_SPACE);
+    struct profile_estimate all = report_total_of(printer->dump, EXPORT_ALLOC_SPACE);
     if (all.bytes < 0.5)
         return;
     bool peak_is_end = is_peak(printer);
-    printer_callsites(printer, REPORT_MAX, BRIEF_LINES,
+    printer_callsites(printer, EXPORT_MAX, BRIEF_LINES,
                       peak_is_end ? title_of_peak_at_end(&printer->heap->status)
-                                  : printer_view_title(REPORT_MAX),
+                                  : printer_view_title(EXPORT_MAX),
                       false);
     if (live.bytes >= 0.5 && !peak_is_end)
-        printer_callsites(printer, REPORT_SPACE, BRIEF_LINES, title_of_rest(&printer->heap->status),
+        printer_callsites(printer, EXPORT_SPACE, BRIEF_LINES, title_of_rest(&printer->heap->status),
                           false);
 }
 

@@ -62,7 +62,7 @@ static int compare_lines(const void *left_pointer, const void *right_pointer)
     return left->node < right->node ? -1 : left->node > right->node;
 }
 
-static struct report_figure figure_of(const struct tree_printer *at, uint32_t node)
+static struct profile_estimate figure_of(const struct tree_printer *at, uint32_t node)
 {
     return report_figure_of(&at->tree->nodes[node].cumulative, at->printer->options->view);
 }
@@ -78,7 +78,7 @@ static struct level collect_level(const struct tree_printer *at, uint32_t first)
     if (level.lines == NULL)
         return level;
     for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->nodes[node].next_sibling) {
-        struct report_figure figure = figure_of(at, node);
+        struct profile_estimate figure = figure_of(at, node);
         double rank = report_rank(&figure, at->printer->options->view);
         if (rank >= at->total * SHARE_MIN && rank >= 0.5) {
             level.lines[level.count++] = (struct tree_line){node, rank};
@@ -115,7 +115,7 @@ static void print_place(const struct tree_printer *at, uint32_t node)
 static void print_node(const struct tree_printer *at, uint32_t node, const char *mark)
 {
     const struct printer *printer = at->printer;
-    struct report_figure figure = figure_of(at, node);
+    struct profile_estimate figure = figure_of(at, node);
     printer_figures(printer, &figure, at->total, printer->options->view);
     fprintf(printer->out, "%s%s", at->prefix, mark);
     printer_frame(printer, frame_of(at, node), strlen(at->prefix) + strlen(mark));
@@ -125,8 +125,8 @@ static void print_node(const struct tree_printer *at, uint32_t node, const char 
 
 static void print_small(const struct tree_printer *at, const struct level *level, const char *mark)
 {
-    enum report_view view = at->printer->options->view;
-    bool counts = view == REPORT_OBJECTS || view == REPORT_ALLOC_OBJECTS;
+    enum export_view view = at->printer->options->view;
+    bool counts = export_view_counts_calls(view);
     struct formatted value =
         counts ? format_count(level->small_rank) : format_bytes(level->small_rank);
     fprintf(at->printer->out, "%10s %5.1f%% %*s  %s%s(%zu smaller ones, below 1 %% each)\n",
@@ -183,12 +183,12 @@ static void print_level(struct tree_printer *at, uint32_t first, unsigned branch
 
 void printer_tree(const struct printer *printer)
 {
-    enum report_view view = printer->options->view;
+    enum export_view view = printer->options->view;
     struct rollup_tree *tree =
         rollup_tree_new(printer->tables, printer->dump, !printer->options->addresses);
     if (tree == NULL)
         return;
-    struct report_figure total = report_total_of(printer->dump, view);
+    struct profile_estimate total = report_total_of(printer->dump, view);
     struct tree_printer at = {
         .printer = printer,
         .tree = tree,

@@ -121,7 +121,7 @@ static void add_dumps(struct collecting *at, const struct report_options *option
             report_dump_of(at->profile, &at->profile->heaps[i], options);
         for (size_t j = 0; dump != NULL && j < dump->sample_count; j++) {
             struct rollup_values values = rollup_values_of(dump->samples[j]);
-            struct report_figure figure = report_figure_of(&values, options->view);
+            struct profile_estimate figure = report_figure_of(&values, options->view);
             double weight = report_rank(&figure, options->view);
             at->unnamed->total += weight;
             add_sample(at, dump->samples[j]->callsite, weight, ++number);
@@ -196,7 +196,7 @@ static double share_of(const struct unnamed_modules *unnamed, const struct unnam
 void unnamed_print_text(FILE *out, const struct unnamed_modules *unnamed,
                         const struct report_options *options, size_t most)
 {
-    static const char *const of[REPORT_VIEWS] = {
+    static const char *const of[EXPORT_VIEWS] = {
         "live bytes", "live allocations", "allocated bytes", "allocations", "bytes at the peak"};
     size_t shown = most == 0 || unnamed->count < most ? unnamed->count : most;
     if (shown == 0)
