@@ -102,7 +102,6 @@ static int make_trampolines(struct attach *attach, const struct located *located
         params->sites[attach->count++] = trampoline->site;
     }
     free(code);
-    outcome->functions_patched = attach->count;
     if (params->real[ATTACHED_MALLOC] != 0 && params->real[ATTACHED_FREE] != 0)
         return 0;
     outcome->refusal = ATTACH_UNSUPPORTED;
@@ -331,7 +330,6 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
 {
     struct process process;
     struct tracee tracee;
-    uint64_t began = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     struct attach *attach = calloc(1, sizeof(*attach));
     if (attach == NULL) {
@@ -355,7 +353,6 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
     }
     process_clear(&process);
     code = explain_end(options->pid, code, outcome, error);
-    outcome->total_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - began;
     if (code < 0) {
         free(attach);
         return NULL;
@@ -367,7 +364,6 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
 {
     struct tracee tracee = {.memory_fd = -1};
     struct process process = {.pid = attach->pid};
-    uint64_t began = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     int code = -ESRCH;
     /* An exec has discarded the image and the patched code. */
@@ -397,7 +393,6 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
                      "session attaches");
         code = 0;
     }
-    outcome->total_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - began;
     pid_t pid = attach->pid;
     free(attach);
     if (code < 0)

@@ -58,14 +58,12 @@ struct attach_options {
 
 #define ATTACH_LEFT_BYTES 256
 
-/* What was done. stopped_us is how long all threads were stopped, total_us the duration of the
- * call. */
+/* What was done. */
 struct attach_outcome {
     enum attach_refusal refusal; /* if the call failed */
     unsigned threads;
-    uint64_t stopped_us, total_us;
+    uint64_t stopped_us;             /* time in which all threads were stopped */
     char allocator[64];              /* file name of the object with the patched malloc */
-    unsigned functions_patched;      /* number of entries; aliases count once */
     unsigned functions_refused;      /* found, but not of a form that can be patched */
     char refused[ATTACH_LEFT_BYTES]; /* which and why, "" if none */
     bool code_restored;              /* detach: every patched byte was restored and read back */

@@ -41,6 +41,14 @@ int compare_margin_width(const struct formatted *margin, int columns)
     return strncmp(margin->bytes, "±", strlen("±")) == 0 ? columns + 1 : columns;
 }
 
+bool compare_is_unseen(const struct export_dump *dumps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (dumps[i].heap->unseen)
+            return true;
+    return false;
+}
+
 void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
                       double *part, double *whole)
 {

@@ -22,6 +22,9 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
  * bytes. */
 int compare_margin_width(const struct formatted *margin, int columns);
 
+/* Return whether a side's figures are unknown, because one of its processes was unseen. */
+bool compare_is_unseen(const struct export_dump *dumps, size_t count);
+
 /* Compute the part that a filter left out of one side's dumps in a view, and the whole. */
 void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
                       double *part, double *whole);

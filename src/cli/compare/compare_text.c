@@ -127,15 +127,6 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
 
 /* --- the head --- */
 
-/* Return whether a side's figures are unknown, because one of its processes was unseen. */
-static bool is_unseen(const struct export_dump *dumps, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (dumps[i].heap->unseen)
-            return true;
-    return false;
-}
-
 static void print_side(const struct page *page, const char *name,
                        const struct compare_source *source, const struct export_dump *dumps,
                        size_t count)
@@ -160,7 +151,7 @@ static void print_side(const struct page *page, const char *name,
         fprintf(page->out, ", interval %s B\n", format_count((double)heap->interval_bytes).bytes);
     else
         fputs(", at an unknown interval: no ± can be computed\n", page->out);
-    if (is_unseen(dumps, count))
+    if (compare_is_unseen(dumps, count))
         fputs("  unknown  no call of the allocator was seen: heap_profile report explains why\n",
               page->out);
     for (size_t i = 0; i < count; i++) {
@@ -234,8 +225,8 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     if (rows == NULL)
         return -ENOMEM;
     print_head(page, sources);
-    if (is_unseen(page->pair->before, page->pair->before_count) ||
-        is_unseen(page->pair->after, page->pair->after_count)) {
+    if (compare_is_unseen(page->pair->before, page->pair->before_count) ||
+        compare_is_unseen(page->pair->after, page->pair->after_count)) {
         fputs("\nA side is unknown: nothing can be compared\n", page->out);
         free(rows);
         return 0;

@@ -31,16 +31,6 @@ static bool is_unknown(const struct page *page, enum export_view view)
     return diff_is_unknown(page->heap->pair, view);
 }
 
-static bool is_unseen(const struct diff_pair *pair)
-{
-    bool unseen = false;
-    for (size_t i = 0; i < pair->before_count; i++)
-        unseen |= pair->before[i].heap->unseen;
-    for (size_t i = 0; i < pair->after_count; i++)
-        unseen |= pair->after[i].heap->unseen;
-    return unseen;
-}
-
 static struct formatted size_words(const struct page *page, double value, bool counts)
 {
     if (counts && is_unknown(page, EXPORT_OBJECTS))
@@ -168,7 +158,8 @@ static void print_heap(const struct page *page)
     const struct leaks_heap *heap = page->heap;
     fputs("  ", page->out);
     format_print(page->out, heap->name, NAME_WIDTH);
-    if (is_unseen(heap->pair)) {
+    if (compare_is_unseen(heap->pair->before, heap->pair->before_count) ||
+        compare_is_unseen(heap->pair->after, heap->pair->after_count)) {
         fputs(": what is live is unknown, no call of the allocator was seen (heap_profile report "
               "says why)\n",
               page->out);

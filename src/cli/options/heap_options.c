@@ -4,6 +4,7 @@
 #include "cli/options/heap_options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/options/parse.h"
@@ -85,4 +86,12 @@ void heap_options_warn(const struct heap_config *config)
                 : named           ? "--heaps does not name it"
                         : "without --heaps and --all-heaps, libc.malloc alone is profiled");
     }
+}
+
+bool heap_options_print(const struct heap_config *config)
+{
+    char *text = heap_config_to_text(config);
+    fputs(text != NULL ? text : "", stdout);
+    free(text);
+    return text != NULL;
 }

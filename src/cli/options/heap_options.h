@@ -44,6 +44,9 @@ option_take take_names; /* appends A,B to a char ** */
     "      --stack-mode MODE  form of a callsite: native (the stack), native-with-thread-names,\n" \
     "                         pseudo (the program's contexts), mixed (the stack below these)\n"
 
+/* Print the configuration as text. Return false without memory. */
+bool heap_options_print(const struct heap_config *config);
+
 /* Warn of each heap in --exclude-heaps that would not be profiled anyway. Call it after all options
  * are parsed. */
 void heap_options_warn(const struct heap_config *config);

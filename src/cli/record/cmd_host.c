@@ -112,12 +112,8 @@ int cmd_host(int argc, char **argv)
     struct host_arguments arguments = {0};
     heap_config_init(&arguments.config);
     int code = parse_arguments(argc, argv, &arguments);
-    if (code < 0 && arguments.print_config) {
-        char *text = heap_config_to_text(&arguments.config);
-        fputs(text != NULL ? text : "", stdout);
-        free(text);
-        code = text != NULL ? 0 : HOST_PROFILER_FAILED;
-    }
+    if (code < 0 && arguments.print_config)
+        code = heap_options_print(&arguments.config) ? 0 : HOST_PROFILER_FAILED;
     if (code < 0)
         code = run(&arguments);
     heap_config_clear(&arguments.config);

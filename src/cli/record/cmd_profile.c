@@ -148,12 +148,8 @@ int cmd_profile(int argc, char **argv)
     heap_config_init(&arguments.config);
     arguments.session.config = &arguments.config;
     int code = parse_arguments(argc, argv, &arguments);
-    if (code < 0 && arguments.print_config) {
-        char *text = heap_config_to_text(&arguments.config);
-        fputs(text != NULL ? text : "", stdout);
-        free(text);
-        code = text != NULL ? RECORD_SESSION_DONE : RECORD_SESSION_FAILED;
-    }
+    if (code < 0 && arguments.print_config)
+        code = heap_options_print(&arguments.config) ? RECORD_SESSION_DONE : RECORD_SESSION_FAILED;
     if (code < 0)
         code = record_session_run(&arguments.session);
     heap_config_clear(&arguments.config);

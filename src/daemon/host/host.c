@@ -108,7 +108,6 @@ static void call_progress(struct host *host, uint64_t now_ms, size_t ending)
         .live_bytes = session_live_bytes(session),
         .samples = session_samples(session),
         .lost = session_lost(session),
-        .rss_bytes = session->command_rss_bytes,
         .ending = (unsigned)ending,
     };
     host->options->progress(host->options->progress_context, &progress);

@@ -18,7 +18,6 @@ struct host_progress {
     double live_bytes;  /* estimated, all processes */
     uint64_t samples;   /* ALLOC records */
     uint64_t lost;      /* samples lost, all reasons */
-    uint64_t rss_bytes; /* of the command */
     unsigned ending;    /* number of last dumps still to be written, at the end; else 0 */
 };
 

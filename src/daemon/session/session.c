@@ -341,15 +341,12 @@ void session_sample_memory(struct session *session)
     uint64_t drained_ms = clock_read_ms(CLOCK_MONOTONIC);
     trace_writer_stream_flush(session->writer);
     for (size_t i = 0; i < session->target_count; i++) {
-        uint64_t rss_bytes = 0;
         /* Reading a process's mappings takes up to a second. */
         if (clock_read_ms(CLOCK_MONOTONIC) >= drained_ms + DRAIN_PERIOD_MS) {
             session_drain_all(session);
             drained_ms = clock_read_ms(CLOCK_MONOTONIC);
         }
-        target_write_memory_point(session->targets[i], session->writer, &rss_bytes);
-        if (session->targets[i]->info.pid == session->command_pid && rss_bytes > 0)
-            session->command_rss_bytes = rss_bytes;
+        target_write_memory_point(session->targets[i], session->writer);
     }
 }
 

@@ -134,7 +134,6 @@ struct session {
     uint64_t samples_of_gone, lost_of_gone;
     pid_t *threads_of_gone; /* tids of a command's ended targets; a tid may occur twice */
     size_t threads_of_gone_count, threads_of_gone_capacity;
-    uint64_t command_rss_bytes;
 };
 
 /* Open the trace and write its head. The session is a command's until the caller sets its owner and

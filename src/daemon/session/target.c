@@ -415,8 +415,7 @@ static void report_restrictions(struct target *target)
         ring_reader_restrict(&target->reader);
 }
 
-int target_write_memory_point(struct target *target, struct trace_writer *writer,
-                              uint64_t *rss_bytes)
+int target_write_memory_point(struct target *target, struct trace_writer *writer)
 {
     struct process_memory memory;
     report_restrictions(target);
@@ -425,7 +424,6 @@ int target_write_memory_point(struct target *target, struct trace_writer *writer
         return 0;
     update_title(target);
     memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator);
-    *rss_bytes = memory.rss_bytes;
     struct trace_memory_point point = {
         .pid = target->info.pid,
         .rss_bytes = memory.rss_bytes,

@@ -120,8 +120,7 @@ void target_name_code(struct target *target, bool dead, void (*pause)(void *cont
 /* Write every event of the target to the trace when it is taken in (stream_allocations). */
 void target_stream(struct target *target, struct trace_writer *writer);
 
-int target_write_memory_point(struct target *target, struct trace_writer *writer,
-                              uint64_t *rss_bytes);
+int target_write_memory_point(struct target *target, struct trace_writer *writer);
 
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
                       const struct target_end *end, bool dump_at_max);
