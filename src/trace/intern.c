@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "util/seed.h"
+#include "util/keyed_hash.h"
 
 #define FIRST_SIZE_BITS 8
 #define FIRST_SIZE ((size_t)1 << FIRST_SIZE_BITS)
@@ -39,7 +39,6 @@ static bool make_room(struct intern_table *table)
         return true;
     struct intern_table grown = {
         .size = FIRST_SIZE, .shift = 64 - FIRST_SIZE_BITS, .count = table->count};
-    grown.seed = table->size == 0 ? seed_random() : table->seed;
     if (table->size != 0) {
         grown.size = table->size * 2;
         grown.shift = table->shift - 1;
@@ -62,7 +61,7 @@ uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t leng
     *added = false;
     if (!make_room(table))
         return 0;
-    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, length, table->seed);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, length, keyed_hash_key.left);
     struct intern_entry *entry = find_slot(table, hash.high64, (uint32_t)hash.low64);
     if (entry->id == 0) {
         *entry = (struct intern_entry){hash.high64, (uint32_t)hash.low64, ++table->count};
@@ -75,6 +74,6 @@ uint64_t intern_find(const struct intern_table *table, const void *bytes, size_t
 {
     if (table->size == 0)
         return 0;
-    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, length, table->seed);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, length, keyed_hash_key.left);
     return find_slot(table, hash.high64, (uint32_t)hash.low64)->id;
 }

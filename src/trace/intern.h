@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Assigns equal ids to equal contents, counting from 1. It keeps only a 128-bit hash of the
- * contents, so a table takes 24 to 48 bytes per entry, whatever its contents.
+ * Assigns equal ids to equal contents, counting from 1. It keeps only 96 bits of a hash of the
+ * contents, so a table takes 21 to 43 bytes per entry, whatever its contents.
  */
 #ifndef HEAPPROFD_TRACE_INTERN_H
 #define HEAPPROFD_TRACE_INTERN_H
@@ -19,7 +19,6 @@ struct intern_table {
     size_t size;    /* a power of two, or 0 */
     unsigned shift; /* shifts a hash down to an index */
     uint32_t count;
-    uint64_t seed; /* random, so that no file can be crafted to make hashes collide */
 };
 
 /* Return the id of these bytes. *added: they are new. Return 0: no memory. */

@@ -15,7 +15,6 @@
 
 #include "util/keyed_hash.h"
 #include "util/safe_directory.h"
-#include "util/seed.h"
 #include "wire/barrier.h"
 
 /* Number of random words in one request: the kernel never returns fewer of 256 bytes. */
@@ -223,7 +222,7 @@ static void fill_random(uint64_t *words, size_t count)
     }
     /* Until the kernel has random bits, no other user's programs run. */
     for (; done < count; done++)
-        words[done] = keyed_hash_pair(seed_random() ^ done, (uintptr_t)words);
+        words[done] = keyed_hash_pair(done, (uintptr_t)words);
 }
 
 void run_directory_invite(struct run_directory *directory, const struct invited *invited,
