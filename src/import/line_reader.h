@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "trace/read/trace_source.h"
+#include "util/hex.h"
 
 #define LINE_BYTES_MAX (16u << 20)
 
@@ -32,17 +33,9 @@ static inline bool line_read_hex(const char **at, uint64_t *value)
     uint64_t result = 0;
     while (*next == ' ')
         next++;
-    for (first = next;; next++) {
-        unsigned char c = (unsigned char)*next;
-        unsigned digit = c - '0';
-        if (digit > 9) {
-            digit = (c | 0x20u) - 'a';
-            if (digit > 5)
-                break;
-            digit += 10;
-        }
+    first = next;
+    for (unsigned digit; (digit = hex_digit(*next)) < 16; next++)
         result = result << 4 | digit;
-    }
     if (next == first || next - first > 16)
         return false;
     *at = next;

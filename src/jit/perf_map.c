@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/hex.h"
+
 /* Lines are truncated to two numbers and a name. */
 #define LINE_BYTES_MAX (JIT_NAME_BYTES_MAX + 64u)
 #define CHUNK_BYTES 65536u
@@ -23,12 +25,8 @@ static bool take_number(const char **at, const char *end, uint64_t *number)
     if (end - *at > 2 && (*at)[0] == '0' && (*at)[1] == 'x')
         *at += 2;
     for (; *at < end && **at != ' '; (*at)++) {
-        char c = **at;
-        unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
-                         : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
-                                                : 16;
-        if (digit == 16 || value >> 60 != 0)
+        unsigned digit = hex_digit(**at);
+        if (digit > 15 || value >> 60 != 0)
             return false;
         value = value << 4 | digit;
         digits++;

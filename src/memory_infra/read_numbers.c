@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "memory_infra/read_private.h"
+#include "util/hex.h"
 
 #define NUMBER_CHARS_MAX 100u
 
@@ -61,14 +62,9 @@ static bool read_hex_digits(struct memory_infra_text text, size_t at, uint64_t *
     if (text.length <= at || text.length - at > 16)
         return false;
     for (; at < text.length; at++) {
-        unsigned char c = (unsigned char)text.at[at];
-        unsigned digit = c - '0';
-        if (digit > 9) {
-            digit = (c | 0x20u) - 'a';
-            if (digit > 5)
-                return false;
-            digit += 10;
-        }
+        unsigned digit = hex_digit(text.at[at]);
+        if (digit > 15)
+            return false;
         result = result << 4 | digit;
     }
     *value = result;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "reader/reader_link.h"
+#include "util/hex.h"
 #include "util/regular_file.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
@@ -109,13 +110,12 @@ static int checked(const struct reader_file *file, int code)
 int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length)
 {
     char path[sizeof(DEBUG_DIRECTORY) + 2 * READER_BUILD_ID_MAX + sizeof("//.debug")];
+    char hex[2 * READER_BUILD_ID_MAX + 1];
     struct stat status;
     if (build_id_length < 2 || build_id_length > READER_BUILD_ID_MAX)
         return -1;
-    int used = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", build_id[0]);
-    for (size_t i = 1; i < build_id_length; i++)
-        used += snprintf(path + used, sizeof(path) - (size_t)used, "%02x", build_id[i]);
-    snprintf(path + used, sizeof(path) - (size_t)used, ".debug");
+    hex_write(build_id, build_id_length, hex);
+    snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%.2s/%s.debug", hex, hex + 2);
     int fd = regular_file_open(path, &status);
     return fd < 0 ? -1 : fd;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "reader/allocator_names.h"
+#include "util/hex.h"
 
 #define SEGMENTS_MAX 1024
 #define SYMBOLS_MAX (1u << 20)
@@ -121,9 +122,7 @@ static void read_build_id(Elf_Scn *section, struct program_file *program)
             note.n_descsz > PROGRAM_BUILD_ID_MAX ||
             memcmp((const char *)data->d_buf + name_at, "GNU", 4) != 0)
             continue;
-        for (size_t i = 0; i < note.n_descsz; i++)
-            snprintf(program->build_id + 2 * i, 3, "%02x",
-                     ((const unsigned char *)data->d_buf)[id_at + i]);
+        hex_write((const uint8_t *)data->d_buf + id_at, note.n_descsz, program->build_id);
     }
 }
 

@@ -21,6 +21,7 @@
 #include <xxhash.h>
 
 #include "util/array.h"
+#include "util/hex.h"
 #include "util/safe_directory.h"
 #include "util/sorted_search.h"
 #include "util/write_all.h"
@@ -255,8 +256,7 @@ struct symbol_answers *symbol_answers_open(struct symbol_cache *cache, const voi
     uint8_t *key = answers->key;
     XXH128_canonicalFromHash((XXH128_canonical_t *)key,
                              XXH3_128bits_withSeed(name, strlen(name), first));
-    for (int i = 0; i < SYMBOL_CACHE_KEY_BYTES; i++)
-        snprintf(answers->name + 2 * i, 3, "%02x", key[i]);
+    hex_write(key, SYMBOL_CACHE_KEY_BYTES, answers->name);
     strcat(answers->name, SUFFIX);
     load(answers);
     return answers;

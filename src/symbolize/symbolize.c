@@ -27,6 +27,7 @@
 #include "symbols/symbols.h"
 #include "trace/proto_buffer.h"
 #include "trace/proto_cursor.h"
+#include "util/hex.h"
 #include "util/write_all.h"
 
 /* A packet is written at this size: below 500 kB, whatever the last address adds. */
@@ -495,11 +496,7 @@ static int take_module(struct job *job)
     const struct trace_module *module = job->module;
     result->path = module->path;
     result->addresses = module->count;
-    for (size_t i = 0; i < module->build_id_length; i++) {
-        static const char digits[] = "0123456789abcdef";
-        result->build_id[2 * i] = digits[module->build_id[i] >> 4];
-        result->build_id[2 * i + 1] = digits[module->build_id[i] & 15];
-    }
+    hex_write(module->build_id, module->build_id_length, result->build_id);
     if (module->build_id_length == 0 && module->file == NULL && job->options->breakpad == NULL) {
         result->without[SYMBOL_NO_BUILD_ID] = module->count;
         return 0;

@@ -6,6 +6,7 @@
 
 #include "symbolize/trace_addresses.h"
 #include "util/array.h"
+#include "util/hex.h"
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -72,20 +73,13 @@ size_t trace_module_find_address(const struct trace_module *module, uint64_t add
     return found == NULL ? module->count : (size_t)(found - module->addresses);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 void trace_module_set_build_id(struct trace_module *module, const char *hex)
 {
     size_t length = 0;
     for (; length < TRACE_BUILD_ID_BYTES_MAX; length++) {
-        int high = hex_digit(hex[2 * length]);
-        int low = high < 0 ? -1 : hex_digit(hex[2 * length + 1]);
-        if (low < 0)
+        unsigned high = hex_digit(hex[2 * length]);
+        unsigned low = high > 15 ? 16 : hex_digit(hex[2 * length + 1]);
+        if (low > 15)
             break;
         module->build_id[length] = (uint8_t)(high << 4 | low);
     }

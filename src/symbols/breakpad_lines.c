@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/hex.h"
+
 #define BUFFER_BYTES ((size_t)256 << 10)
 
 int breakpad_lines_open(struct breakpad_lines *lines, const char *path, struct error *error)
@@ -121,15 +123,7 @@ bool breakpad_read_hex(char **at, uint64_t *value)
 {
     char *next = *at;
     uint64_t result = 0;
-    for (;; next++) {
-        unsigned char c = (unsigned char)*next;
-        unsigned digit = c - '0';
-        if (digit > 9) {
-            digit = (c | 0x20u) - 'a';
-            if (digit > 5)
-                break;
-            digit += 10;
-        }
+    for (unsigned digit; (digit = hex_digit(*next)) < 16; next++) {
         if (result >> 60 != 0)
             return false;
         result = result << 4 | digit;

@@ -35,6 +35,7 @@
 #include "symbols/zip_archive.h"
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/hex.h"
 #include "util/regular_file.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
@@ -383,15 +384,6 @@ try_path(struct search *search, const char *format, ...)
         follow_debug_link(search, path, &image);
 }
 
-#define HEX_MAX (2 * ELF_IMAGE_BUILD_ID_MAX + 1)
-
-static void to_hex(const uint8_t *bytes, size_t length, char hex[HEX_MAX])
-{
-    *hex = '\0';
-    for (size_t i = 0; i < length && i < ELF_IMAGE_BUILD_ID_MAX; i++)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-}
-
 /* Copy `path` without "base.apk!" at the start of its last component. Return false if it has none.
  */
 static bool without_apk(const char *path, char result[PATH_MAX])
@@ -492,7 +484,7 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
                        size_t build_id_length, struct symbol_found *found)
 {
     struct search search = {build_id, build_id_length, NULL, found, 0};
-    char hex[HEX_MAX], plain[PATH_MAX];
+    char hex[2 * ELF_IMAGE_BUILD_ID_MAX + 1], plain[PATH_MAX];
     static const char deleted[] = LIVE_FILES_DELETED;
     *found = (struct symbol_found){0};
     size_t length = strlen(path);
@@ -502,7 +494,7 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
     if (length > strlen(deleted) && strcmp(plain + length - strlen(deleted), deleted) == 0)
         plain[length - strlen(deleted)] = '\0';
     search.path = plain;
-    to_hex(build_id, build_id_length, hex);
+    hex_write(build_id, build_id_length, hex);
     for (size_t i = 0; i < finder->directory_count && !finder->by_build_id; i++)
         search_directory(&search, finder->directories[i], plain, hex);
     for (size_t i = 0; i < finder->file_count; i++) {

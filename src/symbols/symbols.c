@@ -36,6 +36,7 @@
 
 #include "symbols/debugdata.h"
 #include "symbols/elf_source.h"
+#include "util/hex.h"
 #include "util/sort_keys.h"
 #include "util/sorted_search.h"
 
@@ -226,10 +227,9 @@ static bool build_id_is(Elf *elf, const uint8_t *build_id, size_t length)
 static int open_debug_file(const uint8_t *build_id, size_t length)
 {
     char path[sizeof(DEBUG_DIRECTORY) + 2 * BUILD_ID_LENGTH_MAX + sizeof("//.debug")];
-    int used = snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%02x/", build_id[0]);
-    for (size_t i = 1; i < length; i++)
-        used += snprintf(path + used, sizeof(path) - (size_t)used, "%02x", build_id[i]);
-    snprintf(path + used, sizeof(path) - (size_t)used, ".debug");
+    char hex[2 * BUILD_ID_LENGTH_MAX + 1];
+    hex_write(build_id, length, hex);
+    snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%.2s/%s.debug", hex, hex + 2);
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 

@@ -9,7 +9,9 @@
 
 #include "symbols/demangle.h"
 #include "util/array.h"
+#include "util/hex.h"
 
+#define HEX_BYTES_MAX 64u
 #define CHUNK_BYTES (256u * 1024u)
 #define WARNING_BYTES_MAX 1024u
 #define SAMPLE_BLOCK 500u
@@ -247,13 +249,10 @@ int builder_read_members(struct builder *builder, const struct proto_member *mem
 
 uint32_t builder_hex(struct builder *builder, struct proto_span span)
 {
-    char hex[2 * 64 + 1];
-    size_t length = 0;
-    for (; span.at < span.end && length + 2 < sizeof(hex); span.at++) {
-        hex[length++] = "0123456789abcdef"[*span.at >> 4];
-        hex[length++] = "0123456789abcdef"[*span.at & 15];
-    }
-    return builder_string(builder, hex, length);
+    char hex[2 * HEX_BYTES_MAX + 1];
+    size_t count = proto_length(span) < HEX_BYTES_MAX ? proto_length(span) : HEX_BYTES_MAX;
+    hex_write(span.at, count, hex);
+    return builder_string(builder, hex, 2 * count);
 }
 
 /* --- mappings, frames, callsites --- */

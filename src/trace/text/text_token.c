@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/hex.h"
+
 #define FOUND_SHOWN_BYTES 40
 
 void text_scanner_fail(struct text_scanner *scanner, const char *format, ...)
@@ -328,25 +330,17 @@ const char *text_scanner_found(const struct text_scanner *scanner, char text[TEX
 
 /* --- the value of a string --- */
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Read up to `most` digits of this base from *at on. Return how many there are. */
-static unsigned take_digits(const char **at, const char *end, int base, unsigned most,
+static unsigned take_digits(const char **at, const char *end, unsigned base, unsigned most,
                             uint32_t *value)
 {
     unsigned digits = 0;
     *value = 0;
     for (; digits < most && *at < end; digits++, (*at)++) {
-        int digit = is_word_byte(**at) ? hex_digit(**at) : -1;
-        if (digit < 0 || digit >= base)
+        unsigned digit = hex_digit(**at);
+        if (digit >= base)
             break;
-        *value = *value * (uint32_t)base + (uint32_t)digit;
+        *value = *value * base + digit;
     }
     return digits;
 }
