@@ -351,6 +351,46 @@ static void an_exec_begins_another_process(void **state)
     profile_free(profile);
 }
 
+/* The program's last dump has a name of its own. The heap is still one, which has ended. */
+static void a_heap_before_an_exec_is_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint64_t start_ns, end_ns;
+        bool final;
+    } dumps[] = {
+        {"libc.malloc", 1, 5, false},
+        {"libc.malloc (sh, before exec)", 5, 7, true},
+        {"libc.malloc", 6, 9, true},                     /* of the next program */
+        {"libc.malloc (sh, before exec 2)", 4, 6, true}, /* continues nothing */
+    };
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    fixture_process(writer);
+    for (size_t i = 0; i < sizeof(dumps) / sizeof(dumps[0]); i++) {
+        struct trace_heap_dump dump = fixture_dump();
+        dump.heap_name = dumps[i].name;
+        dump.start_timestamp_ns = dumps[i].start_ns;
+        dump.timestamp_ns = dumps[i].end_ns;
+        dump.final = dumps[i].final;
+        dump.exact_calls = i + 1;
+        trace_writer_dump_begin(writer, &dump);
+        trace_writer_dump_end(writer);
+    }
+    trace_writer_close(writer);
+    struct profile *profile = fixture_take_profile(fd);
+    assert_int_equal(profile->heap_count, 3);
+    const struct profile_heap *heap = &profile->heaps[0];
+    assert_string_equal(heap->name, "libc.malloc (sh, before exec)");
+    assert_int_equal(heap->dump_count, 2);
+    assert_int_equal(heap->dumps[1].exact_calls, 2);
+    assert_false(heap->unfinished);
+    assert_string_equal(profile->heaps[1].name, "libc.malloc");
+    assert_int_equal(profile->heaps[1].dump_count, 1);
+    profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +403,7 @@ int main(void)
         cmocka_unit_test(possibly_different_mappings_are_not_shared),
         cmocka_unit_test(a_large_dump_is_split_below_the_limit),
         cmocka_unit_test(an_exec_begins_another_process),
+        cmocka_unit_test(a_heap_before_an_exec_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

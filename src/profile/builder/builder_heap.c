@@ -122,6 +122,30 @@ static bool continues_heap(const struct builder_heap *heap, const struct trace_h
     return !heap->final && status->start_timestamp_ns <= heap->timestamp_ns;
 }
 
+/* Return the key of a pid and the first `length` bytes of a heap's name. */
+static uint64_t name_key(struct builder *builder, int32_t pid, const char *name, size_t length)
+{
+    return (uint64_t)(uint32_t)pid << 32 | builder_string(builder, name, length);
+}
+
+/* The last dump of a program that ended by exec names its heap "libc.malloc (sh, before exec)".
+ * Earlier dumps of that heap were called "libc.malloc". Return the heap, which gets the new name;
+ * ID_MAP_NONE: the dump continues none. */
+static uint32_t find_before_exec(struct builder *builder, const struct trace_heap_dump *status)
+{
+    const char *program = strstr(status->heap_name, " (");
+    if (program == NULL || strstr(program, ", before exec") == NULL || builder->owner->as_in_trace)
+        return ID_MAP_NONE;
+    uint64_t name =
+        name_key(builder, status->pid, status->heap_name, (size_t)(program - status->heap_name));
+    uint32_t heap = id_map_find(&builder->newest_heaps, name);
+    if (heap == ID_MAP_NONE || builder->heaps[heap].final ||
+        builder->heaps[heap].timestamp_ns != status->start_timestamp_ns)
+        return ID_MAP_NONE;
+    builder->profile->heaps[heap].name = status->heap_name;
+    return heap;
+}
+
 static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump *status)
 {
     struct profile *profile = builder->profile;
@@ -130,11 +154,16 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
     uint64_t id = intern_find(&builder->heap_ids, key, sizeof(key));
     if (id != 0)
         return (uint32_t)(id - 1);
-    uint64_t name = (uint64_t)(uint32_t)status->pid << 32 |
-                    builder_string(builder, status->heap_name, strlen(status->heap_name));
+    uint64_t name = name_key(builder, status->pid, status->heap_name, strlen(status->heap_name));
     uint32_t newest = id_map_find(&builder->newest_heaps, name);
     if (newest != ID_MAP_NONE && continues_heap(&builder->heaps[newest], status))
         return newest;
+    uint32_t renamed = find_before_exec(builder, status);
+    if (renamed != ID_MAP_NONE) {
+        if (id_map_set(&builder->newest_heaps, name, renamed) < 0)
+            builder_fail(builder);
+        return renamed;
+    }
     size_t used = profile->heap_count;
     bool added;
     id = intern_bytes(&builder->heap_ids, key, sizeof(key), &added);
