@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What attaching costs the process: how long its threads stand, by their number.
+"""Measure how long the threads of a process are stopped at attaching and detaching, by their
+number.
 
     bench/attach.py      HEAPPROFD_BUILD names the build directory
 
-Prints a table of medians (of seven attachments each): all threads busy allocating, more of them than
-processors. Uses a run directory of its own.
+Prints a table of medians (of seven attachments each): all threads allocate all the time, more of
+them than processors. Uses its own run directory.
 """
 
 import json
@@ -22,11 +23,12 @@ TOOL = os.path.join(BUILD, "heap_profile")
 PROGRAM = os.path.join(BUILD, "tests", "programs", "busy_threads")
 THREADS = (1, 8, 100, 500)
 ROUNDS = 7
-STOOD = re.compile(r"stood for ([\d.]+) ms then, and for ([\d.]+) ms at the end")
+STOPPED = re.compile(r"were stopped for ([\d.]+) ms then, and for ([\d.]+) ms at the end")
 
 
 def measure(threads):
-    """Milliseconds: threads stand at attaching, at detaching; heap_profile in all without its -d."""
+    """Return milliseconds: threads stopped at attaching, at detaching; total time of
+    heap_profile without its -d."""
     program = subprocess.Popen([PROGRAM, str(threads), "600"], stdout=subprocess.PIPE)
     program.stdout.readline()
     time.sleep(0.3)
@@ -45,7 +47,7 @@ def measure(threads):
                 report = subprocess.run(
                     [TOOL, "report", "--json", output], capture_output=True, check=True
                 )
-                found = STOOD.search(json.loads(report.stdout)["heaps"][0]["remark"])
+                found = STOPPED.search(json.loads(report.stdout)["heaps"][0]["remark"])
                 attach.append(float(found.group(1)))
                 detach.append(float(found.group(2)))
     finally:
@@ -55,14 +57,14 @@ def measure(threads):
 
 
 def measure_attach():
-    """{threads: what measure() returns}"""
+    """Return {threads: the result of measure()}."""
     subprocess.run(["ninja", "-C", BUILD, "tests/programs/busy_threads"], check=True,
                    stdout=subprocess.DEVNULL)
     return {threads: measure(threads) for threads in THREADS}
 
 
 def table_of_attaching(figures):
-    lines = ["| threads | stand at attaching | stand at detaching | heap_profile in all, less -d |",
+    lines = ["| threads | stopped at attaching | stopped at detaching | heap_profile in total, without -d |",
              "|---|---|---|---|"]
     for threads, (attach, detach, whole) in figures.items():
         lines.append(f"| {threads} | {attach:.1f} ms | {detach:.1f} ms | {whole:.0f} ms |")
