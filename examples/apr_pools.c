@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Apache Portable Runtime's pools in the profile, without building anything anew: a library to
- * preload into programs that use libapr-1.so.0 (Subversion's, the Apache server).
+ * Show the pools of the Apache Portable Runtime in the profile, without rebuilding anything: a
+ * library to preload into programs that use libapr-1.so.0 (Subversion's, the Apache server).
  *
- * Stands in for apr_palloc() and apr_pcalloc(). What is taken is the heap "apr.pools", and is live
- * until its pool is cleared or destroyed: a cleanup of the pool's reports that, registered for the
- * sampled allocations alone. What APR's own functions take (apr_pstrdup and others) is seen where
- * APR was linked so that its calls to itself can be stood in for; Debian's was.
+ * It replaces apr_palloc() and apr_pcalloc(). Their allocations are the heap "apr.pools", and live
+ * until their pool is cleared or destroyed: a cleanup of the pool reports that, and is registered
+ * only for sampled allocations. Allocations inside APR's own functions (apr_pstrdup and others) are
+ * seen if APR was linked so that its internal calls can be replaced; Debian's APR was.
  */
 #include <heap_profile.h>
 
@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* As in apr_pools.h; that header is not needed. */
+/* As in apr_pools.h, so that the header is not needed. */
 typedef struct apr_pool_t apr_pool_t;
 typedef int cleanup_fn(void *);
 extern void apr_pool_cleanup_register(apr_pool_t *pool, const void *data, cleanup_fn *plain,
@@ -28,7 +28,7 @@ void *apr_pcalloc(apr_pool_t *pool, size_t size);
 
 static uint32_t heap;
 static void *(*real_palloc)(apr_pool_t *, size_t);
-static __thread bool is_inside; /* registering a cleanup takes memory from the pool, too */
+static __thread bool is_inside; /* registering a cleanup allocates from the pool */
 
 __attribute__((constructor)) static void describe(void)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An arena that shows in the profile: what is taken from it is the heap "example.arena", with the
- * stacks that took it, and is live until the arena is emptied.
+ * An arena that shows in the profile: its allocations are the heap "example.arena", with the stacks
+ * that made them, and live until the arena is emptied.
  *
- * Emptying costs nothing for each allocation, and needs not: AHeapProfile_reportAllocation says
- * which ones were sampled, and only those have to be reported as freed. The arena notes them in
- * itself.
+ * Emptying needs no work for each allocation: AHeapProfile_reportAllocation returns whether an
+ * allocation was sampled, and only sampled ones must be reported as freed. The arena keeps a list
+ * of them in its own memory.
  *
- *   arena REQUESTS    serves so many requests from one arena
+ *   arena REQUESTS    serve this number of requests from one arena
  */
 #include <heap_profile.h>
 
@@ -24,14 +24,14 @@ struct block {
     _Alignas(ALIGNMENT) char memory[BLOCK_BYTES];
 };
 
-/* A sampled allocation, kept where it was made. */
+/* A sampled allocation. The list is in the arena itself. */
 struct sampled {
     struct sampled *next;
     void *memory;
 };
 
 struct arena {
-    struct block *blocks; /* the first one is being filled */
+    struct block *blocks; /* the first block is in use */
     size_t used;
     struct sampled *sampled;
 };

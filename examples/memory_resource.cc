@@ -1,7 +1,7 @@
 /*
- * A std::pmr::memory_resource that shows in the profile: whatever containers take from it is a heap
- * of its own. It stands before any other resource, here a pool, and sees what is asked for, where
- * malloc only sees the pool's large blocks.
+ * A std::pmr::memory_resource that shows in the profile: the allocations of containers from it are
+ * a separate heap. It is in front of another resource, here a pool, and sees each request, while
+ * malloc sees only the pool's large blocks.
  */
 #include <heap_profile.h>
 
@@ -28,7 +28,7 @@ class profiled_resource : public std::pmr::memory_resource
         return memory;
     }
 
-    /* Reported before it is given back: another thread may get it at once. */
+    /* Report the free first: afterwards another thread can get the memory at once. */
     void do_deallocate(void *memory, std::size_t bytes, std::size_t alignment) override
     {
         AHeapProfile_reportFree(heap_, reinterpret_cast<std::uintptr_t>(memory));

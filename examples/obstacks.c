@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * glibc's obstacks in the profile, without building anything anew: a library to preload into
+ * Show glibc's obstacks in the profile, without rebuilding anything: a library to preload into
  * programs that use them (dpkg, elfutils' ar, ld and as).
  *
- * Objects are put into an obstack by macros, in the program itself, where nobody can stand in for
- * them. What can be seen from outside are its chunks: they are the heap "libc.obstack", and the
- * stack is that of the object that needed a new one.
+ * Macros in the program itself put objects into an obstack, and a library cannot replace them. It
+ * can replace the functions that allocate chunks: these are the heap "libc.obstack", with the stack
+ * of the object that needed a new chunk.
  */
 #include <heap_profile.h>
 
@@ -28,7 +28,7 @@ static void report_chunk(const struct _obstack_chunk *chunk)
                                   (uintptr_t)chunk->limit - (uintptr_t)chunk);
 }
 
-/* The functions that <obstack.h> has its macros call. */
+/* The functions that the macros of <obstack.h> call. */
 
 int _obstack_begin(struct obstack *obstack, int size, int alignment, void *(*get)(long),
                    void (*give)(void *))
@@ -54,8 +54,8 @@ int _obstack_begin_1(struct obstack *obstack, int size, int alignment, void *(*g
     return result;
 }
 
-/* Whether a chunk holds nothing but the object that is about to move out of it: then it is given
- * back. */
+/* Return whether a chunk has only the object that is about to move out of it. Then the chunk is
+ * freed. */
 static bool will_be_given_back(const struct obstack *obstack)
 {
     uintptr_t mask = (uintptr_t)obstack->alignment_mask;
@@ -74,7 +74,7 @@ void _obstack_newchunk(struct obstack *obstack, int length)
     report_chunk(obstack->chunk);
 }
 
-/* Chunks that are newer than the object go. */
+/* Report the chunks that are newer than the object as freed. */
 static void report_freed(const struct obstack *obstack, const void *object)
 {
     const struct _obstack_chunk *chunk = obstack->chunk;
@@ -95,7 +95,7 @@ void obstack_free(struct obstack *obstack, void *object)
     real(obstack, object);
 }
 
-/* Its other name. */
+/* The other name of obstack_free. */
 void _obstack_free(struct obstack *obstack, void *object);
 void _obstack_free(struct obstack *obstack, void *object)
 {

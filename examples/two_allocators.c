@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with two allocators beside malloc: a slab of nodes, whose allocations go by their
- * addresses, and textures of a device, which go by handles. The program looks at its memory only
- * while somebody profiles it: the enabled callback says when.
+ * A program with two allocators besides malloc: a slab of nodes, whose allocations are identified
+ * by address, and textures of a device, identified by handle. Callbacks tell the program when a
+ * session starts to profile each heap.
  */
 #include <heap_profile.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* --- nodes: a slab with a list of what is free --- */
+/* --- nodes: a slab with a list of free nodes --- */
 
 enum { NODES = 10000 };
 
@@ -39,14 +39,14 @@ static void node_free(struct node *node)
     free_nodes = node;
 }
 
-/* --- textures: a handle stands for memory that is not ours --- */
+/* --- textures: a handle represents memory of the device --- */
 
 static uint32_t texture_heap;
 static uint64_t next_texture;
 
 static uint64_t texture_create(unsigned width, unsigned height, const char *kind)
 {
-    uint64_t texture = next_texture++; /* 0 is a handle as good as any */
+    uint64_t texture = next_texture++; /* 0 is a valid handle, too */
     HeapProfile_reportAllocationOfType(texture_heap, texture, (uint64_t)width * height * 4, kind);
     return texture;
 }

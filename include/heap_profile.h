@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heaps of one's own in a heap profile: arenas, pools, slabs, GPU buffers, a runtime's objects.
+ * Show a program's own heaps in heap profiles: arenas, pools, slabs, GPU buffers, a runtime's
+ * objects.
  *
- * The AHeap* functions are those of Perfetto's heapprofd (its Custom Allocator API), by name, type
- * and meaning; what begins with HeapProfile_ is ours beside them. Link to libheapprofd_client
- * (pkg-config heapprofd-client), or define HEAP_PROFILE_NOOP before this header is included to
- * build without it.
+ * The AHeap* functions have the names, types and semantics of Perfetto's heapprofd (its Custom
+ * Allocator API). The HeapProfile_* functions are additions of this library. Link to
+ * libheapprofd_client (pkg-config heapprofd-client), or define HEAP_PROFILE_NOOP before this header
+ * is included to build without the library.
  *
- * All functions may be called from any thread, from global constructors, before and after main, in
- * a forked child, and from the callbacks. None allocates, blocks on a lock, or changes errno. Not
- * from signal handlers: AHeapProfile_registerHeap and what sets an AHeapInfo up.
+ * All functions can be called from any thread, from global constructors, before and after main, in
+ * a forked child, and from the callbacks. None of them allocates from the heap, waits for a lock,
+ * or changes errno. Signal handlers must not call AHeapProfile_registerHeap or the functions that
+ * set up an AHeapInfo.
  */
 #ifndef HEAP_PROFILE_H
 #define HEAP_PROFILE_H
@@ -21,9 +23,9 @@
 extern "C" {
 #endif
 
-/* A heap that is being described; belongs to the library once it was made. */
+/* A description of a heap. It belongs to the library after its creation. */
 typedef struct AHeapInfo AHeapInfo;
-/* What an enabled callback is told, and a disabled one. Valid while the callback runs. */
+/* Arguments of the enabled and the disabled callback. Valid while the callback runs. */
 typedef struct AHeapProfileEnableCallbackInfo AHeapProfileEnableCallbackInfo;
 typedef struct AHeapProfileDisableCallbackInfo AHeapProfileDisableCallbackInfo;
 
@@ -34,58 +36,65 @@ typedef void (*AHeapProfileDisabledCallback)(void *data,
 #ifndef HEAP_PROFILE_NOOP
 
 /*
- * Describes a heap by its name, 1 to 63 bytes, which is copied. NULL: the name is empty or too
- * long, or there are 255 heaps. The same name twice makes two heaps.
+ * Create the description of a heap. The name has 1 to 63 bytes, and is copied. Two descriptions
+ * with the same name make two heaps.
+ * Return NULL if the name is empty or too long, or if there are 255 heaps.
  */
 AHeapInfo *AHeapInfo_create(const char *heap_name);
 
 /*
- * To be called when a session begins to profile the heap, and when it no longer does: in turns,
- * one at a time, on a thread that is inside one of these functions, or inside malloc where that is
- * hooked, with no lock of ours held.
- * Returns info; NULL info is passed through, and so is one that is registered already, unchanged.
+ * Set the functions that are called when a session starts to profile the heap, and when it stops.
+ * The calls alternate and never overlap. They run on a thread that is inside one of these
+ * functions, or inside malloc if malloc is hooked; the library holds no lock meanwhile.
+ * Return info. A NULL info, or one that is already registered, is returned unchanged.
  */
 AHeapInfo *AHeapInfo_setEnabledCallback(AHeapInfo *info, AHeapProfileEnabledCallback callback,
                                         void *data);
 AHeapInfo *AHeapInfo_setDisabledCallback(AHeapInfo *info, AHeapProfileDisabledCallback callback,
                                          void *data);
 
-/* The mean number of bytes from one sample to the next. */
+/* Return the mean number of bytes between samples. */
 uint64_t
 AHeapProfileEnableCallbackInfo_getSamplingInterval(const AHeapProfileEnableCallbackInfo *info);
 
-/* The heap's id from now on; 0, which all below ignore, for NULL or what is registered already. */
+/* Register the heap and return its id. Return 0 for NULL or a registered heap; all functions below
+ * ignore heap 0. */
 uint32_t AHeapProfile_registerHeap(AHeapInfo *info);
 
 /*
- * size bytes were allocated under allocation_id, any number; an id that is in use counts as freed
- * first. Returns whether the allocation was sampled: only those need be told of when they are
+ * Report that `size` bytes were allocated under allocation_id, which can be any number. If the id
+ * is in use, its old allocation counts as freed first.
+ * Return whether the allocation was sampled. Only sampled allocations need a report when they are
  * freed.
  */
 bool AHeapProfile_reportAllocation(uint32_t heap_id, uint64_t allocation_id, uint64_t size);
 
-/* The same for programs that sample themselves: size is what the sample stands for. */
+/* The same for programs that do their own sampling: `size` is the number of bytes that the sample
+ * represents. */
 bool AHeapProfile_reportSample(uint32_t heap_id, uint64_t allocation_id, uint64_t size);
 
-/* allocation_id is free; one that is unknown is ignored. To be called before it is used again. */
+/* Report that allocation_id is freed, before the id can be used again. Unknown ids are ignored. */
 void AHeapProfile_reportFree(uint32_t heap_id, uint64_t allocation_id);
 
-/* As AHeapProfile_reportAllocation, of a named type: a string that stays as it is while the
- * library is loaded, or one that HeapProfile_intern gave. NULL: of no type. */
+/* Like AHeapProfile_reportAllocation, with the name of the allocation's type: a string that
+ * stays valid and unchanged while the library is loaded, or one from HeapProfile_intern. NULL:
+ * no type. */
 bool HeapProfile_reportAllocationOfType(uint32_t heap_id, uint64_t allocation_id, uint64_t size,
                                         const char *type);
 
-/* A copy of text (its first 1,023 bytes) that stays for ever, the same for equal text; for
- * languages without static strings. NULL: no memory, or 65,536 texts are interned already. */
+/* Return a permanent copy of the text (its first 1,023 bytes), the same one for equal texts. For
+ * languages without static strings. Return NULL if there is no memory, or if 65,536 texts exist. */
 const char *HeapProfile_intern(const char *text);
 
 /*
- * A scope on the current thread: what it allocates meanwhile, in any heap, is done on behalf of
- * `name` (a string as of a type). The storage is the caller's and stays in place until the pop. A
- * pop takes its own scope and all that were pushed after it, so that scopes which a longjmp or an
- * exception of another language left end with the next one further out; the pop of one that is
- * not pushed (any more) does nothing. Scopes belong to threads: one that switches fibers pops
- * before it does.
+ * A scope marks the current thread's allocations, in all heaps, as made on behalf of `name` (a
+ * string as for types) until the scope is popped. The caller provides the storage, which must stay
+ * in place until the pop.
+ *
+ * A pop also removes all scopes that were pushed later. So a scope that a longjmp or another
+ * language's exception left without a pop ends with the next outer scope. The pop of a scope that
+ * is not pushed, or not any more, does nothing. Scopes belong to threads: a thread that switches
+ * fibers must pop its scopes before.
  */
 struct HeapProfileScope {
     const char *name;
@@ -178,13 +187,14 @@ static inline void HeapProfile_popContext(struct HeapProfileScope *scope)
 #ifdef __cplusplus
 } /* extern "C" */
 
-/* A program may have parts that are built without the library beside others: not the same class. */
+/* One program can have parts that are built with the library and parts that are built without:
+ * their classes must differ. */
 #ifdef HEAP_PROFILE_NOOP
 inline namespace HeapProfileNoop
 {
 #endif
 
-/* A scope as long as the object lives. */
+/* A scope with the lifetime of the object. */
 class HeapProfileScopeGuard
 {
   public:
@@ -208,7 +218,7 @@ class HeapProfileScopeGuard
 #endif
 #endif
 
-/* HEAP_PROFILE_SCOPE("ParseAuthorStyleSheet"); from here to the end of the block. */
+/* HEAP_PROFILE_SCOPE("ParseAuthorStyleSheet"); opens a scope until the end of the block. */
 #define HEAP_PROFILE_JOIN_(a, b) a##b
 #define HEAP_PROFILE_JOIN(a, b) HEAP_PROFILE_JOIN_(a, b)
 #ifdef __cplusplus

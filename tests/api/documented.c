@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the documentation of heapprofd's Custom Allocator API shows, in C: an allocator of one's own
- * that tells of what it gives and takes, with a heap that wants to know when it is profiled.
- * Prints what the allocator gave, so that its output is the same whatever it is linked to.
+ * The example in the documentation of heapprofd's Custom Allocator API, in C: an allocator that
+ * reports its allocations and frees, with a heap that is notified when it is profiled. Prints the
+ * allocator's results, so that the output is the same with every library.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ int main(void)
             return 1;
         my_free(freed);
     }
-    /* A program that samples by itself. */
+    /* A program that does its own sampling. */
     AHeapProfile_reportSample(g_heap_id, 1, 4096);
     AHeapProfile_reportFree(g_heap_id, 1);
     AHeapProfile_reportFree(g_heap_id, 12345);

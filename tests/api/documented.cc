@@ -1,6 +1,6 @@
 /*
- * What the documentation of heapprofd's Custom Allocator API shows, in C++: the heap is registered
- * while globals are constructed.
+ * The example in the documentation of heapprofd's Custom Allocator API, in C++: global constructors
+ * register the heap.
  */
 #include "heap_profile.h"
 

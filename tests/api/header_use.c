@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uses all that heap_profile.h declares, for header.py to compile as C and as C++, and holds what a
- * program that was built with an earlier header relies on.
+ * Uses all declarations of heap_profile.h, for header.py to compile as C and as C++, and checks
+ * what programs that were built with an earlier header rely on.
  */
 #include <heap_profile.h>
-#include <heap_profile.h> /* twice does no harm */
+#include <heap_profile.h> /* a second include is harmless */
 
 #ifndef HEAP_PROFILE_NOOP
 typedef char scope_has_three_words[sizeof(struct HeapProfileScope) == 3 * sizeof(void *) ? 1 : -1];
