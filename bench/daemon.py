@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what the daemon costs beside single events: dumps, --dump-at-max, waiting without a session.
+"""Measure the costs of the daemon besides single events: dumps, --dump-at-max, waiting without a
+session.
 
     bench/daemon.py      prints; HEAPPROFD_BUILD names the build directory
 """
@@ -30,7 +31,7 @@ def build_micro(directory):
 
 
 def run_timed(command):
-    """(wall, CPU) seconds of a command and of all that it waited for."""
+    """Return (wall, CPU) seconds of a command and all its descendants that it waited for."""
     begin = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -41,7 +42,8 @@ def run_timed(command):
 
 
 def measure_dump():
-    """{"first", "later": (ms in all, ms without ingestion)}, medians, as bench/dump.c prints them."""
+    """Return {"first", "later": (total ms, ms without ingestion)}: medians of the output of
+    bench/dump.c."""
     target = "src/daemon/dump_bench"
     subprocess.run(["ninja", "-C", BUILD, target], check=True, stdout=subprocess.DEVNULL)
     found = {}
@@ -54,8 +56,8 @@ def measure_dump():
 
 
 def measure_dump_at_max():
-    """(wall, CPU) of a program that makes nothing but new maxima, as multiples of a session without
-    --dump-at-max, every allocation a sample."""
+    """Return (wall, CPU) of a program that makes only new maxima, as multiples of a session
+    without --dump-at-max. Every allocation is a sample."""
     runs = {"plain": [], "at_max": []}
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         command = [build_micro(work), "hold", str(BLOCKS)]
@@ -69,7 +71,8 @@ def measure_dump_at_max():
 
 
 def measure_dormant():
-    """Nanoseconds of a pair of malloc and free: bare, and preloaded beside a daemon without a session."""
+    """Return nanoseconds of a malloc and its free: bare, and preloaded with a daemon that has no
+    session."""
     found = {"bare": [], "dormant": []}
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         command = [build_micro(work), "pair", str(PAIRS)]

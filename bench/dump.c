@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a dump costs the daemon: a ledger of so many live samples at so many callsites, written as a
- * trace to /dev/null while events come in: at each pause of the dump those of 2 ms at 5 million a
- * second. Prints milliseconds in all and the longest that no event was taken in, of the first
- * dump and of a later one.
+ * Measure what a dump costs the daemon. Write a ledger with these numbers of live samples and
+ * callsites as a trace to /dev/null. Meanwhile events arrive: at each pause of the dump 2 ms worth
+ * of events at 5 million a second. Print the total milliseconds and the longest time without
+ * ingestion, for the first dump and a later one.
  *
  *   dump [live_samples [callsites [threads]]]
  */
@@ -22,7 +22,7 @@
 #define SHARED_FRAMES 20u
 #define EVENTS_OF_A_PAUSE 10000u
 
-/* Who takes events in while a dump is written. */
+/* Reads events while a dump is written. */
 struct rings {
     struct ledger *ledger;
     uint64_t samples, callsites, threads, next;
@@ -37,7 +37,7 @@ static void add_stacks(struct ledger *ledger, uint64_t callsites)
     stack->count = FRAMES;
     for (uint64_t hash = 1; hash <= callsites; hash++) {
         stack->hash = hash;
-        /* Innermost first: what is shared is the way from the start. */
+        /* Frames are innermost first; the outer ones are shared. */
         for (unsigned i = 0; i < FRAMES; i++)
             stack->frames[i] = 0x400000 + (i < FRAMES - SHARED_FRAMES ? hash / (1 + i * 7) * 64 + i
                                                                       : (hash % 50) * 4096 + i);

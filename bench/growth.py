@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures heap_profile leaks: two profiles of 20,000 call stacks of 30 frames, as traces and as Chrome's
-JSON, compared; and the page with flame graphs of 100,000 call stacks, made, and looked at in node.
+"""Measure heap_profile leaks: compare two profiles of 20,000 call stacks of 30 frames, as traces
+and as Chrome's JSON. And measure the page with flame graphs of 100,000 call stacks: make it, and
+open it in node.
 
     bench/growth.py [--json]      HEAPPROFD_BUILD names the build directory
 
@@ -44,7 +45,7 @@ time("searched", () => Flame.matchedValue(tree, Flame.matchFrames(profile, Flame
 
 
 def make(directory, name, count, seed):
-    """Stacks share their outer frames with the one before, as real ones do."""
+    """Make stacks that share their outer frames with the previous one, like real stacks."""
     shape, values, stacks, last = random.Random(1), random.Random(seed), {}, []
     names = [f"ns{i % 40}::Class{i % 300}::function_{i}(int, std::string const&)" for i in range(FUNCTIONS)]
     for _ in range(count):
@@ -55,7 +56,7 @@ def make(directory, name, count, seed):
 
 
 def measure(*command):
-    """Medians: seconds, CPU seconds, MB."""
+    """Return medians: seconds, CPU seconds, MB."""
     runs = []
     for _ in range(RUNS):
         began = time.monotonic()
@@ -68,7 +69,8 @@ def measure(*command):
 
 
 def measure_growth():
-    """{what: (s, CPU s, MB)}: two traces compared, the same as JSON, and a page of many stacks."""
+    """Return {what: (s, CPU s, MB)}: two traces compared, the same as JSON, and a page of many
+    stacks."""
     with tempfile.TemporaryDirectory() as directory:
         return measure_in(directory)
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What reports to a heap of one's own cost, and scopes, measured in the program itself. Prints one
- * figure, the least of several passes, in nanoseconds of the thread's CPU time.
+ * Measure the cost of reports to a custom heap, and of scopes, in the program itself. Print one
+ * figure: nanoseconds of the thread's CPU time, the minimum of several passes.
  *
  *   heaps report COUNT         AHeapProfile_reportAllocation of 64 bytes
  *   heaps typed COUNT          HeapProfile_reportAllocationOfType of 64 bytes
  *   heaps free COUNT           AHeapProfile_reportFree
  *   heaps scope COUNT          HeapProfile_pushContext and HeapProfile_popContext
- *   heaps deep COUNT FRAMES    a report and its free from under FRAMES frames
- *   heaps empty COUNT          the loop around them
+ *   heaps deep COUNT FRAMES    a report and its free below FRAMES frames
+ *   heaps empty COUNT          only the loop
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static double cpu_now(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* As those of an allocator that gives the same thousand blocks again and again. */
+/* Like an allocator that returns the same thousand blocks repeatedly. */
 static inline uint64_t id_of(unsigned long i)
 {
     return first_id + i % IDS * BLOCK_BYTES;

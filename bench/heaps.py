@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reports to heaps of one's own cost (bench/heaps.c): linked to the no-op library, to the
-client while nobody profiles, while a session profiles the heap and does not sample, and sampled.
+"""Measure the costs of reports to custom heaps (bench/heaps.c): linked to the no-op library, to the
+client without a session, with a session of the heap that does not sample, and with samples.
 
     bench/heaps.py      prints the table
 """
@@ -37,7 +37,7 @@ def build(directory):
 
 
 def run(program, *arguments, interval=None, preload=False):
-    """Nanoseconds, the median of five runs; under a session of the heap where there is an interval."""
+    """Return nanoseconds, the median of five runs; with an interval, under a session of the heap."""
     command = [program, *map(str, arguments)]
     heaps = "libc.malloc,bench" if preload else "bench"
     figures = []
@@ -51,7 +51,7 @@ def run(program, *arguments, interval=None, preload=False):
 
 
 def measure_heaps():
-    """{kind: {state: nanoseconds}}; what is sampled stands in "deep"."""
+    """Return {kind: {state: nanoseconds}}. "deep" has the sampled reports."""
     found = {}
     with tempfile.TemporaryDirectory() as directory:
         programs = build(directory)
@@ -90,7 +90,7 @@ def table_of_heaps(found):
     for frames in (1, 16):
         states = found[f"deep{frames}"]
         lines.append(
-            f"| report and free, every one sampled, {frames} frames and those of its program "
+            f"| report and free, every one sampled, {frames} frames besides its program's "
             f"| | {states['idle']:.1f} | | {states['sampled']:.0f} (sampled) |"
         )
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What hostile files cost: processor time and memory of every verb that opens them, by their bytes.
+"""Measure the costs of hostile files: processor time and memory of every verb that opens them, by
+their size.
 
     hostile_sizes.py [--scale N] [--verbs A,B] [CASE...]
 """

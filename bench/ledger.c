@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an event costs the daemon: a ring that is filled with ALLOC and FREE
- * records of a million live samples, drained into a ledger. Prints nanoseconds of
- * CPU an event and bytes of memory a live sample: while the samples are added, and while they come
- * and go; then while each comes back as large as it was ("level": no new maximum of the heap) and
- * larger ("rising": nothing but new maxima).
+ * Measure what an event costs the daemon. Fill a ring with ALLOC and FREE records of a million live
+ * samples, and drain it into a ledger. Print nanoseconds of CPU time for an event and bytes of
+ * memory for a live sample: while samples are added, and while they come and go; then while each
+ * sample returns with its old size ("level": no new maximum of the heap) and with a larger one
+ * ("rising": only new maxima).
  *
  *   ledger [interval_bytes [live_samples [events [types]]]]
  *
- * types: how many types the allocations are of, each in one of two contexts (0: of none).
+ * types: number of types of the allocations, each in one of two contexts (0: no types).
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@
 #define EVENTS_TIMED_DEFAULT 20000000ull
 #define BATCH_BYTES (512u << 10)
 
-/* Small, so that this program takes little of the cache from what it measures. */
+/* Small, so that this program uses little of the cache. */
 struct block {
     uint64_t address : 48, size_16 : 16;
 };
@@ -49,7 +49,7 @@ static void *reserve(uint32_t length)
     return reader.data + (reserved & (reader.data_bytes - 1));
 }
 
-/* One that was not there before. */
+/* Return an unused address. */
 static uint64_t next_address(void)
 {
     return last_address += 16 * (1 + next_random() % 200);
@@ -75,7 +75,7 @@ static void write_alloc(uint64_t address, uint64_t size, uint32_t ordinal)
     header.thread = (uint16_t)(next_random() % THREADS);
     if (type_count > 0) {
         header.type = RECORD_TAGGED_ALLOC;
-        /* Most stacks allocate of few types. */
+        /* Most stacks allocate few types. */
         tagged->type = 1 + (record->stack + next_random() % 2) % type_count;
         tagged->context = 1 + record->stack % 2;
     }
@@ -146,8 +146,8 @@ static long resident_kib(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Pairs of a free and an allocation, until so many events; nanoseconds of CPU an event. `grows`:
- * sixteens of bytes that a block is larger when it comes back; negative: any size. */
+/* Write pairs of a free and an allocation until this number of events. Return nanoseconds of CPU
+ * time for an event. `grows`: growth of each block in units of 16 bytes; negative: random sizes. */
 static double churn(struct ledger *ledger, struct block *blocks, uint64_t live,
                     uint64_t events_timed, int grows)
 {
@@ -156,7 +156,7 @@ static double churn(struct ledger *ledger, struct block *blocks, uint64_t live,
         for (uint32_t bytes = 0; bytes < BATCH_BYTES; bytes += 72, events += 2) {
             struct block *victim = &blocks[next_random() % live];
             write_free(victim->address, (uint32_t)events);
-            /* Half of the addresses are used again, as allocators do. */
+            /* Half of the addresses are reused, as by real allocators. */
             if (next_random() & 1)
                 victim->address = next_address();
             victim->size_16 = grows < 0 ? random_size() / 16 : victim->size_16 + (unsigned)grows;
@@ -167,7 +167,8 @@ static double churn(struct ledger *ledger, struct block *blocks, uint64_t live,
     return (double)ns / (double)events;
 }
 
-/* A block whose free leaves the heap below its maximum, and which takes it back there. */
+/* Free or allocate a large block. Without it the heap is below its maximum; with it, at its
+ * maximum. */
 static void write_large(struct ledger *ledger, bool freed)
 {
     if (freed)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""memory_infra.py: makes MemoryInfra JSON of 20,000 sites of 30 frames (29 MB), and of 1 GB: once as a single
-dump of stacks that share nothing, once as dumps of the same sites with full maps, as Chrome writes them. Prints how
-long a report takes and what it needs: wall and CPU seconds, MB of JSON a CPU second, peak of resident memory; and of
-the small one how long it takes to give names to its addresses (of LIBRARY, by its own symbols, with nothing in the
-cache), and to compare it with a later one.
+"""Measure reading of MemoryInfra JSON: of 20,000 sites of 30 frames (29 MB), and of 1 GB: once as a
+single dump of stacks that share nothing, once as dumps of the same sites with full maps, as Chrome
+writes them. Prints the costs of a report: wall and CPU seconds, MB of JSON a CPU second, peak of
+resident memory. Of the small file also the times of symbolizing its addresses (in LIBRARY, by its
+own symbols, with an empty cache), and of a comparison with a later file.
 
 Medians of three runs; the files are in the page cache.
 """
@@ -28,7 +28,7 @@ LIBRARY, LOADED_AT = "/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1", 0x7F0000000000
 
 
 def addresses():
-    """As many as there are names, all over the library's code."""
+    """Return as many addresses as there are names, spread over the library's code."""
     sections = subprocess.run(["readelf", "-SW", LIBRARY], stdout=subprocess.PIPE, check=True, text=True).stdout
     text = next(line for line in sections.splitlines() if " .text " in line).split("]", 1)[1].split()
     start, size = int(text[2], 16), int(text[4], 16)
@@ -69,7 +69,7 @@ def write_file(path, sites, dumps, size=4096, texts=None):
 
 
 def run(arguments):
-    """Wall seconds, CPU seconds, peak in MB."""
+    """Return wall seconds, CPU seconds, and the peak in MB."""
     began = time.monotonic()
     process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
@@ -85,7 +85,7 @@ def measure(arguments):
 
 
 def measure_memory_infra():
-    """{what: (MB of JSON, wall s, CPU s, peak MB)}"""
+    """Return {what: (MB of JSON, wall s, CPU s, peak MB)}."""
     with tempfile.TemporaryDirectory() as work:
         return measure_in(work)
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an allocation costs, measured in the program itself. Prints one figure, the least of several
- * passes, in nanoseconds of the thread's CPU time.
+ * Measure the cost of an allocation in the program itself. Print one figure: nanoseconds of the
+ * thread's CPU time, the minimum of several passes.
  *
  *   micro pair PAIRS [THREADS]   a malloc of 64 bytes and its free; with threads the mean of them
- *   micro deep PAIRS FRAMES      the same from under FRAMES frames
+ *   micro deep PAIRS FRAMES      the same below FRAMES frames
  *   micro hold BLOCKS            BLOCKS live blocks of 64 bytes; prints RssAnon in KiB
  */
 #include <pthread.h>

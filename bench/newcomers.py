@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a program that begins during a session loses before it is attached to, and what an exec costs
-the daemon.
+"""Measure how much of a program that starts during a session is missed before the attaching, and
+the daemon's cost of an exec.
 
     bench/newcomers.py      HEAPPROFD_BUILD names the build directory
 
-Prints both where the kernel tells of programs that begin, and (as root) where it does not: in another
-network namespace. Uses run directories of its own.
+Prints both figures with the kernel's reports of new programs, and (as root) without them: in
+another network namespace. Uses its own run directories.
 """
 
 import json
@@ -34,7 +34,7 @@ def cpu_ms(pid):
 
 
 class Scene:
-    """A daemon with one session that is after programs of a name."""
+    """A daemon with one session that profiles programs by name."""
 
     def __init__(self, directory, name, wrapper):
         self.output = os.path.join(directory, "o")
@@ -68,7 +68,8 @@ class Scene:
 
 
 def measure_start(wrapper):
-    """Milliseconds until each was attached to, and the shares of their steps that were seen."""
+    """Return milliseconds until each program was attached to, and the shares of their steps in
+    the profile."""
     missed, shares, made = [], [], {}
     with tempfile.TemporaryDirectory() as directory:
         name = f"bench{os.getpid()}"
@@ -87,7 +88,7 @@ def measure_start(wrapper):
 
 
 def measure_exec(wrapper):
-    """Microseconds of the daemon's time for an exec of no interest."""
+    """Return microseconds of the daemon's time for the exec of an unrelated program."""
     with tempfile.TemporaryDirectory() as directory:
         scene = Scene(directory, "nobody_has_this_name", wrapper)
         pid = scene.status()["pid"]
@@ -105,9 +106,9 @@ def measure_exec(wrapper):
 def main():
     subprocess.run(["ninja", "-C", BUILD, "tests/programs/stepper"], check=True,
                    stdout=subprocess.DEVNULL)
-    print("| programs that begin | attached after, median | at the most | steps seen | an exec costs |")
+    print("| new programs | attached after, median | at most | steps seen | an exec costs |")
     print("|---|---|---|---|---|")
-    for what, wrapper in (("told of", ()), ("looked for", ("unshare", "--net"))):
+    for what, wrapper in (("reported by the kernel", ()), ("found by scans", ("unshare", "--net"))):
         if wrapper and os.geteuid() != 0:
             continue
         missed, shares = measure_start(wrapper)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_bench TRACE: what a trace takes in memory that was opened for SQL. Prints "rows BYTES",
- * what the rows of the tables are read from: structs of the profile and the texts that they name,
- * each once; and "peak BYTES", the most that the process had resident, libraries and all.
+ * query_bench TRACE: measure the memory of a trace that is opened for SQL. Print "rows BYTES", the
+ * data behind the rows of the tables: structs of the profile and the texts that they refer to, each
+ * once; and "peak BYTES", the maximum resident memory of the process with its libraries.
  *
- * Rows that are made when a table is first asked for (heap_profile_allocation, the summary tree)
- * are in neither.
+ * Neither includes rows that are created at the first use of a table (heap_profile_allocation, the
+ * summary tree).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #include "query/database_state.h"
 
-/* Pointers, of which each is to be counted once. */
+/* A set of pointers, to count each only once. */
 struct pointers {
     const void **items;
     size_t count, capacity;

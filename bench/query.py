@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""query.py BUILD [CALLSITES DUMPS]: writes a trace of so many callsites and dumps, and prints how long
-SQL takes to load it, the documented queries after that, the export and its reopening, and the memory.
+"""query.py BUILD [CALLSITES DUMPS]: write a trace with these numbers of callsites and dumps, and
+measure SQL: loading, the documented queries, the export, opening the export, and memory.
 
-Each figure of time is the best of five runs; those of queries are the CPU time of the whole run, which has one
-thread, less that of loading alone. Of the memory
-after loading, "rows" is what the tables' rows are read from (bench/query.c), and "beside rows" all the rest that was
-resident at the most: what reading took, the program and its libraries.
+Each time is the best of five runs. Those of queries are the CPU time of the whole run, which has
+one thread, minus that of loading alone. Of the memory after loading, "rows" is the data behind the
+tables' rows (bench/query.c), and "besides rows" the rest of the peak of resident memory: reading,
+the program and its libraries.
 """
 
 import os
@@ -41,8 +41,8 @@ QUERIES = {
 
 
 def write_trace(path, callsites, dumps):
-    """Stacks of a common path and a leaf of their own; each dump names a tenth of them, as those
-    whose counters rest are left out."""
+    """Write stacks with a common path and a separate leaf. Each dump has a tenth of them,
+    because unchanged counters are omitted."""
     with open(path, "wb") as out:
         out.write(clocks(0, 0))
         out.write(process_tree([(1, 0, ["bench"])]))
@@ -84,14 +84,14 @@ def write_trace(path, callsites, dumps):
                 out.write(packet(field(37, profile), timestamp=1000 + dump * 1000, sequence=1))
 
 
-MEGABYTES = ("trace", "rows", "beside rows", "exported")
+MEGABYTES = ("trace", "rows", "besides rows", "exported")
 
 
 ROUNDS = 5
 
 
 def run(tool, *arguments):
-    """(wall, CPU) of a run, in ms."""
+    """Return (wall, CPU) of a run, in ms."""
     began = time.monotonic()
     child = subprocess.Popen([tool, "query", *arguments], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
@@ -102,7 +102,7 @@ def run(tool, *arguments):
 
 
 def measure_times(tool, trace, exported):
-    """{what: ms}."""
+    """Return {what: ms}."""
     runs = {"load": (trace, "select 1"), "export": (trace, "--export", exported),
             "reopen": (exported, "select count(*) from process")}
     runs.update({name: (trace, sql) for name, sql in QUERIES.items()})
@@ -116,7 +116,7 @@ def measure_times(tool, trace, exported):
 
 
 def measure_memory(build, trace):
-    """MB of the rows, and of the rest at the peak."""
+    """Return MB of the rows, and of the rest at the peak."""
     target = "src/query/query_bench"
     subprocess.run(["ninja", "-C", build, target], check=True, stdout=subprocess.DEVNULL)
     done = subprocess.run([os.path.join(build, target), trace], capture_output=True, text=True, check=True)
@@ -126,13 +126,13 @@ def measure_memory(build, trace):
 
 
 def measure_query(build, callsites=100000, dumps=50):
-    """{what: ms, or MB of MEGABYTES}."""
+    """Return {what: ms, or MB of MEGABYTES}."""
     tool, found = os.path.join(build, "heap_profile"), {}
     with tempfile.TemporaryDirectory() as directory:
         trace, exported = (os.path.join(directory, n) for n in ("trace", "trace.sqlite"))
         write_trace(trace, callsites, dumps)
         found["trace"] = os.path.getsize(trace) / 1e6
-        found["rows"], found["beside rows"] = measure_memory(build, trace)
+        found["rows"], found["besides rows"] = measure_memory(build, trace)
         found.update(measure_times(tool, trace, exported))
         found["exported"] = os.path.getsize(exported) / 1e6
     return found

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how long heap_profile report takes for a trace of 100,000 callsites.
+"""Measure how long heap_profile report takes for a trace of 100,000 callsites.
 
     bench/report.py [CALLSITES]      HEAPPROFD_BUILD names the build directory
 
@@ -35,7 +35,7 @@ def measure_once(command):
 
 
 def measure_report(callsites=100000):
-    """{way: (wall, CPU)} in seconds, and "bytes" of the trace."""
+    """Return {way: (wall, CPU)} in seconds, and "bytes" of the trace."""
     subprocess.run(["ninja", "-C", BUILD, "tests/e2e/make_trace", "heap_profile"], check=True,
                    stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="bench-") as work:

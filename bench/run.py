@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what profiling costs, beside other profilers, and writes docs/performance.md.
+"""Measure the costs of profiling, in comparison with other profilers, and write
+docs/performance.md.
 
-    make bench            all of it, some ten minutes on two cores
+    make bench            everything, about ten minutes on two processors
     bench/run.py [PROGRAM...]      only these programs; prints, writes nothing
 
-Runs alternate between the profilers, so that a disturbance meets all of them; figures are medians.
-CPU is user and system time of the program and of all that its profiler runs beside it. A profiler
-that brings an allocator of its own is held against that allocator without profiling.
+Runs alternate between the profilers, so that a disturbance affects all of them; figures are
+medians. CPU is user and system time of the program and of all processes of its profiler. A profiler
+with its own allocator is compared with that allocator without profiling.
 """
 
 import json
@@ -37,7 +38,7 @@ TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "5"))
 SLOW_RUNS = 3  # of profilers that take several times as long
-CUT_AFTER = {"gperftools": 20}  # seconds; what is cut counts as if it had ended then
+CUT_AFTER = {"gperftools": 20}  # seconds; a run that is cut counts as if it had ended then
 
 
 def ours(interval, *options):
@@ -60,7 +61,7 @@ def heaptrack(command, work):
     return ["heaptrack", "-o", os.path.join(work, "heaptrack"), *command], {}
 
 
-# name: (wrapper, name of the base that it is held against, runs)
+# name: (wrapper, name of the base that it is compared with, runs)
 PROFILERS = {
     "none": (lambda command, work: (command, {}), None, RUNS),
     "524288": (ours(524288), "none", RUNS),
@@ -79,7 +80,7 @@ PROFILERS = {
 
 
 class Run:
-    """Wall and CPU seconds of one command and of all that it waited for."""
+    """Return wall and CPU seconds of one command and all its descendants that it waited for."""
 
     def __init__(self, command, env, stdin=None, load=None, limit=None):
         start = time.monotonic()
@@ -174,7 +175,8 @@ PROGRAMS = {
 
 
 def run_redis(wrapper, work):
-    """A server under a fixed load: wall of the load, CPU of server and profiler."""
+    """Run a server under a fixed load. Return the wall time of the load, and the CPU time of
+    server and profiler."""
     socket = os.path.join(work, "redis.sock")
     command, env = wrapper(
         ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", work], work
@@ -205,17 +207,17 @@ def run_redis(wrapper, work):
 
 
 def measure(name):
-    """{profiler: (median wall, median CPU)} of a program."""
+    """Return {profiler: (median wall, median CPU)} of a program."""
     results = {profiler: [] for profiler in PROFILERS}
     with tempfile.TemporaryDirectory(prefix="bench-") as inputs:
         command, stdin = PROGRAMS[name](inputs) if name in PROGRAMS else (None, None)
         for number in range(max(runs for _, _, runs in PROFILERS.values())):
             for profiler, (wrapper, _, runs) in PROFILERS.items():
-                # A profiler that takes very long is measured often enough by one run.
+                # One run is enough for a profiler that takes very long.
                 slow = sum(r.wall for r in results[profiler]) > 6
                 if number >= runs or slow:
                     continue
-                # redis brings jemalloc along, which cannot be replaced.
+                # redis includes jemalloc, which cannot be replaced.
                 if name == "redis" and profiler in ("tcmalloc", "gperftools"):
                     continue
                 with tempfile.TemporaryDirectory(prefix="bench-") as work:
@@ -238,7 +240,7 @@ def measure(name):
 
 
 def ratios(figures):
-    """{profiler: (wall ratio, CPU ratio)} to the base of each."""
+    """Return {profiler: (wall ratio, CPU ratio)} to the base of each."""
     return {
         profiler: tuple(figures[profiler][i] / figures[base][i] for i in (0, 1))
         for profiler, (_, base, _) in PROFILERS.items()
@@ -251,7 +253,7 @@ def geometric_mean(values):
 
 
 def micro(directory, *arguments, interval=None, options=()):
-    """A figure of bench/micro.c, the median of five runs."""
+    """Return a figure of bench/micro.c, the median of five runs."""
     command = [os.path.join(directory, "micro"), *map(str, arguments)]
     figures = []
     for _ in range(5):
@@ -289,7 +291,8 @@ def measure_micro():
 
 
 def measure_daemon():
-    """Resident memory and CPU of heap_profile at interval 1 while a program fills its books."""
+    """Return resident memory and CPU of heap_profile at interval 1 while a program allocates
+    many samples."""
     with tempfile.TemporaryDirectory() as work:
         subprocess.run(
             ["gcc", "-O2", "-pthread", "-o", os.path.join(work, "micro"),
@@ -306,7 +309,7 @@ def measure_daemon():
                 try:
                     with open(f"/proc/{process.pid}/status") as status:
                         text = status.read()
-                    # Without the ring, which is the target's.
+                    # Without the ring, which belongs to the target.
                     anon = re.search(r"RssAnon:\s+(\d+)", text)
                     peak = max(peak, int(anon.group(1)) if anon else 0)
                 except OSError:
@@ -317,8 +320,8 @@ def measure_daemon():
 
 
 def measure_ledger():
-    """What bench/ledger.c prints, by its words: nanoseconds of CPU an event, bytes a live sample.
-    Medians of three runs."""
+    """Return the output of bench/ledger.c as {name: figure}: nanoseconds of CPU an event, bytes
+    a live sample. Medians of three runs."""
     target = "src/daemon/ledger_bench"
     subprocess.run(["ninja", "-C", BUILD, target], check=True, stdout=subprocess.DEVNULL)
     found = {}
@@ -363,7 +366,8 @@ def table_of_programs(all_ratios):
 
 
 def measure_growth():
-    """By a process of its own: it makes its traces as the tests do, whose modules have names that ours have, too."""
+    """Run bench/symbolize.py as a separate process: it imports modules of the tests, which have
+    the same names as ours."""
     script = os.path.join(ROOT, "bench", "growth.py")
     return json.loads(subprocess.run([sys.executable, script, "--json"], stdout=subprocess.PIPE, check=True).stdout)
 

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What programs that cannot be stopped cost the daemon and its users: docs/security.md, "Time".
+"""Measure what programs that cannot be stopped cost the daemon and its users: docs/security.md,
+"Time".
 
     bench/strangers.py status [--sessions N] [--load N] [--requests N]
-                                   how long the daemon takes to answer, to clients at nice 0 and -20
+                                   time of the daemon's answers to clients at nice 0 and -20
     bench/strangers.py attempts [--seconds S]
                                    processor time of 1 and 16 sessions that try to attach to them, and of
                                    as many sessions with an idle program each
@@ -28,7 +29,7 @@ PAUSE_S = 0.005
 
 
 def in_turn():
-    """Run this script once for each build, as often as --rounds says."""
+    """Run this script for each build, --rounds times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("status", "attempts"))
     parser.add_argument("--sessions", type=int, default=16)
@@ -49,8 +50,8 @@ def in_turn():
 
 
 class Attack:
-    """60 stuck programs of a user, and sessions of this user that try to attach to all of them. If not
-    `stuck`: idle programs, and a session for each."""
+    """60 stuck programs of a user, and sessions of this user that try to attach to all of them.
+    If not `stuck`: idle programs, and a session for each."""
 
     def __init__(self, daemon, directory, sessions, stuck=True):
         import session_processes as parts
@@ -74,11 +75,11 @@ class Attack:
         self.parts.wait_for("their ends", lambda: not self.daemon.status()["sessions"])
 
 
-# --- how long an answer takes ---
+# --- duration of an answer ---
 
 
 def ask(daemon, nice, requests):
-    """The seconds that each request took, asked by a process with this nice value."""
+    """Return the seconds of each request from a process with this nice value."""
     import session_processes as parts
     end, result = os.pipe()
     child = os.fork()
@@ -117,11 +118,11 @@ def status(options):
                 process.wait()
 
 
-# --- what the attempts cost ---
+# --- cost of the attempts ---
 
 
 def processor_seconds(root):
-    """What a process and all its descendants have used."""
+    """Return the processor time of a process and all its descendants."""
     used, parents = {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures traceconv symbolize beside llvm-symbolizer and addr2line, each in a process of its own, on
-a C++ program with some 200 MB of debug information, which is made first; and traceconv profile on
-traces of some 100 MB: clang's with a dump each 0.3 s, and one of far too many callsites.
+"""Measure traceconv symbolize, llvm-symbolizer and addr2line, each in its own process, on a C++
+program with about 200 MB of debug information, which is made first. And measure traceconv profile
+on traces of about 100 MB: clang's with a dump each 0.3 s, and one with more callsites than any
+program has.
 
     bench/symbolize.py      HEAPPROFD_BUILD names the build directory
 
-Medians of three runs in turn: wall and CPU seconds, and the peak of resident memory. The files are in
-the page cache for all alike. "cold" is without a cache of ours, "again" with what a run before it kept.
-addr2line, which takes long, is run once, on a twentieth of the addresses.
+Medians of three runs in turn: wall and CPU seconds, and the peak of resident memory. The files are
+in the page cache for all of them. "cold" is with an empty cache of ours, "again" with the cache of
+the previous run. addr2line, which is slow, runs once, on a twentieth of the addresses.
 """
 
 import importlib.util
@@ -28,7 +29,7 @@ MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "3"))
 COPIES = 40
 COUNTS = (10_000, 100_000)
-COMPARED = 100_000  # of these beside the others
+COMPARED = 100_000  # this number is compared with the others
 ADDR2LINE_SHARE = 20
 TRACE_BYTES = 100_000_000
 
@@ -86,7 +87,8 @@ def pick_addresses(path, count, *options):
 
 
 def trace_writer():
-    """tests/e2e/symbolize.py, which writes traces of code addresses; it has the name of this file."""
+    """Return the module tests/e2e/symbolize.py, which writes traces of code addresses. This file
+    has the same name."""
     tests = os.path.join(ROOT, "tests", "e2e")
     sys.path.insert(0, tests)
     spec = importlib.util.spec_from_file_location("e2e_symbolize", os.path.join(tests, "symbolize.py"))
@@ -140,7 +142,8 @@ def measure_addresses(work, writer, path, count, found):
 
 
 def measure_symbolize():
-    """{addresses: {tool: (wall s, CPU s, peak MB)}}, "compared": which of them, "bytes" of the program."""
+    """Return {addresses: {tool: (wall s, CPU s, peak MB)}}; "compared": the compared number;
+    "bytes" of the program."""
     found = {}
     writer = trace_writer()
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
@@ -152,7 +155,7 @@ def measure_symbolize():
 
 
 def make_dumps_of_clang(work):
-    """A session with every allocation of clang and a dump of it each 0.3 s."""
+    """Run a session with every allocation of clang and a dump each 0.3 s."""
     source = os.path.join(work, "a.cc")
     with open(source, "w") as file:
         file.write("#include <algorithm>\n#include <iostream>\n#include <map>\n#include <regex>\n#include <string>\n"
@@ -170,7 +173,7 @@ def make_dumps_of_clang(work):
 
 
 def make_callsites(work):
-    """Two dumps of more callsites than any program has, with nearly two frames of their own each."""
+    """Write two dumps of more callsites than any program has, each with nearly two separate frames."""
     trace, callsites, size = os.path.join(work, "raw-trace"), 100_000, 0
     while size < TRACE_BYTES:
         subprocess.run([MAKE_TRACE, work, str(callsites)], check=True, stdout=subprocess.DEVNULL)
@@ -180,7 +183,7 @@ def make_callsites(work):
 
 
 def measure_pprof():
-    """{trace: (its MB, wall s, CPU s, peak MB to make pprof files of it)}."""
+    """Return {trace: (its MB, wall s, CPU s, peak MB of the conversion to pprof files)}."""
     subprocess.run(["ninja", "-C", BUILD, "tests/e2e/make_trace", "traceconv", "heap_profile"], check=True,
                    stdout=subprocess.DEVNULL)
     found = {}

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long short and refused profiles take on a loaded machine: docs/performance.md.
+"""Measure short and refused profiles on a loaded machine: docs/performance.md.
 
     bench/under_load.py [--load N] [--rounds N]
 
 Each round runs every command once, in turn, so that all have the same machine. `heap_profile
---version` shows what starting a program costs. Several HEAPPROFD_BUILD, separated by colons, are
+--version` shows the time to start a program. Several HEAPPROFD_BUILD, separated by colons, are
 compared. Needs root: one of the refused requests is another user's.
 """
 
@@ -22,7 +22,7 @@ MISSING_PID = 4194303
 
 
 def kernel_thread():
-    """The pid of a kernel thread, or None in a container without any."""
+    """Return the pid of a kernel thread, or None in a container without any."""
     for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
         try:
             with open(f"/proc/{name}/stat") as file:

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a warm frame costs: our unwinder, a walk of frame pointers (the limit),
- * and libunwind's cached unw_backtrace, on the same stack in the same run.
+ * Measure the cost of a warm frame: our unwinder, a walk of frame pointers (the limit), and
+ * libunwind's cached unw_backtrace, on the same stack in the same run.
  *
- * The stack consists of eight functions of different frame sizes that call each
- * other in an irregular order; they keep frame pointers so that all three can walk.
- * Each figure is the fastest of ROUNDS rounds.
+ * The stack consists of eight functions of different frame sizes that call each other in an
+ * irregular order; they keep frame pointers so that all three can walk. Each figure is the fastest
+ * of ROUNDS rounds.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole test suites of other projects with and without a profiler, compared case by case.
+"""Run whole test suites of other projects with and without a profiler, and compare case by case.
 
     bench/whole_suites.py cpython [MODULE...]     every module of CPython's own tests
     bench/whole_suites.py redis DIR [TEST...]     ./runtest in DIR, a redis source tree with src/redis-server
@@ -8,9 +8,9 @@
     bench/whole_suites.py allocators DIR          the programs of mimalloc-bench, built in DIR/out/bench,
                                                   on glibc, jemalloc, mimalloc and tcmalloc
 
-Prints a line a case and a summary; exits with 1 if a case differs that ends the same way every time
-without us. HEAPPROFD_BUILD names the build directory. Takes from minutes (stress, allocators) to
-hours (cpython).
+Prints a line for each case and a summary. The exit status is 1 if a case differs that has the same
+result in every run without the profiler. HEAPPROFD_BUILD names the build directory. Takes from
+minutes (stress, allocators) to hours (cpython).
 """
 
 import json
@@ -34,7 +34,7 @@ DIFFERS, SAME, UNSTABLE = "differs", "same", "unstable without us"
 
 
 class Outcome:
-    """How a command ended: its status (None: out of time) and its output with numbers left out."""
+    """The result of a command: its status (None: timeout) and its output without numbers."""
 
     def __init__(self, command, environment=None, cwd=None):
         began = time.monotonic()
@@ -59,7 +59,7 @@ def profiled(command, output):
 
 
 def lost_samples(output):
-    """{reason: count} of what the profile says it lost, and its number of samples."""
+    """Return {reason: count} of the losses in the profile, and its number of samples."""
     report = harness.run([harness.TOOL, "report", "--json", output])
     if report.status != 0:
         return {"no report": 1}, 0
@@ -73,7 +73,7 @@ def lost_samples(output):
 
 
 def compare(name, command, judge, environment=None, cwd=None):
-    """Runs the command bare and profiled; `judge` makes of an outcome what must be equal."""
+    """Run the command bare and profiled. `judge` turns a result into the part that must be equal."""
     bare = Outcome(command, environment, cwd)
     with tempfile.TemporaryDirectory(prefix="whole-") as directory:
         output = os.path.join(directory, "profile")
@@ -191,7 +191,7 @@ BENCHES = {
 
 def allocators(directory):
     def judge(outcome):
-        # By words: threads write between each other's lines.
+        # By words: the lines of several threads are mixed.
         return outcome.status, tuple(sorted(set(re.sub(r"[\d.:]+", "-", outcome.output).split())))
 
     verdicts = []

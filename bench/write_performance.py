@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/performance.md from the figures that run.py measured: aims beside what is."""
+"""Write docs/performance.md from the figures that run.py measured, with the aims."""
 
 import os
 
@@ -23,13 +23,13 @@ Interval 4096 is the default; 524288 suits production; 1 is every allocation.
 
 Wall time / CPU time as multiples of the same program without a profiler, medians of {runs} runs that
 alternate (at most 3 for slow profilers). CPU includes the program and everything that the profiler
-runs beside it. jemalloc's and gperftools' profilers bring their own allocators and are compared with
+runs. jemalloc's and gperftools' profilers bring their own allocators and are compared with
 those allocators without profiling. `n/a`: redis is linked to jemalloc, which gperftools cannot
 replace.
 
 {programs}
 
-Wall time added by profiling every allocation, as a share of what heaptrack adds:
+Wall time added by profiling every allocation, as a share of the time that heaptrack adds:
 {against}.
 
 The profilers: heaptrack 1.4 (every allocation, unwinds with libunwind, interprets in a second
@@ -46,12 +46,12 @@ cut after 20 s, so its figures are lower bounds). One program: `bench/run.py jq`
 
 ## Attaching
 
-How long the threads of a process stand at attaching and detaching, by their number. All of them are
-allocating; medians of seven attachments by `bench/attach.py`.
+How long the threads of a process are stopped at attaching and detaching, by their number. All of
+them allocate; medians of seven attachments by `bench/attach.py`.
 
 {attach}
 
-## Heaps of your own
+## Custom heaps
 
 `bench/heaps.py`: nanoseconds of the thread's CPU time for a call in a loop (the loop alone:
 {loop:.1f}), least of seven passes, median of five runs. A heap that is not profiled costs what the
@@ -79,7 +79,7 @@ def aim_rows(figures, ratios, extra):
     dormant = figures["dormant"]
     row("malloc+free of 64 bytes, preloaded, no session", "+ 3 ns",
         verdict(dormant["dormant"] - dormant["bare"], 3, "ns", "+ {:.1f}"), "bench/daemon.py")
-    row("threads of a process with 100 stand at attaching", "20 ms",
+    row("100 threads of a process stopped at attaching", "20 ms",
         verdict(figures["attach"][100][0], 20, "ms", "{:.1f}"), "bench/attach.py")
     frame = (micro["deep32_on"] - micro["deep1_on"]) / 31
     sampled = micro["deep32_on"] - micro["deep32"]
@@ -94,28 +94,28 @@ def aim_rows(figures, ratios, extra):
             row(f"real programs, interval {interval}, {kind}, geometric mean", f"{aim_mean}x",
                 verdict(mean, aim_mean, "x", "{:.3f}"), "bench/run.py")
             if aim_worst:
-                row(f"real programs, interval {interval}, {kind}, the worst", f"{aim_worst}x",
+                row(f"real programs, interval {interval}, {kind}, worst", f"{aim_worst}x",
                     f"{verdict(values[worst], aim_worst, 'x', '{:.3f}')} ({worst})", "bench/run.py")
     shares, cpu = extra
-    row("interval 1, wall added, of what heaptrack adds", "at most 0.5",
+    row("interval 1, added wall time relative to heaptrack's", "at most 0.5",
         verdict(geometric_mean(shares.values()), 0.5, "", "{:.2f}"), "bench/run.py")
-    row("interval 1, CPU in all, of heaptrack's", "at most 1",
+    row("interval 1, total CPU time relative to heaptrack's", "at most 1",
         verdict(geometric_mean(cpu.values()), 1, "", "{:.2f}"), "bench/run.py")
     ledger = figures["ledger"]
-    row("daemon, CPU an event, of a million live samples that come and go", "150 ns",
+    row("daemon, CPU an event, while a million live samples come and go", "150 ns",
         verdict(ledger["churning"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
     row("daemon, CPU an event, while its tables grow to a million", "150 ns",
         verdict(ledger["filling"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
-    row("daemon, CPU an event of a heap that makes nothing but new maxima, of one that makes none", "1.2x",
+    row("daemon, CPU an event of a heap with only new maxima, relative to a heap with none", "1.2x",
         verdict(ledger["rising"] / ledger["level"], 1.2, "x"), "build/src/daemon/ledger_bench")
     wall, cpu = figures["dump_at_max"]
     for kind, ratio in (("wall", wall), ("CPU", cpu)):
-        row(f"`--dump-at-max`, a program of new maxima only, interval 1, {kind}, of a session without", "1.2x",
+        row(f"`--dump-at-max`, a program of new maxima only, interval 1, {kind}, relative to a session without", "1.2x",
             verdict(ratio, 1.2, "x"), "bench/daemon.py")
     dumps = figures["dump"]
     row("a dump of 1,000,000 live samples at 100,000 callsites while events come in, the first", "1 s",
         verdict(dumps["first"][0] / 1000, 1, "s"), "build/src/daemon/dump_bench")
-    row("the same: ingestion stalled, the longest", "50 ms",
+    row("the same: longest stall of ingestion", "50 ms",
         verdict(max(stall for _, stall in dumps.values()), 50, "ms", "{:.0f}"),
         "build/src/daemon/dump_bench")
     few, many = daemon[1000] / 1024, daemon[2000000] / 1024
@@ -136,14 +136,14 @@ def aim_rows(figures, ratios, extra):
     heaps = figures["heaps"]
     for kind, name in (("report", "AHeapProfile_reportAllocation"), ("free", "AHeapProfile_reportFree")):
         states = heaps[kind]
-        row(f"{name}, nobody profiles, beyond a call that does nothing", "a load and a branch",
+        row(f"{name}, nobody profiles, beyond an empty call", "a load and a branch",
             f"{states['idle'] - states['noop']:.1f} ns", "bench/heaps.py")
         row(f"{name}, profiled and not sampled, the same", "2 ns",
             verdict(states["unsampled"] - states["noop"], 2, "ns", "{:.1f}"), "bench/heaps.py")
     for state, when in (("idle", "nobody profiles"), ("unsampled", "profiled")):
         row(f"a scope (`HEAP_PROFILE_SCOPE`), {when}", "2 ns",
             verdict(heaps["scope"][state], 2, "ns", "{:.1f}"), "bench/heaps.py")
-    row("a sampled report with 16 frames and those of its program, and its free", "300 ns",
+    row("a sampled report with 16 frames besides its program's, and its free", "300 ns",
         verdict(heaps["deep16"]["sampled"], 300, "ns", "{:.0f}"), "bench/heaps.py")
     rows += rows_of_symbols(figures["symbolize"], figures["pprof"]) + rows_of_query(figures["query"])
     rows += rows_of_memory_infra(figures["memory_infra"], figures["growth"])
@@ -157,11 +157,11 @@ def rows_of_symbols(symbolize, pprof):
     fewest = min((each for each in symbolize if each not in ("compared", "bytes")), key=int)
     program = f"{symbolize['bytes'] / 1e6:.0f} MB with debug information"
     found = [
-        (f"symbols of {int(count):,} addresses in {program}, cold: as fast as llvm-symbolizer, times", "5x",
+        (f"symbols of {int(count):,} addresses in {program}, cold: speed relative to llvm-symbolizer", "5x",
          f"{llvm[0] / cold[0]:.1f}x ({cold[0]:.2f} s and {llvm[0]:.2f} s)"
          + ("" if llvm[0] / cold[0] >= 5 else " (**short of the aim**)")),
-        ("the same, CPU, times", "5x", f"{llvm[1] / cold[1]:.1f}x"),
-        ("the same: as fast an address as addr2line -f -i, times", "", f"{20 * line[0] / cold[0]:.0f}x"),
+        ("the same, CPU time", "5x", f"{llvm[1] / cold[1]:.1f}x"),
+        ("the same: speed per address relative to addr2line -f -i", "", f"{20 * line[0] / cold[0]:.0f}x"),
         ("the same: memory", "500 MB", verdict(cold[2], 500, "MB", "{:.0f}") + f"; llvm-symbolizer {llvm[2]:.0f} MB"),
         ("the same, again, from the cache", "faster", f"{tools['again'][0]:.2f} s, {tools['again'][2]:.0f} MB"),
         (f"symbols of {int(fewest):,} addresses there, cold", "", f"{symbolize[fewest]['cold'][0]:.2f} s"),
@@ -178,10 +178,10 @@ def rows_of_symbols(symbolize, pprof):
 def rows_of_query(query):
     found = [
         ("`heap_profile query`: 100,000 callsites and 50 dumps loaded", "1 s", verdict(query["load"] / 1000, 1, "s")),
-        (f"the same: memory beside the rows ({query['rows']:.0f} MB), of the trace's size", "3x",
-         verdict(query["beside rows"] / query["trace"], 3, "x")),
+        (f"the same: memory besides the rows ({query['rows']:.0f} MB), relative to the trace's size", "3x",
+         verdict(query["besides rows"] / query["trace"], 3, "x")),
     ]
-    found += [(f"a documented query after that: {name}", "100 ms", verdict(query[name], 100, "ms", "{:.0f}"))
+    found += [(f"then a documented query: {name}", "100 ms", verdict(query[name], 100, "ms", "{:.0f}"))
               for name in ("stack tables joined", "allocations of a dump", "all allocations", "flamegraph", "summary tree")]
     found.append(("an exported database opened again", "50 ms", verdict(query["reopen"], 50, "ms", "{:.0f}")))
     return [f"| {what} | {aim} | {measured} | `bench/query.py build` |" for what, aim, measured in found]
@@ -228,8 +228,8 @@ def write_page(figures, ratios, programs):
         ("the same at interval 4096 (1 in 64 sampled)", micro["pair"], micro["pair_4096"]),
         ("8 threads, nothing sampled", micro["threads"], micro["threads_on"]),
         ("8 threads, interval 4096", micro["threads"], micro["threads_4096"]),
-        ("every one sampled, 1 frame and those of its program", micro["deep1"], micro["deep1_on"]),
-        ("every one sampled, 32 frames and those of its program", micro["deep32"], micro["deep32_on"]),
+        ("every one sampled, 1 frame besides its program's", micro["deep1"], micro["deep1_on"]),
+        ("every one sampled, 32 frames besides its program's", micro["deep32"], micro["deep32_on"]),
     ]
     extra = against_heaptrack(figures)
     path = os.path.join(ROOT, "docs", "performance.md")

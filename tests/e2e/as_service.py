@@ -101,7 +101,7 @@ def numbers_of_calls():
 
 
 def expand(words):
-    """Return the names of system calls that names and groups stand for."""
+    """Return the names of system calls in these names and groups."""
     names = set()
     for word in words:
         if word.startswith("@"):

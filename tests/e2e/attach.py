@@ -387,7 +387,7 @@ def test_jemalloc():
 
 
 def test_musl():
-    """The profile of a musl process is exact to the byte and the call; twice, because the first session leaves code behind."""
+    """The profile of a musl process is exact to the byte and the call; twice, because the first session leaves code in place."""
     loader = "/lib/ld-musl-x86_64.so.1"
     if not os.path.exists(loader):
         harness.skip("no musl")

@@ -259,7 +259,7 @@ def test_undecided(directory):
         check(status == wanted, f"{choice}: {status}")
     status, _ = judge("--undecided", "pass", "--max-leak", "not_there=1k", "--max-live", "1", sampled)
     check(status == 1, f"no budget fails: {status}")
-    # 65,536 bytes that are always sampled say nothing about 100 bytes that hardly ever are.
+    # 65,536 bytes that are always sampled say nothing about 100 bytes that are rarely sampled.
     small = os.path.join(directory, "small")
     run(harness.host_command([program("commanded")], small, 4096), stdin=b"hold 1 65536\nhold 1 100\n")
     found, result = state("--max-live", "65600", small)
@@ -277,7 +277,7 @@ def test_suppressions(directory):
             "max-leak = the_leak=0   # the leak itself\n"
             "max-leak = module:added_leak=2M\n"
             "suppress: leak:the_leak  # known, and being worked on\n"
-            "suppress: leak:old_one   # mended long ago\n"
+            "suppress: leak:old_one   # fixed long ago\n"
         )
     status, report = judge("--budgets", budgets, whole)
     check(status == 0, f"suppressed: {status}, {report}")
@@ -286,7 +286,7 @@ def test_suppressions(directory):
     check(used["reason"] == "known, and being worked on", f"reason: {used}")
     check(unused["space"] == 0, f"unused: {unused}")
     text = run([TOOL, "check", "--budgets", budgets, whole]).stdout.decode()
-    check("unused" in text and "mended long ago" in text, text)
+    check("unused" in text and "fixed long ago" in text, text)
     check("400 kB in 2,000 blocks" in text, text)
     status, _ = judge("--suppress", "leak:module:added_leak # all of it", "--max-live", "0", whole)
     check(status == 0, f"module: {status}")

@@ -751,7 +751,7 @@ def test_unprofiled_commands():
 
 
 def silent_command(cleaned):
-    """A command that cannot load the library is listed beside those that can; a program that its child
+    """A command that cannot load the library is listed besides those that can; a program that its child
     executes is listed by its own name, however soon after the fork."""
     forks = """
     #include <stdlib.h>

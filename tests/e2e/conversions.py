@@ -98,7 +98,7 @@ def test_text_and_back():
         # As Perfetto writes them: lengths of four bytes, and packets of unknown types.
         "long lengths": block(1, number(8, 5) + block(37, block(5, number(1, 7), 4), 4)),
         "strangers": block(1, number(8, 5) + block(1, block(9, b"\x08\x01\x12\x02ab")) + number(700, 8)),
-        "a field beside packets": block(1, number(8, 5)) + number(15, 3) + block(16, b"\0\xff"),
+        "a field besides packets": block(1, number(8, 5)) + number(15, 3) + block(16, b"\0\xff"),
     }
     for what, trace in traces.items():
         path, text = write("trace", trace), at("text")

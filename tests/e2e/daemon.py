@@ -341,7 +341,7 @@ def all_but_sites(heap):
 
 
 class Stormy(Commanded):
-    """Start a program that leaves its samples by longjmp, until it is told to stop."""
+    """Start a program that leaves its samples by longjmp, until a command stops it."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(

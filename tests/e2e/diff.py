@@ -100,7 +100,7 @@ def amount(text):
 
 
 def by_name(callsites, figure):
-    """Return sums over callsites with the same functions; an address stands for a missing name."""
+    """Return sums over callsites with the same functions; an address replaces a missing name."""
     sums = {}
     for callsite in callsites:
         name = tuple((frame["name"] or frame["rel_pc"], frame["mapping"]) for frame in callsite["frames"])
@@ -210,7 +210,7 @@ def test_nothing_added(directory):
             marks[view] += bool(marked(difference, view))
         shutil.rmtree(before)
         shutil.rmtree(after)
-    print(f"marked in so many of {RUNS}: {marks}")
+    print(f"marked in these numbers of {RUNS} runs: {marks}")
     for view, count in marks.items():
         most = 0.05 * RUNS + 3 * math.sqrt(0.05 * 0.95 * RUNS)
         check(count <= most, f"{view}: marked in {count} of {RUNS}")

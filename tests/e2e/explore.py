@@ -76,7 +76,7 @@ type Text          1.50 kB│
  build                                                                   1 of 2
 """ + KEYS_80)
     terminal.send("enter")
-    shows(terminal, "into a frame behind the type", """
+    shows(terminal, "into a frame after the type", """
  made.json@last: prog (100), malloc                                13.0 kB live
  Top-down (Tree)  [Stack frame]  Object type
 Current path              │     vSize     Count  Share  Stack frame
@@ -509,7 +509,7 @@ def test_unknown_figures():
     """A figure that the file does not contain is skipped, with a message, not shown as 0."""
     terminal = explore(usual(), "--view", "max")
     until(terminal, "What was at peak is not in the file; this is what was live.", "at first")
-    under_cursor(terminal, "main", "what is told")
+    under_cursor(terminal, "main", "the printed figure")
     terminal.send("f")
     until(terminal, "What was allocated is not in the file; this is what was live.", "the next figure")
     quit_it(terminal)

@@ -3,7 +3,7 @@
 """The profile's figures against a program with known figures (tests/programs/ground_truth.c).
 
     ground_truth.py exact      interval 1: every callsite to the byte and to the call
-    ground_truth.py 4096       estimates over many runs, each with seeds of its own
+    ground_truth.py 4096       estimates over many runs, each with its own seeds
     ground_truth.py 65536
 
 Two properties of the estimates, of each size class (small, mixed, large, once, huge) by itself:

@@ -300,7 +300,7 @@ def test_custom_lifetime():
 
 
 def test_sessions_in_sequence():
-    """Each of several sessions in sequence has the events of its own time."""
+    """Each of several sessions in sequence has only the events of its time."""
     for way in WAYS_AND_STATIC:
         with company(way) as (daemon, directory, process):
             heap = process.register("custom")
@@ -368,8 +368,8 @@ def test_heaps_255():
             for heap, number in numbers.items():
                 process.tell(f"fill {heap} 0 {number + 1} 10")
             check(not process.report("allocate 0 1 10"), "heap 0 was assigned")
-            check(not process.report("allocate 256 1 10"), "nor is 256")
-            check(not process.report("allocate 4294967295 1 10"), "nor is that")
+            check(not process.report("allocate 256 1 10"), "heap 256 is sampled")
+            check(not process.report("allocate 4294967295 1 10"), "heap 4294967295 is sampled")
         report = session.report()
         check(len(names_of(report, process.pid) - {"libc.malloc"}) == 254, "all are there")
         for number in range(254):

@@ -159,7 +159,7 @@ def test_node_without_map():
         heap, _ = node_heap(path)
         frames = [f for site in heap["callsites"] for f in site["frames"] if f.get("kind") == "jit"]
         check(frames, "no generated code")
-        check(all(f["name"] == "" for f in frames), "a name out of nowhere")
+        check(all(f["name"] == "" for f in frames), "a name without a source")
         check("code that node generated" in heap["remark"] and "--perf-basic-prof" in heap["remark"], f"remark: {heap['remark']!r}")
         check("java" not in heap["remark"] and "python" not in heap["remark"], f"of others: {heap['remark']!r}")
 
@@ -399,7 +399,7 @@ def test_removed_map():
             except OSError:
                 return False
 
-        wait_for("the daemon's look at the map", is_open)
+        wait_for("the daemon's read of the map", is_open)
         program.tell()
         check(not os.path.exists(map_path), "the map is still there")
         check_hand_made(program.heap(), "outer", "inner")

@@ -238,7 +238,7 @@ def test_types(directory):
     same(g["count_by_type"], {"[unknown]": 15}, "without types")
     text = leaks(path + "@1", path + "@2").stdout.decode()
     check("by type: Edge -2, Node +6, [unknown] +2\n" in text, text)
-    check(text.count("by type") == 1, "types that are none are not printed")
+    check(text.count("by type") == 1, "missing types are printed")
 
 
 def two_servers(sizes):
@@ -282,7 +282,7 @@ def test_processes(directory):
     # Without a common process there is an error, not an empty answer.
     other = two_servers({30: ("/bin/x", {"malloc": 1}), 31: ("/bin/y", {"malloc": 1})}).write(directory, "other")
     check(b"no process of" in leaks(before, other, status=1).stderr, "no message about missing pairs")
-    check(b"no process of" in leaks("--match-by-labels", before, other, status=1).stderr, "nor by labels")
+    check(b"no process of" in leaks("--match-by-labels", before, other, status=1).stderr, "processes are paired by labels")
 
 
 def test_files(directory):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_trace DIRECTORY CALLSITES: writes a trace with everything in it and a dump of so
- * many callsites of odd figures, reads it back, writes each dump as pprof, and prints
- * the totals that others must find too; with times, so that it serves as a benchmark.
+ * make_trace DIRECTORY CALLSITES: write a trace with every kind of content and a dump with this
+ * number of callsites of odd figures, read it back, write each dump as pprof, and print the totals
+ * that other readers must find, too. The output has times, so that it serves as a benchmark.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static double now_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Stacks of 16 frames that share their outer ones, as real stacks do. */
+/* Make stacks of 16 frames that share their outer ones, like real stacks. */
 static uint64_t make_callstack(struct trace_writer *writer, uint64_t program, uint64_t number)
 {
     uint64_t frames[16];
@@ -57,7 +57,7 @@ static void write_dump(struct trace_writer *writer, uint64_t program, uint64_t c
                                         .samples = 2 + i,
                                         .freed_samples = i / 2,
                                         .lifetime_ms_sum = 12.5};
-        /* A second thread that did as much, at some callsites. */
+        /* A second thread did as much, at some callsites. */
         struct trace_thread_figures threads[] = {
             {.tid = FIXTURE_PID + (int32_t)(i % 2), .figures = figures},
             {.tid = FIXTURE_PID + 2, .figures = figures}};
@@ -112,7 +112,7 @@ static int write_trace(const char *path, uint64_t callsites)
     return code;
 }
 
-/* A configuration with all in it that its text form can have. */
+/* Write a configuration with everything that its text form can have. */
 static int write_config(const char *path)
 {
     struct heap_config config;

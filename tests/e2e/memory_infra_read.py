@@ -484,7 +484,7 @@ def test_pruned_v1():
                     kind = "" if kind == "[unknown]" else kind
                     size = ours[stack, kind][0]
                     if kind == "" or stack[:1] == ("<other>",):
-                        continue  # both names also stand for missing parts
+                        continue  # both names also replace missing parts
                     over = size - int(entry["size"], 16)
                     if (over if kind else abs(over)) > 1e-6 * max(size, 1):
                         fail(f"seed {seed}, {key}, {stack}, {kind}: {size}, the file has {int(entry['size'], 16)}")
@@ -565,7 +565,7 @@ def test_damaged():
     whole = len(json.dumps({"traceEvents": [good]})) - 2
     for name, document, total, wanted in (
         ("cut off", text[: whole + 200], 4096, "the file is cut off"),
-        ("garbage behind", text + "}", 3 * 4096, "byte"),
+        ("garbage at the end", text + "}", 3 * 4096, "byte"),
         ("an event of another version", {"traceEvents": [good, {**more, "args": small(version=3)["args"]}]}, 4096,
          "in event 1: heaps_v2 of version 3"),
         ("the same heap twice", {"traceEvents": [good, good]}, 4096, "has this heap in this dump already: malloc"),

@@ -644,7 +644,7 @@ def test_files(scene):
     said, report = scene.symbolize(path, *places)
     check(open(path, "rb").read() == symbolized and "stays as it is: no name was found" in said, said)
     check(not os.path.exists(path + ".BACKUP.1"), "a needless backup")
-    # A second backup is written beside the first.
+    # A second backup is written next to the first.
     shutil.copy(path + ".BACKUP", path)
     said, _ = scene.symbolize(path, *places)
     check(path + ".BACKUP.1" in said and open(path + ".BACKUP.1", "rb").read() == original, said)

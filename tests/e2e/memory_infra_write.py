@@ -193,7 +193,7 @@ def test_host_option():
     directory = profiled("beside", sys.executable, "-c", HOLDER, options=("-i", "4096", "--memory-infra"))
     file = File(os.path.join(directory, "memory_infra.json.gz"))
     check(file.packed and Rules(file).broken == [], f"{Rules(file).broken}")
-    same(file.document, convert(directory).document, "beside the trace, and converted")
+    same(file.document, convert(directory).document, "next to the trace, and converted")
     without = profiled("without", "true")
     check(not os.path.exists(os.path.join(without, "memory_infra.json.gz")), "written without the option")
 

@@ -106,7 +106,7 @@ def test_off_by_default():
 
 
 def test_beside_malloc():
-    """libc.mmap is profiled beside malloc, which has its own interval, and with all heaps."""
+    """libc.mmap is profiled besides malloc, which has its own interval, and with all heaps."""
     for options in (("--heaps", "libc.malloc,libc.mmap"), ("--all-heaps", "--heaps", HEAP),
                     ("--heaps", "libc.malloc,libc.mmap", "--heap-intervals", "300,1")):
         _, report = profiled([MAPPINGS, "ways"], *options, interval=300)

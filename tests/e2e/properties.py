@@ -98,7 +98,7 @@ class Profile:
     def grow(self, figures):
         allocated, freed, count, free_count = figures
         unit = 0.125 if self.eighths else 1
-        # Readers treat eighths as estimates, of which a part in 10^12 may be rounding.
+        # Readers treat eighths as estimates, so a relative difference of 10^-12 may be rounding.
         allocated += self.random.choice((0, 8, 100, 1 << (20 if self.eighths else 30))) * self.random.randint(0, 9) * unit
         count += self.random.randint(0, 99) * unit
         freed += self.random.choice((0, 0.5, 1)) * (allocated - freed) // unit * unit

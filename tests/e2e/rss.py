@@ -165,7 +165,7 @@ def test_rounded():
 
 
 def test_each_dump():
-    """Each dump of a running process has its own table, of its own moment."""
+    """Each dump of a running process has its own table, of its own time."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         output = os.path.join(directory, "o")

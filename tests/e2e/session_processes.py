@@ -198,7 +198,7 @@ def test_blocked_trace():
             [hers] = daemon.status()["sessions"]
             check(hers["silent_ms"] > 1000, f"no message that it does not answer: {hers}")
             took = works_for(BOB, daemon, directory, "bob")
-            print(f"beside a blocked session: status within {longest * 1000:.1f} ms, a session "
+            print(f"with a blocked session: status within {longest * 1000:.1f} ms, a session "
                   f"began in {took * 1000:.0f} ms")
             check(longest < SOON_S, f"status took {longest:.2f} s")
             # A program of hers that says hello waits no longer for it than for a daemon.

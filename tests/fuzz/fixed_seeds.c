@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fixed key for the hash tables of a fuzzer: an input takes the same way through them each time.
- * So a finding comes again, and a test makes the same inputs each time.
+ * A fixed key for the hash tables of a fuzzer: an input takes the same path each time. So a finding
+ * is reproducible, and a test makes the same inputs each time.
  */
 #include <stddef.h>
 
 #include "util/keyed_hash.h"
 
-/* NULL in fuzzers of code that has no such table. */
+/* NULL in fuzzers whose code has no such table. */
 extern struct keyed_hash_key keyed_hash_key __attribute__((weak));
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

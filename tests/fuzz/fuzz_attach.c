@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What attaching reads in a process's memory: the loader's list, dynamic sections, symbol tables,
- * the vdso, code for system calls, entries of functions, and what a client left there. The memory
- * is the input's, at every address (modulo its size), so that any pointer leads somewhere; what
- * lies beyond the input is not mapped. With bit 7 of the first byte it is also what the
- * file reader says of the executable's symbols.
+ * Attaching to a process with hostile memory: the loader's list, dynamic sections, symbol tables,
+ * the vdso, code for system calls, entries of functions, and leftovers of a client. The input is
+ * the memory, at every address (modulo its size), so that any pointer leads somewhere; addresses
+ * beyond the input are not mapped. If bit 7 of the first byte is set, the input is also the file
+ * reader's answer about the executable's symbols.
  *
- * Whatever it holds, the number of reads is bounded, nothing is written but what a site of the
- * client says, and what was found is what the memory says.
+ * Whatever the input is, the number of reads is bounded, only the patch sites that the client lists
+ * are written, and results agree with the memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static void fail(int line)
 
 #define check(good) ((good) ? (void)0 : fail(__LINE__))
 
-/* --- in place of the process --- */
+/* --- replacements for the process --- */
 
 size_t __wrap_tracee_read_some(const struct tracee *tracee, uint64_t address, void *to,
                                size_t bytes);
@@ -88,7 +88,7 @@ struct user_regs_struct *__wrap_tracee_registers(struct tracee_thread *thread)
     return &thread->registers;
 }
 
-/* /dev/null serves as the executable: what is in it comes from the file reader. */
+/* /dev/null is the executable: the file reader provides its content. */
 int __wrap_regular_file_open(const char *path, struct stat *status)
 {
     (void)path;
@@ -108,11 +108,12 @@ int __wrap_file_reader_functions(int fd, const char *path, const char *names, si
         abort();
     memcpy(*functions, memory.bytes, found * sizeof(**functions));
     for (size_t i = 0; i < found; i++)
-        (*functions)[i].name %= (uint32_t)count; /* as the reader's answers are checked */
+        (*functions)[i].name %= (uint32_t)count; /* within the bounds that the file reader's
+                                                  * answers are checked for */
     return (int)found;
 }
 
-/* --- what attaching asks --- */
+/* --- the steps of attaching --- */
 
 static void check_located(const struct located *located, const struct tracee *tracee)
 {

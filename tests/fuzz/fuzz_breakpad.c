@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbol files of strangers. Input: a Breakpad symbol file, of which many addresses are asked for,
- * near and far ones.
+ * Hostile symbol files. Input: a Breakpad symbol file, in which many addresses are looked up, close
+ * and distant ones.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a file of budgets. What was taken is as it should be, reads back as the same, and is
- * judged of a small profile.
+ * Any bytes as a file of budgets. Accepted budgets are valid, read back the same, and can be
+ * evaluated on a small profile.
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void check_budget(const struct budget *budget)
     budgets_clear(&again);
 }
 
-/* A callsite of two frames, of which half lives. */
+/* A callsite of two frames; half of its memory is live. */
 static void judge(struct budgets *budgets)
 {
     struct profile_mapping mapping = {.path = "/usr/lib/libfoo.so.1", .build_id = ""};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configurations, text and binary: what is read is printed, and reads back the same. */
+/* Configurations, text and binary: an accepted one is printed, and reads back the same. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

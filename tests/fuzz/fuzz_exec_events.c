@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the kernel's connector, as nobody would send them: none is read beyond its end, and
- * what is told of has a pid. */
+/* Invalid messages of the kernel's connector: none is read beyond its end, and every reported event
+ * has a pid. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a file of another profiler: what comes out must hold together, be summed up and
- * written as pprof, and what was written must be read again. What a filter leaves of it must hold
- * together, too, and be no more and no less than all, with what is left out.
+ * Any bytes as a file of another profiler: the resulting profile must be consistent, must be summed
+ * up and written as pprof, and that file must be readable. A filtered profile must be consistent,
+ * too, and its sum plus the omitted part must equal the whole.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static uint64_t count_samples(const struct profile *profile)
     return count;
 }
 
-/* What has a letter in its name, or is in a library. */
+/* Filter by a letter in names, or by a library. */
 static void check_filter(struct profile *profile, enum profile_filter_kind kind, uint8_t letter)
 {
     const char text[] = {(char)('a' + letter % 26), '|', 's', 'o', '\0'};
@@ -69,7 +69,7 @@ static void check_filter(struct profile *profile, enum profile_filter_kind kind,
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
-    /* Traces are another fuzzer's. */
+    /* Another fuzzer covers traces. */
     if (length < 2)
         return 0;
     if (bytes[0] != 0x1f && bytes[0] != 0x28 && import_kind_of(bytes, length, true) == IMPORT_TRACE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What JIT compilers say of their code: perf maps (first byte 'm'), jitdump files ('d') and
- * /proc/PID/maps ('p'). Whatever they hold, they are read without a crash and in bounded memory,
- * and what has a name then has one of bounded length.
+ * Files of JIT compilers about their code: perf maps (first byte 'm'), jitdump files ('d') and
+ * /proc/PID/maps ('p'). Whatever they contain, they are read without a crash and in bounded memory,
+ * and names have a bounded length.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as MemoryInfra's JSON. What the reader tells must not depend on how the bytes are cut,
- * ranges must lie in the file, one behind the other, and what the profile has must hold together:
- * no dump has less than nothing of a callsite, and its parts add up.
+ * Any bytes as MemoryInfra's JSON. The reader's reports must not depend on how the bytes are split,
+ * ranges must be in the file, one after the other, and the profile must be consistent: no callsite
+ * of a dump has negative figures, and its parts add up.
  */
 #include <math.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include "import/import.h"
 #include "memory_infra/read.h"
 
-/* --- what is told, as a number --- */
+/* --- a hash of the reports --- */
 
 struct log {
     uint64_t hash, events, begun;
@@ -228,7 +228,7 @@ static const struct memory_infra_visitor visitor = {
     .metadata = on_metadata,
 };
 
-/* Read in pieces of `size`. */
+/* Read in pieces of `size` bytes. */
 static int read_in_pieces(const uint8_t *bytes, size_t length, size_t size, struct log *log)
 {
     struct error error = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rewrite hostile dumps. Input: MemoryInfra JSON. Its frames get made-up names, some with inlined
- * functions, some none; the file that is written has to be read again with as many frames without
- * a name as should stay so.
+ * functions, and some get no name. The written file must be readable and have the expected number
+ * of unnamed frames.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static void make_places(struct memory_infra_symbols *symbols)
         places[i].file = i % 3 == 0 ? NONE : texts_add(&symbols->texts, "/a.c", 4);
         places[i].line = (uint32_t)i * 7;
     }
-    /* Names that look like addresses would be frames without a name again. */
+    /* Names that look like addresses would count as unnamed frames again. */
     places[2].function = places[0].function;
     symbols->places = places;
     symbols->answers = answers;
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         }
         int read = symbols_collect(&again, out, &error);
-        /* What got new ids may have none left for more. */
+        /* The new ids may have used up all ids. */
         if (read != -EOVERFLOW &&
             (read < 0 || nameless(&again, false) != nameless(&symbols, true))) {
             fprintf(stderr, "%zu frames for %zu: %s\n", nameless(&again, false),

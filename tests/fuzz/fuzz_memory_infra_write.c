@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a trace, written as MemoryInfra's JSON in every form: the reader takes all of it
- * without a word, and what each allocator is said to hold is what its sites hold.
+ * Any bytes as a trace, written as MemoryInfra's JSON in every form: the reader accepts all of it
+ * without a warning, and the figures of each allocator equal the sums of its sites.
  */
 #include <math.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include "memory_infra/read.h"
 #include "memory_infra/write.h"
 
-/* Of one event: what its heaps hold, by their sites, and by their allocators. */
+/* The sums of one event's heaps, by their sites and by their allocators. */
 struct sums {
     double sites, allocators, calls_of_sites, calls_of_allocators;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc says of a process, to all who read it: daemon, attaching, symbols, the client.
+ * Hostile content of /proc for all its readers: daemon, attaching, symbols, the client.
  *
- * First byte even: one text of any bytes as every file. Odd: files as the kernel writes them, of a
- * process with names, numbers and mappings of the input's choice. Then what was read must be what
- * the process has: a name, however long and whatever is in it, makes no mapping, number or parent
- * that is not there.
+ * First byte even: the input is the text of every file. Odd: files in the kernel's format, for a
+ * process with names, numbers and mappings from the input. Then the readers must return what the
+ * process has: no name, whatever its length or content, may produce a mapping, number or parent
+ * that does not exist.
  */
 #include <elf.h>
 #include <errno.h>
@@ -31,14 +31,14 @@
 #include "jit/jit_files.h"
 #include "symbols/live_files.h"
 
-/* The client reads its own maps by system calls without a wrapper. */
+/* The client reads its own maps by direct system calls. */
 static long read_own_maps(long number, void *to, size_t bytes);
 #undef system_call6
 #define system_call6(number, a, b, c, d, e, f)                                                     \
     read_own_maps(number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c))
 #include "client/modules/module_maps.c"
 
-#define PID 1000000000 /* beyond the kernel's largest */
+#define PID 1000000000 /* above the kernel's maximum */
 #define DIRECTORY "/proc/1000000000/"
 #define MAPPINGS_MAX 12u
 #define NAME_BYTES_MAX 12000u
@@ -64,10 +64,10 @@ struct mapping {
     uint64_t start, end, offset, rss_kb, swap_kb;
     unsigned device, inode;
     char flags[5];
-    char *name; /* as the kernel shows it */
+    char *name; /* as the kernel escapes it */
 };
 
-/* What the files say. */
+/* The content of the files. */
 static struct {
     struct mapping mappings[MAPPINGS_MAX];
     char names[MAPPINGS_MAX][NAME_BYTES_MAX];
@@ -79,7 +79,7 @@ static struct {
     uint64_t anonymous_kb, swap_kb;
 } process;
 
-static size_t client_at; /* where the client's reading of its maps stands */
+static size_t client_at; /* position of the client in its maps */
 
 static void fail(int line)
 {
@@ -89,7 +89,7 @@ static void fail(int line)
 
 #define check(good) ((good) ? (void)0 : fail(__LINE__))
 
-/* --- in place of the kernel --- */
+/* --- replacements for the kernel --- */
 
 FILE *__wrap_fopen64(const char *path, const char *mode);
 FILE *__real_fopen64(const char *path, const char *mode);
@@ -151,7 +151,7 @@ static const struct mapping *mapping_at(uint64_t start)
     return NULL;
 }
 
-/* A ring is looked for where a mapping of a ring's name begins. */
+/* The daemon looks for a ring at the start of a mapping with a ring's name. */
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
                                 const struct iovec *from, unsigned long from_count,
                                 unsigned long flags)
@@ -177,7 +177,7 @@ static long read_own_maps(long number, void *to, size_t bytes)
     return (long)bytes;
 }
 
-/* --- files as the kernel writes them --- */
+/* --- files in the kernel's format --- */
 
 struct input {
     const uint8_t *at, *end;
@@ -208,7 +208,7 @@ static void append(char *name, const char *text)
         strcat(name, text);
 }
 
-/* A path: its bytes, at times repeated, with line ends as the kernel shows them. */
+/* Take a path: its bytes, sometimes repeated, with line ends as the kernel escapes them. */
 static void take_path(struct input *input, char *name)
 {
     size_t length = take(input, 1), drawn = take(input, 1), count = 0;
@@ -386,7 +386,7 @@ static void make_same(const uint8_t *data, size_t size)
         memcpy(files[i].bytes, data, files[i].count = size);
 }
 
-/* --- who reads them --- */
+/* --- the readers --- */
 
 static void read_regions(bool exact)
 {
@@ -502,7 +502,7 @@ static void read_info(bool exact)
         process_info_matches(&info, "a*b?[c");
         process_info_refresh(&info, -1);
         struct error error;
-        check(access_check(&info, &error) == 0); /* its maps can be opened */
+        check(access_check(&info, &error) == 0); /* its maps are accessible */
     }
     process_info_clear(&info);
     int fd = process_memory_open(PID);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Map files of strangers, and the packets that are made of them: read back as part of a trace whose
- * frames have the names of the map's classes. Input: a map.
+ * Hostile mapping files, and the packets that are made from them: these are read back as part of a
+ * trace whose frames have the names of the mapping's classes. Input: a mapping file.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -41,7 +41,7 @@ static void put_ids(struct proto_buffer *interned, uint32_t message, const uint6
     proto_buffer_free(&entry);
 }
 
-/* One stack for each name, at a line of its own. */
+/* Put one stack for each name, with a unique line. */
 static void put_frame(struct proto_buffer *interned, struct proto_buffer *dump, uint64_t id,
                       const char *name)
 {
@@ -59,7 +59,7 @@ static void put_frame(struct proto_buffer *interned, struct proto_buffer *dump, 
     put_ids(dump, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_SAMPLES, sample, 3);
 }
 
-/* A trace with frames named as the map's methods are when they are obfuscated. */
+/* Make a trace whose frames have the obfuscated names of the mapping's methods. */
 static void make_trace(const uint8_t *data, size_t size, struct proto_buffer *trace,
                        struct trace_names *names)
 {
@@ -95,7 +95,7 @@ static void make_trace(const uint8_t *data, size_t size, struct proto_buffer *tr
     proto_buffer_free(&profile);
 }
 
-/* What was written is sound, and the profile's names are. */
+/* The written trace is valid, and so are the profile's names. */
 static void read_back(struct proto_buffer *trace, int fd)
 {
     struct error error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any SQL, and any arguments of the table functions, over a small profile: nothing is written, and
- * what ends ends with rows or an error. The first byte says which.
+ * every statement ends with rows or an error. The first byte selects the kind.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static void run(struct query_database *database, const char *text)
     }
 }
 
-/* Values of any kind, as literals that SQL reads as they are. */
+/* Append values of any kind, as SQL literals. */
 static void append_value(sqlite3_str *text, const uint8_t **data, size_t *size)
 {
     uint8_t kind = **data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a file reader answers, when somebody has taken it over: the first byte is the kind of
- * request, the second how much was asked for.
+ * Answers of a hostile file reader. The first byte is the kind of request, the second the requested
+ * size.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     size_t count = data[1] % COUNT_MAX, length = size - 2;
-    char *bytes = malloc(length > 0 ? length : 1); /* its end is watched */
+    char *bytes = malloc(length > 0 ? length : 1); /* a sanitizer checks its end */
     if (bytes == NULL)
         abort();
     memcpy(bytes, data + 2, length);

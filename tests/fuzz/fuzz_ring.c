@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring's bytes, whatever they are, into the reader and the ledger. The first
- * byte says how the process is doing: bit 0: dead; the others: in how many pieces
- * the rest arrives, so that a drain may meet any prefix.
+ * Any bytes as a ring, into the reader and the ledger. The first byte describes the process: bit 0:
+ * dead; the other bits: in how many pieces the rest arrives, so that a drain can find any prefix.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +35,7 @@ static void read_all(const struct ledger *ledger)
         for (uint32_t node = figures.node; node != CALLSITE_ROOT; node = tree->nodes[node].parent)
             sum += (double)tree->nodes[node].pc;
     }
-    /* So that none of it is optimized away. */
+    /* Keep the optimizer from removing the sums. */
     __asm__ volatile("" : : "r"(&sum) : "memory");
 }
 

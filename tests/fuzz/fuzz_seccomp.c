@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interpreter of system call filters against the kernel's own. A filter is made from the input,
- * installed in a child, and asked about system calls with arguments around the filter's own
- * constants; the interpreter must come to the same verdicts.
+ * The interpreter of system call filters against the kernel's. The input becomes a filter, which is
+ * installed in a child. The child makes system calls with arguments around the filter's constants;
+ * the interpreter must return the same verdicts.
  *
- * A verdict cannot be read back from the kernel in full: the low 12 bits come as an errno. So the
- * child's filter folds the 32 bits of each verdict into an errno. No call is ever made: every
- * verdict is an errno, or the child's death where a filter divides by zero. The kernel may refuse a
- * filter; then the interpreter only has to end within it.
+ * The kernel does not return a complete verdict: only the low 12 bits arrive, as an errno. So the
+ * child's filter folds the 32 bits of each verdict into an errno. No call is ever executed: every
+ * verdict is an errno, or the child's death if a filter divides by zero. The kernel can refuse a
+ * filter; then the interpreter only has to terminate.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -28,18 +28,18 @@
 #define CALLS 24u
 #define DEAD 1L /* no verdict is positive */
 
-/* Numbers with this bit are of no system call, whatever a filter may let through. */
+/* Numbers with this bit belong to no system call, whatever a filter permits. */
 #define NO_CALL 0x20000000u
 #define BITS_OFF 0xc0000000u
 
-/* What stands before and after the filter that is put to the test. */
+/* Lengths of the code before and after the tested filter. */
 #define PROLOGUE 4u
 #define EPILOGUE 11u
 
 struct call {
     int number;
     uint64_t arguments[6];
-    long result; /* written by the child */
+    long result; /* from the child */
 };
 
 static const uint16_t codes[] = {
@@ -87,8 +87,8 @@ static const uint16_t codes[] = {
 };
 #define CODES (sizeof(codes) / sizeof(codes[0]))
 
-/* Mostly what the kernel takes; what follows the known codes in the byte's range is the input's
- * own. */
+/* Make an instruction that the kernel mostly accepts; the codes after the known ones in the byte's
+ * range come from the input. */
 static struct sock_filter make_instruction(const uint8_t *bytes, size_t left)
 {
     struct sock_filter made = {.jt = bytes[1], .jf = bytes[2]};
@@ -117,7 +117,7 @@ static uint32_t fold(uint32_t verdict)
     return (verdict ^ verdict >> 12 ^ verdict >> 24) & 0xfff;
 }
 
-/* The filter for the child: it may end, and every verdict is an errno. */
+/* Make the filter for the child: exit is permitted, and every verdict becomes an errno. */
 static size_t make_folding(struct sock_filter *folding, const struct sock_filter *program,
                            size_t count)
 {
@@ -159,7 +159,7 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 24 ^ *state >> 53;
 }
 
-/* A constant of the filter or one beside it; at times any number. */
+/* Return a constant of the filter or a neighbour of it; sometimes any number. */
 static uint32_t pick_word(const struct sock_filter *program, size_t count, uint64_t *random)
 {
     uint64_t drawn = next_random(random);
@@ -198,7 +198,8 @@ __attribute__((noinline)) static long make_call(const struct call *call)
     return result;
 }
 
-/* Whether every jump of the filter stays within it: else it could jump past the folding. */
+/* Return whether every jump of the filter stays inside it. Otherwise it could jump past the
+ * folding. */
 static bool stays_within(const struct sock_filter *program, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -212,7 +213,7 @@ static bool stays_within(const struct sock_filter *program, size_t count)
     return true;
 }
 
-/* In the child, which shares our memory. */
+/* Runs in the child, which shares our memory. */
 static void ask(const struct sock_fprog *filter, struct call calls[CALLS], int *refused)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -226,13 +227,13 @@ static void ask(const struct sock_fprog *filter, struct call calls[CALLS], int *
         calls[i].result = make_call(&calls[i]);
 }
 
-/* Whether the kernel took the filter; the calls' results are written. */
+/* Return whether the kernel accepted the filter. The results of the calls are written. */
 static bool ask_kernel(struct sock_filter *filter, size_t count, struct call calls[CALLS])
 {
     struct sock_fprog program = {.len = (unsigned short)count, .filter = filter};
     volatile int refused = 0;
     int status;
-    /* Before Linux 5.16 a dump of the child would end all who share its memory. */
+    /* Before Linux 5.16 a core dump of the child would end all processes that share its memory. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     pid_t child = vfork();
     if (child == 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's socket: hellos and requests as a stranger may send them, one message each on up to
- * four connections that overlap, with descriptors or without. None of them stays open. */
+/* The daemon's socket with hostile hellos and requests: one message each on up to four concurrent
+ * connections, with or without descriptors. No connection and no descriptor stays open. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -19,12 +19,12 @@
 #define CONNECTIONS 4
 #define KINDS 8
 #define PATIENCE_MS 20000
-#define DESCRIPTORS_MAX 253 /* the kernel's */
+#define DESCRIPTORS_MAX 253 /* the kernel's limit */
 
 static struct control control;
 
-/* A descriptor of each kind that behaves otherwise when it is used or closed; -1: the connection
- * that it is passed over. */
+/* Descriptors of each kind that behaves differently when used or closed. -1: the connection
+ * itself. */
 static int kinds[KINDS];
 
 static void open_kinds(void)
@@ -98,7 +98,7 @@ static int connect_to(const char *path)
     return fd;
 }
 
-/* Never waits: there is always something due. */
+/* Does not wait: a deadline has always passed. */
 static void step(void)
 {
     control.wake_ms = 0;
@@ -115,8 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     open_once();
     if (before == 0)
         before = open_descriptors();
-    /* A byte for the connection and the descriptors, two for the length (of which the last bits say
-     * what kind the descriptors are), the message. */
+    /* The input: a byte for the connection and the descriptors, two for the length (whose last bits
+     * are the kind of the descriptors), then the message. */
     while (size >= 3) {
         int *fd = &connections[data[0] % CONNECTIONS];
         unsigned count = descriptors[data[0] / CONNECTIONS % 8];
@@ -138,8 +138,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (connections[i] >= 0)
             close(connections[i]);
     }
-    /* A step takes one message of each connection, those that end with descriptors in them wait for
-     * others to do so, and a session takes the time of its process. */
+    /* A step takes one message of each connection. Connections that end with unread descriptors
+     * wait for others to close them, and a session takes the time of its process. */
     uint64_t end_ms = clock_read_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
     while (open_descriptors() > before + control.rendezvous.ending.count) {
         if (clock_read_ms(CLOCK_MONOTONIC) > end_ms) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What session processes say to the supervisor, when somebody has taken two of them over: any
- * messages, with descriptors or without. A third session stays as it is, root's status holds all,
- * the log's lines are lines, and nothing is killed but the processes that spoke.
+ * Two hostile session processes send any messages to the supervisor, with or without descriptors. A
+ * third session stays unchanged, root's status lists all of them, each log line stays one line, and
+ * only the processes that sent messages are killed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +23,9 @@
 #include "wire/control_page.h"
 #include "wire/request.h"
 
-/* Beyond the kernel's largest, so that they are nobody's. */
+/* Above the kernel's maximum, so that no process has them. */
 #define FIRST_PID 1000000000
-#define HOSTILE 2 /* sessions, and one that is not */
+#define HOSTILE 2 /* hostile sessions, besides one that is not */
 #define MESSAGES_MAX 64
 #define MESSAGE_BYTES_MAX REQUEST_BYTES_MAX
 
@@ -65,7 +65,7 @@ pid_t __wrap_waitpid(pid_t pid, int *status, int options)
     return pid;
 }
 
-/* --- the supervisor's user --- */
+/* --- the supervisor's owner --- */
 
 static void on_answer(void *context, struct supervised *session, uint32_t ticket, int verdict)
 {
@@ -103,7 +103,7 @@ static const struct supervisor_user user = {
 
 /* --- sessions --- */
 
-/* A session whose process is at the end that is returned. */
+/* Add a session and return its process's end of the socket. */
 static int add_session(int number)
 {
     int ends[2], client[2];
@@ -144,8 +144,8 @@ static void send_message(int fd, const void *bytes, size_t length, bool with_des
         messages++;
 }
 
-/* A byte for the type, who says it, and whether there is a descriptor; one for the number of times
- * that the rest stands there; two for the length of the rest. */
+/* The input: a byte for the type, the sender, and whether there is a descriptor; one for the number
+ * of repetitions of the rest; two for the length of the rest. */
 static void say(const int ends[HOSTILE], const uint8_t *data, size_t size)
 {
     static uint8_t bytes[MESSAGE_BYTES_MAX];

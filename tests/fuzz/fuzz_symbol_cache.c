@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of the cache of symbols that somebody else has written to. Input: what
- * stands behind the header; its mark, key and checksum are made right, so that
- * what they would have kept out is seen. The bytes of each answer must be there.
+ * Files of the symbol cache that somebody else wrote. Input: the content after the header. Its
+ * magic, key and checksum are corrected, so that the input is not rejected because of them. The
+ * bytes of each answer must be readable.
  */
 #include <stddef.h>
 #include <stdint.h>

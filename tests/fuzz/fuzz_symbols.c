@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of strangers, looked for by build id and read for names, lines and
- * inlined functions. Input: an ELF file, which may be its own split DWARF package;
- * every address of its code is asked for.
+ * Hostile binaries, searched by build id and read for names, lines and inlined functions. Input: an
+ * ELF file, which may be its own split DWARF package; every address of its code is looked up.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Reads all that it is given. */
+/* Read the whole result. */
 static int sink(void *context, size_t index, struct source_frame *frames, size_t count)
 {
     size_t *sum = context;

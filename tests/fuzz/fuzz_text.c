@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a message and as a text. What can be printed reads back as the same bytes; what can
- * be read as a text is a message whose own text is the same again.
+ * Any bytes as a message and as a text. A printed message reads back as the same bytes; an accepted
+ * text becomes a message whose own text reads back the same.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "fuzzing.h"
 #include "trace/text/text_print.h"
 
-/* False: these bytes are no message. */
+/* Return false if these bytes are not a message. */
 static bool check_round_trip(const struct text_schema *schema, const uint8_t *bytes, size_t length)
 {
     struct proto_buffer text = {0}, again = {0};

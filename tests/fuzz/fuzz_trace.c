@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a trace: read, built into a profile, summed up and written as
- * pprof. A profile that comes out must hold together.
+ * Any bytes as a trace: read, built into a profile, summed up and written as pprof. A resulting
+ * profile must be consistent.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -24,11 +24,12 @@ static void check_dump(const struct profile *profile, const struct pprof_file_na
         grouping_free(grouping_new(dump, key, key % GROUPING_BACKTRACE + 1));
     pprof_file_name(names, heap, dump, name, sizeof(name));
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    pprof_write(profile, heap, dump, &(struct pprof_options){.gzip = true, .annotated = true}, fd, NULL);
+    pprof_write(profile, heap, dump, &(struct pprof_options){.gzip = true, .annotated = true}, fd,
+                NULL);
     close(fd);
 }
 
-/* Stacks with numbers, of the dumps that a choice may have: the last of each heap. */
+/* Write collapsed stacks of the selected dumps: the last of each heap. */
 static void check_stacks(const struct profile *profile)
 {
     struct export_dump dumps[8];
@@ -52,7 +53,7 @@ static void check_stacks(const struct profile *profile)
     free(text);
 }
 
-/* The same as SQL has it. */
+/* The same by SQL. */
 static void check_in_trace(const uint8_t *bytes, size_t length)
 {
     static const struct profile_read_options options = {.demangling = DEMANGLE_NONE,
@@ -84,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     check(pprof_file_names_make(&names, profile) == 0);
     for (size_t i = 0; i < profile->heap_count; i++) {
         check(profile->heaps[i].process < profile->process_count);
-        /* All of them in a hostile file would take long and show nothing new. */
+        /* All dumps of a hostile file would take long and show nothing new. */
         for (size_t j = 0; j < profile->heaps[i].dump_count && j < 4; j++)
             check_dump(profile, &names, &profile->heaps[i], &profile->heaps[i].dumps[j]);
     }

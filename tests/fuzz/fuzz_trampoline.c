@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries of functions as they are and as attaching patches them: both are run, and must leave the
- * same registers, flags, stack and memory, or come to the same fault at the same instruction.
+ * Functions before and after attaching patches their entries: both are run, and must end with the
+ * same registers, flags, stack and memory, or with the same fault at the same instruction.
  *
- * The input is the function's first bytes, behind three bytes that say how it is run:
- *  - from end to end;
- *  - a thread stands behind its k-th instruction while it is patched (trampoline_enter);
- *  - a thread stands in the k-th instruction of the trampoline while the patch is taken out
+ * The input is three bytes that select a run, and the function's first bytes:
+ *  - from start to end;
+ *  - a thread is after its k-th instruction while the function is patched (trampoline_enter);
+ *  - a thread is in the k-th instruction of the trampoline while the patch is removed
  *    (trampoline_leave).
- * The code around the function is int3, so that wherever a branch leads to is seen.
+ * The code around the function is int3, so that every branch out of it is seen.
  *
- * Only instructions are run whose effect depends on registers and memory alone. A first run goes
- * step by step and looks at each instruction before it is executed. An input is left out if one of
- * them would access code, which differs between the runs, or this program's own memory, which may
- * change in between: only the data is the same at the start of each run.
+ * Only instructions whose effect depends on registers and memory alone are run. A first run
+ * single-steps and checks each instruction before its execution. An input is skipped if an
+ * instruction would access code, which differs between the runs, or this program's own memory,
+ * which may change in between: only the data is the same at the start of each run.
  *
- * Code and data lie at low addresses by themselves, a filter refuses every system call that comes
- * from there, and this program is not built with AddressSanitizer, whose shadow would lie in reach
- * of the code.
+ * Code and data are at separate low addresses. A filter refuses every system call from there. This
+ * program is not built with AddressSanitizer, whose shadow would be within reach of the code.
  */
 #include <Zydis/Zydis.h>
 #include <linux/filter.h>
@@ -51,10 +50,10 @@
 #define STEPS_MAX 32u
 #define INT3 0xcc
 
-/* An operand begins and ends less than this far from its address: FXRSTOR reads 512 bytes, and the
- * address of a push is that of the stack pointer before it. */
+/* Limit of the distance of an operand's first and last byte from its address: FXRSTOR reads 512
+ * bytes, and the address of a push is the stack pointer before it. */
 #define OPERAND_REACH 1024u
-/* Below this address there is nothing but what this file maps. */
+/* Below this address there is only memory that this file maps. */
 #define OWN_MEMORY (UINT64_C(1) << 44)
 #define USER_END (UINT64_C(1) << 47)
 /* The part of the thread's control block that does not change; the stack protector reads it. */
@@ -65,22 +64,22 @@
 
 enum way { WHOLE, LOOK, ENTER, LEAVE };
 
-/* What a run ended with. */
+/* The state at the end of a run. */
 struct outcome {
     int signal;
-    uint64_t fault; /* of SIGSEGV and SIGBUS */
+    uint64_t fault; /* address of SIGSEGV and SIGBUS */
     greg_t registers[NGREG];
-    uint8_t floating[512]; /* as by FXSAVE */
-    uint8_t upper[256];    /* halves of the vector registers, which FXSAVE leaves out */
+    uint8_t floating[512]; /* in FXSAVE's format */
+    uint8_t upper[256];    /* upper halves of the vector registers, which FXSAVE omits */
     uint8_t data[DATA_BYTES];
 };
 
-/* The run that is under way. */
+/* The current run. */
 static struct {
     bool active;
     enum way way;
     unsigned steps, switch_at; /* switch_at: after this many instructions */
-    uint64_t next;             /* LOOK: what stands behind the last instruction */
+    uint64_t next;             /* LOOK: address after the last instruction */
     bool left_out;             /* LOOK: the input cannot be compared */
     const struct trampoline *trampoline;
     struct outcome *outcome;
@@ -92,7 +91,7 @@ static uint8_t floating_state[512] __attribute__((aligned(16)));
 static uint8_t initial_data[DATA_BYTES];
 static uint64_t initial_registers[16]; /* in the order of fuzz_trampoline_start */
 
-/* Where fuzz_trampoline_start goes on, and its stack pointer. */
+/* Return address of fuzz_trampoline_start, and its stack pointer. */
 uint64_t fuzz_trampoline_stack;
 extern const char fuzz_trampoline_end[];
 extern uint64_t fuzz_trampoline_target, fuzz_trampoline_flags;
@@ -100,7 +99,7 @@ extern uint8_t fuzz_trampoline_has_avx;
 uint64_t fuzz_trampoline_target, fuzz_trampoline_flags;
 uint8_t fuzz_trampoline_has_avx;
 
-/* Load all registers and jump to the target; return when the signal handler says so. */
+/* Load all registers and jump to the target; return when the signal handler arranges it. */
 void fuzz_trampoline_start(const uint64_t registers[16], const uint8_t *floating);
 __asm__(".text\n"
         ".globl fuzz_trampoline_start\n"
@@ -133,7 +132,7 @@ static void fail(const char *what)
     abort();
 }
 
-/* --- looking at an instruction before it is run --- */
+/* --- check of an instruction before its execution --- */
 
 static bool decode(const uint8_t *code, size_t length, ZydisDecodedInstruction *decoded,
                    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT])
@@ -174,7 +173,7 @@ static bool is_code(uint64_t address)
            is_in(address, FAR_TRAMPOLINE);
 }
 
-/* Whether the operand is the same in each run: data, or where nothing is mapped. */
+/* Return whether the operand is the same in each run: in the data, or unmapped. */
 static bool may_access(const ZydisDecodedInstruction *decoded, const ZydisDecodedOperand *operand,
                        const greg_t *registers)
 {
@@ -188,7 +187,7 @@ static bool may_access(const ZydisDecodedInstruction *decoded, const ZydisDecode
     return !is_code(address) && (address < OWN_MEMORY || address >= USER_END);
 }
 
-/* Whether the instruction that comes next may be run. */
+/* Return whether the next instruction may be run. */
 static bool may_step(const greg_t *registers)
 {
     const struct attached_site *site = &run.trampoline->site;
@@ -202,7 +201,7 @@ static bool may_step(const greg_t *registers)
     if (!decode((const uint8_t *)(uintptr_t)pc, INPUT_BYTES_MAX, &decoded, operands))
         return false;
     run.next = pc + decoded.length;
-    /* Into the patched bytes one comes from above alone, or by a repeated instruction. */
+    /* The patched bytes are entered only from above, or by a repeated instruction. */
     if (pc > site->address && pc != last && run.next != last)
         return false;
     for (unsigned i = 0; i < decoded.operand_count; i++) {
@@ -231,7 +230,8 @@ static void put_patch(const struct trampoline *trampoline, bool patched)
     put(site->address, patched ? site->patched : site->original, site->length);
 }
 
-/* A thread was stopped in the midst of it. False: it runs on to where it switches. */
+/* Stop a thread at this point and move it. Return false if the run continues to its switch
+ * point. */
 static bool switch_code(greg_t *registers)
 {
     uint64_t pc = (uint64_t)registers[REG_RIP];
@@ -249,7 +249,7 @@ static bool switch_code(greg_t *registers)
                   pc < run.trampoline->site.trampoline + run.trampoline->code_bytes;
     if ((to != 0) != inside)
         fail("trampoline_leave does not know its own code");
-    /* The jumps to the hook and to the trampoline are not the function's. */
+    /* The jumps to the hook and to the trampoline do not belong to the function. */
     if (!inside || run.steps++ != run.switch_at)
         return false;
     put_patch(run.trampoline, false);
@@ -281,7 +281,7 @@ static void end_run(int signal, const siginfo_t *info, ucontext_t *context)
     memcpy(outcome->floating, context->uc_mcontext.fpregs, sizeof(outcome->floating));
     copy_upper(outcome->upper, (const uint8_t *)context->uc_mcontext.fpregs);
     memcpy(outcome->data, (const void *)(uintptr_t)DATA, DATA_BYTES);
-    memcpy(context->uc_mcontext.fpregs, floating_state, 464); /* what is behind is the kernel's */
+    memcpy(context->uc_mcontext.fpregs, floating_state, 464); /* the rest belongs to the kernel */
     run.active = false;
     registers[REG_RIP] = (greg_t)(uintptr_t)fuzz_trampoline_end;
     registers[REG_RSP] = (greg_t)fuzz_trampoline_stack;
@@ -294,7 +294,7 @@ static void on_signal(int signal, siginfo_t *info, void *data)
     greg_t *registers = context->uc_mcontext.gregs;
     if (!run.active) {
         sigaction(signal, &old_actions[signal], NULL);
-        return; /* happens again, and is seen by whoever waits for it */
+        return; /* happens again, and the next handler sees it */
     }
     bool is_step = signal == SIGTRAP && info->si_code == TRAP_TRACE;
     uint64_t pc = (uint64_t)registers[REG_RIP];
@@ -372,7 +372,7 @@ static void compare(const struct trampoline *trampoline, const struct outcome *e
         fail("memory differs");
 }
 
-/* --- what may be run --- */
+/* --- permitted instructions --- */
 
 static bool is_harmless(const ZydisDecodedInstruction *decoded, const ZydisDecodedOperand *operands)
 {
@@ -422,10 +422,10 @@ static bool is_harmless(const ZydisDecodedInstruction *decoded, const ZydisDecod
     case ZYDIS_MNEMONIC_FNSTENV:
     case ZYDIS_MNEMONIC_FXSAVE:
     case ZYDIS_MNEMONIC_FXSAVE64:
-    case ZYDIS_MNEMONIC_POPF: /* could have every access fault that is not aligned */
+    case ZYDIS_MNEMONIC_POPF: /* could make every unaligned access fault */
     case ZYDIS_MNEMONIC_POPFD:
     case ZYDIS_MNEMONIC_POPFQ:
-    case ZYDIS_MNEMONIC_PUSHF: /* would store that we step */
+    case ZYDIS_MNEMONIC_PUSHF: /* would store the single-step flag */
     case ZYDIS_MNEMONIC_PUSHFD:
     case ZYDIS_MNEMONIC_PUSHFQ:
     case ZYDIS_MNEMONIC_IRET:
@@ -441,7 +441,7 @@ static bool is_harmless(const ZydisDecodedInstruction *decoded, const ZydisDecod
     }
     if (decoded->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
         return false;
-    /* BT and its kind reach as far from their address as a register says. */
+    /* The bit index of BT and similar instructions, in a register, reaches far from the address. */
     if (decoded->meta.category == ZYDIS_CATEGORY_BITBYTE &&
         operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
         operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER)
@@ -467,7 +467,7 @@ static bool is_own_place(uint64_t address)
     return address + 0x40 >= FUNCTION && address < FUNCTION + INPUT_BYTES_MAX + 0x40;
 }
 
-/* Lead what is relative to the pc to where there is something: data, or int3. */
+/* Redirect a pc-relative operand to mapped memory: data, or int3. */
 static void lead(uint8_t *code, size_t at, const ZydisDecodedInstruction *decoded,
                  const ZydisDecodedOperand *operands)
 {
@@ -494,7 +494,7 @@ static void lead(uint8_t *code, size_t at, const ZydisDecodedInstruction *decode
     }
 }
 
-/* Whether it is a branch into the function, which may be patched there. */
+/* Return whether it is a branch into the function, whose target may be patched. */
 static bool leads_to_itself(size_t at, const ZydisDecodedInstruction *decoded)
 {
     uint64_t behind = FUNCTION + at + decoded->length;
@@ -513,7 +513,7 @@ static void lead_all(uint8_t *code, size_t length)
     }
 }
 
-/* Whether the replaced instructions may be run; *count: their number. */
+/* Return whether the replaced instructions may be run; *count: their number. */
 static bool may_run(const struct trampoline *trampoline, unsigned *count)
 {
     const struct attached_site *site = &trampoline->site;
@@ -531,7 +531,7 @@ static bool may_run(const struct trampoline *trampoline, unsigned *count)
     return true;
 }
 
-/* --- once --- */
+/* --- initialization --- */
 
 static void map(uint64_t address, size_t bytes, int protection)
 {
@@ -541,7 +541,7 @@ static void map(uint64_t address, size_t bytes, int protection)
         fail("its addresses are taken");
 }
 
-/* System calls from the code are answered by a signal. */
+/* Answer system calls from the code with a signal. */
 static void refuse_system_calls(void)
 {
     struct sock_filter filter[] = {
@@ -588,7 +588,7 @@ static void set_up(void)
     }
 }
 
-/* Pointers into the data, small numbers, and any. */
+/* Fill the registers with pointers into the data, small numbers, and random numbers. */
 static void make_registers(uint64_t random)
 {
     for (int i = 0; i < 16; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A module's file and a walk that came to its code, both anybody's: the file's bytes after the
- * first 64 words, which are the walk's registers and stack. Done here as the file reader and the
- * daemon do it, in one process: what the first says must be what the second takes.
+ * A hostile module file and a hostile walk that reached its code: the first 64 words are the walk's
+ * registers and stack, the rest is the file. One process does the work of the file reader and of
+ * the daemon: the daemon must accept the reader's answers.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 #define FRAMES_MAX 32u
 #define LENGTH_MAX (1u << 16)
 
-/* The rule for an address; NULL: none. */
+/* Return the rule for an address, or NULL. */
 static const struct frame_rule *find_rule(struct question *question, uint64_t address,
                                           struct answer *answer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives of strangers. Input: a zip archive. Each member must lie within it,
- * behind the one before, and can be opened by its name.
+ * Hostile archives. Input: a zip archive. Each member must be within it, after the previous one,
+ * and can be opened by its name.
  */
 #include <stddef.h>
 #include <stdint.h>

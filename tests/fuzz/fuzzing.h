@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fuzzers share: a check that ends them, and files in memory. */
+/* Helpers of all fuzzers: a check that ends the process, and files in memory. */
 #ifndef HEAPPROFD_FUZZ_FUZZING_H
 #define HEAPPROFD_FUZZ_FUZZING_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What holds of every profile that was read, whatever the file was. */
+/* Checks of every profile that was read from any file. */
 #ifndef HEAPPROFD_FUZZ_PROFILE_CHECKS_H
 #define HEAPPROFD_FUZZ_PROFILE_CHECKS_H
 
@@ -20,7 +20,7 @@ static inline void check_profile(const struct profile *profile)
     }
 }
 
-/* Check a dump's samples, and sum it up in each way. */
+/* Check a dump's samples, and sum it up in every way. */
 static inline void check_samples(const struct profile *profile, const struct profile_dump *dump)
 {
     for (size_t i = 0; i < dump->sample_count; i++) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A preloaded library for tests: now and then, when the program allocates, it
- * walks the stack with this project's unwinder and with libunwind, both from the
- * same registers, and compares frame by frame.
+ * A preloaded library for tests: at some allocations of the program it walks the stack with this
+ * project's unwinder and with libunwind, both from the same registers, and compares frame by frame.
  *
- * Figures and the first differences go to UNWIND_CHECK_DIR/<pid>.<start>, a
- * mapped file, so that they survive however the process ends. Every
- * UNWIND_CHECK_EVERY-th allocation is looked at, on average.
+ * Figures and the first differences go to UNWIND_CHECK_DIR/<pid>.<start>, a mapped file, so that
+ * they survive however the process ends. On average every UNWIND_CHECK_EVERY-th allocation is
+ * checked.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,12 +31,12 @@
 #define TEXT_BYTES (256u << 10)
 #define EXPORT __attribute__((visibility("default")))
 
-/* The file; the script knows this layout. */
+/* The file's content; the script depends on this layout. */
 struct results {
     uint64_t stacks, identical, frames;
     uint64_t stops[8];       /* by enum unwind_stop */
     uint64_t ours_shorter;   /* a prefix of theirs */
-    uint64_t theirs_shorter; /* the other way round */
+    uint64_t theirs_shorter; /* theirs is a prefix of ours */
     uint64_t differ;         /* a frame differs */
     uint64_t text_used;
     char command[64];
@@ -157,7 +156,8 @@ static void say_difference(const struct unwind_walk *walk, unsigned theirs, unsi
     }
 }
 
-/* Their frames, as we name frames: inside the call, or exact behind a signal. */
+/* Walk with libunwind. Frames have our form: inside the call instruction, or exact above a
+ * signal. */
 static unsigned walk_theirs(unw_context_t *context, int *stop)
 {
     unw_cursor_t cursor;

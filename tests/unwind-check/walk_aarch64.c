@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks on aarch64 through own code and the C library's; exit status 0 if main is
- * reached and the stack ends as it should. Built and run by tests/e2e/unwind_aarch64.sh. */
+/* Walk through own code and the C library's on aarch64. The exit status is 0 if the walk reaches
+ * main and ends correctly. tests/e2e/unwind_aarch64.sh builds and runs it. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
