@@ -143,29 +143,22 @@ static void find_interval(struct query_row *row)
         return expression;                                                                         \
     }
 
-INTERVAL(id, query_integer(interval->id))
 INTERVAL(upid, query_id(row->trace->bases.process, interval->process))
-INTERVAL(heap_name, query_text(interval->heap_name))
-INTERVAL(ts, query_integer(interval->start_ns))
 INTERVAL(dur, query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)interval->start_ns)))
-INTERVAL(retained, query_integer(interval->retained))
-INTERVAL(allocated, query_integer(interval->allocated))
-INTERVAL(delta, query_integer(interval->delta))
 #undef INTERVAL
 
+#define INTERVAL_MEMBER(name, says, member) QUERY_MEMBER(name, says, struct query_interval, member)
+
 static const struct query_column columns[] = {
-    {"id", "INTEGER", "the first row of heap_profile_allocation that it is of", QUERY_BY_LOOKING,
-     interval_id, 0},
-    {"upid", "INTEGER", "process", QUERY_INDEXED, interval_upid, 0},
-    {"heap_name", "TEXT", "libc.malloc, or a heap of the program's own; or unknown",
-     QUERY_BY_LOOKING, interval_heap_name, 0},
-    {"ts", "INTEGER", "begin, in ns", QUERY_BY_LOOKING, interval_ts, 0},
-    {"dur", "INTEGER", "until the dump", QUERY_BY_LOOKING, interval_dur, 0},
-    {"retained", "INTEGER", "bytes allocated in it that live at its end", QUERY_BY_LOOKING,
-     interval_retained, 0},
-    {"allocated", "INTEGER", "bytes allocated in it", QUERY_BY_LOOKING, interval_allocated, 0},
-    {"delta", "INTEGER", "bytes allocated less all that was freed in it", QUERY_BY_LOOKING,
-     interval_delta, 0},
+    {INTERVAL_MEMBER("id", "the first row of heap_profile_allocation that it is of", id)},
+    {"upid", INT, "process", .get = interval_upid, .finding = QUERY_INDEXED},
+    {INTERVAL_MEMBER("heap_name", "libc.malloc, or a heap of the program's own; or unknown",
+                     heap_name)},
+    {INTERVAL_MEMBER("ts", "begin, in ns", start_ns)},
+    {"dur", INT, "until the dump", .get = interval_dur},
+    {INTERVAL_MEMBER("retained", "bytes allocated in it that live at its end", retained)},
+    {INTERVAL_MEMBER("allocated", "bytes allocated in it", allocated)},
+    {INTERVAL_MEMBER("delta", "bytes allocated less all that was freed in it", delta)},
 };
 
 const struct query_table query_intervals = {

@@ -63,13 +63,33 @@ static void find_row(const struct query_table *about, struct query_trace *trace,
         about->find(row);
 }
 
+static struct query_value member_of(const struct query_column *of, const void *item)
+{
+    const char *at = (const char *)item + of->offset;
+    switch (of->member) {
+    case QUERY_UINT64:
+    case QUERY_INT64:
+        return query_integer(*(const int64_t *)at);
+    case QUERY_UINT32:
+        return query_integer(*(const uint32_t *)at);
+    case QUERY_INT32:
+        return query_integer(*(const int32_t *)at);
+    case QUERY_DOUBLE:
+        return query_real(*(const double *)at);
+    case QUERY_STRING:
+        return query_text(*(const char *const *)at);
+    default:
+        return query_null();
+    }
+}
+
 static struct query_value value_of(const struct query_table *about, const struct query_row *row,
                                    unsigned column)
 {
     const struct query_column *of = &about->columns[column];
     if (of->figures != 0 && (row->heap->unknown & of->figures) != 0)
         return query_null();
-    return of->get(row);
+    return of->get != NULL ? of->get(row) : member_of(of, row->item);
 }
 
 /* --- tables --- */

@@ -23,7 +23,7 @@ struct query_value {
 
 /* How rows with one value of a column are found. */
 enum query_finding {
-    QUERY_BY_LOOKING,
+    QUERY_BY_LOOKING, /* the default: by reading all rows */
     QUERY_INDEXED, /* through an order that is made when it is first needed */
     QUERY_OF_DUMP, /* all rows of a dump have the same, and stand together */
 };
@@ -39,16 +39,51 @@ struct query_row {
     const struct profile_dump *dump;
 };
 
+/* C type of a member that a column shows as it is. */
+enum query_member {
+    QUERY_NO_MEMBER,
+    QUERY_UINT64,
+    QUERY_INT64,
+    QUERY_UINT32,
+    QUERY_INT32,
+    QUERY_DOUBLE,
+    QUERY_STRING,
+};
+
+/* A column without a member and without get() is the row's id, in a table that has ids. */
 struct query_column {
     const char *name;
     const char *type; /* "INTEGER", "REAL", "TEXT" */
     const char *says; /* what it is, for the documentation of the shell */
-    enum query_finding finding;
-    /* NULL: the row's id, of a table that has ids. */
+    enum query_member member;
+    size_t offset; /* of the member in row->item */
     struct query_value (*get)(const struct query_row *row);
+    enum query_finding finding;
     /* enum profile_unknown: NULL in heaps whose file does not contain all of these figures. */
     uint32_t figures;
 };
+
+#define INT "INTEGER"
+#define REAL "REAL"
+#define TEXT "TEXT"
+
+/* Begin a column that shows a member of row->item, a struct of this type. */
+#define QUERY_MEMBER(name, says, struct_type, struct_member)                                       \
+    name,                                                                                          \
+        _Generic(((struct_type *)NULL)->struct_member,                                             \
+            double: REAL,                                                                          \
+            const char *: TEXT,                                                                    \
+            default: INT),                                                                         \
+        says,                                                                                      \
+        _Generic(((struct_type *)NULL)->struct_member,                                             \
+            uint64_t: QUERY_UINT64,                                                                \
+            int64_t: QUERY_INT64,                                                                  \
+            uint32_t: QUERY_UINT32,                                                                \
+            int32_t: QUERY_INT32,                                                                  \
+            double: QUERY_DOUBLE,                                                                  \
+            const char *: QUERY_STRING),                                                           \
+        .offset = offsetof(struct_type, struct_member)
+#define QUERY_COLUMNS(array) (array), sizeof(array) / sizeof((array)[0])
 
 struct query_table {
     const char *name, *says;

@@ -167,33 +167,25 @@ static void find_node(struct query_row *row)
         return expression;                                                                         \
     }
 
-NODE(id, query_integer(node->id))
 NODE(parent_id, node->parent_id < 0 ? query_null() : query_integer(node->parent_id))
-NODE(name, query_text(node->name))
-NODE(mapping_name, query_text(node->mapping_name))
 NODE(source_file, query_text_or_null(node->source_file))
 NODE(line_number, node->has_line ? query_integer(node->line) : query_null())
-NODE(self_size, query_integer(node->self_size))
-NODE(cumulative_size, query_integer(node->cumulative_size))
-NODE(self_alloc_size, query_integer(node->self_alloc_size))
-NODE(cumulative_alloc_size, query_integer(node->cumulative_alloc_size))
 #undef NODE
 
+#define NODE_MEMBER(member, says) QUERY_MEMBER(#member, says, struct query_summary_node, member)
+
 static const struct query_column columns[] = {
-    {"id", "INTEGER", "number of the function on its stack", QUERY_INDEXED, node_id, 0},
-    {"parent_id", "INTEGER", "its caller; NULL: outermost", QUERY_INDEXED, node_parent_id, 0},
-    {"name", "TEXT", "function, for people", QUERY_BY_LOOKING, node_name, 0},
-    {"mapping_name", "TEXT", "path of its file", QUERY_BY_LOOKING, node_mapping_name, 0},
-    {"source_file", "TEXT", "NULL: unknown", QUERY_BY_LOOKING, node_source_file, 0},
-    {"line_number", "INTEGER", "NULL: unknown", QUERY_BY_LOOKING, node_line_number, 0},
-    {"self_size", "INTEGER", "bytes that it allocated and that live", QUERY_BY_LOOKING,
-     node_self_size, 0},
-    {"cumulative_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING,
-     node_cumulative_size, 0},
-    {"self_alloc_size", "INTEGER", "bytes that it allocated", QUERY_BY_LOOKING,
-     node_self_alloc_size, 0},
-    {"cumulative_alloc_size", "INTEGER", "the same with all that it called", QUERY_BY_LOOKING,
-     node_cumulative_alloc_size, 0},
+    {NODE_MEMBER(id, "number of the function on its stack"), .finding = QUERY_INDEXED},
+    {"parent_id", INT, "its caller; NULL: outermost", .get = node_parent_id,
+     .finding = QUERY_INDEXED},
+    {NODE_MEMBER(name, "function, for people")},
+    {NODE_MEMBER(mapping_name, "path of its file")},
+    {"source_file", TEXT, "NULL: unknown", .get = node_source_file},
+    {"line_number", INT, "NULL: unknown", .get = node_line_number},
+    {NODE_MEMBER(self_size, "bytes that it allocated and that live")},
+    {NODE_MEMBER(cumulative_size, "the same with all that it called")},
+    {NODE_MEMBER(self_alloc_size, "bytes that it allocated")},
+    {NODE_MEMBER(cumulative_alloc_size, "the same with all that it called")},
 };
 
 const struct query_table query_summary_tree = {

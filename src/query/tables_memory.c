@@ -3,14 +3,7 @@
  * Our own tables about memory: what a process has over time, snapshots of what its RSS consists of,
  * and streamed events.
  */
-#include <string.h>
-
 #include "query/query_table.h"
-
-#define INT "INTEGER"
-#define REAL "REAL"
-#define TEXT "TEXT"
-#define COLUMNS(array) (array), sizeof(array) / sizeof((array)[0])
 
 /* --- the timeline --- */
 
@@ -46,7 +39,6 @@ static void find_timeline(struct query_row *row)
         return expression;                                                                         \
     }
 
-TIMELINE(ts, query_integer((int64_t)point->boottime_ns))
 TIMELINE(upid, query_id(row->trace->bases.process, row->trace->process_rows[row->part]))
 TIMELINE(live_size, size_or_null(point->heap_bytes))
 TIMELINE(rss_size, size_or_null(point->rss_bytes))
@@ -55,13 +47,13 @@ TIMELINE(vm_size, size_or_null(point->vm_bytes))
 #undef TIMELINE
 
 static const struct query_column timeline_columns[] = {
-    {"ts", INT, "in ns", QUERY_BY_LOOKING, timeline_ts, 0},
-    {"upid", INT, "process", QUERY_INDEXED, timeline_upid, 0},
-    {"live_size", INT, "bytes live in all its profiled heaps; NULL: not told", QUERY_BY_LOOKING,
-     timeline_live_size, 0},
-    {"rss_size", INT, "resident bytes; NULL: not told", QUERY_BY_LOOKING, timeline_rss_size, 0},
-    {"rss_anon_size", INT, "of these, of no file", QUERY_BY_LOOKING, timeline_rss_anon_size, 0},
-    {"vm_size", INT, "bytes of address space", QUERY_BY_LOOKING, timeline_vm_size, 0},
+    {QUERY_MEMBER("ts", "in ns", struct profile_memory_point, boottime_ns)},
+    {"upid", INT, "process", .get = timeline_upid, .finding = QUERY_INDEXED},
+    {"live_size", INT, "bytes live in all its profiled heaps; NULL: not told",
+     .get = timeline_live_size},
+    {"rss_size", INT, "resident bytes; NULL: not told", .get = timeline_rss_size},
+    {"rss_anon_size", INT, "of these, of no file", .get = timeline_rss_anon_size},
+    {"vm_size", INT, "bytes of address space", .get = timeline_vm_size},
 };
 
 /* --- snapshots --- */
@@ -104,47 +96,42 @@ static void find_snapshot(struct query_row *row)
         return expression;                                                                         \
     }
 
-SNAPSHOT(ts, query_integer((int64_t)values->boottime_ns))
 SNAPSHOT(upid, query_id(row->trace->bases.process, row->trace->process_rows[snapshot->process]))
 SNAPSHOT(dump_id, dump_of(row->trace, snapshot))
 SNAPSHOT(rss_size, query_integer((int64_t)sum_of(values).rss_bytes))
 SNAPSHOT(swap_size, query_integer((int64_t)sum_of(values).swap_bytes))
-SNAPSHOT(live_size, query_real(values->live_bytes))
-SNAPSHOT(live_size_variance, query_real(values->live_bytes_variance))
-SNAPSHOT(live_count, query_real(values->live_count))
 SNAPSHOT(rounding_size,
          values->rounding_rule == NULL ? query_null() : query_real(values->rounding_bytes))
 SNAPSHOT(rounding_rule, query_text_or_null(values->rounding_rule))
 SNAPSHOT(untouched_size, values->pages_unknown ? query_null() : query_real(values->untouched_bytes))
 SNAPSHOT(swapped_size, values->pages_unknown ? query_null() : query_real(values->swapped_bytes))
 SNAPSHOT(allocator, query_text_or_null(values->allocator))
-SNAPSHOT(duration_us, query_integer((int64_t)values->duration_us))
 #undef SNAPSHOT
 
+#define SNAPSHOT_MEMBER(name, says, member)                                                        \
+    QUERY_MEMBER(name, says, struct profile_memory_snapshot, values.member)
+
 static const struct query_column snapshot_columns[] = {
-    {"id", INT, "number of the snapshot", QUERY_INDEXED, NULL, 0},
-    {"ts", INT, "when, in ns", QUERY_BY_LOOKING, snapshot_ts, 0},
-    {"upid", INT, "process", QUERY_INDEXED, snapshot_upid, 0},
-    {"dump_id", INT, "the next dump of the process, heap_profile.id; NULL: none", QUERY_INDEXED,
-     snapshot_dump_id, 0},
-    {"rss_size", INT, "resident bytes: the sum of hp_memory_part", QUERY_BY_LOOKING,
-     snapshot_rss_size, 0},
-    {"swap_size", INT, "bytes swapped out: the same sum", QUERY_BY_LOOKING, snapshot_swap_size, 0},
-    {"live_size", REAL, "of malloc's heap: bytes live, an estimate", QUERY_BY_LOOKING,
-     snapshot_live_size, 0},
-    {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING, snapshot_live_size_variance, 0},
-    {"live_count", REAL, "allocations live, an estimate", QUERY_BY_LOOKING, snapshot_live_count, 0},
+    {"id", INT, "number of the snapshot", .finding = QUERY_INDEXED},
+    {SNAPSHOT_MEMBER("ts", "when, in ns", boottime_ns)},
+    {"upid", INT, "process", .get = snapshot_upid, .finding = QUERY_INDEXED},
+    {"dump_id", INT, "the next dump of the process, heap_profile.id; NULL: none",
+     .get = snapshot_dump_id, .finding = QUERY_INDEXED},
+    {"rss_size", INT, "resident bytes: the sum of hp_memory_part", .get = snapshot_rss_size},
+    {"swap_size", INT, "bytes swapped out: the same sum", .get = snapshot_swap_size},
+    {SNAPSHOT_MEMBER("live_size", "of malloc's heap: bytes live, an estimate", live_bytes)},
+    {SNAPSHOT_MEMBER("live_size_variance", "its variance", live_bytes_variance)},
+    {SNAPSHOT_MEMBER("live_count", "allocations live, an estimate", live_count)},
     {"rounding_size", REAL, "what the allocator takes for them beside that; NULL: not known",
-     QUERY_BY_LOOKING, snapshot_rounding_size, 0},
-    {"rounding_rule", TEXT, "whose rule that is by; NULL: not known", QUERY_BY_LOOKING,
-     snapshot_rounding_rule, 0},
-    {"untouched_size", REAL, "of the live bytes: never touched; NULL: not known", QUERY_BY_LOOKING,
-     snapshot_untouched_size, 0},
-    {"swapped_size", REAL, "of the live bytes: swapped out; NULL: not known", QUERY_BY_LOOKING,
-     snapshot_swapped_size, 0},
-    {"allocator", TEXT, "file with the real malloc; NULL: unknown", QUERY_BY_LOOKING,
-     snapshot_allocator, 0},
-    {"duration_us", INT, "time that taking it took", QUERY_BY_LOOKING, snapshot_duration_us, 0},
+     .get = snapshot_rounding_size},
+    {"rounding_rule", TEXT, "whose rule that is by; NULL: not known",
+     .get = snapshot_rounding_rule},
+    {"untouched_size", REAL, "of the live bytes: never touched; NULL: not known",
+     .get = snapshot_untouched_size},
+    {"swapped_size", REAL, "of the live bytes: swapped out; NULL: not known",
+     .get = snapshot_swapped_size},
+    {"allocator", TEXT, "file with the real malloc; NULL: unknown", .get = snapshot_allocator},
+    {SNAPSHOT_MEMBER("duration_us", "time that taking it took", duration_us)},
 };
 
 static size_t snapshot_part_count(struct query_trace *trace)
@@ -183,20 +170,17 @@ static void find_snapshot_part(struct query_row *row)
 SNAPSHOT_PART(look_id, query_integer(row->trace->bases.memory_snapshot +
                                      (int64_t)(row->number / MEMORY_KINDS)))
 SNAPSHOT_PART(kind, query_text(kind_names[row->number % MEMORY_KINDS]))
-SNAPSHOT_PART(rss_size, query_integer((int64_t)part->rss_bytes))
-SNAPSHOT_PART(swap_size, query_integer((int64_t)part->swap_bytes))
-SNAPSHOT_PART(mapped_size, query_integer((int64_t)part->mapped_bytes))
-SNAPSHOT_PART(mappings, query_integer((int64_t)part->mappings))
 #undef SNAPSHOT_PART
 
 static const struct query_column snapshot_part_columns[] = {
-    {"look_id", INT, "hp_memory_snapshot.id", QUERY_INDEXED, snapshot_part_look_id, 0},
-    {"kind", TEXT, "what the mappings are, as report --rss --json has it", QUERY_BY_LOOKING,
-     snapshot_part_kind, 0},
-    {"rss_size", INT, "resident bytes", QUERY_BY_LOOKING, snapshot_part_rss_size, 0},
-    {"swap_size", INT, "bytes swapped out", QUERY_BY_LOOKING, snapshot_part_swap_size, 0},
-    {"mapped_size", INT, "bytes of address space", QUERY_BY_LOOKING, snapshot_part_mapped_size, 0},
-    {"mappings", INT, "how many there are", QUERY_BY_LOOKING, snapshot_part_mappings, 0},
+    {"look_id", INT, "hp_memory_snapshot.id", .get = snapshot_part_look_id,
+     .finding = QUERY_INDEXED},
+    {"kind", TEXT, "what the mappings are, as report --rss --json has it",
+     .get = snapshot_part_kind},
+    {QUERY_MEMBER("rss_size", "resident bytes", struct memory_part, rss_bytes)},
+    {QUERY_MEMBER("swap_size", "bytes swapped out", struct memory_part, swap_bytes)},
+    {QUERY_MEMBER("mapped_size", "bytes of address space", struct memory_part, mapped_bytes)},
+    {QUERY_MEMBER("mappings", "how many there are", struct memory_part, mappings)},
 };
 
 /* --- streams --- */
@@ -221,35 +205,30 @@ static void find_stream(struct query_row *row)
 STREAM(upid, stream->process == PROFILE_NONE
                  ? query_null()
                  : query_id(row->trace->bases.process, row->trace->process_rows[stream->process]))
-STREAM(heap_id, query_integer(stream->heap_id))
-STREAM(allocations, query_integer((int64_t)stream->allocations))
-STREAM(frees, query_integer((int64_t)stream->frees))
-STREAM(undone_frees, query_integer((int64_t)stream->undone_frees))
-STREAM(alloc_size, query_real(stream->allocated_bytes))
-STREAM(alloc_count, query_real(stream->allocated_count))
 #undef STREAM
 
+#define STREAM_MEMBER(name, says, member) QUERY_MEMBER(name, says, struct profile_stream, member)
+
 static const struct query_column stream_columns[] = {
-    {"upid", INT, "process; NULL: the trace does not say", QUERY_INDEXED, stream_upid, 0},
-    {"heap_id", INT, "0: malloc", QUERY_BY_LOOKING, stream_heap_id, 0},
-    {"allocations", INT, "events of allocations", QUERY_BY_LOOKING, stream_allocations, 0},
-    {"frees", INT, "events of frees", QUERY_BY_LOOKING, stream_frees, 0},
-    {"undone_frees", INT, "of these, did not happen after all", QUERY_BY_LOOKING,
-     stream_undone_frees, 0},
-    {"alloc_size", REAL, "bytes that the allocations stand for", QUERY_BY_LOOKING,
-     stream_alloc_size, 0},
-    {"alloc_count", REAL, "allocations that they stand for", QUERY_BY_LOOKING, stream_alloc_count,
-     0},
+    {"upid", INT, "process; NULL: the trace does not say", .get = stream_upid,
+     .finding = QUERY_INDEXED},
+    {STREAM_MEMBER("heap_id", "0: malloc", heap_id)},
+    {STREAM_MEMBER("allocations", "events of allocations", allocations)},
+    {STREAM_MEMBER("frees", "events of frees", frees)},
+    {STREAM_MEMBER("undone_frees", "of these, did not happen after all", undone_frees)},
+    {STREAM_MEMBER("alloc_size", "bytes that the allocations stand for", allocated_bytes)},
+    {STREAM_MEMBER("alloc_count", "allocations that they stand for", allocated_count)},
 };
 
 const struct query_table query_memory_tables[] = {
-    {"hp_timeline", "live bytes and RSS over time", COLUMNS(timeline_columns), false,
+    {"hp_timeline", "live bytes and RSS over time", QUERY_COLUMNS(timeline_columns), false,
      timeline_count, NULL, find_timeline, NULL},
     {"hp_memory_snapshot", "snapshots of what a process has in memory (report --rss)",
-     COLUMNS(snapshot_columns), true, snapshot_count, NULL, find_snapshot, NULL},
+     QUERY_COLUMNS(snapshot_columns), true, snapshot_count, NULL, find_snapshot, NULL},
     {"hp_memory_part", "of each snapshot, its parts: they add up to the RSS",
-     COLUMNS(snapshot_part_columns), false, snapshot_part_count, NULL, find_snapshot_part, NULL},
-    {"hp_stream", "sums of what was streamed event by event", COLUMNS(stream_columns), false,
+     QUERY_COLUMNS(snapshot_part_columns), false, snapshot_part_count, NULL, find_snapshot_part,
+     NULL},
+    {"hp_stream", "sums of what was streamed event by event", QUERY_COLUMNS(stream_columns), false,
      stream_count, NULL, find_stream, NULL},
     {0},
 };

@@ -3,19 +3,12 @@
  * See query_table.h: our own tables, for what Perfetto's have no place for. Ids of processes and
  * callsites are those of Perfetto's tables; dump_id is heap_profile.id.
  */
-#include <string.h>
-
 #include "profile/confidence_interval.h"
 #include "profile/partial.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"
 #include "query/query_table.h"
 #include "util/sorted_search.h"
-
-#define INT "INTEGER"
-#define REAL "REAL"
-#define TEXT "TEXT"
-#define COLUMNS(array) (array), sizeof(array) / sizeof((array)[0])
 
 /* --- the traces --- */
 
@@ -41,12 +34,11 @@ TRACE(warning, query_text_or_null(profile->warning))
 #undef TRACE
 
 static const struct query_column trace_columns[] = {
-    {"id", INT, "trace_id of the other tables", QUERY_INDEXED, NULL, 0},
-    {"path", TEXT, "file", QUERY_BY_LOOKING, trace_path, 0},
+    {"id", INT, "trace_id of the other tables", .finding = QUERY_INDEXED},
+    {"path", TEXT, "file", .get = trace_path},
     {"boottime_to_realtime_ns", INT, "add to a ts for ns since 1970; NULL: unknown",
-     QUERY_BY_LOOKING, trace_boottime_to_realtime_ns, 0},
-    {"warning", TEXT, "what was wrong with the file; NULL: nothing", QUERY_BY_LOOKING,
-     trace_warning, 0},
+     .get = trace_boottime_to_realtime_ns},
+    {"warning", TEXT, "what was wrong with the file; NULL: nothing", .get = trace_warning},
 };
 
 /* --- samples of a dump: a flat row number, found again by the dumps' ends --- */
@@ -126,14 +118,6 @@ static void find_stats(struct query_row *row)
     }
 
 STATS(callsite_id, query_id(row->trace->bases.callsite, sample->callsite))
-STATS(samples, query_integer((int64_t)figures->samples))
-STATS(freed_samples, query_integer((int64_t)figures->freed_samples))
-STATS(alloc_size, query_real(figures->allocated_bytes))
-STATS(alloc_size_variance, query_real(figures->allocated_bytes_variance))
-STATS(alloc_count, query_real(figures->allocated_count))
-STATS(alloc_count_variance, query_real(figures->allocated_count_variance))
-STATS(free_size, query_real(figures->freed_bytes))
-STATS(free_count, query_real(figures->freed_count))
 STATS(live_size, query_real(rollup_live_bytes(figures)))
 STATS(live_size_variance, query_real(rollup_live_bytes_variance(figures)))
 STATS(live_size_low, query_real(live_interval(row, figures, false).low))
@@ -142,60 +126,62 @@ STATS(live_count, query_real(rollup_live_count(figures)))
 STATS(live_count_variance, query_real(rollup_live_count_variance(figures)))
 STATS(live_count_low, query_real(live_interval(row, figures, true).low))
 STATS(live_count_high, query_real(live_interval(row, figures, true).high))
-STATS(peak_size, query_real(sample->peak.bytes))
-STATS(peak_count, query_real(sample->peak.count))
-STATS(temporary_size, query_real(figures->temporary_bytes))
-STATS(temporary_count, query_real(figures->temporary_count))
 STATS(mean_lifetime_ms, figures->freed_count > 0
                             ? query_real(figures->lifetime_ms_sum / figures->freed_count)
                             : query_null())
 #undef STATS
 
+#define STATS_MEMBER(name, says, member) QUERY_MEMBER(name, says, struct profile_sample, member)
+
 static const struct query_column stats_columns[] = {
-    {"dump_id", INT, "heap_profile.id", QUERY_OF_DUMP, dump_id, 0},
-    {"ts", INT, "when the dump was taken, in ns", QUERY_OF_DUMP, query_row_ts, 0},
-    {"upid", INT, "process", QUERY_OF_DUMP, query_row_upid, 0},
-    {"heap_name", TEXT, "heap", QUERY_BY_LOOKING, query_row_heap_name, 0},
-    {"callsite_id", INT, "stack_profile_callsite.id", QUERY_INDEXED, stats_callsite_id, 0},
-    {"samples", INT, "samples that the figures are of", QUERY_BY_LOOKING, stats_samples, 0},
-    {"freed_samples", INT, "of these, freed since", QUERY_BY_LOOKING, stats_freed_samples, 0},
-    {"alloc_size", REAL, "bytes allocated since the start, an estimate", QUERY_BY_LOOKING,
-     stats_alloc_size, PROFILE_UNKNOWN_ALLOCATED},
-    {"alloc_size_variance", REAL, "its variance", QUERY_BY_LOOKING, stats_alloc_size_variance,
-     PROFILE_UNKNOWN_ALLOCATED},
-    {"alloc_count", REAL, "allocations since the start, an estimate", QUERY_BY_LOOKING,
-     stats_alloc_count, PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
-    {"alloc_count_variance", REAL, "its variance", QUERY_BY_LOOKING, stats_alloc_count_variance,
-     PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
-    {"free_size", REAL, "bytes freed", QUERY_BY_LOOKING, stats_free_size,
-     PROFILE_UNKNOWN_ALLOCATED},
-    {"free_count", REAL, "allocations freed", QUERY_BY_LOOKING, stats_free_count,
-     PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
-    {"live_size", REAL, "bytes live", QUERY_BY_LOOKING, stats_live_size, PROFILE_UNKNOWN_LIVE},
-    {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING, stats_live_size_variance,
-     PROFILE_UNKNOWN_LIVE},
-    {"live_size_low", REAL, "lower end of its 95 % interval", QUERY_BY_LOOKING, stats_live_size_low,
-     PROFILE_UNKNOWN_LIVE},
-    {"live_size_high", REAL, "upper end", QUERY_BY_LOOKING, stats_live_size_high,
-     PROFILE_UNKNOWN_LIVE},
-    {"live_count", REAL, "allocations live", QUERY_BY_LOOKING, stats_live_count,
-     PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"live_count_variance", REAL, "its variance", QUERY_BY_LOOKING, stats_live_count_variance,
-     PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"live_count_low", REAL, "lower end of its 95 % interval", QUERY_BY_LOOKING,
-     stats_live_count_low, PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"live_count_high", REAL, "upper end", QUERY_BY_LOOKING, stats_live_count_high,
-     PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"peak_size", REAL, "bytes live when the heap was largest", QUERY_BY_LOOKING, stats_peak_size,
-     PROFILE_UNKNOWN_PEAK},
-    {"peak_count", REAL, "allocations live then", QUERY_BY_LOOKING, stats_peak_count,
-     PROFILE_UNKNOWN_PEAK | PROFILE_UNKNOWN_COUNTS},
-    {"temporary_size", REAL, "bytes freed by their thread before it allocated again",
-     QUERY_BY_LOOKING, stats_temporary_size, PROFILE_UNKNOWN_TEMPORARY},
-    {"temporary_count", REAL, "allocations of that kind", QUERY_BY_LOOKING, stats_temporary_count,
-     PROFILE_UNKNOWN_TEMPORARY},
-    {"mean_lifetime_ms", REAL, "of what was freed; NULL: nothing was", QUERY_BY_LOOKING,
-     stats_mean_lifetime_ms, PROFILE_UNKNOWN_TEMPORARY},
+    {"dump_id", INT, "heap_profile.id", .get = dump_id, .finding = QUERY_OF_DUMP},
+    {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts, .finding = QUERY_OF_DUMP},
+    {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_OF_DUMP},
+    {"heap_name", TEXT, "heap", .get = query_row_heap_name},
+    {"callsite_id", INT, "stack_profile_callsite.id", .get = stats_callsite_id,
+     .finding = QUERY_INDEXED},
+    {STATS_MEMBER("samples", "samples that the figures are of", figures.samples)},
+    {STATS_MEMBER("freed_samples", "of these, freed since", figures.freed_samples)},
+    {STATS_MEMBER("alloc_size", "bytes allocated since the start, an estimate",
+                  figures.allocated_bytes),
+     .figures = PROFILE_UNKNOWN_ALLOCATED},
+    {STATS_MEMBER("alloc_size_variance", "its variance", figures.allocated_bytes_variance),
+     .figures = PROFILE_UNKNOWN_ALLOCATED},
+    {STATS_MEMBER("alloc_count", "allocations since the start, an estimate",
+                  figures.allocated_count),
+     .figures = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
+    {STATS_MEMBER("alloc_count_variance", "its variance", figures.allocated_count_variance),
+     .figures = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
+    {STATS_MEMBER("free_size", "bytes freed", figures.freed_bytes),
+     .figures = PROFILE_UNKNOWN_ALLOCATED},
+    {STATS_MEMBER("free_count", "allocations freed", figures.freed_count),
+     .figures = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
+    {"live_size", REAL, "bytes live", .get = stats_live_size, .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_size_variance", REAL, "its variance", .get = stats_live_size_variance,
+     .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_size_low", REAL, "lower end of its 95 % interval", .get = stats_live_size_low,
+     .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_size_high", REAL, "upper end", .get = stats_live_size_high,
+     .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_count", REAL, "allocations live", .get = stats_live_count,
+     .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"live_count_variance", REAL, "its variance", .get = stats_live_count_variance,
+     .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"live_count_low", REAL, "lower end of its 95 % interval", .get = stats_live_count_low,
+     .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"live_count_high", REAL, "upper end", .get = stats_live_count_high,
+     .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {STATS_MEMBER("peak_size", "bytes live when the heap was largest", peak.bytes),
+     .figures = PROFILE_UNKNOWN_PEAK},
+    {STATS_MEMBER("peak_count", "allocations live then", peak.count),
+     .figures = PROFILE_UNKNOWN_PEAK | PROFILE_UNKNOWN_COUNTS},
+    {STATS_MEMBER("temporary_size", "bytes freed by their thread before it allocated again",
+                  figures.temporary_bytes),
+     .figures = PROFILE_UNKNOWN_TEMPORARY},
+    {STATS_MEMBER("temporary_count", "allocations of that kind", figures.temporary_count),
+     .figures = PROFILE_UNKNOWN_TEMPORARY},
+    {"mean_lifetime_ms", REAL, "of what was freed; NULL: nothing was",
+     .get = stats_mean_lifetime_ms, .figures = PROFILE_UNKNOWN_TEMPORARY},
 };
 
 /* --- by thread, type and context --- */
@@ -263,28 +249,28 @@ PART(peak_size, part_peak(sample, part))
 #undef PART
 
 static const struct query_column part_columns[] = {
-    {"dump_id", INT, "heap_profile.id", QUERY_OF_DUMP, dump_id, 0},
-    {"ts", INT, "when the dump was taken, in ns", QUERY_OF_DUMP, query_row_ts, 0},
-    {"upid", INT, "process", QUERY_OF_DUMP, query_row_upid, 0},
-    {"heap_name", TEXT, "heap", QUERY_BY_LOOKING, query_row_heap_name, 0},
-    {"callsite_id", INT, "stack_profile_callsite.id", QUERY_INDEXED, part_callsite_id, 0},
-    {"tid", INT, "thread", QUERY_INDEXED, part_tid, 0},
-    {"thread_name", TEXT, "its name; NULL: unknown", QUERY_BY_LOOKING, part_thread_name, 0},
-    {"type_name", TEXT, "type of the object; NULL: none was told", QUERY_BY_LOOKING, part_type_name,
-     0},
+    {"dump_id", INT, "heap_profile.id", .get = dump_id, .finding = QUERY_OF_DUMP},
+    {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts, .finding = QUERY_OF_DUMP},
+    {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_OF_DUMP},
+    {"heap_name", TEXT, "heap", .get = query_row_heap_name},
+    {"callsite_id", INT, "stack_profile_callsite.id", .get = part_callsite_id,
+     .finding = QUERY_INDEXED},
+    {"tid", INT, "thread", .get = part_tid, .finding = QUERY_INDEXED},
+    {"thread_name", TEXT, "its name; NULL: unknown", .get = part_thread_name},
+    {"type_name", TEXT, "type of the object; NULL: none was told", .get = part_type_name},
     {"context", TEXT, "names of scopes, the outermost first, with ';'; NULL: none",
-     QUERY_BY_LOOKING, part_context, 0},
-    {"alloc_size", REAL, "bytes allocated since the start", QUERY_BY_LOOKING, part_alloc_size, 0},
-    {"alloc_count", REAL, "allocations", QUERY_BY_LOOKING, part_alloc_count, 0},
-    {"live_size", REAL, "bytes live", QUERY_BY_LOOKING, part_live_size, 0},
-    {"live_size_variance", REAL, "its variance", QUERY_BY_LOOKING, part_live_size_variance, 0},
-    {"live_count", REAL, "allocations live", QUERY_BY_LOOKING, part_live_count, 0},
-    {"temporary_count", REAL, "freed by their thread before it allocated again", QUERY_BY_LOOKING,
-     part_temporary_count, 0},
+     .get = part_context},
+    {"alloc_size", REAL, "bytes allocated since the start", .get = part_alloc_size},
+    {"alloc_count", REAL, "allocations", .get = part_alloc_count},
+    {"live_size", REAL, "bytes live", .get = part_live_size},
+    {"live_size_variance", REAL, "its variance", .get = part_live_size_variance},
+    {"live_count", REAL, "allocations live", .get = part_live_count},
+    {"temporary_count", REAL, "freed by their thread before it allocated again",
+     .get = part_temporary_count},
     {"peak_size", REAL,
      "bytes live when the heap was largest; NULL: not known by thread, where several share the "
      "callsite",
-     QUERY_BY_LOOKING, part_peak_size, 0},
+     .get = part_peak_size},
 };
 
 /* --- totals of a dump --- */
@@ -337,13 +323,9 @@ TOTAL(exact_alloc_size,
 TOTAL(exact_alloc_count,
       row->dump->exact_calls == 0 ? query_null() : query_integer((int64_t)row->dump->exact_calls))
 TOTAL(totals_partial, query_integer(profile_totals_why_partial(row->heap) != NULL))
-TOTAL(alloc_size, query_real(total->allocated_bytes))
-TOTAL(alloc_count, query_real(total->allocated_count))
 TOTAL(live_size, query_real(rollup_live_bytes(total)))
 TOTAL(live_count, query_real(rollup_live_count(total)))
 TOTAL(live_size_variance, query_real(rollup_live_bytes_variance(total)))
-TOTAL(temporary_size, query_real(total->temporary_bytes))
-TOTAL(temporary_count, query_real(total->temporary_count))
 TOTAL(live_size_low, total_limit(row, total, false, false))
 TOTAL(live_size_high, total_limit(row, total, false, true))
 TOTAL(live_count_low, total_limit(row, total, true, false))
@@ -351,53 +333,54 @@ TOTAL(live_count_high, total_limit(row, total, true, true))
 #undef TOTAL
 
 static const struct query_column total_columns[] = {
-    {"dump_id", INT, "heap_profile.id", QUERY_INDEXED, dump_id, 0},
-    {"ts", INT, "when the dump was taken, in ns", QUERY_BY_LOOKING, query_row_ts, 0},
-    {"upid", INT, "process", QUERY_INDEXED, query_row_upid, 0},
-    {"heap_name", TEXT, "heap", QUERY_BY_LOOKING, query_row_heap_name, 0},
-    {"final", INT, "1: the last one, as the process or the session ended", QUERY_BY_LOOKING,
-     total_final, 0},
-    {"incomplete", INT, "1: samples of it are missing from the trace", QUERY_BY_LOOKING,
-     total_incomplete, 0},
-    {"interval_bytes", INT, "sampling interval", QUERY_BY_LOOKING, total_interval_bytes, 0},
-    {"exact_alloc_size", INT, "bytes allocated, counted; NULL: not counted", QUERY_BY_LOOKING,
-     total_exact_alloc_size, 0},
-    {"exact_alloc_count", INT, "allocations, counted; NULL: not counted", QUERY_BY_LOOKING,
-     total_exact_alloc_count, 0},
-    {"alloc_size", REAL, "bytes allocated, estimated", QUERY_BY_LOOKING, total_alloc_size,
-     PROFILE_UNKNOWN_ALLOCATED},
-    {"alloc_count", REAL, "allocations, estimated", QUERY_BY_LOOKING, total_alloc_count,
-     PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
-    {"live_size", REAL, "bytes live, estimated", QUERY_BY_LOOKING, total_live_size,
-     PROFILE_UNKNOWN_LIVE},
-    {"live_count", REAL, "allocations live, estimated", QUERY_BY_LOOKING, total_live_count,
-     PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"live_size_variance", REAL, "variance of live_size", QUERY_BY_LOOKING,
-     total_live_size_variance, PROFILE_UNKNOWN_LIVE},
-    {"temporary_size", REAL, "bytes freed by their thread before it allocated again",
-     QUERY_BY_LOOKING, total_temporary_size, PROFILE_UNKNOWN_TEMPORARY},
-    {"temporary_count", REAL, "allocations of that kind", QUERY_BY_LOOKING, total_temporary_count,
-     PROFILE_UNKNOWN_TEMPORARY},
-    {"live_size_low", REAL, "lower end of the 95 % interval of live_size", QUERY_BY_LOOKING,
-     total_live_size_low, PROFILE_UNKNOWN_LIVE},
-    {"live_size_high", REAL, "upper end, with what no sample shows", QUERY_BY_LOOKING,
-     total_live_size_high, PROFILE_UNKNOWN_LIVE},
-    {"live_count_low", REAL, "lower end of the 95 % interval of live_count", QUERY_BY_LOOKING,
-     total_live_count_low, PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"live_count_high", REAL, "upper end, with what no sample shows", QUERY_BY_LOOKING,
-     total_live_count_high, PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"dump_id", INT, "heap_profile.id", .get = dump_id, .finding = QUERY_INDEXED},
+    {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts},
+    {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_INDEXED},
+    {"heap_name", TEXT, "heap", .get = query_row_heap_name},
+    {"final", INT, "1: the last one, as the process or the session ended", .get = total_final},
+    {"incomplete", INT, "1: samples of it are missing from the trace", .get = total_incomplete},
+    {"interval_bytes", INT, "sampling interval", .get = total_interval_bytes},
+    {"exact_alloc_size", INT, "bytes allocated, counted; NULL: not counted",
+     .get = total_exact_alloc_size},
+    {"exact_alloc_count", INT, "allocations, counted; NULL: not counted",
+     .get = total_exact_alloc_count},
+    {QUERY_MEMBER("alloc_size", "bytes allocated, estimated", struct trace_figures,
+                  allocated_bytes),
+     .figures = PROFILE_UNKNOWN_ALLOCATED},
+    {QUERY_MEMBER("alloc_count", "allocations, estimated", struct trace_figures, allocated_count),
+     .figures = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
+    {"live_size", REAL, "bytes live, estimated", .get = total_live_size,
+     .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_count", REAL, "allocations live, estimated", .get = total_live_count,
+     .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"live_size_variance", REAL, "variance of live_size", .get = total_live_size_variance,
+     .figures = PROFILE_UNKNOWN_LIVE},
+    {QUERY_MEMBER("temporary_size", "bytes freed by their thread before it allocated again",
+                  struct trace_figures, temporary_bytes),
+     .figures = PROFILE_UNKNOWN_TEMPORARY},
+    {QUERY_MEMBER("temporary_count", "allocations of that kind", struct trace_figures,
+                  temporary_count),
+     .figures = PROFILE_UNKNOWN_TEMPORARY},
+    {"live_size_low", REAL, "lower end of the 95 % interval of live_size",
+     .get = total_live_size_low, .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_size_high", REAL, "upper end, with what no sample shows", .get = total_live_size_high,
+     .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_count_low", REAL, "lower end of the 95 % interval of live_count",
+     .get = total_live_count_low, .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"live_count_high", REAL, "upper end, with what no sample shows", .get = total_live_count_high,
+     .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
     {"totals_partial", INT, "1: the counted totals lack calls, for instance after an early end",
-     QUERY_BY_LOOKING, total_totals_partial, 0},
+     .get = total_totals_partial},
 };
 
 const struct query_table query_own_tables[] = {
-    {"hp_trace", "the files", COLUMNS(trace_columns), true, one, NULL, NULL, NULL},
+    {"hp_trace", "the files", QUERY_COLUMNS(trace_columns), true, one, NULL, NULL, NULL},
     {"hp_callsite_stats",
      "figures of each callsite at each dump: variances, intervals, lifetimes, temporary ones",
-     COLUMNS(stats_columns), false, sample_count, NULL, find_stats, first_sample},
-    {"hp_part", "the same by thread, type and context", COLUMNS(part_columns), false, part_count,
-     NULL, find_part, first_part},
-    {"hp_total", "totals of each dump, exact ones too", COLUMNS(total_columns), false, total_count,
-     estimate_totals, find_total, NULL},
+     QUERY_COLUMNS(stats_columns), false, sample_count, NULL, find_stats, first_sample},
+    {"hp_part", "the same by thread, type and context", QUERY_COLUMNS(part_columns), false,
+     part_count, NULL, find_part, first_part},
+    {"hp_total", "totals of each dump, exact ones too", QUERY_COLUMNS(total_columns), false,
+     total_count, estimate_totals, find_total, NULL},
     {0},
 };
