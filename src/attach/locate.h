@@ -7,7 +7,6 @@
 #ifndef HEAPPROFD_ATTACH_LOCATE_H
 #define HEAPPROFD_ATTACH_LOCATE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "attach/process.h"

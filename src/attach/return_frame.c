@@ -6,7 +6,6 @@
 #include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>

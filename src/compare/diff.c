@@ -14,7 +14,6 @@
 #include "profile/callsite_nodes.h"
 #include "trace/intern.h"
 #include "util/array.h"
-#include "util/id_map.h"
 
 /* The smallest unit of a difference: the part of one thread, type and context in a callsite, on
  * both sides. */

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "profile/rollup.h"
 #include "util/base_name.h"

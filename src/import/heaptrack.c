@@ -15,7 +15,6 @@
  * callsite had at the peak is remembered lazily, when it first changes after a new peak.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

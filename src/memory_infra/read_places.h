@@ -7,7 +7,6 @@
 #define HEAPPROFD_MEMORY_INFRA_READ_PLACES_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum place {

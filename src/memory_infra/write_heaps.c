@@ -7,7 +7,6 @@
 
 #include "memory_infra/frame_name.h"
 #include "memory_infra/write_private.h"
-#include "util/array.h"
 #include "util/json.h"
 
 /* --- numbers --- */

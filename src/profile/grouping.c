@@ -3,7 +3,6 @@
 #include "profile/grouping.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "trace/intern.h"
 #include "util/array.h"

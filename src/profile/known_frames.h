@@ -8,7 +8,6 @@
 #define HEAPPROFD_PROFILE_KNOWN_FRAMES_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct known_frames {
     const char *what; /* "libstdc++" */

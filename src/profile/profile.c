@@ -2,7 +2,6 @@
 /* Reads a trace into a profile, finds what it does not contain, and frees it. */
 #include "profile/profile.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

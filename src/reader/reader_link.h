@@ -3,8 +3,6 @@
 #ifndef HEAPPROFD_READER_READER_LINK_H
 #define HEAPPROFD_READER_READER_LINK_H
 
-#include <stdint.h>
-
 #include "reader/file_reader.h"
 
 /*

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "pb_field_numbers.h"
 #include "trace/proto_buffer.h"

@@ -16,7 +16,6 @@
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MANGLED_LENGTH_MAX 8192

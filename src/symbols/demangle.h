@@ -3,8 +3,6 @@
 #ifndef HEAPPROFD_SYMBOLS_DEMANGLE_H
 #define HEAPPROFD_SYMBOLS_DEMANGLE_H
 
-#include <stdbool.h>
-
 enum demangle_mode {
     DEMANGLE_FULL,   /* the whole name */
     DEMANGLE_SIMPLE, /* without parameters and without template and generic arguments */

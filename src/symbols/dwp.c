@@ -14,7 +14,6 @@
 #include <gelf.h>
 #include <libelf.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

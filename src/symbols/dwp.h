@@ -7,7 +7,6 @@
 #define HEAPPROFD_SYMBOLS_DWP_H
 
 #include <elfutils/libdw.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "symbols/line_table.h"

@@ -7,7 +7,6 @@
 #include "symbols/function_entry.h"
 
 #include <dwarf.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* From an inlined function to its abstract one, and to its declaration. More steps mean a cycle. */

@@ -2,8 +2,6 @@
 /* Read fields, and find the ends of groups. */
 #include "trace/wire_field.h"
 
-#include <stdbool.h>
-
 /* Depth of nested groups: the same as that of messages in text. */
 #define GROUPS_MAX 70
 

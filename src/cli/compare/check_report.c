@@ -3,9 +3,7 @@
  * check_files.c. */
 #include "cli/compare/check_report.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "cli/compare/check_format.h"
 #include "cli/print/stack_format.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a flame graph: every view of each heap's dump, as a web page. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/convert/conversions.h"

@@ -16,7 +16,6 @@
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
-#include "cli/report/report.h"
 
 static const char help[] =
     "usage: traceconv memory_infra [options] [DIR|TRACE] [OUT.json[.gz]]\n"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report/report.h"
 #include "export/packed_file.h"
 
 /* Bytes that go to the packer at once. */

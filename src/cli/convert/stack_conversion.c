@@ -14,7 +14,7 @@
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
-#include "cli/report/report.h"
+#include "profile/rollup.h"
 
 /* The values of the options. */
 struct choice {

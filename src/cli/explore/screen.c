@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/explore/screen_state.h"
 

@@ -2,9 +2,7 @@
 /* Prints rows of SQL as a table, as CSV and as JSON. */
 #include "cli/query/query_output.h"
 
-#include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

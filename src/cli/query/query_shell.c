@@ -2,7 +2,6 @@
 /* Reads statements and shell commands, completes names, and runs the statements. */
 #include "cli/query/query_shell.h"
 
-#include <ctype.h>
 #include <editline/readline.h>
 #include <limits.h>
 #include <signal.h>

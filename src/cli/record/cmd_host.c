@@ -2,7 +2,6 @@
 /* heap_profile host: runs a command under the profiler. Standard output belongs to the command; the
  * verb's own messages go to standard error. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cli/cmd.h"
 #include "cli/options/heap_options.h"

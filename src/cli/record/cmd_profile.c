@@ -2,7 +2,6 @@
 /* heap_profile -n NAME | -p PID: profiles running processes, and those of a name that start
  * later. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cmd.h"

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile status: shows the sessions of the running daemon, and of profilers without a
  * daemon. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"

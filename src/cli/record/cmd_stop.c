@@ -2,7 +2,6 @@
 /* heap_profile snapshot and heap_profile stop: send requests to running sessions. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"

@@ -4,7 +4,6 @@
 #define HEAPPROFD_CLI_RECORD_DAEMON_CLIENT_H
 
 #include <control.pb-c.h>
-#include <stdbool.h>
 
 #include "util/error.h"
 

@@ -3,7 +3,6 @@
 #include "cli/report/report.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "cli/options/profile_options.h"
 #include "export/view.h"

@@ -7,7 +7,6 @@
 #ifndef HEAPPROFD_DAEMON_HOST_SESSION_REQUESTS_H
 #define HEAPPROFD_DAEMON_HOST_SESSION_REQUESTS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/server/server.h"

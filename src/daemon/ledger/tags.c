@@ -3,7 +3,6 @@
 #include "daemon/ledger/tags.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,6 @@
 #define HEAPPROFD_DAEMON_INVITED_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 

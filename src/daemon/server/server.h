@@ -8,7 +8,6 @@
 #ifndef HEAPPROFD_DAEMON_SERVER_SERVER_H
 #define HEAPPROFD_DAEMON_SERVER_SERVER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

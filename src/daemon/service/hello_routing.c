@@ -3,7 +3,6 @@
 #include "daemon/service/hello_routing.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "daemon/service/session_wire.h"
 #include "daemon/sockets/rendezvous.h"

@@ -12,7 +12,6 @@
 #define HEAPPROFD_DAEMON_SOCKETS_RENDEZVOUS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 

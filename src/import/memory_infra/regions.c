@@ -3,7 +3,6 @@
 #include "import/memory_infra/regions.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "util/array.h"
 #include "util/sorted_search.h"

@@ -7,7 +7,6 @@
  *
  * Our own traces do not need this: a callsite's figures exist as long as its heap.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "profile/builder/builder.h"

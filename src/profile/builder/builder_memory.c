@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "pb_field_numbers.h"
 #include "profile/builder/builder.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Read packets: processes, threads, the timeline, and dispatch of the others. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "pb_field_numbers.h"

@@ -3,7 +3,6 @@
 #include "trace/text/text_format.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace/proto_buffer.h"

@@ -8,8 +8,6 @@
  * was not allocated. The unrounded figures go into our own fields if they differ.
  */
 #include <errno.h>
-#include <math.h>
-#include <string.h>
 
 #include "pb_field_numbers.h"
 #include "trace.pb-c.h"

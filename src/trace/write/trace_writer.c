@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
