@@ -548,6 +548,24 @@ def test_immediate_refusals():
     end_of(server, "the command's", -signal.SIGTERM)
 
 
+def test_named_pids_only():
+    """A session of named processes does not read any others in /proc: a large machine has thousands."""
+    need("strace")
+    sleeper, trace = begin("sleep", "60"), at("opened")
+    for pid in (4000001, sleeper.pid):
+        run(
+            ["strace", "-f", "-qq", "-e", "trace=openat", "-e", "signal=none", "-o", trace, TOOL, "-q", "-d", "100",
+             "-o", at(f"named-{pid}"), "-p", f"{pid},{pid}"], env={**ENVIRONMENT, "ASAN_OPTIONS": "detect_leaks=0"},
+        )
+        with open(trace) as file:
+            lines = file.read()
+        own = set(re.findall(r"^\d+", lines, re.M))
+        others = set(re.findall(r'"/proc/(\d+)/', lines)) - own - {str(pid)}
+        check(f'"/proc/{pid}/' in lines and not others, f"-p {pid}: looked at {others}")
+    sleeper.kill()
+    sleeper.wait()
+
+
 def daemonized(name, *options, **more):
     """Start redis-server under host so that a child does its work. Return its port."""
     need("redis-server", "redis-cli")

@@ -64,6 +64,40 @@ static pid_t *list_processes(size_t *count)
     return pids;
 }
 
+static int compare_pids(const void *left, const void *right)
+{
+    pid_t a = *(const pid_t *)left, b = *(const pid_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Return the pids that the session names, in ascending order. */
+static pid_t *list_named(const struct heap_config *config, size_t *count)
+{
+    size_t unique = 0;
+    pid_t *pids = calloc(config->pid_count + 1, sizeof(*pids));
+    *count = 0;
+    if (pids == NULL)
+        return NULL;
+    for (size_t i = 0; i < config->pid_count; i++)
+        pids[i] = (pid_t)config->pids[i];
+    qsort(pids, config->pid_count, sizeof(*pids), compare_pids);
+    for (size_t i = 0; i < config->pid_count; i++) {
+        if (pids[i] > 0 && (unique == 0 || pids[unique - 1] != pids[i]))
+            pids[unique++] = pids[i];
+    }
+    *count = unique;
+    return pids;
+}
+
+/* Return the pids of all processes that the session may want, in ascending order. A machine may
+ * have thousands, and each costs some microseconds. */
+static pid_t *list_candidates(const struct session *session, size_t *count)
+{
+    const struct heap_config *config = session->config;
+    bool is_named = !config->all && config->process_cmdline == NULL;
+    return is_named ? list_named(config, count) : list_processes(count);
+}
+
 /* Return the index of the pid, or the index where it would be inserted. */
 static size_t place_of(const struct discovery_list *list, pid_t pid)
 {
@@ -89,14 +123,14 @@ static uint64_t began_after_us(const struct session *session, pid_t pid)
     return start_us > after_us ? start_us : after_us;
 }
 
-/* Scan /proc once. A process that still runs the program of the last scan keeps its state, and
- * costs one small read. */
+/* Examine all candidates once. A process that still runs the program of the last scan keeps its
+ * state, and costs one small read. */
 static void scan(struct server *server, struct session *session, bool running)
 {
     struct discovery_list fresh = {.scan_ms = clock_read_ms(CLOCK_MONOTONIC)};
     const struct discovery_list *old = &session->reach;
     size_t count;
-    pid_t *pids = list_processes(&count);
+    pid_t *pids = list_candidates(session, &count);
     session->reach.busy_ms = 0;
     for (size_t i = 0; i < count; i++) {
         struct discovery_entry entry = {
