@@ -106,9 +106,29 @@ static int make_trampolines(struct attach *attach, const struct located *located
         return 0;
     outcome->refusal = ATTACH_UNSUPPORTED;
     return error_set(error, -ENOTSUP,
-                     "the allocator of process %d (%s) cannot be patched: %s; start it under "
+                     "process %d: its allocator (%s) cannot be patched: %s; start it under "
                      "heap_profile host",
                      (int)attach->pid, located->allocator, outcome->refused);
+}
+
+/* Find the allocator and make the trampolines, for an image at *base. This only reads the process.
+ */
+static int prepare(struct attach *attach, struct process *process, struct tracee *tracee,
+                   struct located *located, struct image *image, uint64_t *base,
+                   struct attach_outcome *outcome, struct error *error)
+{
+    int code = locate_functions(located, process, tracee, outcome, error);
+    if (code < 0)
+        return code;
+    snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
+    *base = enter_find_place(process, located->functions[ATTACHED_MALLOC].address, image_total());
+    if (*base == 0)
+        return error_set(error, -ENOMEM,
+                         "process %d has no free address space within 2 GiB of its allocator",
+                         (int)attach->pid);
+    code = image_make(image, *base, error);
+    return code < 0 ? code
+                    : make_trampolines(attach, located, tracee, image, *base, outcome, error);
 }
 
 static void fill_params(struct attached_params *params, const struct attach *attach,
@@ -270,7 +290,7 @@ static int attach_to(struct attach *attach, const struct attach_options *options
 {
     struct located located;
     struct image image = {0};
-    uint64_t stopped_at = 0;
+    uint64_t stopped_at = 0, base = 0;
     if (locate_system_call(process, tracee) < 0) {
         outcome->refusal = ATTACH_UNSUPPORTED;
         return error_set(error, -ENOTSUP, "no system call instruction was found in process %d",
@@ -278,19 +298,7 @@ static int attach_to(struct attach *attach, const struct attach_options *options
     }
     int code = remove_orphans(process, tracee, outcome, error);
     if (code == 0)
-        code = locate_functions(&located, process, tracee, outcome, error);
-    if (code < 0)
-        return code;
-    snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located.allocator);
-    uint64_t base =
-        enter_find_place(process, located.functions[ATTACHED_MALLOC].address, image_total());
-    if (base == 0)
-        return error_set(error, -ENOMEM,
-                         "process %d has no free address space within 2 GiB of its allocator",
-                         (int)attach->pid);
-    code = image_make(&image, base, error);
-    if (code == 0)
-        code = make_trampolines(attach, &located, tracee, &image, base, outcome, error);
+        code = prepare(attach, process, tracee, &located, &image, &base, outcome, error);
     if (code == 0) {
         fill_params(image_params(&image), attach, options, &located);
         code = stop_outside_entries(attach, tracee, outcome, &stopped_at, error);
@@ -422,7 +430,13 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
     struct process process;
     struct tracee tracee;
     struct located located;
+    struct image image = {0};
+    uint64_t base;
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
+    struct attach *attach = calloc(1, sizeof(*attach));
+    if (attach == NULL)
+        return error_set(error, -ENOMEM, "out of memory");
+    attach->pid = pid;
     int code = process_read(&process, pid, false, outcome, error);
     if (code == 0) {
         process.own = own_symbols_open(pid);
@@ -430,13 +444,13 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
         if (code < 0)
             stop_explain(&tracee, code, outcome, error);
         else
-            code = locate_functions(&located, &process, &tracee, outcome, error);
-        if (code == 0)
-            snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located.allocator);
+            code = prepare(attach, &process, &tracee, &located, &image, &base, outcome, error);
+        image_free(&image);
         tracee_close(&tracee);
         own_symbols_close(process.own);
     }
     process_clear(&process);
+    free(attach);
     return explain_end(pid, code, outcome, error);
 }
 

@@ -45,6 +45,9 @@ static bool is_last(const struct instruction *instruction)
 
 /* --- moving one instruction --- */
 
+/* A moved call would return into the trampoline. */
+static const char begins_with_call[] = "it begins with a call, which cannot be moved";
+
 static bool put_relative(struct trampoline *trampoline, const uint8_t *opcode, size_t opcode_bytes,
                          uint64_t at, uint64_t target)
 {
@@ -69,6 +72,9 @@ static bool move_branch(struct trampoline *trampoline, const struct instruction 
     *why = "it begins with a jump that processors understand differently";
     if ((decoded->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) != 0)
         return false;
+    *why = begins_with_call;
+    if (decoded->meta.category == ZYDIS_CATEGORY_CALL)
+        return false;
     *why = "its first instructions jump too far to be moved";
     if (decoded->meta.category == ZYDIS_CATEGORY_UNCOND_BR)
         return put_relative(trampoline, jump, sizeof(jump), to, target);
@@ -90,8 +96,8 @@ static bool move_plain(struct trampoline *trampoline, const struct instruction *
                        const uint8_t *code, uint64_t from, uint64_t to, const char **why)
 {
     const ZydisDecodedInstruction *decoded = &instruction->decoded;
-    *why = "it begins with a call, which cannot be moved";
-    if (decoded->meta.category == ZYDIS_CATEGORY_CALL) /* it would return into the trampoline */
+    *why = begins_with_call;
+    if (decoded->meta.category == ZYDIS_CATEGORY_CALL)
         return false;
     if (trampoline->code_bytes + decoded->length > sizeof(trampoline->code))
         return false;

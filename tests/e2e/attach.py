@@ -653,6 +653,39 @@ def test_refusals():
             traced.wait()
 
 
+def test_unmovable_entries():
+    """An allocator that begins with a call cannot be patched: -p and doctor agree, and name the call. If only some of
+    its functions do, doctor names those whose calls are not seen."""
+    forms = {"calls": "push %rbx\ncall __libc_{0}@plt\npop %rbx\nret", "jumps": "jmp __libc_{0}@plt"}
+    words = "(it begins with a call, which cannot be moved)"
+    with tempfile.TemporaryDirectory() as directory:
+        for name, malloc_form in (("calling", "calls"), ("mixed", "jumps")):
+            path = os.path.join(directory, name)
+            with open(path + ".s", "w") as file:
+                for function, form in (("malloc", malloc_form), ("free", malloc_form), ("calloc", "calls")):
+                    file.write(f".globl {function}\n.type {function}, @function\n{function}: ")
+                    file.write(forms[form].format(function) + f"\n.size {function}, . - {function}\n")
+                file.write('.section .note.GNU-stack,"",@progbits\n')
+            built = run(["gcc", "-shared", "-o", path + ".so", path + ".s"])
+            check(built.status == 0, f"gcc: {built.stderr!r}")
+            process = subprocess.Popen(["sleep", "60"], env={**os.environ, "LD_PRELOAD": path + ".so"})
+            wait_for("its start", lambda: path + ".so" in open(f"/proc/{process.pid}/maps").read())
+            doctor = run([TOOL, "doctor", "-p", str(process.pid)])
+            outcome, report = profile(process.pid, directory, "-d", "100")
+            if name == "calling":
+                refused = f"its allocator (calling.so) cannot be patched: malloc {words}, "
+                for said, status in ((doctor.stdout, doctor.status), (outcome.stderr, outcome.status)):
+                    check(refused.encode() in said and status == 1, f"{name}: {status}, {said!r}")
+                check(outcome.stderr.count(b"process %d" % process.pid) == 1, f"{outcome.stderr!r}")
+            else:
+                check(outcome.status in (0, 3), f"{name}: {outcome.status}, {outcome.stderr!r}")
+                check(f"so their calls are not seen: calloc {words}" in remark_of(report, process.pid), f"{name}: {report}")
+                told = f"note  it can be attached to; its allocator is mixed.so; calls that would not be seen: calloc {words}"
+                check(told in doctor.stdout.decode() and doctor.status == 0, f"{name}: {doctor.stdout.decode()}")
+            process.kill()
+            process.wait()
+
+
 def test_ending_process():
     """A process that is about to end has no memory and no executable; it is not taken for a kernel thread."""
     daemon_tests.need_root()

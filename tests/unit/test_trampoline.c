@@ -88,12 +88,14 @@ static void expect_same(const uint8_t *code, size_t length)
     assert_memory_equal(area + FUNCTION_AT, code, length);
 }
 
-static void expect_refused(const uint8_t *code, size_t length)
+/* Return the reason. */
+static const char *expect_refused(const uint8_t *code, size_t length)
 {
     struct trampoline trampoline;
     const char *why = "";
     assert_true(make(&trampoline, code, length, &why) < 0);
     assert_true(why[0] != 0);
+    return why;
 }
 
 #define SAME(...)                                                                                  \
@@ -106,6 +108,12 @@ static void expect_refused(const uint8_t *code, size_t length)
     do {                                                                                           \
         static const uint8_t code[] = {__VA_ARGS__};                                               \
         expect_refused(code, sizeof(code));                                                        \
+    } while (0)
+
+#define REFUSED_BECAUSE(words, ...)                                                                \
+    do {                                                                                           \
+        static const uint8_t code[] = {__VA_ARGS__};                                               \
+        assert_string_equal(expect_refused(code, sizeof(code)), words);                            \
     } while (0)
 
 static void test_plain_prologue(void **state)
@@ -179,16 +187,18 @@ static void test_short_functions(void **state)
 static void calls_are_not_patched(void **state)
 {
     (void)state;
-    REFUSED(0xe8, 0, 0, 0, 0, 0x58, 0xc3);             /* call +0; pop rax; ret */
-    REFUSED(0xff, 0x15, 0, 0, 0, 0, 0xc3);             /* call [rip] */
-    REFUSED(0xff, 0xd0, 0x48, 0x8d, 0x47, 0x01, 0xc3); /* call rax */
+    static const char call_first[] = "it begins with a call, which cannot be moved";
+    REFUSED_BECAUSE(call_first, 0xe8, 0, 0, 0, 0, 0x58, 0xc3); /* call +0; pop rax; ret */
+    REFUSED_BECAUSE(call_first, 0xff, 0x15, 0, 0, 0, 0, 0xc3); /* call [rip] */
+    REFUSED_BECAUSE(call_first, 0xff, 0xd0, 0x48, 0x8d, 0x47, 0x01, 0xc3); /* call rax */
 }
 
 static void test_loops(void **state)
 {
     (void)state;
     /* jrcxz has no form with a longer distance */
-    REFUSED(0xe3, 0x03, 0x48, 0x89, 0xf8, 0xc3, 0x90);
+    REFUSED_BECAUSE("it begins with a loop, which cannot be moved", 0xe3, 0x03, 0x48, 0x89, 0xf8,
+                    0xc3, 0x90);
     /* xor eax, eax; inc eax; dec rdi; jg to the inc: into the replaced bytes */
     REFUSED(0x31, 0xc0, 0xff, 0xc0, 0x48, 0xff, 0xcf, 0x7f, 0xf9, 0xc3);
     /* A loop to the very first instruction is fine: all that the code needs there is in its

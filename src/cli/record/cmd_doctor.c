@@ -245,10 +245,8 @@ static void check_process(pid_t pid)
     else if (access_policy_denies(&policy, &info))
         say(IMPOSSIBLE, "never_profile in %s denies it", ACCESS_POLICY_PATH);
     access_policy_clear(&policy);
-    if (discovery_check(&info, &error) < 0)
-        say(IMPOSSIBLE, "%s", error.message);
-    else
-        say(FINE, "%s", error.message);
+    int way = discovery_check(&info, &error);
+    say(way < 0 ? IMPOSSIBLE : way > 0 ? LACKING : FINE, "%s", error.message);
     /* Open it through /proc: the file may be deleted, or in another mount namespace. */
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     if (info.executable[0] != 0)

@@ -90,9 +90,12 @@ int discovery_check(const struct process_info *info, struct error *how)
     }
     struct attach_outcome outcome;
     int code = attach_check(info->pid, &outcome, how);
-    if (code == 0)
-        error_set(how, 0, "it can be attached to; its allocator is %s", outcome.allocator);
-    return code;
+    if (code < 0)
+        return code;
+    bool sees_all = outcome.functions_refused == 0;
+    error_set(how, 0, "it can be attached to; its allocator is %s%s%s", outcome.allocator,
+              sees_all ? "" : "; calls that would not be seen: ", sees_all ? "" : outcome.refused);
+    return sees_all ? 0 : 1;
 }
 
 /* Return whether another session, ours or another profiler's, has the process. `whose` is its

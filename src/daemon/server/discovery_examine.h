@@ -14,7 +14,8 @@ void discovery_examine(struct server *server, struct session *session,
                        struct discovery_entry *entry);
 
 /* Find out, from outside, how this process would be profiled. Return 0 with the way as a message,
- * or a negative errno with the reason why it cannot be. */
+ * 1 if calls of some functions would not be seen, or a negative errno with the reason why it cannot
+ * be. */
 int discovery_check(const struct process_info *info, struct error *how);
 
 #endif
