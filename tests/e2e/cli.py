@@ -380,14 +380,19 @@ def test_unseen_allocations():
 
 
 def test_incomplete_stacks():
-    """The remedy for an incomplete stack fits the code: generated code has no build option."""
+    """The remedy for an incomplete stack fits the code: generated code has no build option. A small share is not 0."""
     made = Made()
     made.process(7, "p")
     end = made.frame("[no unwind information]")
     stacks = [made.stack(end, made.frame("", made.mapping(path, 0x1000 * at, 0x1000 * at + 0x1000), 0x10), made.frame("leaf"))
               for at, path in enumerate(("[jit:7]", "/lib/old.so"), 1)]
-    made.dump(2000, {(7, "libc.malloc"): [made.sample(stack, 1_000_000, 10) for stack in stacks]})
-    (heap,) = json.loads(tool("report", "--json", made.write(at("gaps"))).stdout)["heaps"]
+    whole = made.stack("main", made.frame("", made.mapping("/bin/p", 0x9000, 0xa000, b"\1\2\3\4"), 0x20))
+    made.dump(2000, {(7, "libc.malloc"): [made.sample(stack, 1_000_000, 10) for stack in stacks] + [made.sample(whole, 1e9, 1e6)]})
+    report = json.loads(tool("report", "--json", made.write(at("gaps"))).stdout)
+    (heap,), (unnamed,) = report["heaps"], (module for module in report["unnamed"] if module["mapping"].endswith("bin/p"))
+    check("bundle --symbol-paths" in unnamed["remedy"] and "Chrome" not in unnamed["remedy"], f"{unnamed}")
+    text = tool("report", at("gaps")).stdout.decode()
+    check("less than 0.1 % of samples: stacks end in code of old.so without unwind information: build it" in text, text[:900])
     remedies = {gap["mapping"].strip("/"): gap["remedy"] for gap in heap["unwind_gaps"]}
     check(sorted(remedies) == ["[jit:7]", "lib/old.so"], f"{remedies}")
     check("frame pointers (java" in remedies["[jit:7]"] and "build it" not in remedies["[jit:7]"], f"{remedies}")
@@ -410,7 +415,7 @@ def test_many_processes():
     def look(*options):
         text = tool("report", *options, trace).stdout.decode()
         table = text.split("\n\n")[0].strip().splitlines()
-        shown = [int(re.match(r" *\S+ [kMG]?B +\S+(?: [kMG]?B)? +(\d+)  /bin/p", line).group(1)) for line in table[2:] if "more)" not in line
+        shown = [int(re.match(r" *\S+ [kMG]?B +(?:≤ )?\S+(?: [kMG]?B)? +(\d+)  /bin/p", line).group(1)) for line in table[2:] if "more)" not in line
                  and "..." not in line]
         sections = [int(pid) for pid in re.findall(r"^  process       (\d+),", text, re.M)]
         return text, table, shown, sections
@@ -427,6 +432,20 @@ def test_many_processes():
     check("processes, the largest first" not in tool("report", "--pid", "110", trace).stdout.decode(), "one process has a table of processes")
     file = json.loads(tool("report", "--json", trace).stdout)
     check([heap["pid"] for heap in file["heaps"]][:3] == [100, 101, 102], "JSON keeps the order of the file")
+
+
+def test_summary_limits():
+    """The table of processes claims no more than is certain, and no 0 where nothing was sampled: it prints limits."""
+    # At this interval no process has a sample, or one that stands for more than the process allocated.
+    tool("host", "--quiet", "-i", "10M", "--follow-children", "-o", at("limits"), "--", "sh", "-c", "expr 1 + 1; ls / | wc; :")
+    exact = {heap["pid"]: heap for heap in json.loads(tool("report", "--json", at("limits")).stdout)["heaps"]}
+    text = tool("report", at("limits")).stdout.decode()
+    rows = re.findall(r"^ {1,8}≤ (\S+) (k?B) {1,9}≤ (\S+) (k?B) +(\d+)  ", text.split("\n\n")[0], re.M)
+    check("limits (≤)" in text and len(rows) == len(exact) >= 3, f"{len(exact)} processes: {text[:900]}")
+    for *figures, pid in rows:
+        for number, unit in (figures[:2], figures[2:]):
+            most = exact[int(pid)]["exact_bytes"]
+            check(0 < float(number) * (1000 if unit == "kB" else 1) <= most * 1.006, f"{pid}: {number} {unit}, exact {most}")
 
 
 def test_readable_losses():
@@ -577,6 +596,8 @@ def test_top():
         check(cut == full[:7], f"{view}: --top 7 shows others than the first seven")
         check(full == sorted(full, key=lambda line: -line[0]), f"{view}: not in order")
         check(f"({len(full) - 7:,} more callsites".encode() in cut_text, f"{view}: {cut_text[-100:]!r}")
+        but_one = main_table(tool("report", "--view", view, "--top", str(len(full) - 1), at("made")).stdout)
+        check(b"(1 more callsite;" in but_one, f"{view}: {but_one[-100:]!r}")
     functions = tool("report", "--cumulative", "--top", "3", at("made")).stdout
     check(len(figures_of(functions)) == 3 and b" more; --top 0" in functions, "--cumulative --top 3")
 
@@ -880,7 +901,7 @@ def test_limits():
     """The smallest ring works; a ring above the limit is reduced, with a notice."""
     dynamic = compile_c("dynamic", SMALL)
     outcome = profile_of("smallest", dynamic, options=["-i", "1", "--shmem-size", "8192"])
-    check(outcome.status == 0 and b"100 B in 1 calls" in outcome.stderr, "--shmem-size 8192")
+    check(outcome.status == 0 and b"100 B in 1 call," in outcome.stderr, "--shmem-size 8192")
     outcome = profile_of("largest", dynamic, options=["--quiet", "--shmem-size", "1G"])
     expect(outcome, 0, "--shmem-size 1G", "cut to 512M")
     for interval in ("9223372036854775807", "1G"):

@@ -13,6 +13,7 @@
 #include "util/base_name.h"
 
 #define LINES_MAX 5u
+#define LEAST_SHARE 0.001 /* printed as a number */
 #define MODULE_WIDTH 255
 
 /* Values that stand for "no gap" and "code of no module" instead of a mapping. */
@@ -163,7 +164,8 @@ static const char *remedy_of(const struct gap *gap)
     bool is_generated = gap->module[0] == '\0' || strncmp(gap->module, "[jit:", 5) == 0 ||
                         strncmp(gap->module, "/[jit:", 6) == 0;
     return !is_generated
-               ? "build it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer"
+               ? "build it with unwind tables or frame pointers (gcc and clang: "
+                 "-fasynchronous-unwind-tables or -fno-omit-frame-pointer)"
                : "have what generates it keep frame pointers (java -XX:+PreserveFramePointer)";
 }
 
@@ -174,10 +176,15 @@ void report_gaps_print_text(struct report_gap_finder *finder, const struct profi
     find_gaps(finder, profile, dump, &gaps);
     for (size_t i = 0; i < gaps.count && i < LINES_MAX; i++) {
         const struct gap *gap = &gaps.items[i];
-        fprintf(out, "  gaps          %.1f %% of samples: stacks end in ", gap->share * 100);
-        format_print(out, gap->module[0] != '\0' ? base_name(gap->module) : "code of no module",
+        fputs("  gaps          ", out);
+        if (gap->share < LEAST_SHARE)
+            fprintf(out, "less than %.1f %%", LEAST_SHARE * 100);
+        else
+            fprintf(out, "%.1f %%", gap->share * 100);
+        fputs(" of samples: stacks end in code of ", out);
+        format_print(out, gap->module[0] != '\0' ? base_name(gap->module) : "no module",
                      MODULE_WIDTH);
-        fprintf(out, ", which has no unwind information: %s\n", remedy_of(gap));
+        fprintf(out, " without unwind information: %s\n", remedy_of(gap));
     }
     if (gaps.count > LINES_MAX)
         fprintf(out, "  gaps          in %zu modules more: heap_profile report --json has them\n",

@@ -227,7 +227,8 @@ static void print_row(const struct rss_row *row, const struct memory_snapshot *l
     if (row->margin >= 0.5)
         fprintf(out, ", ± %s", format_count(row->margin).bytes);
     if (row->kind != MEMORY_UNKNOWN)
-        fprintf(out, ", %s mappings", format_count((double)look->parts[row->kind].mappings).bytes);
+        fprintf(out, ", %s mapping%s", format_count((double)look->parts[row->kind].mappings).bytes,
+                look->parts[row->kind].mappings == 1 ? "" : "s");
     fputc('\n', out);
 }
 
@@ -283,9 +284,10 @@ static void print_text(const struct subject *subject, FILE *out)
     rss_table_fill(&table, subject->snapshot);
     for (size_t i = 0; i < table.allocator_count; i++)
         print_row(&table.rows[i], subject->snapshot, out);
-    fprintf(out, "= %-54s %17s  measured, %s mappings\n", "the allocator's memory",
-            format_count((double)table.allocator_bytes).bytes,
-            format_count((double)subject->snapshot->parts[MEMORY_ALLOCATOR].mappings).bytes);
+    uint64_t mappings = subject->snapshot->parts[MEMORY_ALLOCATOR].mappings;
+    fprintf(out, "= %-54s %17s  measured, %s mapping%s\n", "the allocator's memory",
+            format_count((double)table.allocator_bytes).bytes, format_count((double)mappings).bytes,
+            mappings == 1 ? "" : "s");
     for (size_t i = table.allocator_count; i < table.count; i++)
         print_row(&table.rows[i], subject->snapshot, out);
     fprintf(out, "= %-54s %17s  measured\n", "RSS", format_count((double)table.rss_bytes).bytes);

@@ -152,12 +152,27 @@ void report_sections_clear(struct report_sections *sections)
 
 /* --- the table --- */
 
-static void print_figure(FILE *out, const struct report_section *section, enum export_view view,
-                         double value)
+/* Print the estimate; or the limit, if there is no sample or chance has put the estimate above it.
+ */
+static void print_figure(struct printer *printer, const struct report_section *section,
+                         enum export_view view, double value)
 {
+    static const char limit[] = "at most ";
     bool counts = export_view_counts_calls(view);
     struct formatted words = counts ? format_count(value) : format_bytes(value);
-    fprintf(out, "%10s ", export_view_is_unknown(section->heap, view) ? "unknown" : words.bytes);
+    struct profile_estimate total = report_total_of(section->dump, view);
+    printer->heap = section->heap;
+    printer->dump = section->dump;
+    struct formatted margin = printer_total_margin(printer, &total, counts);
+    char least[sizeof(margin.bytes)];
+    if (export_view_is_unknown(section->heap, view)) {
+        fprintf(printer->out, "%10s ", "unknown");
+    } else if (strncmp(margin.bytes, limit, strlen(limit)) == 0) {
+        snprintf(least, sizeof(least), "≤ %s", margin.bytes + strlen(limit));
+        fprintf(printer->out, "%12s ", least); /* 10 columns: the sign has three bytes */
+    } else {
+        fprintf(printer->out, "%10s ", words.bytes);
+    }
 }
 
 static double rank_in(const struct report_section *section, enum export_view view)
@@ -177,18 +192,18 @@ static size_t title_width(const struct report_options *options)
 }
 
 /* Print a process's row, by its largest heap. `heaps` is its number of heaps. */
-static void print_row(const struct profile *profile, const struct report_section *section,
-                      size_t heaps, const struct report_options *options, FILE *out)
+static void print_row(struct printer *printer, const struct report_section *section, size_t heaps)
 {
-    enum export_view view = options->view;
-    const struct profile_process *process = &profile->processes[section->heap->process];
-    print_figure(out, section, view, rank_in(section, view));
+    FILE *out = printer->out;
+    enum export_view view = printer->options->view;
+    const struct profile_process *process = &printer->profile->processes[section->heap->process];
+    print_figure(printer, section, view, rank_in(section, view));
     if (view != EXPORT_SPACE)
-        print_figure(out, section, EXPORT_SPACE, rank_in(section, EXPORT_SPACE));
+        print_figure(printer, section, EXPORT_SPACE, rank_in(section, EXPORT_SPACE));
     if (view != EXPORT_MAX)
-        print_figure(out, section, EXPORT_MAX, rank_in(section, EXPORT_MAX));
+        print_figure(printer, section, EXPORT_MAX, rank_in(section, EXPORT_MAX));
     fprintf(out, "%8" PRId32 "  ", process->pid);
-    format_print(out, report_process_title(process), title_width(options));
+    format_print(out, report_process_title(process), title_width(printer->options));
     if (strcmp(section->heap->name, "libc.malloc") != 0) {
         fputs(" [", out);
         format_print(out, section->heap->name, PRINTER_MODULE_WIDTH);
@@ -225,7 +240,7 @@ void report_sections_print_processes(const struct report_sections *sections,
                                      const struct profile *profile,
                                      const struct report_options *options, FILE *out)
 {
-    const struct printer printer = {.profile = profile, .options = options, .out = out};
+    struct printer printer = {.profile = profile, .options = options, .out = out};
     size_t most = options->brief ? BRIEF_LINES : options->top, printed = 0;
     char title[96];
     bool exact = true;
@@ -234,7 +249,7 @@ void report_sections_print_processes(const struct report_sections *sections,
     for (size_t i = 0; i < sections->count; i++)
         exact &= sections->items[i].unseen || sections->items[i].heap->interval_bytes == 1;
     snprintf(title, sizeof(title), "%zu processes, the largest first%s", sections->process_count,
-             exact ? "" : "; figures are estimates");
+             exact ? "" : "; figures are estimates, or limits (≤)");
     printer_title(&printer, title);
     print_head(options->view, out);
     for (size_t i = 0, next; i < sections->count && (most == 0 || printed < most); i = next) {
@@ -244,7 +259,7 @@ void report_sections_print_processes(const struct report_sections *sections,
             next++;
         if (section->unseen)
             continue;
-        print_row(profile, section, next - i, options, out);
+        print_row(&printer, section, next - i);
         printed++;
     }
     if (printed < sections->process_count)
@@ -256,8 +271,9 @@ void report_sections_print_hidden(const struct report_sections *sections,
                                   const struct report_options *options, FILE *out)
 {
     if (sections->hidden_heaps > 0)
-        fprintf(out, "\n%zu more heaps, smaller: heap_profile report shows them\n",
-                sections->hidden_heaps);
+        fprintf(out, "\n%zu more heap%s, smaller: heap_profile report shows %s\n",
+                sections->hidden_heaps, sections->hidden_heaps == 1 ? "" : "s",
+                sections->hidden_heaps == 1 ? "it" : "them");
     if (sections->hidden_wrappers > 0)
         fprintf(out,
                 "\n%zu smaller heap%s of programs that a process ran before its exec: "
@@ -265,7 +281,8 @@ void report_sections_print_hidden(const struct report_sections *sections,
                 sections->hidden_wrappers, sections->hidden_wrappers == 1 ? "" : "s",
                 sections->hidden_wrappers == 1 ? "it" : "them");
     if (sections->hidden_processes > 0)
-        fprintf(out, "\n%zu more processes, smaller: %s\n", sections->hidden_processes,
+        fprintf(out, "\n%zu more process%s, smaller: %s\n", sections->hidden_processes,
+                sections->hidden_processes == 1 ? "" : "es",
                 options->brief ? "heap_profile report --pid PID shows one"
                                : "--pid PID shows one, --top 0 all");
 }

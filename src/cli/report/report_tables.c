@@ -284,8 +284,8 @@ static void print_callsites(const struct printer *printer, const struct callsite
         print_callsite(printer, lines[i].callsite);
     }
     if (shown < count)
-        fprintf(printer->out, "%10s        (%s more callsites; --top 0 shows all)\n", "...",
-                format_count((double)(count - shown)).bytes);
+        fprintf(printer->out, "%10s        (%s more callsite%s; --top 0 shows all)\n", "...",
+                format_count((double)(count - shown)).bytes, count - shown == 1 ? "" : "s");
 }
 
 /* Print the stacks of the first rows with the row's share. If a row has several stacks, print the

@@ -81,9 +81,9 @@ static void print_allocated(const struct printer *printer)
     const struct profile_dump *dump = printer->dump;
     bool unknown = export_view_is_unknown(printer->heap, EXPORT_ALLOC_SPACE);
     if (dump->exact_calls > 0 || (dump->total.samples == 0 && !unknown)) {
-        fprintf(printer->out, "\n  allocated     %s in %s calls, %s\n",
+        fprintf(printer->out, "\n  allocated     %s in %s call%s, %s\n",
                 format_bytes((double)dump->exact_bytes).bytes,
-                format_count((double)dump->exact_calls).bytes,
+                format_count((double)dump->exact_calls).bytes, dump->exact_calls == 1 ? "" : "s",
                 profile_totals_why_partial(printer->heap) == NULL ? "exact" : "partial");
         return;
     }

@@ -129,9 +129,10 @@ static void print_small(const struct tree_printer *at, const struct level *level
     bool counts = export_view_counts_calls(view);
     struct formatted value =
         counts ? format_count(level->small_rank) : format_bytes(level->small_rank);
-    fprintf(at->printer->out, "%10s %5.1f%% %*s  %s%s(%zu smaller ones, below 1 %% each)\n",
-            value.bytes, at->total > 0 ? 100 * level->small_rank / at->total : 0,
-            at->printer->is_narrow ? 19 : 40, "", at->prefix, mark, level->small);
+    fprintf(at->printer->out, "%10s %5.1f%% %*s  %s%s(%zu smaller one%s)\n", value.bytes,
+            at->total > 0 ? 100 * level->small_rank / at->total : 0,
+            at->printer->is_narrow ? 19 : 40, "", at->prefix, mark, level->small,
+            level->small == 1 ? ", below 1 %" : "s, below 1 % each");
 }
 
 static void print_level(struct tree_printer *at, uint32_t first, unsigned branches);

@@ -52,8 +52,12 @@ static void explain(const struct profile *profile, struct unnamed_module *module
                              : symbol_reason_remedy(SYMBOL_NO_BUILD_ID);
     } else {
         module->reason = "no symbols in the trace";
-        module->remedy = "heap_profile bundle --symbol-paths DIR (for Chrome's memory dumps: "
-                         "symbolize) adds them from the directory that has its debug symbols";
+        module->remedy =
+            is_imported(profile)
+                ? "heap_profile bundle --symbol-paths DIR (for Chrome's memory dumps: "
+                  "symbolize) adds them from the directory that has its debug symbols"
+                : "heap_profile bundle --symbol-paths DIR adds them from the directory "
+                  "that has its debug symbols";
     }
 }
 

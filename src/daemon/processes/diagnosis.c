@@ -157,8 +157,9 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
     else if (facts->interval_bytes > 1)
         say(text, size,
             "Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64
-            " calls): use a smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
-            facts->totals.bytes, facts->totals.calls, facts->interval_bytes);
+            " call%s): use a smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
+            facts->totals.bytes, facts->totals.calls, facts->totals.calls == 1 ? "" : "s",
+            facts->interval_bytes);
 }
 
 /* Always mention requested heaps that are missing, whatever else there is. */
