@@ -1016,6 +1016,12 @@ def test_quiet_and_dumps():
                 check(windows.get(key, head[15]) == head[15], f"{key} begins at {head[15]}, not {windows.get(key)}")
                 windows[key], starts = head[9], starts + 1
     check(starts > 3, f"{starts} dumps")
+    # A forked child's heap that was dumped is also dumped at its exec: one heap, which has ended.
+    profile_of("exec", "sh", "-c", "(sleep 0.4; exec sleep 0); :", options=["-q", "-c", "100", "-i", "1", "--follow-children"])
+    heaps = json.loads(tool("report", "--json", at("exec")).stdout)["heaps"]
+    named = [(heap["heap"], heap["dumps"], heap["unfinished"]) for heap in heaps]
+    check(not any(unfinished for _, _, unfinished in named), f"a heap has no end: {named}")
+    check(all(dumps > 1 for name, dumps, _ in named if "before exec" in name), f"two heaps of one program: {named}")
     process = subprocess.Popen(["sleep", "60"])
     outcome = tool("-q", "-d", "100", "-o", at("asleep"), "-p", str(process.pid))
     process.kill()

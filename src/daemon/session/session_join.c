@@ -57,9 +57,11 @@ static void replace_image(struct session *session, struct target *old,
     /* Without this, programs of a command that exec at once would fill the report with empty
      * profiles. */
     bool has_figures = new->replaced_samples > 0 || (!session->of_command && old->totals.calls > 0);
+    /* Without its last dump the heap would seem to have been cut off. */
+    bool is_dumped = old->last_dump_ns != 0;
     if (is_kept || new->replaced_samples > 0)
         snprintf(new->replaced, sizeof(new->replaced), "%.63s", process_info_name(&old->info));
-    if (!is_kept || !has_figures) {
+    if (!is_dumped && (!is_kept || !has_figures)) {
         session_remove_target(session, old);
         return;
     }
