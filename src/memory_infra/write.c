@@ -271,9 +271,12 @@ static void put_number(FILE *out, const char *separator, const char *key, int64_
 }
 
 /* Write what is missing from the heap, or the reader would take its figures for whole. */
-static void write_losses(FILE *out, const struct trace_heap_dump *status)
+static void write_losses(FILE *out, const struct profile_heap *heap)
 {
+    const struct trace_heap_dump *status = &heap->status;
     char key[64];
+    if (heap->unfinished)
+        fputs(",\"unfinished\":true", out);
     for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
         uint64_t amount = trace_loss_amount(status, id);
         if (amount == 0 || trace_losses[id].effects == 0)
@@ -300,7 +303,7 @@ static void write_heap_metadata(struct document *document, const struct profile_
     put_number(out, ",", "interval-bytes", (int64_t)heap->interval_bytes);
     put_number(out, ",", "first-interval-bytes", (int64_t)heap->first_interval_bytes);
     put_number(out, ",", "start-boottime-ns", (int64_t)heap->start_boottime_ns);
-    write_losses(out, &heap->status);
+    write_losses(out, heap);
     fputc('}', out);
 }
 

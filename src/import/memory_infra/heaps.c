@@ -418,10 +418,11 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
     heap->status.interval_bytes = heap->interval_bytes;
     heap->status.first_interval_bytes = heap->first_interval_bytes;
     heap->status.start_timestamp_ns = heap->start_boottime_ns;
-    heap->status.final = true;
     heap->status.exit_status = -1;
     heap->status.remark = HEAP_REMARK;
     heap->status.unseen_allocator = note != NULL ? note->unseen_allocator : NULL;
+    heap->unfinished = note != NULL && note->unfinished;
+    heap->status.final = !heap->unfinished;
     return heap;
 }
 
@@ -499,7 +500,8 @@ static int make_parts(struct making *making)
         code = make_part(making, &importing->parts[making->order[i]]);
     for (size_t i = 0; i < profile->heap_count; i++)
         if (profile->heaps[i].dump_count > 0)
-            profile->heaps[i].dumps[profile->heaps[i].dump_count - 1].final = true;
+            profile->heaps[i].dumps[profile->heaps[i].dump_count - 1].final =
+                !profile->heaps[i].unfinished;
     return code;
 }
 
