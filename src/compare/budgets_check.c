@@ -372,13 +372,14 @@ struct side_sum {
     struct profile_interval interval;
     struct unseen unseen;
     double most;                     /* bound by the exact totals; 0: unknown */
+    bool exact;                      /* all dumps are */
     const struct export_dump *worst; /* a partial dump, or else the one with the largest interval */
 };
 
 static void sum_side(const struct budgets *budgets, const struct budget_subject *subject,
                      struct side_sum *side)
 {
-    *side = (struct side_sum){.worst = &subject->dumps[0]};
+    *side = (struct side_sum){.worst = &subject->dumps[0], .exact = true};
     bool most_is_known = true;
     sum_begin(&side->sum);
     for (size_t i = 0; i < subject->dump_count; i++) {
@@ -388,8 +389,9 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
         side->unseen = unseen_add(side->unseen, unseen_of(dump->heap, dump->dump, false));
         side->most += most;
         most_is_known &= most > 0;
-        if (!profile_dump_is_partial(side->worst->heap, side->worst->dump) &&
-            (profile_dump_is_partial(dump->heap, dump->dump) ||
+        side->exact &= profile_dump_is_exact(dump->heap, dump->dump);
+        if (why_partial(side->worst->heap, side->worst->dump) == NULL &&
+            (why_partial(dump->heap, dump->dump) != NULL ||
              dump->heap->interval_bytes > side->worst->heap->interval_bytes))
             side->worst = dump;
     }
@@ -442,13 +444,15 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     struct profile_interval interval = change_interval(new, after.interval, old, down);
     result->low = interval.low;
     result->high = interval.high;
-    result->exact = profile_dump_is_exact(after.worst->heap, after.worst->dump) &&
-                    profile_dump_is_exact(before.worst->heap, before.worst->dump);
+    result->exact = after.exact && before.exact;
     memcpy(result->culprits, after.sum.culprits, sizeof(result->culprits));
     memcpy(result->culprit_bytes, after.sum.culprit_bytes, sizeof(result->culprit_bytes));
-    if (profile_dump_is_partial(before.worst->heap, before.worst->dump)) {
+    if (why_partial(before.worst->heap, before.worst->dump) != NULL) {
         result->state = BUDGET_UNDECIDABLE;
-        result->reason = "samples are missing from the baseline";
+        result->reason = profile_dump_is_partial(before.worst->heap, before.worst->dump)
+                             ? "samples are missing from the baseline"
+                             : "the baseline has no last dump: its profiler was killed, or still "
+                               "ran";
         return;
     }
     if (subject->is_baseline) {
@@ -458,7 +462,7 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     }
     const struct export_dump *worst =
         before.worst->heap->interval_bytes > after.worst->heap->interval_bytes &&
-                !profile_dump_is_partial(after.worst->heap, after.worst->dump)
+                why_partial(after.worst->heap, after.worst->dump) == NULL
             ? before.worst
             : after.worst;
     judge(result, worst->heap, worst->dump);

@@ -126,17 +126,19 @@ def test_exact(directory):
     check(report["results"][0]["state"] == ("fails" if share > 0 else "holds"), f"share {share}")
 
 
-def write_trace(directory, name, figures, interval, status=b""):
-    """Write a trace of one callsite with these HeapFigures, {field number: value}."""
+def write_trace(directory, name, figures, interval, status=b"", unfinished=()):
+    """Write a trace of one callsite with these HeapFigures, {field number: value}. The same heap of the pids in
+    `unfinished` has no last dump."""
     estimate = b"".join((field if isinstance(v, int) else double)(n, v) for n, v in figures.items())
     sample = field(1, 1) + field(5000, estimate)
     path = os.path.join(directory, name)
     with open(path, "wb") as out:
-        out.write(clocks(1000, 1000) + process_tree([(7, 1, ["/bin/made"])]))
+        out.write(clocks(1000, 1000) + process_tree([(pid, 1, ["/bin/made"]) for pid in (7, *unfinished)]))
         out.write(packet(interned(names={1: "site"}, paths={1: "made"}, mappings=[(1, 0, 0, 4096, [1])],
                                   frames=[(1, 1, 16, 1)], stacks={1: [1]}), timestamp=1, sequence=1, flags=1))
-        out.write(packet(profile_packet([heap_samples(7, [sample], 1000, extra=field(12, interval) + field(5010, 1) + status)], 0),
-                         timestamp=2, sequence=1))
+        heaps = [heap_samples(pid, [sample], 1000, extra=field(12, interval) + field(5010, pid == 7) + status)
+                 for pid in (7, *unfinished)]
+        out.write(packet(profile_packet(heaps, 0), timestamp=2, sequence=1))
     return path
 
 
@@ -227,6 +229,22 @@ def test_partial(directory):
         _, judged = judge(*(word for budget in budgets for word in budget[:2]), trace)
         for (budget, limit, wanted, exact), result in zip(budgets, judged["results"], strict=True):
             check((result["state"], result["exact"]) == (wanted, exact), f"{name}: {budget} {limit}: {result}")
+
+
+def test_unfinished(directory):
+    """A heap without its last dump decides no budget, also not beside others, in another form, or as a baseline."""
+    figures, totals = {1: 1000.0, 3: 10.0, 9: 10, 11: 900.0, 12: 9.0}, field(5000, 1000) + field(5001, 10)
+    whole = write_trace(directory, "whole", figures, 1, totals)
+    killed = write_trace(directory, "killed", figures, 1, totals, unfinished=[8])
+    for form in [killed, *partial_forms(directory, killed, "forms")]:
+        _, judged = judge("--max-live", "2000", "--max-allocated", "2000", form)
+        for result in judged["results"]:
+            wanted = "undecidable" if result["pid"] == 8 else "holds"
+            check(result["state"] == wanted, f"{form}: {result}")
+    for before, after, wanted in [(whole, whole, "holds"), (whole, killed, "undecidable"),
+                                  (killed, whole, "undecidable"), (killed, killed, "undecidable")]:
+        found, result = state("--baseline", before, "--max-growth", "1G", after)
+        check(found == wanted, f"from {before} to {after}: {result}")
 
 
 def record_other(directory, name, command):
