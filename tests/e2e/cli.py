@@ -700,7 +700,7 @@ def test_children_share_stacks():
     check(20 < stacks[2] and stacks[12] < 1.5 * stacks[2], f"stacks in traces of 2 and of 12 children: {stacks}")
 
 
-def said_on_terminal(*arguments):
+def said_on_terminal(*arguments, status=0):
     """Run a command of ours on a terminal, without standard output. Return its messages."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs,
@@ -713,7 +713,7 @@ def said_on_terminal(*arguments):
     except OSError:  # the other end is closed
         pass
     os.close(ours)
-    check(process.wait(20) == 0, f"{arguments}: status {process.returncode}, {said[-400:]}")
+    check(process.wait(20) == status, f"{arguments}: status {process.returncode}, {said[-400:]}")
     return said
 
 
@@ -728,6 +728,7 @@ def test_progress_on_terminal():
     for wanted in (rb"writing the last dumps: 1 process left", rb"symbolizing: 0 of \d files: "):
         check(re.search(rb"\r\x1b\[K" + wanted, said), f"no message {wanted}: {said}")
         check(not re.search(wanted, said.rpartition(b"\r\x1b[K")[2]), f"leaves {wanted}: {said}")
+    check(b"waiting for a process to profile" in said_on_terminal("-n", "no-such-program", "-d", "400", status=3), "it does not say that it waits")
     told = tool(*command).stderr
     check(b"\r" not in told and b"symbolizing" not in told, f"progress is written to a file: {told}")
 
@@ -934,6 +935,10 @@ def test_output_directory():
     check(tool("report").status == 0, "report shows the latest")
     shown = os.readlink(latest)
     check(tool("-n", "no-such-program", "-d", "100", "-q").status == 3, "an empty directory is left")
+    # Nothing suggests to report a trace without a profile.
+    outcome = tool("-n", "no-such-program", "-d", "100", "-o", at("nobody"))
+    expect(outcome, 3, "no process", at("nobody/raw-trace") + " has no profile", "none with such a name ran meanwhile")
+    check(b"report" not in outcome.stderr and b"perfetto" not in outcome.stderr, f"it suggests {outcome.stderr!r}")
     check(os.readlink(latest) == shown, "a session without a process became the latest profile")
 
 

@@ -392,6 +392,7 @@ def test_requests_without_a_daemon():
     check("redis-server" in sessions[server.pid]["profiler"]["command"], f"{sessions[server.pid]}")
     text = tool("status").stdout.decode()
     check(f"session {server.pid} " in text and f"session {other.pid} " in text, text)
+    check("\n  0 B live, 0 samples, 0 lost\n" in text, text)  # of sleep
     for number in ([], [server.pid], [child], ["--session", server.pid]):
         outcome = tool("snapshot", *map(str, number))
         count = 1 if number else 2

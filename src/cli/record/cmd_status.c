@@ -34,19 +34,19 @@ static const struct option_entry options[] = {
 static void print_session(const Heapprofd__ControlSession *session)
 {
     printf("\nsession %llu of user %u, process %d: %.1f s, interval %llu bytes, %u process%s now, "
-           "%u profiled in all,\n  %.1f MB live, %llu samples, %llu lost\n",
+           "%u profiled in all,\n  %s live, %llu samples, %llu lost\n",
            (unsigned long long)session->id, session->uid, (int)session->pid,
            (double)session->elapsed_ms / 1e3, (unsigned long long)session->interval_bytes,
            session->process_count, session->process_count == 1 ? "" : "es", session->profiled,
-           session->live_bytes / 1e6, (unsigned long long)session->samples,
+           format_bytes(session->live_bytes).bytes, (unsigned long long)session->samples,
            (unsigned long long)session->lost);
     if (session->has_silent_ms)
         printf("  it has not answered for %.1f s: these figures are that old\n",
                (double)session->silent_ms / 1e3);
     for (size_t i = 0; i < session->n_processes; i++) {
         const Heapprofd__ControlProcess *process = session->processes[i];
-        format_printf(stdout, "  %7d %-20s %10.1f MB live %12llu samples %8llu lost%s\n",
-                      process->pid, process->name, process->live_bytes / 1e6,
+        format_printf(stdout, "  %7d %-20s %10s live %12llu samples %8llu lost%s\n", process->pid,
+                      process->name, format_bytes(process->live_bytes).bytes,
                       (unsigned long long)process->samples, (unsigned long long)process->lost,
                       process->attached ? "  attached" : "");
     }

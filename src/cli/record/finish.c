@@ -45,6 +45,10 @@ static void print_summary(const struct finished *finished)
         .columns = stack_format_columns(stderr),
         .simple_names = true,
     };
+    if (finished->profile->heap_count == 0) {
+        format_printf(stderr, "%s/raw-trace has no profile\n", output->directory);
+        return;
+    }
     report_print_text(finished->profile, &report, stderr);
     print_unnamed(finished, &report);
     fputc('\n', stderr);

@@ -34,9 +34,9 @@ static void show_progress(void *context, const struct host_progress *progress)
         fprintf(stderr, "\r\033[Kwriting the last dumps: %u process%s left", progress->ending,
                 progress->ending == 1 ? "" : "es");
     else
-        fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
+        fprintf(stderr, "\r\033[K%.1f s, %u process%s, %s live, %llu samples, %llu lost",
                 (double)progress->elapsed_ms / 1000, progress->processes,
-                progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
+                progress->processes == 1 ? "" : "es", format_bytes(progress->live_bytes).bytes,
                 (unsigned long long)progress->samples, (unsigned long long)progress->lost);
 }
 

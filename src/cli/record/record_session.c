@@ -57,9 +57,14 @@ static void tell_refused(int32_t pid, const char *name, const char *reason)
 /* Rewrite the progress line. Only for a terminal. */
 static void show_progress(const struct session_progress *progress)
 {
-    fprintf(stderr, "\r\033[K%.1f s, %u process%s, %.1f MB live, %llu samples, %llu lost",
+    if (!by_number && refused == 0 && progress->processes == 0 && progress->samples == 0) {
+        fprintf(stderr, "\r\033[K%.1f s, waiting for a process to profile",
+                (double)progress->elapsed_ms / 1000);
+        return;
+    }
+    fprintf(stderr, "\r\033[K%.1f s, %u process%s, %s live, %llu samples, %llu lost",
             (double)progress->elapsed_ms / 1000, progress->processes,
-            progress->processes == 1 ? "" : "es", progress->live_bytes / 1e6,
+            progress->processes == 1 ? "" : "es", format_bytes(progress->live_bytes).bytes,
             (unsigned long long)progress->samples, (unsigned long long)progress->lost);
 }
 
@@ -87,9 +92,10 @@ static void tell_end(const struct session_run_result *result)
     if (result->hit_guardrail)
         fputs("heap_profile: a guardrail of the configuration ended the session\n", stderr);
     if (result->profiled == 0 && result->absent == 0)
-        fputs("heap_profile: no process was profiled: none that is asked for ran meanwhile (a name "
-              "is that of the program's file, or what the process calls itself)\n",
-              stderr);
+        fputs(
+            "heap_profile: no process was profiled: none with such a name ran meanwhile (a name is "
+            "that of the program's file, or what the process calls itself)\n",
+            stderr);
     else if (result->profiled == 0)
         fputs("heap_profile: no process was profiled; heap_profile doctor -p PID shows what "
               "would work\n",
