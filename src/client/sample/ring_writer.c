@@ -220,8 +220,9 @@ static bool has_space(uint64_t reserved, uint32_t length)
     return (int64_t)(reserved - consumed) < 0;
 }
 
-/* Wait for space. Return false if the session has ended. */
-static bool wait_for_space(struct ring_thread *thread, uint32_t length)
+/* Wait for space. Return false if the session has ended. It is rare, and its variables need not be
+ * in the caller's frame. */
+static __attribute__((noinline)) bool wait_for_space(struct ring_thread *thread, uint32_t length)
 {
     struct ring_control *control = client.control;
     if (!(client.flags & HANDSHAKE_BLOCK_CLIENT)) {
