@@ -133,9 +133,23 @@ static void test_a_heartbeat_reaches_all_rings(void **state)
         assert_true(load_relaxed(&ring_of(&sessions[i])->control->heartbeat_ms) >= now_ms);
 }
 
+/* A killed profiler leaves a profile of each process that it had for more than a second, however
+ * long the session waited for its first one. */
+static void test_first_checkpoint_does_not_wait_as_long_as_the_session(void **state)
+{
+    (void)state;
+    struct checkpoints checkpoints;
+    checkpoints_start(&checkpoints, 0);
+    for (uint64_t now_ms = 1000; now_ms < 100000; now_ms += 1000) {
+        assert_int_equal(now_ms, checkpoints.due_ms);
+        checkpoints_put_off(&checkpoints, now_ms);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_checkpoint_does_not_wait_as_long_as_the_session),
         cmocka_unit_test_setup_teardown(test_long_work_drains_all_sessions, open_sessions,
                                         close_sessions),
         cmocka_unit_test_setup_teardown(test_a_session_that_ends_drains_its_own_rings,

@@ -17,6 +17,11 @@ void checkpoints_start(struct checkpoints *checkpoints, uint64_t now_ms)
 
 void checkpoints_put_off(struct checkpoints *checkpoints, uint64_t now_ms)
 {
+    /* The session has not profiled anything yet: its first process may join at any time. */
+    if (checkpoints->written_bytes == 0) {
+        checkpoints_start(checkpoints, now_ms);
+        return;
+    }
     uint64_t age_ms = now_ms - checkpoints->start_ms;
     checkpoints->due_ms = now_ms + (age_ms < PERIOD_MS ? age_ms : PERIOD_MS);
 }

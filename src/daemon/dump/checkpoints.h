@@ -3,8 +3,9 @@
  * When a session takes checkpoints: dumps of all its targets that count only until later ones
  * follow, so that a killed profiler leaves a profile. A finished trace contains none.
  *
- * The first checkpoint comes after one second. The next ones come when the session is twice as old,
- * and from the first minute on once a minute. They take at most a fiftieth of the profiler's time.
+ * The first checkpoint comes one second after the session began, or at most one second after its
+ * first process joined. The next ones come when the session is twice as old, counted from the
+ * second before that process joined, and from the first minute on once a minute. They take at most a fiftieth of the profiler's time.
  * Once all together have taken more than 16 MiB, and more of the file than the rest of the trace,
  * each comes only when the session is twice as old as at the one before.
  */
@@ -18,7 +19,7 @@
 struct checkpoints {
     struct trace_checkpoint last, before; /* `before` is set while `last` is being written */
     uint64_t written_bytes;               /* of all checkpoints, including withdrawn ones */
-    /* CLOCK_MONOTONIC; due_ms UINT64_MAX: never. */
+    /* CLOCK_MONOTONIC. start_ms: the last second without a process; due_ms UINT64_MAX: never. */
     uint64_t start_ms, due_ms;
 };
 
