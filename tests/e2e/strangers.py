@@ -258,7 +258,9 @@ def test_shares():
                 with contextlib.suppress(OSError):
                     # Silent connections, and others that stay after a request.
                     if number % 2:
-                        peer.send(STATUS)
+                        # The daemon may have refused the connection before it receives a request.
+                        with contextlib.suppress(BrokenPipeError):
+                            peer.send(STATUS)
                         answer = peer.recv(65536)
                         if b"connections" in answer:
                             refused.add(answer)
@@ -274,6 +276,35 @@ def test_shares():
             told = pipe.readline()
             check(b"you hold 512 connections" in told, f"her error is {told}")
             served(daemon, directory, "held", 0.05)
+
+
+def test_refused_before_request():
+    """heap_profile prints the reason if the daemon refuses its connection before it sends a request."""
+    with scene(start=False) as (daemon, directory), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        os.mkdir(daemon.environment["HEAPPROFD_RUN_DIR"], 0o755)
+        listener.bind(socket_of(daemon))
+        listener.listen()
+        cpu = min(os.sched_getaffinity(0))
+        refuser = os.fork()
+        if refuser == 0:
+            with contextlib.suppress(OSError):  # it answers before its peer continues
+                os.sched_setaffinity(0, {cpu})
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+            while True:
+                peer, _ = listener.accept()
+                with contextlib.suppress(OSError):
+                    peer.send(REQUEST + b"\x0a\x07no room\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")
+                peer.close()
+        process = Commanded(daemon.environment)
+        try:
+            for words in (["status"], ["-p", str(process.pid), "-d", "100", "-o", os.path.join(directory, "o")]):
+                outcome = run(["taskset", "-c", str(cpu), TOOL, *words], env=daemon.environment)
+                check(b"no room" in outcome.stdout + outcome.stderr,
+                      f"{words}: {outcome.status} {outcome.stdout!r} {outcome.stderr!r}")
+        finally:
+            os.kill(refuser, signal.SIGKILL)
+            os.waitpid(refuser, 0)
+        process.end()
 
 
 def test_floods():

@@ -3,6 +3,7 @@
 #include "cli/record/daemon_client.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,9 @@ int daemon_send(int fd, const Heapprofd__ControlRequest *request, int passed_fd,
     struct iovec vectors[] = {{&header, sizeof(header)}, {bytes, length}};
     int code = (int)pass_descriptor(fd, vectors, 2, passed_fd, 0);
     free(bytes);
+    /* A daemon that refuses the connection does not wait for the request: its reply is there. */
+    if (code == -EPIPE)
+        return 0;
     if (code < 0)
         return error_set(error, code, "cannot ask the daemon: %s", strerror(-code));
     return 0;
@@ -95,9 +99,13 @@ Heapprofd__ControlReply *daemon_receive(int fd, struct error *error)
     static uint8_t bytes[REQUEST_BYTES_MAX];
     struct request_header header;
     ssize_t got;
+    bool was_reset = false, again;
     do {
         got = recv(fd, bytes, sizeof(bytes), 0);
-    } while (got < 0 && errno == EINTR);
+        /* This is reported once, if the daemon has not read our request, before its reply. */
+        again = got < 0 && (errno == EINTR || (errno == ECONNRESET && !was_reset));
+        was_reset |= got < 0 && errno == ECONNRESET;
+    } while (again);
     if (got < 0 && errno == EAGAIN) {
         error_set(error, -EAGAIN, "the profiler does not answer: is it stopped?");
         return NULL;
