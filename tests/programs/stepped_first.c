@@ -24,10 +24,14 @@
 /* Enough for a thread to get its slot. A system call is one step. */
 enum { THREADS = 150, STRIDE = 6, CALLS_AFTER = 4, CALM_CALLS = 2000 };
 
+/* The profiler has buffers for 64 stacks at once. A thread that loses the processor during a sample
+ * holds one, and so does its handler. */
+enum { AT_ONCE = 25, GROUPS = THREADS / AT_ONCE };
+
 static __thread volatile int steps_left = -1;
 static __thread sigjmp_buf outside;
 static volatile bool want_jump;
-static pthread_barrier_t ready;
+static pthread_barrier_t ready[GROUPS];
 
 static CALLSITE void *allocate_in_handler(size_t size)
 {
@@ -75,7 +79,7 @@ static void *live(void *number)
     }
     for (int i = 0; i < CALLS_AFTER; i++)
         allocate_afterwards(100);
-    pthread_barrier_wait(&ready);
+    pthread_barrier_wait(&ready[(intptr_t)number / AT_ONCE]);
     pause();
     return NULL;
 }
@@ -83,13 +87,16 @@ static void *live(void *number)
 static void interrupt_threads(bool jump)
 {
     want_jump = jump;
-    require(!pthread_barrier_init(&ready, NULL, THREADS + 1));
     for (intptr_t i = 0; i < THREADS; i++) {
+        pthread_barrier_t *group = &ready[i / AT_ONCE];
         pthread_t thread;
+        if (i % AT_ONCE == 0)
+            require(!pthread_barrier_init(group, NULL, AT_ONCE + 1));
         require(!pthread_create(&thread, NULL, live, (void *)i));
         pthread_detach(thread);
+        if (i % AT_ONCE == AT_ONCE - 1)
+            pthread_barrier_wait(group);
     }
-    pthread_barrier_wait(&ready);
 }
 
 static CALLSITE void *allocate_for_successor(size_t size)
