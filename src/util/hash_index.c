@@ -6,12 +6,14 @@
 #include <stdlib.h>
 
 #define SIZE_FIRST 64u
+/* Three quarters of 2^32 slots. Numbers beyond would not fit into a slot. */
+#define COUNT_MAX (UINT64_C(3) << 30)
 
 int hash_index_grow(struct hash_index *index, size_t count, hash_index_hash *hash_of,
                     const void *items)
 {
     struct hash_index grown = {.size = index->size == 0 ? SIZE_FIRST : index->size};
-    if (count >= HASH_INDEX_NONE - 1)
+    if (count >= COUNT_MAX)
         return -ENOMEM;
     while (count >= grown.size / 4 * 3)
         grown.size *= 2;

@@ -13,14 +13,14 @@
 
 struct hash_index {
     uint32_t *slots; /* the number of an item + 1; 0: empty */
-    size_t size;     /* a power of two, or 0 */
+    size_t size;     /* a power of two up to 2^32, or 0 */
 };
 
 /* Return the hash of an item, the same as for its search. */
 typedef uint64_t hash_index_hash(const void *items, uint32_t number);
 
 /* Make room for one item more than the `count` that are in the index. Return 0, or -ENOMEM with the
- * index unchanged. */
+ * index unchanged: no memory, or 3 * 2^30 items. */
 int hash_index_grow(struct hash_index *index, size_t count, hash_index_hash *hash_of,
                     const void *items);
 

@@ -37,8 +37,24 @@ static int grow_table(struct id_map *map)
     return 0;
 }
 
+/* An id may be in the table and, because the array grew later, in the array, too. */
+void id_map_forget(struct id_map *map, uint64_t id)
+{
+    if (id < map->counted_size && map->counted[id] != ID_MAP_NONE) {
+        map->counted[id] = ID_MAP_NONE;
+        map->counted_count--;
+    }
+    struct id_map_entry *entry = map->size > 0 ? id_map_slot(map, id) : NULL;
+    if (entry != NULL && entry->used)
+        entry->index = ID_MAP_NONE; /* it keeps its place, for searches pass it */
+}
+
 int id_map_set_outside(struct id_map *map, uint64_t id, uint32_t index)
 {
+    if (index == ID_MAP_NONE) {
+        id_map_forget(map, id);
+        return 0;
+    }
     /* At least a quarter of the array is in use. */
     if (id < 2 * map->counted_count + SIZE_FIRST)
         return grow_counted(map, id) < 0 ? -ENOMEM : id_map_set(map, id, index);

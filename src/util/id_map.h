@@ -48,13 +48,16 @@ static inline uint32_t id_map_find(const struct id_map *map, uint64_t id)
     return entry->used ? entry->index : ID_MAP_NONE;
 }
 
-/* Set or replace the index of an id that is outside of the array. Return 0 or -ENOMEM. */
+/* Forget an id. */
+void id_map_forget(struct id_map *map, uint64_t id);
+
+/* Do what id_map_set() does for an id outside of the array, or for ID_MAP_NONE. */
 int id_map_set_outside(struct id_map *map, uint64_t id, uint32_t index);
 
-/* Set or replace the index of an id. Return 0 or -ENOMEM. */
+/* Set or replace the index of an id. ID_MAP_NONE forgets it. Return 0 or -ENOMEM. */
 static inline int id_map_set(struct id_map *map, uint64_t id, uint32_t index)
 {
-    if (id >= map->counted_size)
+    if (id >= map->counted_size || index == ID_MAP_NONE)
         return id_map_set_outside(map, id, index);
     map->counted_count += map->counted[id] == ID_MAP_NONE;
     map->counted[id] = index;

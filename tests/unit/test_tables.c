@@ -18,10 +18,12 @@
 
 /* The linker sends the tables' allocations here. */
 static bool no_memory;
+static size_t slots_wanted; /* by the last calloc() */
 void *__real_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes)
 {
+    slots_wanted = count;
     return no_memory ? NULL : __real_calloc(count, bytes);
 }
 
@@ -30,6 +32,14 @@ void *__wrap_reallocarray(void *old, size_t count, size_t bytes);
 void *__wrap_reallocarray(void *old, size_t count, size_t bytes)
 {
     return no_memory ? NULL : __real_reallocarray(old, count, bytes);
+}
+
+static uint64_t random_state = 1;
+
+static uint32_t random_below(uint32_t end)
+{
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((random_state >> 33) % end);
 }
 
 /* --- hash_index --- */
@@ -107,12 +117,75 @@ static void test_index_without_memory_is_unchanged(void **state)
     no_memory = true;
     assert_int_equal(hash_index_reserve(&index, index.size, hash_of_key, &key), -ENOMEM);
     no_memory = false;
-    /* Numbers have 32 bits. */
-    assert_int_equal(hash_index_reserve(&index, UINT32_MAX - 1, hash_of_key, &key), -ENOMEM);
-    assert_int_equal(hash_index_reserve(&index, SIZE_MAX, hash_of_key, &key), -ENOMEM);
     assert_memory_equal(&index, &before, sizeof(index));
     assert_int_equal(HASH_INDEX_FIND(&index, hash_of_key(&key, 0), i, i == 0), 0);
     hash_index_free(&index);
+}
+
+/* A slot has 32 bits. An index of so many items would take 16 GiB, so none is allocated here. */
+static void test_index_ends_before_numbers_do(void **state)
+{
+    (void)state;
+    const size_t most = (size_t)3 << 30;
+    struct hash_index index = {0}, full = {.size = (size_t)1 << 32};
+    no_memory = true;
+    assert_int_equal(hash_index_reserve(&index, most - 1, NULL, NULL), -ENOMEM);
+    assert_int_equal(slots_wanted, full.size);
+    slots_wanted = 0;
+    assert_int_equal(hash_index_reserve(&full, most - 1, NULL, NULL), 0);
+    assert_int_equal(hash_index_reserve(&full, most, NULL, NULL), -ENOMEM);
+    assert_int_equal(hash_index_reserve(&full, UINT32_MAX, NULL, NULL), -ENOMEM);
+    assert_int_equal(hash_index_reserve(&index, SIZE_MAX, NULL, NULL), -ENOMEM);
+    assert_int_equal(slots_wanted, 0);
+    no_memory = false;
+}
+
+/* Most keys share the hash of others. */
+static uint64_t poor_hash(const void *keys, uint32_t number)
+{
+    return hash_of_key(keys, number) & 0xff;
+}
+
+/* Put and find keys at random, sometimes without memory, and compare with an array by key. */
+static void agree_with_array(hash_index_hash *hash_of)
+{
+    enum { KEYS = 3000, STEPS = 20000 };
+    uint64_t keys[KEYS + 1]; /* by number; after the last, the wanted one */
+    uint32_t numbers[KEYS], count = 0;
+    struct hash_index index = {0};
+    memset(numbers, 0xff, sizeof(numbers));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        uint64_t key = keys[count] = random_below(KEYS);
+        uint64_t hash = hash_of(keys, count);
+        assert_int_equal(HASH_INDEX_FIND(&index, hash, i, keys[i] == key), numbers[key]);
+        no_memory = random_below(4) == 0;
+        int code = hash_index_reserve(&index, count, hash_of, keys);
+        no_memory = false;
+        assert_true(code == 0 || code == -ENOMEM);
+        if (code == 0 && random_below(2) == 0) {
+            uint32_t *slot = HASH_INDEX_SLOT(&index, hash, i, keys[i] == key);
+            assert_int_equal(*slot - 1, numbers[key]);
+            if (*slot == 0) {
+                numbers[key] = count++;
+                *slot = count;
+            }
+        }
+        assert_true(count <= index.size / 4 * 3);
+    }
+    assert_true(count > KEYS / 2);
+    for (uint64_t key = 0; key < KEYS; key++) {
+        keys[count] = key;
+        assert_int_equal(HASH_INDEX_FIND(&index, hash_of(keys, count), i, keys[i] == key),
+                         numbers[key]);
+    }
+    hash_index_free(&index);
+}
+
+static void test_index_agrees_with_an_array(void **state)
+{
+    (void)state;
+    agree_with_array(hash_of_key);
+    agree_with_array(poor_hash);
 }
 
 /* --- id_map --- */
@@ -170,6 +243,77 @@ static void test_map_without_memory_is_unchanged(void **state)
     id_map_free(&map);
 }
 
+/* The array may grow beyond an id that is in the table: both then know it. */
+static void test_map_forgets_what_it_holds_twice(void **state)
+{
+    (void)state;
+    struct id_map map = {0};
+    assert_int_equal(id_map_set(&map, 300, 7), 0);
+    for (uint32_t id = 0; id < 300; id++)
+        assert_int_equal(id_map_set(&map, id, id), 0);
+    assert_true(map.count == 1 && map.counted_size > 300);
+    assert_int_equal(id_map_find(&map, 300), 7);
+    assert_int_equal(id_map_set(&map, 300, 8), 0);
+    assert_int_equal(id_map_find(&map, 300), 8);
+    id_map_forget(&map, 300);
+    assert_int_equal(id_map_find(&map, 300), ID_MAP_NONE);
+    assert_int_equal(id_map_set(&map, 300, 9), 0);
+    assert_int_equal(id_map_set(&map, 300, ID_MAP_NONE), 0);
+    assert_int_equal(id_map_find(&map, 300), ID_MAP_NONE);
+    assert_int_equal(map.counted_count, 300);
+    id_map_forget(&map, 299);
+    id_map_forget(&map, 299);
+    id_map_forget(&map, UINT64_MAX);
+    assert_int_equal(map.counted_count, 299);
+    id_map_free(&map);
+    id_map_forget(&map, 1);
+}
+
+/* Set, forget and find ids at random, sometimes without memory, and compare with an array. */
+static void test_map_agrees_with_an_array(void **state)
+{
+    (void)state;
+    enum { IDS = 6000, STEPS = 60000 };
+    uint64_t ids[IDS];
+    uint32_t indexes[IDS];
+    struct id_map map = {0};
+    /* Ids that count up, others near them, and others far away that differ in few bits. */
+    for (uint64_t i = 0; i < IDS; i++)
+        ids[i] = i % 3 == 0 ? i / 3 : i % 3 == 1 ? 2000 + 4 * i : i << 44;
+    memset(indexes, 0xff, sizeof(indexes));
+    for (uint32_t step = 0; step < STEPS; step++) {
+        /* From the first ids to all of them, as the array grows. */
+        uint32_t at = random_below(step % 2 == 0 ? IDS : 1 + step / 10);
+        assert_int_equal(id_map_find(&map, ids[at]), indexes[at]);
+        if (random_below(4) == 0) {
+            id_map_forget(&map, ids[at]);
+            indexes[at] = ID_MAP_NONE;
+            continue;
+        }
+        uint32_t index = random_below(5) == 0 ? ID_MAP_NONE : step;
+        no_memory = random_below(4) == 0;
+        int code = id_map_set(&map, ids[at], index);
+        no_memory = false;
+        assert_true(code == 0 || code == -ENOMEM);
+        if (code == 0)
+            indexes[at] = index;
+        if (random_below(STEPS / 3) == 0) {
+            id_map_clear(&map);
+            memset(indexes, 0xff, sizeof(indexes));
+        }
+    }
+    size_t known = 0, counted = 0;
+    for (uint32_t i = 0; i < IDS; i++) {
+        assert_int_equal(id_map_find(&map, ids[i]), indexes[i]);
+        known += indexes[i] != ID_MAP_NONE;
+    }
+    for (size_t i = 0; i < map.counted_size; i++)
+        counted += map.counted[i] != ID_MAP_NONE;
+    assert_int_equal(counted, map.counted_count);
+    assert_true(counted > 0 && map.count > 0 && id_map_count(&map) >= known);
+    id_map_free(&map);
+}
+
 /* --- sorted_search --- */
 
 static void test_search_finds_the_first_that_is_not_before(void **state)
@@ -207,8 +351,12 @@ int main(void)
         cmocka_unit_test(test_index_finds_what_was_put),
         cmocka_unit_test(test_index_holds_items_of_equal_hashes),
         cmocka_unit_test(test_index_without_memory_is_unchanged),
+        cmocka_unit_test(test_index_ends_before_numbers_do),
+        cmocka_unit_test(test_index_agrees_with_an_array),
         cmocka_unit_test(test_map_holds_every_id),
         cmocka_unit_test(test_map_without_memory_is_unchanged),
+        cmocka_unit_test(test_map_forgets_what_it_holds_twice),
+        cmocka_unit_test(test_map_agrees_with_an_array),
         cmocka_unit_test(test_search_finds_the_first_that_is_not_before),
         cmocka_unit_test(test_search_of_unsorted_items_ends),
     };
