@@ -8,7 +8,7 @@
 #include "util/array.h"
 #include "util/keyed_hash.h"
 
-#define ADDRESSES_MAX (1u << 18)   /* 4 MiB */
+#define ADDRESSES_MAX (1u << 18)   /* 8 MiB */
 #define RULES_BYTES_MAX (8u << 20) /* real files have several hundred rules of 700 bytes */
 
 #define NO_RULE 0u
