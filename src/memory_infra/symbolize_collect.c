@@ -12,8 +12,8 @@
 #include "memory_infra/symbolize_private.h"
 #include "trace/read/trace_source.h"
 #include "util/array.h"
+#include "util/keyed_hash.h"
 
-#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 /* Inserted ids are numbers that a double holds exactly. */
 #define ID_MAX (UINT64_C(1) << 52)
 
@@ -188,7 +188,7 @@ static void finish_regions(struct region_list *list, const struct texts *texts)
     size_t kept = 0, last = SIZE_MAX;
     if (list->count > 1)
         qsort(list->items, list->count, sizeof(*list->items), compare_regions);
-    list->hash = HASH_FACTOR;
+    list->hash = 0;
     for (size_t i = 0; i < list->count; i++) {
         struct vm_region region = list->items[i];
         if (kept > 0 && region.start < list->items[kept - 1].end)
@@ -205,7 +205,7 @@ static void finish_regions(struct region_list *list, const struct texts *texts)
         const uint64_t parts[] = {region.start, region.end, region.has_offset ? region.offset : 1,
                                   region.file, region.build_id};
         for (size_t j = 0; j < sizeof(parts) / sizeof(*parts); j++)
-            list->hash = (list->hash ^ parts[j] ^ list->hash >> 29) * HASH_FACTOR;
+            list->hash = keyed_hash(list->hash ^ parts[j]);
         list->items[kept++] = region;
     }
     list->count = kept;

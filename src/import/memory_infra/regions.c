@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "util/array.h"
+#include "util/keyed_hash.h"
 #include "util/sorted_search.h"
 
 #define PROTECTION_EXECUTE 1u
-#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
 int region_set_add(struct region_set *set, struct builder *builder,
                    const struct memory_infra_region *region)
@@ -87,7 +87,7 @@ int region_set_finish(struct region_set *set, struct builder *builder)
     drop_overlapping(set);
     if (find_offsets(set, builder) < 0)
         return builder->error;
-    set->code = HASH_FACTOR;
+    set->code = 1; /* not that of no regions */
     for (size_t i = 0; i < set->count; i++) {
         struct region *region = &set->items[i];
         if (region->file == 0)
@@ -95,7 +95,7 @@ int region_set_finish(struct region_set *set, struct builder *builder)
         const uint64_t parts[] = {region->start, region->end, region->offset, region->file,
                                   region->build_id};
         for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++)
-            set->code = (set->code ^ parts[j] ^ set->code >> 29) * HASH_FACTOR;
+            set->code = keyed_hash(set->code ^ parts[j]);
         if (region->executable)
             mapping_of(builder, region);
     }
