@@ -169,7 +169,7 @@ int remote_objects(const struct process *process, struct remote_memory *memory,
         read_name(memory, (uintptr_t)map.l_name, object.name, sizeof(object.name));
         if (!read_dynamic(memory, (uintptr_t)map.l_ld, &object, NULL))
             continue;
-        if (array_reserve(objects, &capacity, *count, 1, sizeof(object)) < 0)
+        if (ARRAY_RESERVE(objects, &capacity, *count, 1) < 0)
             return -ENOMEM;
         (*objects)[(*count)++] = object;
     }

@@ -91,8 +91,7 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
         budget.pattern = strndup(value, (size_t)(equals - value));
     budget.text = strdup(limit);
     if (budget.text == NULL || (equals != NULL && budget.pattern == NULL) ||
-        array_reserve(&budgets->items, &budgets->capacity, budgets->count, 1,
-                      sizeof(*budgets->items)) < 0) {
+        ARRAY_RESERVE(&budgets->items, &budgets->capacity, budgets->count, 1) < 0) {
         free(budget.text);
         free(budget.pattern);
         return error_set(error, -ENOMEM, "no memory");
@@ -128,8 +127,8 @@ int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, s
     if (strncmp(pattern, "leak:", 5) != 0 || pattern[5] == '\0' || reason == NULL ||
         *reason == '\0') {
         code = complain(error, line, expected_text, text);
-    } else if (array_reserve(&budgets->suppressions, &budgets->suppression_capacity,
-                             budgets->suppression_count, 1, sizeof(*budgets->suppressions)) < 0) {
+    } else if (ARRAY_RESERVE(&budgets->suppressions, &budgets->suppression_capacity,
+                             budgets->suppression_count, 1) < 0) {
         code = error_set(error, -ENOMEM, "no memory");
     } else {
         struct budget_suppression *added = &budgets->suppressions[budgets->suppression_count++];

@@ -473,8 +473,7 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
 static struct budget_result *add_result(struct budget_report *report, const struct budget *budget,
                                         const struct export_dump *dump)
 {
-    if (array_reserve(&report->results, &report->capacity, report->count, 1,
-                      sizeof(*report->results)) < 0)
+    if (ARRAY_RESERVE(&report->results, &report->capacity, report->count, 1) < 0)
         return NULL;
     struct budget_result *result = &report->results[report->count++];
     *result = (struct budget_result){.budget = budget, .limit = budget->limit, .reason = ""};

@@ -84,7 +84,7 @@ static struct atom *atom_of(struct work *work, int side, uint32_t callsite,
     };
     uint64_t id = intern_bytes(&work->atom_ids, key, sizeof(key), &added);
     if (id == 0 || key[2] == 0 || key[3] == 0 ||
-        array_reserve(&work->atoms, &work->atom_capacity, id - 1, 1, sizeof(*work->atoms)) < 0)
+        ARRAY_RESERVE(&work->atoms, &work->atom_capacity, id - 1, 1) < 0)
         return NULL;
     struct atom *atom = &work->atoms[id - 1];
     if (added)
@@ -210,7 +210,7 @@ static struct diff_row *row_of(struct work *work, const void *key, size_t length
     bool added;
     struct diff_pair *pair = work->pair;
     uint64_t id = intern_bytes(&work->row_ids, key, length, &added);
-    if (id == 0 || array_reserve(&pair->rows, &work->row_capacity, id - 1, 1, sizeof(*pair->rows)))
+    if (id == 0 || ARRAY_RESERVE(&pair->rows, &work->row_capacity, id - 1, 1))
         return NULL;
     if (added) {
         pair->rows[id - 1] = *fresh;
@@ -374,8 +374,7 @@ static int add_type(struct work *work, const struct diff_row *row, const struct 
     uint64_t key[] = {(uint64_t)(row - pair->rows),
                       intern_bytes(&work->text_ids, type, strlen(type), &added)};
     uint64_t id = intern_bytes(&work->type_ids, key, sizeof(key), &added);
-    if (key[1] == 0 || id == 0 ||
-        array_reserve(&pair->types, &work->type_capacity, id - 1, 1, sizeof(*pair->types)) < 0)
+    if (key[1] == 0 || id == 0 || ARRAY_RESERVE(&pair->types, &work->type_capacity, id - 1, 1) < 0)
         return -ENOMEM;
     struct diff_type *sum = &pair->types[id - 1];
     if (added) {

@@ -196,8 +196,7 @@ static uint64_t interval_of(const struct export_dump *dumps, size_t count)
 static struct diff_pair *add_pair(struct pairing *pairing)
 {
     struct diff *diff = pairing->diff;
-    if (array_reserve(&diff->pairs, &pairing->capacity, diff->pair_count, 1, sizeof(*diff->pairs)) <
-        0)
+    if (ARRAY_RESERVE(&diff->pairs, &pairing->capacity, diff->pair_count, 1) < 0)
         return NULL;
     struct diff_pair *pair = &diff->pairs[diff->pair_count++];
     *pair = (struct diff_pair){.same_process = false};

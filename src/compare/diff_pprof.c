@@ -29,8 +29,8 @@ static const char *text_of(struct joined *joined, const char *text)
 {
     bool added;
     uint64_t id = intern_bytes(&joined->text_ids, text, strlen(text), &added);
-    if (id == 0 || (added && array_reserve(&joined->texts, &joined->text_capacity, id - 1, 1,
-                                           sizeof(*joined->texts)) < 0)) {
+    if (id == 0 ||
+        (added && ARRAY_RESERVE(&joined->texts, &joined->text_capacity, id - 1, 1) < 0)) {
         joined->failed = true;
         return "";
     }

@@ -19,7 +19,7 @@ static int add_map(struct deobfuscate_maps *maps, const char *package, size_t pa
         .path = strndup(path, path_length),
     };
     if (map.package == NULL || map.path == NULL ||
-        array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(map)) < 0) {
+        ARRAY_RESERVE(&maps->items, &maps->capacity, maps->count, 1) < 0) {
         free(map.package);
         free(map.path);
         return error_set(error, -ENOMEM, "no memory for the list of ProGuard maps");

@@ -23,8 +23,8 @@
 
 static int keep_text(struct obfuscated_classes *classes, struct proguard_text text, size_t *at)
 {
-    if (array_reserve(&classes->text, &classes->text_capacity, classes->text_length,
-                      text.length + 1, 1) < 0)
+    if (ARRAY_RESERVE(&classes->text, &classes->text_capacity, classes->text_length,
+                      text.length + 1) < 0)
         return -ENOMEM;
     *at = classes->text_length;
     memcpy(classes->text + *at, text.at, text.length);
@@ -43,8 +43,7 @@ int obfuscated_classes_begin(struct obfuscated_classes *classes, const struct pr
     uint64_t id =
         intern_bytes(&classes->class_ids, entry->obfuscated.at, entry->obfuscated.length, &added);
     if (id == 0 || id >= NONE ||
-        array_reserve(&classes->classes, &classes->class_capacity, classes->class_count, 1,
-                      sizeof(item)) < 0 ||
+        ARRAY_RESERVE(&classes->classes, &classes->class_capacity, classes->class_count, 1) < 0 ||
         keep_text(classes, entry->obfuscated, &item.obfuscated) < 0 ||
         keep_text(classes, entry->original, &item.original) < 0)
         return -ENOMEM;
@@ -89,8 +88,7 @@ static int add_member(struct obfuscated_classes *classes, uint32_t owner,
     bool added;
     uint64_t id = member_id(classes, item.class_id, entry->kind, entry->obfuscated, &added);
     if (id == 0 || id >= NONE || classes->member_count >= NONE ||
-        array_reserve(&classes->members, &classes->member_capacity, classes->member_count, 1,
-                      sizeof(item)) < 0 ||
+        ARRAY_RESERVE(&classes->members, &classes->member_capacity, classes->member_count, 1) < 0 ||
         keep_text(classes, entry->obfuscated, &item.obfuscated) < 0 ||
         keep_text(classes, entry->original, &item.original) < 0)
         return -ENOMEM;

@@ -34,7 +34,7 @@ static int add_name(struct trace_names *names, struct proto_span span)
     if (!added)
         return 0;
     if (intern_bytes(&names->classes, class_name.at, class_name.length, &added) == 0 ||
-        array_reserve(&names->items, &names->capacity, names->count, 1, sizeof(*names->items)) < 0)
+        ARRAY_RESERVE(&names->items, &names->capacity, names->count, 1) < 0)
         return -ENOMEM;
     char *text = strndup(class_name.at, length);
     if (text == NULL)
@@ -51,8 +51,7 @@ static int add_package(struct trace_names *names, struct java_text package)
         return -ENOMEM;
     if (!added || package.length == 0)
         return 0;
-    if (array_reserve(&names->packages, &names->package_capacity, names->package_count, 1,
-                      sizeof(*names->packages)) < 0)
+    if (ARRAY_RESERVE(&names->packages, &names->package_capacity, names->package_count, 1) < 0)
         return -ENOMEM;
     char *text = strndup(package.at, package.length);
     if (text == NULL)

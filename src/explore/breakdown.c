@@ -118,12 +118,10 @@ int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step)
     size_t most = breakdown_set_of(breakdown, breakdown->step_count)->count;
     set.entries = malloc((most + 1) * sizeof(*set.entries));
     if (set.entries == NULL ||
-        array_reserve(&breakdown->steps, &breakdown->step_capacity, breakdown->step_count, 1,
-                      sizeof(*breakdown->steps)) < 0 ||
-        array_reserve(&breakdown->sets, &breakdown->set_capacity, breakdown->step_count, 1,
-                      sizeof(*breakdown->sets)) < 0 ||
-        array_reserve(&breakdown->frames, &breakdown->frame_capacity, breakdown->frame_count, 1,
-                      sizeof(*breakdown->frames)) < 0) {
+        ARRAY_RESERVE(&breakdown->steps, &breakdown->step_capacity, breakdown->step_count, 1) < 0 ||
+        ARRAY_RESERVE(&breakdown->sets, &breakdown->set_capacity, breakdown->step_count, 1) < 0 ||
+        ARRAY_RESERVE(&breakdown->frames, &breakdown->frame_capacity, breakdown->frame_count, 1) <
+            0) {
         free(set.entries);
         return -ENOMEM;
     }

@@ -24,7 +24,7 @@ static void add_to_row(struct adder *adder, uint32_t key)
         return;
     breakdown->seen_by[key] = adder->number;
     if (breakdown->row_of[key] == 0) {
-        if (array_reserve(&rows->rows, &rows->capacity, rows->count, 1, sizeof(*rows->rows)) < 0) {
+        if (ARRAY_RESERVE(&rows->rows, &rows->capacity, rows->count, 1) < 0) {
             adder->code = -ENOMEM;
             return;
         }

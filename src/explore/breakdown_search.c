@@ -23,11 +23,8 @@ static int add_find(struct searcher *searcher, size_t length, size_t number, dou
     bool added;
     uint64_t id = intern_bytes(&searcher->sequences, searcher->sequence,
                                length * sizeof(*searcher->sequence), &added);
-    if (id == 0 ||
-        array_reserve(&finds->finds, &finds->capacity, finds->count, 1, sizeof(*finds->finds)) <
-            0 ||
-        array_reserve(&searcher->seen_by, &searcher->seen_capacity, finds->count, 1,
-                      sizeof(*searcher->seen_by)) < 0)
+    if (id == 0 || ARRAY_RESERVE(&finds->finds, &finds->capacity, finds->count, 1) < 0 ||
+        ARRAY_RESERVE(&searcher->seen_by, &searcher->seen_capacity, finds->count, 1) < 0)
         return -ENOMEM;
     if (added) {
         uint32_t *frames = malloc(length * sizeof(*frames));

@@ -44,10 +44,8 @@ static int add_stack(struct maker *maker, uint32_t callsite)
     const struct profile_callsite *callsites = maker->profile->callsites;
     size_t first = sites->frame_count, length = (size_t)callsites[callsite].depth + 2;
     if (length > SITES_FRAMES_MAX - first ||
-        array_reserve(&sites->frames, &sites->frame_capacity, first, length,
-                      sizeof(*sites->frames)) < 0 ||
-        array_reserve(&sites->stacks, &sites->stack_capacity, sites->stack_count, 1,
-                      sizeof(*sites->stacks)) < 0)
+        ARRAY_RESERVE(&sites->frames, &sites->frame_capacity, first, length) < 0 ||
+        ARRAY_RESERVE(&sites->stacks, &sites->stack_capacity, sites->stack_count, 1) < 0)
         return -ENOMEM;
     uint32_t *frames = &sites->frames[first];
     size_t at = length - 1;
@@ -95,8 +93,7 @@ static int add_entry(struct maker *maker, uint32_t stack, const struct profile_p
         code = sites_names_thread(&maker->names, maker->profile, maker->heap->process, part,
                                   &entry.keys[SITES_THREAD]);
     if (code == 0)
-        code = array_reserve(&sites->entries, &sites->entry_capacity, sites->entry_count, 1,
-                             sizeof(*sites->entries));
+        code = ARRAY_RESERVE(&sites->entries, &sites->entry_capacity, sites->entry_count, 1);
     if (code == 0)
         sites->entries[sites->entry_count++] = entry;
     return code;

@@ -19,7 +19,7 @@ static int find_key(struct sites_names *names, enum sites_dimension dimension, c
     *key = (uint32_t)id - 1;
     if (!*added)
         return 0;
-    if (array_reserve(&keys->keys, &keys->capacity, keys->count, 1, sizeof(*keys->keys)) < 0)
+    if (ARRAY_RESERVE(&keys->keys, &keys->capacity, keys->count, 1) < 0)
         return -ENOMEM;
     keys->keys[keys->count++] =
         (struct sites_key){.label = "", .frame = PROFILE_NONE, .module = PROFILE_NONE};
@@ -31,8 +31,8 @@ static int make_label(struct sites_names *names, struct sites_key *key, const ch
 {
     struct sites *sites = names->sites;
     char *copy = strdup(text);
-    if (copy == NULL || array_reserve(&sites->texts, &sites->text_capacity, sites->text_count, 1,
-                                      sizeof(*sites->texts)) < 0) {
+    if (copy == NULL ||
+        ARRAY_RESERVE(&sites->texts, &sites->text_capacity, sites->text_count, 1) < 0) {
         free(copy);
         return -ENOMEM;
     }

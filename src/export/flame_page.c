@@ -70,7 +70,7 @@ static uint32_t text_of(struct flame_page *page, const char *text)
     if (id == 0 || id >= UINT32_MAX)
         return UINT32_MAX;
     if (added) {
-        if (array_reserve(&page->texts, &page->text_capacity, id - 1, 1, sizeof(*page->texts)) < 0)
+        if (ARRAY_RESERVE(&page->texts, &page->text_capacity, id - 1, 1) < 0)
             return UINT32_MAX;
         page->texts[id - 1] = strdup(text);
         if (page->texts[id - 1] == NULL)
@@ -103,8 +103,7 @@ static uint32_t frame_of(struct flame_page *page, struct side *side, uint32_t in
     if (id == 0 || id >= UINT32_MAX)
         return 0;
     if (added) {
-        if (array_reserve(&page->frames, &page->frame_capacity, id - 1, 1, sizeof(*page->frames)) <
-            0)
+        if (ARRAY_RESERVE(&page->frames, &page->frame_capacity, id - 1, 1) < 0)
             return 0;
         page->frames[id - 1] = made;
     }
@@ -136,7 +135,7 @@ static uint32_t node_below(struct flame_page *page, uint32_t parent, uint32_t fr
     if (id == 0 || id >= UINT32_MAX)
         return 0;
     if (added) {
-        if (array_reserve(&page->nodes, &page->node_capacity, id - 1, 1, sizeof(*page->nodes)) < 0)
+        if (ARRAY_RESERVE(&page->nodes, &page->node_capacity, id - 1, 1) < 0)
             return 0;
         page->nodes[id - 1] = (struct node){parent == 0 ? 0 : (uint32_t)id - parent, frame, 0};
     }
@@ -150,7 +149,7 @@ static uint32_t node_of(struct flame_page *page, struct side *side, uint32_t cal
     size_t depth = 0;
     uint32_t at = callsite, node;
     for (; at != PROFILE_NONE && side->nodes[at] <= page->node_base; at = callsites[at].parent) {
-        if (array_reserve(&page->stack, &page->stack_capacity, depth, 1, sizeof(*page->stack)) < 0)
+        if (ARRAY_RESERVE(&page->stack, &page->stack_capacity, depth, 1) < 0)
             return 0;
         page->stack[depth++] = at;
     }
@@ -175,8 +174,7 @@ static int add_site(struct flame_page *page, const struct flame_graph *graph,
         return -ENOMEM;
     struct node *node = &page->nodes[at - 1];
     if (node->site == 0) {
-        if (array_reserve(&page->sites, &page->site_capacity, page->site_count, 1,
-                          sizeof(*page->sites)) < 0)
+        if (ARRAY_RESERVE(&page->sites, &page->site_capacity, page->site_count, 1) < 0)
             return -ENOMEM;
         page->sites[page->site_count++] = (struct site){.node = at - 1};
         node->site = (uint32_t)page->site_count;

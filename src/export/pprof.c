@@ -110,8 +110,7 @@ static int64_t put_text(struct pprof *pprof, const char *text)
 {
     bool added;
     uint64_t id = intern_bytes(&pprof->text_ids, &text, sizeof(text), &added);
-    if (id == 0 || (added && array_reserve(&pprof->texts, &pprof->text_capacity, id - 1, 1,
-                                           sizeof(*pprof->texts)) < 0)) {
+    if (id == 0 || (added && ARRAY_RESERVE(&pprof->texts, &pprof->text_capacity, id - 1, 1) < 0)) {
         pprof->failed = true;
         return 0;
     }
@@ -202,8 +201,7 @@ static void use_mapping(struct pprof *pprof, uint32_t index, bool has_lines)
 {
     enum mapping_use *use = &pprof->mappings[index];
     if (*use == MAPPING_UNUSED) {
-        if (array_reserve(&pprof->used, &pprof->used_capacity, pprof->used_count, 1,
-                          sizeof(*pprof->used)) < 0) {
+        if (ARRAY_RESERVE(&pprof->used, &pprof->used_capacity, pprof->used_count, 1) < 0) {
             pprof->failed = true;
             return;
         }
@@ -382,8 +380,7 @@ static size_t make_stack(struct pprof *pprof, uint32_t callsite)
 {
     const struct profile_callsite *callsites = pprof->profile->callsites;
     size_t depth = callsites[callsite].depth, begin = depth + 1;
-    if (array_reserve(&pprof->path, &pprof->path_capacity, 0, depth + 1, sizeof(*pprof->path)) <
-        0) {
+    if (ARRAY_RESERVE(&pprof->path, &pprof->path_capacity, 0, depth + 1) < 0) {
         pprof->failed = true;
         return 0;
     }

@@ -26,8 +26,7 @@ static int reserve_sample_of(struct heap_figures *heap, uint32_t callsite)
 struct profile_sample *heap_figures_sample(struct heap_figures *heap, uint32_t callsite)
 {
     if (callsite == PROFILE_NONE || reserve_sample_of(heap, callsite) < 0 ||
-        array_reserve(&heap->samples, &heap->sample_capacity, heap->sample_count, 1,
-                      sizeof(*heap->samples)) < 0) {
+        ARRAY_RESERVE(&heap->samples, &heap->sample_capacity, heap->sample_count, 1) < 0) {
         builder_fail(heap->builder);
         return NULL;
     }
@@ -51,8 +50,7 @@ int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sa
             return 0;
         }
     }
-    if (array_reserve(&heap->parts, &heap->part_capacity, heap->part_count, 1,
-                      sizeof(*heap->parts)) < 0)
+    if (ARRAY_RESERVE(&heap->parts, &heap->part_capacity, heap->part_count, 1) < 0)
         return builder_fail(heap->builder);
     heap->parts[heap->part_count++] = (struct heap_figures_part){index, *part};
     struct profile_sample *owner = &heap->samples[index];
@@ -87,10 +85,9 @@ static struct profile_heap *make_heap(struct builder *builder, const struct heap
     struct profile *profile = builder->profile;
     uint32_t process = builder_process(builder, head->pid);
     if (process == PROFILE_NONE ||
-        array_reserve(&profile->heaps, &builder->heap_capacity, profile->heap_count, 1,
-                      sizeof(*profile->heaps)) < 0 ||
-        array_reserve(&builder->dump_capacities, &builder->dump_capacity_capacity,
-                      profile->heap_count, 1, sizeof(size_t)) < 0) {
+        ARRAY_RESERVE(&profile->heaps, &builder->heap_capacity, profile->heap_count, 1) < 0 ||
+        ARRAY_RESERVE(&builder->dump_capacities, &builder->dump_capacity_capacity,
+                      profile->heap_count, 1) < 0) {
         builder_fail(builder);
         return NULL;
     }
@@ -144,7 +141,7 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
     if (made == NULL)
         return builder->error;
     size_t index = (size_t)(made - builder->profile->heaps);
-    if (array_reserve(&made->dumps, &builder->dump_capacities[index], 0, 1, sizeof(dump)) < 0 ||
+    if (ARRAY_RESERVE(&made->dumps, &builder->dump_capacities[index], 0, 1) < 0 ||
         order_parts(heap) < 0 ||
         (dump.samples =
              reallocarray(NULL, heap->sample_count + 1, sizeof(struct profile_sample *))) == NULL)

@@ -96,8 +96,8 @@ static int take_string(struct reading *reading, const char *at, const char *end,
         uint64_t here = (uint64_t)(end - at);
         uint64_t missing = length > here ? length - here : 0;
         length = length < here ? length : here;
-        if (array_reserve(&reading->strings, &reading->string_capacity, reading->string_count, 1,
-                          sizeof(*reading->strings)) < 0)
+        if (ARRAY_RESERVE(&reading->strings, &reading->string_capacity, reading->string_count, 1) <
+            0)
             return builder_fail(reading->builder);
         reading->strings[reading->string_count++] =
             builder_string(reading->builder, at, (size_t)length);
@@ -110,8 +110,7 @@ static int take_string(struct reading *reading, const char *at, const char *end,
         }
         return 0;
     }
-    if (array_reserve(&reading->strings, &reading->string_capacity, reading->string_count, 1,
-                      sizeof(*reading->strings)) < 0)
+    if (ARRAY_RESERVE(&reading->strings, &reading->string_capacity, reading->string_count, 1) < 0)
         return builder_fail(reading->builder);
     reading->strings[reading->string_count++] = builder_string(reading->builder, at, length);
     return 0;
@@ -125,8 +124,8 @@ static uint32_t string_of(const struct reading *reading, uint64_t number)
 
 static int put_frame(struct reading *reading, uint32_t frame)
 {
-    if (frame == PROFILE_NONE || array_reserve(&reading->frames, &reading->frame_capacity,
-                                               reading->frame_count, 1, sizeof(frame)) < 0)
+    if (frame == PROFILE_NONE ||
+        ARRAY_RESERVE(&reading->frames, &reading->frame_capacity, reading->frame_count, 1) < 0)
         return builder_fail(reading->builder);
     reading->frames[reading->frame_count++] = frame;
     return 0;
@@ -156,7 +155,7 @@ static int take_ip(struct reading *reading, const char *at, struct error *error)
         put_frame(reading, builder_frame(builder, mapping, address, 0, 0, 0)) < 0)
         return builder->error;
     ip.count = (uint32_t)(reading->frame_count - ip.first);
-    if (array_reserve(&reading->ips, &reading->ip_capacity, reading->ip_count, 1, sizeof(ip)) < 0)
+    if (ARRAY_RESERVE(&reading->ips, &reading->ip_capacity, reading->ip_count, 1) < 0)
         return builder_fail(reading->builder);
     reading->ips[reading->ip_count++] = ip;
     return 0;
@@ -183,8 +182,7 @@ static int take_node(struct reading *reading, const char *at, struct error *erro
         if (builder->profile->callsite_count > CALLSITES_MAX)
             return error_set(error, -EBADMSG, "more than 33,554,432 callsites");
     }
-    if (array_reserve(&reading->nodes, &reading->node_capacity, reading->node_count, 1,
-                      sizeof(callsite)) < 0)
+    if (ARRAY_RESERVE(&reading->nodes, &reading->node_capacity, reading->node_count, 1) < 0)
         return builder_fail(reading->builder);
     reading->nodes[reading->node_count++] = callsite;
     return 0;
@@ -207,8 +205,8 @@ static uint32_t tally_of(struct reading *reading, uint32_t callsite)
     }
     uint32_t *index = &reading->tally_of[callsite];
     if (*index == 0) {
-        if (array_reserve(&reading->tallies, &reading->tally_capacity, reading->tally_count, 1,
-                          sizeof(*reading->tallies)) < 0) {
+        if (ARRAY_RESERVE(&reading->tallies, &reading->tally_capacity, reading->tally_count, 1) <
+            0) {
             builder_fail(reading->builder);
             return 0;
         }
@@ -233,8 +231,8 @@ static int take_kind(struct reading *reading, const char *at, struct error *erro
                  : builder_callsite(builder, PROFILE_NONE,
                                     builder_frame(builder, PROFILE_NONE, 0,
                                                   builder_string(builder, "[no stack]", 10), 0, 0));
-    if (builder->error < 0 || array_reserve(&reading->kinds, &reading->kind_capacity,
-                                            reading->kind_count, 1, sizeof(*reading->kinds)) < 0)
+    if (builder->error < 0 ||
+        ARRAY_RESERVE(&reading->kinds, &reading->kind_capacity, reading->kind_count, 1) < 0)
         return builder_fail(reading->builder);
     uint32_t tally = tally_of(reading, callsite);
     reading->kinds[reading->kind_count++] = (struct kind){size, tally};
@@ -323,8 +321,8 @@ static int take_rss(struct reading *reading, const char *at, struct error *error
         return malformed(error);
     if (reading->timeline_count >= TIMELINE_MAX)
         return 0;
-    if (array_reserve(&reading->timeline, &reading->timeline_capacity, reading->timeline_count, 1,
-                      sizeof(*reading->timeline)) < 0)
+    if (ARRAY_RESERVE(&reading->timeline, &reading->timeline_capacity, reading->timeline_count, 1) <
+        0)
         return builder_fail(reading->builder);
     reading->timeline[reading->timeline_count++] =
         (struct profile_memory_point){.boottime_ns = reading->time_ms * MS_NS,

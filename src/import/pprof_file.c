@@ -14,8 +14,7 @@
 
 /* Room for one more and the index of it, or -ENOMEM; `name` is that of its array. */
 #define MORE(file, name)                                                                           \
-    array_reserve(&(file)->name##s, &(file)->name##_capacity, (file)->name##_count, 1,             \
-                  sizeof(*(file)->name##s))
+    ARRAY_RESERVE(&(file)->name##s, &(file)->name##_capacity, (file)->name##_count, 1)
 
 void pprof_file_free(struct pprof_file *file)
 {
@@ -181,7 +180,7 @@ static int read_bytes(struct pprof_file *file, struct trace_source *source, stru
             return error_set(error, -E2BIG, "a pprof file of more than %llu MiB, unpacked",
                              (unsigned long long)PPROF_BYTES_MAX >> 20);
         if (file->length == capacity &&
-            array_reserve(&file->bytes, &capacity, file->length, READ_BYTES, 1) < 0)
+            ARRAY_RESERVE(&file->bytes, &capacity, file->length, READ_BYTES) < 0)
             return error_set(error, -ENOMEM, "no memory to read the pprof file");
         got = trace_source_read(source, file->bytes + file->length, capacity - file->length, error);
         if (got < 0)

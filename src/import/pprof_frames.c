@@ -197,10 +197,9 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
                       rel_pc, name, source_file, line);
     size_t frames = reading->builder->profile->frame_count, had = reading->name_capacity;
     if (frame == PROFILE_NONE ||
-        array_reserve(&reading->frames, &reading->frame_capacity, reading->frame_count, 1,
-                      sizeof(*reading->frames)) < 0 ||
-        (frames > had && array_reserve(&reading->names, &reading->name_capacity, had, frames - had,
-                                       sizeof(*reading->names)) < 0))
+        ARRAY_RESERVE(&reading->frames, &reading->frame_capacity, reading->frame_count, 1) < 0 ||
+        (frames > had &&
+         ARRAY_RESERVE(&reading->names, &reading->name_capacity, had, frames - had) < 0))
         return builder_fail(reading->builder);
     if (reading->name_capacity > had)
         memset(reading->names + had, 0, (reading->name_capacity - had) * sizeof(*reading->names));

@@ -26,8 +26,7 @@ static int find_callsite(struct pprof_reading *reading, uint32_t *callsite, stru
         at++;
     if (at > 0)
         *callsite = reading->path[at - 1];
-    if (array_reserve(&reading->path, &reading->path_capacity, at, count - at + 1,
-                      sizeof(*reading->path)) < 0)
+    if (ARRAY_RESERVE(&reading->path, &reading->path_capacity, at, count - at + 1) < 0)
         builder_fail(builder);
     reading->last_count = 0;
     for (; at < count && builder->error == 0; at++) {
@@ -68,8 +67,7 @@ static int find_callsite(struct pprof_reading *reading, uint32_t *callsite, stru
 
 static int put_id(struct pprof_reading *reading, uint64_t id)
 {
-    if (array_reserve(&reading->ids, &reading->id_capacity, reading->id_count, 1,
-                      sizeof(*reading->ids)) < 0)
+    if (ARRAY_RESERVE(&reading->ids, &reading->id_capacity, reading->id_count, 1) < 0)
         return builder_fail(reading->builder);
     reading->ids[reading->id_count++] = id;
     return 0;
@@ -111,8 +109,7 @@ static int name_thread(struct pprof_reading *reading, int32_t tid, const char *n
     struct profile *profile = builder->profile;
     if (id_map_find(&builder->threads, (uint32_t)tid) != ID_MAP_NONE)
         return 0;
-    if (array_reserve(&profile->threads, &builder->thread_capacity, profile->thread_count, 1,
-                      sizeof(*profile->threads)) < 0 ||
+    if (ARRAY_RESERVE(&profile->threads, &builder->thread_capacity, profile->thread_count, 1) < 0 ||
         id_map_set(&builder->threads, (uint32_t)tid, (uint32_t)profile->thread_count) < 0)
         return builder_fail(builder);
     profile->threads[profile->thread_count++] =

@@ -113,15 +113,14 @@ static int take_stack(struct reading *reading, const char *at, struct error *err
             return error_set(error, -EBADMSG, "an address is wrong");
         if (++stack.count > FRAMES_MAX)
             return error_set(error, -EBADMSG, "a stack of more than 4,096 frames");
-        if (array_reserve(&reading->addresses, &reading->address_capacity, reading->address_count,
-                          1, sizeof(address)) < 0)
+        if (ARRAY_RESERVE(&reading->addresses, &reading->address_capacity, reading->address_count,
+                          1) < 0)
             return builder_fail(reading->builder);
         reading->addresses[reading->address_count++] = address;
     }
     if (*at != '\0' && *at != '\r')
         return error_set(error, -EBADMSG, "an address is wrong");
-    if (array_reserve(&reading->stacks, &reading->stack_capacity, reading->stack_count, 1,
-                      sizeof(stack)) < 0)
+    if (ARRAY_RESERVE(&reading->stacks, &reading->stack_capacity, reading->stack_count, 1) < 0)
         return builder_fail(reading->builder);
     reading->stacks[reading->stack_count++] = stack;
     return 0;
@@ -148,8 +147,7 @@ static int take_thread(struct reading *reading, const char *at, struct error *er
         stack->figures = figures;
         return 0;
     }
-    if (array_reserve(&reading->threads, &reading->thread_capacity, reading->thread_count, 1,
-                      sizeof(*reading->threads)) < 0 ||
+    if (ARRAY_RESERVE(&reading->threads, &reading->thread_capacity, reading->thread_count, 1) < 0 ||
         reading->thread_count >= UINT32_MAX)
         return builder_fail(reading->builder);
     reading->threads[reading->thread_count++] =
@@ -206,8 +204,7 @@ static void take_mapping(struct reading *reading, const char *line)
     region.mapping = builder_mapping(
         reading->builder, &mapping,
         builder_string(reading->builder, line + path, strcspn(line + path, "\r\n")), 0);
-    if (array_reserve(&reading->regions, &reading->region_capacity, reading->region_count, 1,
-                      sizeof(region)) < 0)
+    if (ARRAY_RESERVE(&reading->regions, &reading->region_capacity, reading->region_count, 1) < 0)
         builder_fail(reading->builder);
     else
         reading->regions[reading->region_count++] = region;

@@ -60,7 +60,7 @@ static uint32_t keep_text(struct code_ranges *ranges, const char *text)
 {
     size_t length = strlen(text) + 1;
     if (ranges->text_length + length > UINT32_MAX ||
-        array_reserve(&ranges->texts, &ranges->text_capacity, ranges->text_length, length, 1) < 0)
+        ARRAY_RESERVE(&ranges->texts, &ranges->text_capacity, ranges->text_length, length) < 0)
         return 0;
     uint32_t at = (uint32_t)ranges->text_length;
     memcpy(ranges->texts + at, text, length);
@@ -74,7 +74,7 @@ static int add_range(struct code_ranges *ranges, const struct line *line)
     if (!is_generated(line) && line->path[0] == '/' &&
         (range.path = keep_text(ranges, line->path)) == 0)
         return -ENOMEM;
-    if (array_reserve(&ranges->items, &ranges->capacity, ranges->count, 1, sizeof(range)) < 0)
+    if (ARRAY_RESERVE(&ranges->items, &ranges->capacity, ranges->count, 1) < 0)
         return -ENOMEM;
     ranges->items[ranges->count++] = range;
     return 0;

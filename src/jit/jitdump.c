@@ -235,7 +235,7 @@ static int take_load(struct dump *dump, uint64_t body, uint64_t end)
     }
     uint64_t start = number64(dump, bytes + 16), size = number64(dump, bytes + 24);
     struct load load = {.index = number64(dump, bytes + 32), .offset = body};
-    if (array_reserve(&dump->loads, &dump->load_capacity, dump->load_count, 1, sizeof(load)) < 0)
+    if (ARRAY_RESERVE(&dump->loads, &dump->load_capacity, dump->load_count, 1) < 0)
         return -ENOMEM;
     dump->loads[dump->load_count++] = load;
     dump->report->entries++;

@@ -54,7 +54,7 @@ static inline int id_pages_set(struct id_pages *ids, uint64_t id, uint32_t index
     struct id_page *page = id_pages_page(ids, id / ID_PAGE_SIZE);
     if (page == NULL) {
         if (ids->count >= ID_MAP_NONE ||
-            array_reserve(&ids->pages, &ids->capacity, ids->count, 1, sizeof(*ids->pages)) < 0 ||
+            ARRAY_RESERVE(&ids->pages, &ids->capacity, ids->count, 1) < 0 ||
             id_map_set(&ids->numbers, id / ID_PAGE_SIZE, (uint32_t)ids->count) < 0)
             return -ENOMEM;
         page = &ids->pages[ids->count];

@@ -79,7 +79,7 @@ int reader_complain(struct memory_infra_reader *reader, bool spoils, const char 
 int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
                 struct memory_infra_text text)
 {
-    if (array_reserve(&kept->at, &kept->capacity, 0, text.length + 1, 1) < 0)
+    if (ARRAY_RESERVE(&kept->at, &kept->capacity, 0, text.length + 1) < 0)
         return reader_out_of_memory(reader);
     if (text.length > 0)
         memcpy(kept->at, text.at, text.length);
@@ -169,7 +169,7 @@ static int on_number(void *context, const char *text, size_t length)
 static int without_zeros(struct memory_infra_reader *reader, struct memory_infra_text *text)
 {
     struct kept_text *into = &reader->zeroless;
-    if (array_reserve(&into->at, &into->capacity, 0, 3 * text->length + 1, 1) < 0)
+    if (ARRAY_RESERVE(&into->at, &into->capacity, 0, 3 * text->length + 1) < 0)
         return reader_out_of_memory(reader);
     into->length = 0;
     for (size_t i = 0; i < text->length; i++) {

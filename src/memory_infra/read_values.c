@@ -383,7 +383,7 @@ static int take_column(struct memory_infra_reader *reader, enum place place,
     static const char *const names[] = {"nodes", "types", "counts", "sizes"};
     size_t index = place - PLACE_COLUMN_NODES;
     struct column *column = &reader->columns[index];
-    if (array_reserve(&column->ids, &column->capacity, column->count, 1, sizeof(*column->ids)) < 0)
+    if (ARRAY_RESERVE(&column->ids, &column->capacity, column->count, 1) < 0)
         return reader_out_of_memory(reader);
     if (place <= PLACE_COLUMN_TYPES) {
         if (value->kind != VALUE_NUMBER ||

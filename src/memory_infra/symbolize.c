@@ -30,7 +30,7 @@ static uint32_t name_of(struct decoder *decoder, struct proto_span span)
     uint32_t index = texts_add(&decoder->mangled, (const char *)span.at, proto_length(span));
     if (index == NONE || index < known)
         return index == NONE ? NONE : decoder->names[index];
-    if (array_reserve(&decoder->names, &decoder->name_capacity, known, 1, sizeof(uint32_t)) < 0)
+    if (ARRAY_RESERVE(&decoder->names, &decoder->name_capacity, known, 1) < 0)
         return NONE;
     char *name = demangle_name(decoder->mangled.items[index]);
     if (name == NULL)
@@ -61,8 +61,7 @@ static int add_place(struct decoder *decoder, struct proto_span line)
     }
     if (place.function == NONE)
         return 0;
-    if (array_reserve(&symbols->places, &symbols->place_capacity, symbols->place_count, 1,
-                      sizeof(place)) < 0)
+    if (ARRAY_RESERVE(&symbols->places, &symbols->place_capacity, symbols->place_count, 1) < 0)
         return -ENOMEM;
     symbols->places[symbols->place_count++] = place;
     return 0;
@@ -85,8 +84,7 @@ static int take_answer(void *context, size_t module_index, uint64_t address, con
     if (result < 0 || answer.count == 0)
         return result;
     if (symbols->answer_count >= NONE - 1 ||
-        array_reserve(&symbols->answers, &symbols->answer_capacity, symbols->answer_count, 1,
-                      sizeof(answer)) < 0)
+        ARRAY_RESERVE(&symbols->answers, &symbols->answer_capacity, symbols->answer_count, 1) < 0)
         return -ENOMEM;
     size_t index = trace_module_find_address(module, address);
     if (index < module->count)

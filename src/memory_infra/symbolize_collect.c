@@ -48,8 +48,7 @@ uint32_t texts_add(struct texts *texts, const char *text, size_t length)
     if (!added)
         return (uint32_t)id - 1;
     char *copy = malloc(length + 1);
-    if (copy == NULL ||
-        array_reserve(&texts->items, &texts->capacity, texts->count, 1, sizeof(char *)) < 0) {
+    if (copy == NULL || ARRAY_RESERVE(&texts->items, &texts->capacity, texts->count, 1) < 0) {
         free(copy);
         return NONE;
     }
@@ -84,7 +83,7 @@ static int take_string(void *context, uint64_t id, struct memory_infra_text text
     (void)range;
     see_id(at, id);
     memory_infra_read_pc(text, &string.address);
-    if (array_reserve(&at->strings, &at->string_capacity, at->string_count, 1, sizeof(string)) < 0)
+    if (ARRAY_RESERVE(&at->strings, &at->string_capacity, at->string_count, 1) < 0)
         return -ENOMEM;
     at->strings[at->string_count++] = string;
     return 0;
@@ -96,7 +95,7 @@ static int take_node(void *context, const struct memory_infra_node *node)
     see_id(at, node->id);
     see_id(at, node->parent);
     see_id(at, node->name_sid);
-    if (array_reserve(&at->names, &at->name_capacity, at->name_count, 1, sizeof(uint64_t)) < 0)
+    if (ARRAY_RESERVE(&at->names, &at->name_capacity, at->name_count, 1) < 0)
         return -ENOMEM;
     at->names[at->name_count++] = node->name_sid;
     return 0;
@@ -107,7 +106,7 @@ static int take_type(void *context, uint64_t id, uint64_t name_sid)
     struct collector *at = context;
     see_id(at, id);
     see_id(at, name_sid);
-    if (array_reserve(&at->type_names, &at->type_capacity, at->type_count, 1, sizeof(uint64_t)) < 0)
+    if (ARRAY_RESERVE(&at->type_names, &at->type_capacity, at->type_count, 1) < 0)
         return -ENOMEM;
     at->type_names[at->type_count++] = name_sid;
     return 0;
@@ -118,7 +117,7 @@ static int take_maps(void *context, struct memory_infra_range range,
 {
     struct collector *at = context;
     (void)strings;
-    if (array_reserve(&at->maps, &at->maps_capacity, at->maps_count, 1, sizeof(*at->maps)) < 0)
+    if (ARRAY_RESERVE(&at->maps, &at->maps_capacity, at->maps_count, 1) < 0)
         return -ENOMEM;
     at->maps[at->maps_count++] = range;
     return 0;
@@ -148,7 +147,7 @@ static int take_region(void *context, const struct memory_infra_region *region)
         .build_id = texts_add(texts, region->build_id.at, region->build_id.length),
     };
     if (kept.file == NONE || kept.build_id == NONE ||
-        array_reserve(&list->items, &list->capacity, list->count, 1, sizeof(kept)) < 0)
+        ARRAY_RESERVE(&list->items, &list->capacity, list->count, 1) < 0)
         return -ENOMEM;
     list->items[list->count++] = kept;
     return 0;
@@ -225,8 +224,7 @@ static int add_regions(struct collector *at, struct dump_process *process, uint3
         *index = known;
         return 0;
     }
-    if (array_reserve(&process->lists, &process->list_capacity, process->list_count, 1,
-                      sizeof(*process->lists)) < 0 ||
+    if (ARRAY_RESERVE(&process->lists, &process->list_capacity, process->list_count, 1) < 0 ||
         id_map_set(&process->list_ids, list->hash, (uint32_t)process->list_count) < 0)
         return -ENOMEM;
     list->event = event;
@@ -242,8 +240,7 @@ static int add_frame(struct memory_infra_symbols *symbols, const struct pc_frame
                      uint32_t *index)
 {
     if (symbols->frame_count >= NONE - 1 ||
-        array_reserve(&symbols->frames, &symbols->frame_capacity, symbols->frame_count, 1,
-                      sizeof(*frame)) < 0)
+        ARRAY_RESERVE(&symbols->frames, &symbols->frame_capacity, symbols->frame_count, 1) < 0)
         return -ENOMEM;
     symbols->frames[symbols->frame_count] = *frame;
     *index = (uint32_t)symbols->frame_count++;
@@ -258,8 +255,7 @@ static int add_use(struct memory_infra_symbols *symbols, uint32_t event, uint32_
     used->stamp = event + 1;
     used->is_used = true;
     if (symbols->use_count >= NONE - 1 ||
-        array_reserve(&symbols->uses, &symbols->use_capacity, symbols->use_count, 1,
-                      sizeof(*symbols->uses)) < 0)
+        ARRAY_RESERVE(&symbols->uses, &symbols->use_capacity, symbols->use_count, 1) < 0)
         return -ENOMEM;
     symbols->uses[symbols->use_count++] =
         (struct pc_use){.event = event, .frame = frame, .module = NONE, .answer = NONE};
@@ -317,8 +313,8 @@ static int find_process(struct memory_infra_symbols *symbols, int64_t pid, uint3
     if (*index != ID_MAP_NONE)
         return 0;
     *index = (uint32_t)symbols->process_count;
-    if (array_reserve(&symbols->processes, &symbols->process_capacity, symbols->process_count, 1,
-                      sizeof(*symbols->processes)) < 0 ||
+    if (ARRAY_RESERVE(&symbols->processes, &symbols->process_capacity, symbols->process_count, 1) <
+            0 ||
         id_map_set(&symbols->process_ids, (uint64_t)pid, *index) < 0)
         return -ENOMEM;
     symbols->processes[symbols->process_count++] = (struct dump_process){.pid = pid};
@@ -328,8 +324,8 @@ static int find_process(struct memory_infra_symbols *symbols, int64_t pid, uint3
 static int add_maps(struct collector *at, uint32_t event)
 {
     struct memory_infra_symbols *symbols = at->symbols;
-    if (array_reserve(&symbols->maps, &symbols->maps_capacity, symbols->maps_count, at->maps_count,
-                      sizeof(*symbols->maps)) < 0)
+    if (ARRAY_RESERVE(&symbols->maps, &symbols->maps_capacity, symbols->maps_count,
+                      at->maps_count) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < at->maps_count; i++)
         symbols->maps[symbols->maps_count++] = (struct maps_place){at->maps[i], event};
@@ -344,8 +340,7 @@ static int end_event(void *context, const struct memory_infra_event *ended)
     if (ended->spoilt || (at->maps_count == 0 && at->regions.count == 0))
         return 0;
     if (symbols->event_count >= NONE - 1 || find_process(symbols, ended->pid, &process) < 0 ||
-        array_reserve(&symbols->events, &symbols->event_capacity, symbols->event_count, 1,
-                      sizeof(*symbols->events)) < 0)
+        ARRAY_RESERVE(&symbols->events, &symbols->event_capacity, symbols->event_count, 1) < 0)
         return -ENOMEM;
     struct dump_event *event = &symbols->events[symbols->event_count++];
     *event = (struct dump_event){.process = process, .first_use = (uint32_t)symbols->use_count};

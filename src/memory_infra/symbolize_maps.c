@@ -84,8 +84,7 @@ static const struct pc_frame *find_frame(const struct maps_rewriter *rewriter, u
 
 static int add_entry(struct maps_rewriter *rewriter, const struct entry *entry)
 {
-    if (array_reserve(&rewriter->entries, &rewriter->entry_capacity, rewriter->entry_count, 1,
-                      sizeof(*entry)) < 0)
+    if (ARRAY_RESERVE(&rewriter->entries, &rewriter->entry_capacity, rewriter->entry_count, 1) < 0)
         return -ENOMEM;
     rewriter->entries[rewriter->entry_count++] = *entry;
     return 0;
@@ -180,8 +179,7 @@ static uint64_t string_id(struct maps_rewriter *rewriter, uint32_t text)
         string->id = rewriter->symbols->next_id++;
     if (string->needed_by == rewriter->object)
         return string->id;
-    if (array_reserve(&rewriter->needed, &rewriter->needed_capacity, rewriter->needed_count, 1,
-                      sizeof(uint32_t)) < 0)
+    if (ARRAY_RESERVE(&rewriter->needed, &rewriter->needed_capacity, rewriter->needed_count, 1) < 0)
         return MEMORY_INFRA_NONE;
     string->needed_by = rewriter->object;
     rewriter->needed[rewriter->needed_count++] = text;
@@ -210,8 +208,8 @@ static int insert_node(struct maps_rewriter *rewriter, const struct node_content
 {
     bool added;
     uint64_t index = intern_bytes(&rewriter->node_ids, contents, sizeof(*contents), &added);
-    if (index == 0 || array_reserve(&rewriter->nodes, &rewriter->node_capacity,
-                                    rewriter->node_count, 1, sizeof(*rewriter->nodes)) < 0)
+    if (index == 0 ||
+        ARRAY_RESERVE(&rewriter->nodes, &rewriter->node_capacity, rewriter->node_count, 1) < 0)
         return -ENOMEM;
     if (added)
         rewriter->nodes[rewriter->node_count++] =
@@ -221,8 +219,8 @@ static int insert_node(struct maps_rewriter *rewriter, const struct node_content
     if (node->object == rewriter->object)
         return 0;
     node->object = rewriter->object;
-    if (array_reserve(&rewriter->insertions, &rewriter->insertion_capacity,
-                      rewriter->insertion_count, 1, sizeof(*rewriter->insertions)) < 0)
+    if (ARRAY_RESERVE(&rewriter->insertions, &rewriter->insertion_capacity,
+                      rewriter->insertion_count, 1) < 0)
         return -ENOMEM;
     rewriter->insertions[rewriter->insertion_count++] = (struct insertion){*id, *contents};
     return 0;

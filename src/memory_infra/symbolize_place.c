@@ -84,10 +84,8 @@ static int find_module(struct memory_infra_symbols *symbols, struct symbol_finde
     *index = (uint32_t)id - 1;
     if (!added)
         return 0;
-    if (array_reserve(&addresses->modules, &addresses->capacity, addresses->count, 1,
-                      sizeof(*addresses->modules)) < 0 ||
-        array_reserve(&symbols->modules, &symbols->module_capacity, addresses->count, 1,
-                      sizeof(*symbols->modules)) < 0)
+    if (ARRAY_RESERVE(&addresses->modules, &addresses->capacity, addresses->count, 1) < 0 ||
+        ARRAY_RESERVE(&symbols->modules, &symbols->module_capacity, addresses->count, 1) < 0)
         return -ENOMEM;
     struct trace_module *module = &addresses->modules[addresses->count];
     struct source_module *source = &symbols->modules[addresses->count];

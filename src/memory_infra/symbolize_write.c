@@ -52,7 +52,7 @@ static ssize_t take_bytes(struct copying *at, const char *bytes, size_t length)
     }
     uint64_t rest = maps->range.end - at->position;
     length = rest < length ? (size_t)rest : length;
-    if (array_reserve(&at->object, &at->capacity, at->length, length, 1) < 0)
+    if (ARRAY_RESERVE(&at->object, &at->capacity, at->length, length) < 0)
         return -ENOMEM;
     memcpy(at->object + at->length, bytes, length);
     at->length += length;

@@ -22,8 +22,7 @@ static int put_string(struct sites *sites, const char *text, uint32_t frame, uin
     char buffer[EXPORT_LABEL_BYTES];
     bool added;
     const struct site_string new = {.text = text, .frame = frame};
-    if (array_reserve(&sites->strings, &sites->string_capacity, sites->string_count, 1,
-                      sizeof(new)) < 0)
+    if (ARRAY_RESERVE(&sites->strings, &sites->string_capacity, sites->string_count, 1) < 0)
         return -ENOMEM;
     sites->strings[sites->string_count] = new;
     const char *reads = sites_text(sites, (uint32_t)sites->string_count, buffer);
@@ -61,11 +60,8 @@ int sites_put_type(struct sites *sites, const char *name, uint32_t *type)
     if (sites_put_text(sites, *name == '\0' ? UNKNOWN_TYPE : name, &string) < 0)
         return -ENOMEM;
     uint64_t id = intern_bytes(&sites->type_ids, &string, sizeof(string), &added);
-    if (id == 0 ||
-        array_reserve(&sites->types, &sites->type_capacity, sites->type_count, 1,
-                      sizeof(*sites->types)) < 0 ||
-        array_reserve(&sites->type_kept, &sites->type_kept_capacity, sites->type_count, 1,
-                      sizeof(*sites->type_kept)) < 0)
+    if (id == 0 || ARRAY_RESERVE(&sites->types, &sites->type_capacity, sites->type_count, 1) < 0 ||
+        ARRAY_RESERVE(&sites->type_kept, &sites->type_kept_capacity, sites->type_count, 1) < 0)
         return -ENOMEM;
     *type = (uint32_t)id - 1;
     if (added) {
@@ -144,8 +140,7 @@ int sites_put_node(struct sites *sites, const struct site_frame *frame, uint32_t
         known[i].parent == parent && known[i].frame.name == frame->name &&
             known[i].frame.file == frame->file && known[i].frame.line == frame->line);
     if (*slot == 0) {
-        if (array_reserve(&sites->nodes, &sites->node_capacity, sites->node_count, 1,
-                          sizeof(*sites->nodes)) < 0)
+        if (ARRAY_RESERVE(&sites->nodes, &sites->node_capacity, sites->node_count, 1) < 0)
             return -ENOMEM;
         sites->nodes[sites->node_count++] = (struct site_node){.frame = *frame, .parent = parent};
         *slot = (uint32_t)sites->node_count;

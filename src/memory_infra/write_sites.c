@@ -45,7 +45,7 @@ static int native_node(struct sites *sites, uint32_t callsite, uint32_t *node)
 
 static int push_frame(struct sites *sites, size_t *depth, const struct site_frame *frame)
 {
-    if (array_reserve(&sites->stack, &sites->stack_capacity, *depth, 1, sizeof(*frame)) < 0)
+    if (ARRAY_RESERVE(&sites->stack, &sites->stack_capacity, *depth, 1) < 0)
         return -ENOMEM;
     sites->stack[(*depth)++] = *frame;
     return 0;
@@ -220,7 +220,7 @@ static int put_site(struct sites *sites, uint32_t node, const char *type, double
 {
     struct site site = {.node = node, .bytes = bytes, .count = count};
     if (sites_put_type(sites, type, &site.type) < 0 ||
-        array_reserve(&sites->items, &sites->capacity, sites->count, 1, sizeof(site)) < 0)
+        ARRAY_RESERVE(&sites->items, &sites->capacity, sites->count, 1) < 0)
         return -ENOMEM;
     sites->items[sites->count++] = site;
     return 0;

@@ -62,8 +62,7 @@ static void order_nodes(struct callsite_nodes *nodes)
 int callsite_nodes_list(struct callsite_nodes *nodes)
 {
     const struct profile_callsite *callsites = nodes->profile->callsites;
-    if (array_reserve(&nodes->nodes, &nodes->capacity, 0, nodes->count + 1, sizeof(*nodes->nodes)) <
-        0)
+    if (ARRAY_RESERVE(&nodes->nodes, &nodes->capacity, 0, nodes->count + 1) < 0)
         return -ENOMEM;
     order_nodes(nodes);
     for (size_t i = 0; i < nodes->count; i++) {

@@ -45,7 +45,7 @@ static size_t find_row(struct builder_rows *rows, size_t *count, const struct gr
         return SIZE_MAX;
     if (!added)
         return id - 1;
-    if (array_reserve(&rows->rows, &rows->capacity, *count, 1, sizeof(*rows->rows)) < 0)
+    if (ARRAY_RESERVE(&rows->rows, &rows->capacity, *count, 1) < 0)
         return SIZE_MAX;
     rows->rows[*count] = *like;
     rows->rows[*count].first = group;

@@ -24,8 +24,7 @@ static const char *take_text(struct stored_trace *trace, sqlite3_stmt *row, int 
     if (text == NULL)
         text = "";
     uint64_t id = intern_bytes(&trace->text_ids, text, strlen(text), &added);
-    if (id == 0 || (added && array_reserve(&trace->texts, &trace->text_capacity, id - 1, 1,
-                                           sizeof(*trace->texts)) < 0))
+    if (id == 0 || (added && ARRAY_RESERVE(&trace->texts, &trace->text_capacity, id - 1, 1) < 0))
         return NULL;
     if (added)
         trace->texts[id - 1] = strdup(text);
@@ -61,8 +60,8 @@ static int take_mapping(struct reading *reading, sqlite3_stmt *row)
     if (!is_next(row, profile->mapping_count, &reading->mapping_base))
         return -EBADMSG;
     mapping.path = take_text(reading->trace, row, 1);
-    if (mapping.path == NULL || array_reserve(&profile->mappings, &reading->mapping_capacity,
-                                              profile->mapping_count, 1, sizeof(mapping)) < 0)
+    if (mapping.path == NULL || ARRAY_RESERVE(&profile->mappings, &reading->mapping_capacity,
+                                              profile->mapping_count, 1) < 0)
         return -ENOMEM;
     profile->mappings[profile->mapping_count++] = mapping;
     return 0;
@@ -80,8 +79,8 @@ static int take_symbol(struct reading *reading, sqlite3_stmt *row)
     line.line = (uint32_t)sqlite3_column_int64(row, 4);
     line.has_line = sqlite3_column_type(row, 4) != SQLITE_NULL;
     if (line.name == NULL || line.source_file == NULL ||
-        array_reserve(&profile->symbol_lines, &reading->line_capacity, profile->symbol_line_count,
-                      1, sizeof(line)) < 0)
+        ARRAY_RESERVE(&profile->symbol_lines, &reading->line_capacity, profile->symbol_line_count,
+                      1) < 0)
         return -ENOMEM;
     profile->symbol_lines[profile->symbol_line_count++] = line;
     return 0;
@@ -99,8 +98,7 @@ static int take_frame(struct reading *reading, sqlite3_stmt *row)
     frame.linkage_name = take_text(reading->trace, row, 1);
     frame.name = take_text(reading->trace, row, 2);
     if (frame.linkage_name == NULL || frame.name == NULL ||
-        array_reserve(&profile->frames, &reading->frame_capacity, profile->frame_count, 1,
-                      sizeof(frame)) < 0)
+        ARRAY_RESERVE(&profile->frames, &reading->frame_capacity, profile->frame_count, 1) < 0)
         return -ENOMEM;
     frame.is_unnamed = sqlite3_column_type(row, 1) == SQLITE_NULL;
     if (sqlite3_column_type(row, 2) != SQLITE_NULL)
@@ -123,8 +121,8 @@ static int take_callsite(struct reading *reading, sqlite3_stmt *row)
         take_row(row, 2, reading->frame_base, profile->frame_count, &callsite.frame) < 0 ||
         callsite.frame == PROFILE_NONE)
         return -EBADMSG;
-    if (array_reserve(&profile->callsites, &reading->callsite_capacity, profile->callsite_count, 1,
-                      sizeof(callsite)) < 0)
+    if (ARRAY_RESERVE(&profile->callsites, &reading->callsite_capacity, profile->callsite_count,
+                      1) < 0)
         return -ENOMEM;
     profile->callsites[profile->callsite_count++] = callsite;
     return 0;

@@ -37,7 +37,7 @@ static int symbols_of(const struct question *question, struct symbol_file **symb
     }
     if (question->fd < 0)
         return -EBADF;
-    if (array_reserve(&named, &named_capacity, named_count, 1, sizeof(*named)) < 0)
+    if (ARRAY_RESERVE(&named, &named_capacity, named_count, 1) < 0)
         return -ENOMEM;
     *symbols = symbol_file_open_fds(question->fd, question->debug_fd, request->build_id,
                                     request->build_id_length, &error);

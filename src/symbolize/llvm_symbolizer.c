@@ -219,7 +219,7 @@ static void ask(struct conversation *talk, struct child *child)
 static int listen_to(struct conversation *talk, struct child *child)
 {
     if (talk->output_length > ANSWER_BYTES_MAX ||
-        array_reserve(&talk->output, &talk->output_capacity, talk->output_length, 65536, 1) < 0)
+        ARRAY_RESERVE(&talk->output, &talk->output_capacity, talk->output_length, 65536) < 0)
         return error_set(talk->error, -ENOMEM, "%s: no memory for what " PROGRAM " says",
                          talk->path);
     ssize_t got = read(child->from, talk->output + talk->output_length, 65536);

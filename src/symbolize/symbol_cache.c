@@ -171,8 +171,7 @@ static void make_room(struct symbol_cache *cache)
         if (strncmp(entry->d_name, UNFINISHED, strlen(UNFINISHED)) == 0 &&
             status.st_mtime < time(NULL) - UNFINISHED_SECONDS_MAX)
             unlinkat(cache->directory, entry->d_name, 0);
-        if (!ends_in(entry->d_name, SUFFIX) ||
-            array_reserve(&files, &capacity, count, 1, sizeof(*files)) < 0)
+        if (!ends_in(entry->d_name, SUFFIX) || ARRAY_RESERVE(&files, &capacity, count, 1) < 0)
             continue;
         strcpy(files[count].name, entry->d_name);
         files[count].bytes = (uint64_t)status.st_size;
@@ -320,8 +319,7 @@ void symbol_answers_add(struct symbol_answers *answers, uint64_t address, uint32
     if (answers->used) /* and therefore stays */
         all += answers->kept_length + answers->kept_count * sizeof(struct symbol_answer);
     if (length > ANSWER_BYTES_MAX || all > FILE_BYTES_MAX ||
-        array_reserve(&answers->added, &answers->added_capacity, answers->added_count, 1,
-                      sizeof(struct symbol_answer)) < 0 ||
+        ARRAY_RESERVE(&answers->added, &answers->added_capacity, answers->added_count, 1) < 0 ||
         !reserve_bytes(answers, length)) {
         answers->full = true;
         return;

@@ -71,8 +71,8 @@ static uint32_t keep_text(struct collector *collector, struct proto_span span)
     if (!added)
         return (uint32_t)(id - 1);
     uint8_t *copy = malloc(proto_length(span) + 1);
-    if (copy == NULL || array_reserve(&collector->texts, &collector->text_capacity,
-                                      collector->text_count, 1, sizeof(struct text)) < 0) {
+    if (copy == NULL ||
+        ARRAY_RESERVE(&collector->texts, &collector->text_capacity, collector->text_count, 1) < 0) {
         free(copy);
         return ID_MAP_NONE;
     }
@@ -118,8 +118,7 @@ static int take_name(struct sequence *sequence, struct proto_span entry)
     }
     if (proto_length(name) == 0)
         return 0;
-    if (array_reserve(&sequence->hashes, &sequence->hash_capacity, sequence->hash_count, 1,
-                      sizeof(uint64_t)) < 0 ||
+    if (ARRAY_RESERVE(&sequence->hashes, &sequence->hash_capacity, sequence->hash_count, 1) < 0 ||
         id_map_set(&sequence->names, iid, (uint32_t)sequence->hash_count) < 0)
         return -ENOMEM;
     sequence->hashes[sequence->hash_count++] = XXH3_64bits(name.at, proto_length(name));
@@ -161,8 +160,8 @@ static int take_mapping(struct sequence *sequence, struct proto_span entry)
     }
     if (status < 0)
         return 0;
-    if (array_reserve(&sequence->mappings, &sequence->mapping_capacity, sequence->mapping_count, 1,
-                      sizeof(mapping)) < 0 ||
+    if (ARRAY_RESERVE(&sequence->mappings, &sequence->mapping_capacity, sequence->mapping_count,
+                      1) < 0 ||
         id_map_set(&sequence->mapping_ids, iid, (uint32_t)sequence->mapping_count) < 0)
         return -ENOMEM;
     sequence->mappings[sequence->mapping_count++] = mapping;
@@ -215,7 +214,7 @@ static uint32_t find_module(struct collector *collector, const char *path, size_
         return ID_MAP_NONE;
     if (!added)
         return (uint32_t)(id - 1);
-    if (array_reserve(&found->modules, &found->capacity, found->count, 1, sizeof(module)) < 0 ||
+    if (ARRAY_RESERVE(&found->modules, &found->capacity, found->count, 1) < 0 ||
         (module.path = strdup(path)) == NULL)
         return ID_MAP_NONE;
     found->modules[found->count++] = module;
@@ -284,8 +283,8 @@ static int take_frame(struct collector *collector, struct sequence *sequence,
     status = resolve_frame(collector, sequence, &frame);
     if (status != 0)
         return status < 0 ? status : 0;
-    if (array_reserve(&sequence->waiting, &sequence->waiting_capacity, sequence->waiting_count, 1,
-                      sizeof(frame)) < 0)
+    if (ARRAY_RESERVE(&sequence->waiting, &sequence->waiting_capacity, sequence->waiting_count, 1) <
+        0)
         return -ENOMEM;
     sequence->waiting[sequence->waiting_count++] = frame;
     return 0;
@@ -391,8 +390,7 @@ static struct sequence *find_sequence(struct collector *collector, uint32_t id)
     if (index != ID_MAP_NONE)
         return &collector->sequences[index];
     size_t used = collector->sequence_count;
-    if (array_reserve(&collector->sequences, &collector->sequence_capacity, used, 1,
-                      sizeof(struct sequence)) < 0 ||
+    if (ARRAY_RESERVE(&collector->sequences, &collector->sequence_capacity, used, 1) < 0 ||
         id_map_set(&collector->sequence_ids, id, (uint32_t)used) < 0)
         return NULL;
     collector->sequences[used] = (struct sequence){0};

@@ -33,8 +33,7 @@ static int add_number(uint64_t **numbers, size_t *count, size_t *capacity, uint6
 {
     if (*count == *capacity) {
         sort_numbers(*numbers, count);
-        if (*count >= *capacity / 2 &&
-            array_reserve(numbers, capacity, *count, *count + 64, sizeof(number)) < 0)
+        if (*count >= *capacity / 2 && ARRAY_RESERVE(numbers, capacity, *count, *count + 64) < 0)
             return -ENOMEM;
     }
     (*numbers)[(*count)++] = number;

@@ -121,8 +121,8 @@ static size_t keep_name(struct search *search, const char *name)
 {
     size_t length = strnlen(name, NAME_BYTES_MAX);
     if (search->names_length + length + 1 > NAMES_BYTES_MAX ||
-        array_reserve(&search->names, &search->names_capacity, search->names_length, length + 1,
-                      1) < 0)
+        ARRAY_RESERVE(&search->names, &search->names_capacity, search->names_length, length + 1) <
+            0)
         return 0;
     size_t place = search->names_length;
     memcpy(search->names + place, name, length);
@@ -176,8 +176,7 @@ static int add_frame(struct search *search, uint32_t origin)
 {
     if (search->frame_count >= FRAMES_PER_ADDRESS * search->count + SOME_MORE)
         return fail(search, "functions are inlined too deeply");
-    if (array_reserve(&search->frames, &search->frame_capacity, search->frame_count, 1,
-                      sizeof(*search->frames)) < 0)
+    if (ARRAY_RESERVE(&search->frames, &search->frame_capacity, search->frame_count, 1) < 0)
         return fail_memory(search);
     search->frames[search->frame_count++] = (struct frame){origin, 0, NONE};
     return 0;
@@ -317,8 +316,7 @@ static int take_line(struct search *search, char *at)
         return 0;
     if (search->line_count == RANGES_PER_FUNCTION_MAX)
         return fail(search, "the function has too many lines");
-    if (array_reserve(&search->line_ranges, &search->line_capacity, search->line_count, 1,
-                      sizeof(*search->line_ranges)) < 0)
+    if (ARRAY_RESERVE(&search->line_ranges, &search->line_capacity, search->line_count, 1) < 0)
         return fail_memory(search);
     search->line_ranges[search->line_count++] =
         (struct line_range){start, end, line == NONE ? 0 : line, file};
@@ -341,8 +339,8 @@ static int add_inline(struct search *search, const struct inline_range *range)
         return 0;
     if (search->inline_count == RANGES_PER_FUNCTION_MAX)
         return fail(search, "too many functions are inlined");
-    if (array_reserve(&search->inline_ranges, &search->inline_capacity, search->inline_count, 1,
-                      sizeof(*search->inline_ranges)) < 0)
+    if (ARRAY_RESERVE(&search->inline_ranges, &search->inline_capacity, search->inline_count, 1) <
+        0)
         return fail_memory(search);
     search->inline_ranges[search->inline_count++] = *range;
     return 0;
@@ -406,8 +404,7 @@ static int add_number(struct search *search, struct numbers *numbers, uint32_t n
 {
     if (number == NONE)
         return 0;
-    if (array_reserve(&numbers->items, &numbers->capacity, numbers->count, 1,
-                      sizeof(*numbers->items)) < 0)
+    if (ARRAY_RESERVE(&numbers->items, &numbers->capacity, numbers->count, 1) < 0)
         return fail_memory(search);
     numbers->items[numbers->count++] = (struct numbered){.number = number};
     return 0;

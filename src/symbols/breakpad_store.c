@@ -39,8 +39,8 @@ static int add_file(struct breakpad_store *store, const char *path,
                     const struct breakpad_module *module, const struct stored_file **added)
 {
     struct stored_file *file = malloc(sizeof(*file));
-    if (file == NULL || array_reserve(&store->files, &store->file_capacity, store->file_count, 1,
-                                      sizeof(struct stored_file *)) < 0) {
+    if (file == NULL ||
+        ARRAY_RESERVE(&store->files, &store->file_capacity, store->file_count, 1) < 0) {
         free(file);
         return -ENOMEM;
     }
@@ -114,9 +114,8 @@ struct breakpad_store *breakpad_store_open(const char *directories, struct error
         size_t length = strcspn(directories, ":");
         char *directory = length > 0 ? strndup(directories, length) : NULL;
         if (length > 0 &&
-            (directory == NULL ||
-             array_reserve(&store->directories, &store->directory_capacity, store->directory_count,
-                           1, sizeof(*store->directories)) < 0)) {
+            (directory == NULL || ARRAY_RESERVE(&store->directories, &store->directory_capacity,
+                                                store->directory_count, 1) < 0)) {
             free(directory);
             breakpad_store_close(store);
             store = NULL;

@@ -204,8 +204,7 @@ static const char *path_of(struct debug_info *info, uint32_t file)
         return NULL;
     if (file >= info->path_count) {
         size_t used = info->path_count;
-        if (array_reserve(&info->paths, &info->path_capacity, used, file + 1 - used,
-                          sizeof(*info->paths)) < 0)
+        if (ARRAY_RESERVE(&info->paths, &info->path_capacity, used, file + 1 - used) < 0)
             return NULL;
         memset(&info->paths[used], 0, (file + 1 - used) * sizeof(*info->paths));
         info->path_count = file + 1;
@@ -263,8 +262,7 @@ static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addr
                 return -E2BIG;
             if (info->taken[at])
                 continue;
-            if (array_reserve(&info->found, &info->found_capacity, info->found_count, 1,
-                              sizeof(*info->found)) < 0)
+            if (ARRAY_RESERVE(&info->found, &info->found_capacity, info->found_count, 1) < 0)
                 return -ENOMEM;
             info->taken[at] = true;
             info->found[info->found_count++] = (struct unit_address){addresses[at], at};
@@ -278,10 +276,9 @@ static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addr
 static int reserve_answers(struct debug_info *info)
 {
     size_t count = info->found_count;
-    if (array_reserve(&info->addresses, &info->addresses_capacity, 0, count, sizeof(uint64_t)) <
-            0 ||
-        array_reserve(&info->rows, &info->rows_capacity, 0, count, sizeof(*info->rows)) < 0 ||
-        array_reserve(&info->innermost, &info->innermost_capacity, 0, count, sizeof(uint32_t)) < 0)
+    if (ARRAY_RESERVE(&info->addresses, &info->addresses_capacity, 0, count) < 0 ||
+        ARRAY_RESERVE(&info->rows, &info->rows_capacity, 0, count) < 0 ||
+        ARRAY_RESERVE(&info->innermost, &info->innermost_capacity, 0, count) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
         info->addresses[i] = info->found[i].address;
@@ -429,8 +426,7 @@ static int take_unit(struct debug_info *info, struct scope_unit *unit, debug_inf
         if (result == -ENOMEM)
             return result;
     }
-    result = array_reserve(&info->functions, &info->functions_capacity, 0, info->scanner.count,
-                           sizeof(*info->functions));
+    result = ARRAY_RESERVE(&info->functions, &info->functions_capacity, 0, info->scanner.count);
     if (info->scanner.count > 0 && result == 0)
         memset(info->functions, 0, info->scanner.count * sizeof(*info->functions));
     for (size_t i = 0; i < info->found_count && result >= 0; i++) {

@@ -75,8 +75,7 @@ static int index_image(struct symbol_finder *finder, const char *path,
 {
     if (image->build_id_length == 0)
         return 0;
-    if (array_reserve(&finder->files, &finder->file_capacity, finder->file_count, 1,
-                      sizeof(struct indexed_file)) < 0)
+    if (ARRAY_RESERVE(&finder->files, &finder->file_capacity, finder->file_count, 1) < 0)
         return -ENOMEM;
     struct indexed_file *file = &finder->files[finder->file_count];
     *file = (struct indexed_file){.path = strdup(path), .build_id_length = image->build_id_length};
@@ -179,8 +178,8 @@ static int add_directories(struct symbol_finder *finder, const char *list, struc
         size_t length = strcspn(list, ":");
         char *directory = length > 0 ? strndup(list, length) : NULL;
         if ((length > 0 && directory == NULL) ||
-            array_reserve(&finder->directories, &finder->directory_capacity,
-                          finder->directory_count, 1, sizeof(char *)) < 0) {
+            ARRAY_RESERVE(&finder->directories, &finder->directory_capacity,
+                          finder->directory_count, 1) < 0) {
             free(directory);
             return -ENOMEM;
         }

@@ -115,8 +115,8 @@ static int add_directory(struct line_table *table, const char *directory)
 {
     if (table->directory_count >= ENTRIES_MAX)
         return -EBADMSG;
-    if (array_reserve(&table->directories, &table->directory_capacity, table->directory_count, 1,
-                      sizeof(*table->directories)) < 0)
+    if (ARRAY_RESERVE(&table->directories, &table->directory_capacity, table->directory_count, 1) <
+        0)
         return -ENOMEM;
     table->directories[table->directory_count++] = directory;
     return 0;
@@ -126,8 +126,7 @@ static int add_file(struct line_table *table, const char *name, uint64_t directo
 {
     if (table->file_count >= ENTRIES_MAX)
         return -EBADMSG;
-    if (array_reserve(&table->files, &table->file_capacity, table->file_count, 1,
-                      sizeof(*table->files)) < 0)
+    if (ARRAY_RESERVE(&table->files, &table->file_capacity, table->file_count, 1) < 0)
         return -ENOMEM;
     table->files[table->file_count++] = (struct line_file){name, directory};
     return 0;

@@ -163,8 +163,7 @@ static int add_step(struct scope_scanner *scanner, struct abbreviation *into, en
             return 0;
         }
     }
-    if (array_reserve(&scanner->steps, &scanner->step_capacity, scanner->step_count, 1,
-                      sizeof(struct skip_step)) < 0)
+    if (ARRAY_RESERVE(&scanner->steps, &scanner->step_capacity, scanner->step_count, 1) < 0)
         return -ENOMEM;
     scanner->steps[scanner->step_count++] = (struct skip_step){kind, bytes};
     into->steps++;
@@ -244,8 +243,8 @@ static int compile_table(struct scope_scanner *scanner, const struct scope_unit 
         size_t used = scanner->abbreviation_count;
         if (code >= used) {
             size_t more = (size_t)code + 1 - used;
-            if (array_reserve(&scanner->abbreviations, &scanner->abbreviation_capacity, used, more,
-                              sizeof(struct abbreviation)) < 0)
+            if (ARRAY_RESERVE(&scanner->abbreviations, &scanner->abbreviation_capacity, used,
+                              more) < 0)
                 return -ENOMEM;
             memset(&scanner->abbreviations[used], 0, more * sizeof(struct abbreviation));
             scanner->abbreviation_count = used + more;
@@ -327,8 +326,7 @@ static int claim(struct search *search, uint64_t low, uint64_t high, const uint8
         if (*scope == SCOPE_NONE) {
             if (scanner->count >= LEVEL_UNUSED)
                 return -E2BIG;
-            if (array_reserve(&scanner->scopes, &scanner->capacity, scanner->count, 1,
-                              sizeof(struct scope)) < 0)
+            if (ARRAY_RESERVE(&scanner->scopes, &scanner->capacity, scanner->count, 1) < 0)
                 return -ENOMEM;
             *scope = (uint32_t)scanner->count;
             scanner->scopes[scanner->count++] = (struct scope){
@@ -443,8 +441,8 @@ int scopes_find(struct scope_scanner *scanner, const struct scope_unit *unit,
     scanner->count = 0;
     for (size_t i = 0; i < count; i++)
         innermost[i] = SCOPE_NONE;
-    if (scanner->levels == NULL && array_reserve(&scanner->levels, &scanner->level_capacity, 0,
-                                                 LEVELS_MAX, sizeof(uint32_t)) < 0)
+    if (scanner->levels == NULL &&
+        ARRAY_RESERVE(&scanner->levels, &scanner->level_capacity, 0, LEVELS_MAX) < 0)
         return -ENOMEM;
     int result = compile_table(scanner, unit);
     if (result < 0)

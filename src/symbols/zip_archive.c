@@ -147,8 +147,7 @@ static int take_entry(struct zip_archive *archive, int fd, uint8_t *entry, uint6
     at += LOCAL_BYTES + number_at(local + 26, 2) + number_at(local + 28, 2);
     if (at > limit || size > limit - at)
         return 0;
-    if (array_reserve(&archive->members, &archive->capacity, archive->count, 1,
-                      sizeof(struct zip_member)) < 0)
+    if (ARRAY_RESERVE(&archive->members, &archive->capacity, archive->count, 1) < 0)
         return -ENOMEM;
     /* Move the name over the last byte of the entry's numbers, which are not needed any more, to
      * make room for its terminating zero. */

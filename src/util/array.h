@@ -29,4 +29,8 @@ static inline int array_reserve(void *items, size_t *capacity, size_t used, size
     return 0;
 }
 
+/* The same, with the size of the items that the pointer points to. */
+#define ARRAY_RESERVE(items, capacity, used, more)                                                 \
+    array_reserve(items, capacity, used, more, sizeof(**(items)))
+
 #endif

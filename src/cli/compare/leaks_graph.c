@@ -124,8 +124,7 @@ static const char *name_of(struct places *places, const struct profile *profile,
     bool added = false;
     const char *label = export_frame_label(profile, frame, buffer);
     *number = intern_bytes(&places->names, label, strlen(label), &added);
-    if (*number == 0 || array_reserve(&places->texts, &places->text_capacity, *number - 1, 1,
-                                      sizeof(*places->texts)) < 0)
+    if (*number == 0 || ARRAY_RESERVE(&places->texts, &places->text_capacity, *number - 1, 1) < 0)
         return NULL;
     if (added)
         places->texts[*number - 1] = strdup(label);
@@ -141,8 +140,7 @@ static size_t place_below(struct places *places, size_t parent, const struct pro
     const char *name = name_of(places, profile, frame, &number);
     uint64_t key[] = {parent, number};
     uint64_t id = name == NULL ? 0 : intern_bytes(&places->ids, key, sizeof(key), &added);
-    if (id == 0 ||
-        array_reserve(&places->items, &places->capacity, id, 1, sizeof(*places->items)) < 0)
+    if (id == 0 || ARRAY_RESERVE(&places->items, &places->capacity, id, 1) < 0)
         return 0;
     if (added) {
         struct place *above = &places->items[parent];
@@ -222,7 +220,7 @@ static size_t deepest_of(const struct leaks *leaks)
 static int write_objects(const struct leaks *leaks, const struct leaks_heap *heap, FILE *out)
 {
     struct places places = {.count = 1};
-    int code = array_reserve(&places.items, &places.capacity, 0, 1, sizeof(*places.items));
+    int code = ARRAY_RESERVE(&places.items, &places.capacity, 0, 1);
     places.stack = calloc(deepest_of(leaks), sizeof(*places.stack));
     if (code == 0 && places.stack != NULL)
         places.items[0] = (struct place){.name = "root"};

@@ -66,7 +66,7 @@ static char *read_file(const char *path, size_t *length, struct error *error)
     ssize_t got = 1;
     *length = 0;
     while (got > 0 && *length <= CONFIG_BYTES_MAX &&
-           array_reserve(&bytes, &capacity, *length, 4096, 1) == 0) {
+           ARRAY_RESERVE(&bytes, &capacity, *length, 4096) == 0) {
         got = read(fd, bytes + *length, capacity - *length);
         *length += got > 0 ? (size_t)got : 0;
     }

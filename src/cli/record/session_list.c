@@ -99,7 +99,7 @@ static bool append(struct session_list *list, struct session_server *server)
             return !is_other;
         }
     }
-    if (array_reserve(&list->servers, &list->capacity, list->count, 8, sizeof(*server)) == 0)
+    if (ARRAY_RESERVE(&list->servers, &list->capacity, list->count, 8) == 0)
         list->servers[list->count++] = *server;
     else
         heapprofd__control_reply__free_unpacked(server->reply, NULL);

@@ -117,8 +117,7 @@ static int count_sample(struct report_gap_finder *finder, const struct profile_s
     if (end == GAP_OF_NO_MODULE || end == NO_GAP || samples == 0)
         return 0;
     if (finder->samples[end] == 0) {
-        if (array_reserve(&finder->found, &finder->found_capacity, counts->found, 1,
-                          sizeof(*finder->found)) < 0)
+        if (ARRAY_RESERVE(&finder->found, &finder->found_capacity, counts->found, 1) < 0)
             return -ENOMEM;
         finder->found[counts->found++] = end;
     }

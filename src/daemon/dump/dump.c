@@ -71,8 +71,7 @@ static uint32_t *first_row(struct dump *dump, uint64_t callstack)
 {
     if (callstack >= dump->first_count) {
         size_t more = callstack + 1 - dump->first_count;
-        if (array_reserve(&dump->first_rows, &dump->first_capacity, dump->first_count, more,
-                          sizeof(*dump->first_rows)) < 0)
+        if (ARRAY_RESERVE(&dump->first_rows, &dump->first_capacity, dump->first_count, more) < 0)
             return NULL;
         memset(dump->first_rows + dump->first_count, 0, more * sizeof(*dump->first_rows));
         dump->first_count += more;
@@ -122,9 +121,8 @@ static ssize_t take_parts(struct dump *dump, uint64_t callstack)
     const struct ledger_thread *threads = ledger_threads(dump->ledger, &thread_count);
     for (uint32_t row = dump->first_rows[callstack]; row != 0; row = dump->rows[row - 1].next) {
         uint32_t index = dump->rows[row - 1].figures;
-        if (array_reserve(&dump->parts, &dump->part_capacity, count, 1, sizeof(*dump->parts)) < 0 ||
-            array_reserve(&dump->threads, &dump->thread_capacity, count, 1,
-                          sizeof(*dump->threads)) < 0)
+        if (ARRAY_RESERVE(&dump->parts, &dump->part_capacity, count, 1) < 0 ||
+            ARRAY_RESERVE(&dump->threads, &dump->thread_capacity, count, 1) < 0)
             return -ENOMEM;
         struct ledger_figures figures =
             ledger_snapshot_figures(dump->ledger, dump->snapshot, index);

@@ -51,8 +51,7 @@ static struct dump_file *file_of(struct dump_files *files, const struct callsite
         return files->files[*slot - 1];
     struct dump_file *added = calloc(1, sizeof(*added));
     if (added == NULL || (added->path = strdup(module->path)) == NULL ||
-        array_reserve(&files->files, &files->capacity, files->count, 1, sizeof(*files->files)) <
-            0) {
+        ARRAY_RESERVE(&files->files, &files->capacity, files->count, 1) < 0) {
         if (added != NULL)
             free(added->path);
         free(added);
@@ -103,8 +102,7 @@ static struct known_name *known_name(const struct dump_file *file, uint64_t addr
 static struct known_name *add_name(struct dump_file *file, uint64_t address)
 {
     if (file->name_count >= ID_MAP_NONE ||
-        array_reserve(&file->names, &file->name_capacity, file->name_count, 1,
-                      sizeof(*file->names)) < 0 ||
+        ARRAY_RESERVE(&file->names, &file->name_capacity, file->name_count, 1) < 0 ||
         id_map_set(&file->name_numbers, address, (uint32_t)file->name_count) < 0)
         return NULL;
     file->names[file->name_count] = (struct known_name){0};
@@ -124,8 +122,7 @@ static void want(struct dump_file *file, const struct callsite_module *module, u
     struct known_name *known = known_name(file, address);
     if ((known == NULL && (known = add_name(file, address)) == NULL) ||
         known->state != NAME_UNANSWERED ||
-        array_reserve(&file->wanted, &file->wanted_capacity, file->wanted_count, 1,
-                      sizeof(*file->wanted)) < 0)
+        ARRAY_RESERVE(&file->wanted, &file->wanted_capacity, file->wanted_count, 1) < 0)
         return;
     known->state = NAME_WANTED;
     file->wanted[file->wanted_count++] = address;
@@ -166,8 +163,8 @@ static int ask_for(struct dump_file *file, const struct reader_file *passed, siz
                    size_t count)
 {
     const char **names = calloc(count, sizeof(*names));
-    if (names == NULL || array_reserve(&file->texts, &file->text_capacity, file->text_count, 1,
-                                       sizeof(*file->texts)) < 0) {
+    if (names == NULL ||
+        ARRAY_RESERVE(&file->texts, &file->text_capacity, file->text_count, 1) < 0) {
         free(names);
         return -ENOMEM;
     }

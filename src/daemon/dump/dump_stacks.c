@@ -23,7 +23,7 @@ static void add_place(struct dump *dump, const struct trace_place *place)
     while (known < dump->place_count && dump->places[known].mapping != place->mapping)
         known++;
     if (known < dump->place_count || known == TRACE_PLACES_MAX ||
-        array_reserve(&dump->places, &dump->place_capacity, known, 1, sizeof(*place)) < 0)
+        ARRAY_RESERVE(&dump->places, &dump->place_capacity, known, 1) < 0)
         return;
     dump->places[dump->place_count++] = *place;
 }

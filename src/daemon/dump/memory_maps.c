@@ -97,7 +97,7 @@ static int read_lines(struct memory_maps *maps, FILE *file)
         /* A detail begins with its name. A mapping begins with a hexadecimal number and "-". */
         if (read_head(line, &map)) {
             code = maps->count < MAPS_MAX
-                       ? array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(map))
+                       ? ARRAY_RESERVE(&maps->items, &maps->capacity, maps->count, 1)
                        : -E2BIG;
             if (code == 0)
                 maps->items[maps->count++] = map;

@@ -78,8 +78,7 @@ static uint32_t module_intern(struct callsite_tree *tree, const struct record_mo
             return (uint32_t)i;
     }
     if (tree->module_count >= CALLSITE_MODULES_MAX ||
-        array_reserve(&tree->modules, &tree->module_capacity, tree->module_count, 1,
-                      sizeof(*tree->modules)) < 0)
+        ARRAY_RESERVE(&tree->modules, &tree->module_capacity, tree->module_count, 1) < 0)
         return CALLSITE_NO_MODULE;
     struct callsite_module *added = &tree->modules[tree->module_count];
     added->start = module->start;
@@ -106,8 +105,7 @@ int callsite_tree_add_module(struct callsite_tree *tree, const struct record_mod
     uint32_t index = module_intern(tree, module);
     if (index == CALLSITE_NO_MODULE)
         return tree->module_count >= CALLSITE_MODULES_MAX ? 0 : -ENOMEM;
-    if (array_reserve(&tree->mapped, &tree->mapped_capacity, tree->mapped_count, 1,
-                      sizeof(*tree->mapped)) < 0)
+    if (ARRAY_RESERVE(&tree->mapped, &tree->mapped_capacity, tree->mapped_count, 1) < 0)
         return -ENOMEM;
     tree->path_count = 0; /* its addresses may belong to another module now */
     /* Modules that it overlaps are unloaded, or the client is wrong: the newer one counts. */
@@ -137,8 +135,7 @@ static uint32_t node_intern(struct callsite_tree *tree, uint32_t parent, uint32_
     if (*slot != 0)
         return *slot - 1;
     if (tree->node_count >= CALLSITE_NODES_MAX ||
-        array_reserve(&tree->nodes, &tree->node_capacity, tree->node_count, 1,
-                      sizeof(*tree->nodes)) < 0)
+        ARRAY_RESERVE(&tree->nodes, &tree->node_capacity, tree->node_count, 1) < 0)
         return CALLSITE_ROOT;
     tree->nodes[tree->node_count++] = node;
     *slot = (uint32_t)tree->node_count;
@@ -195,8 +192,7 @@ static uint32_t intern_frames(struct callsite_tree *tree, const struct record_st
     uint32_t depth, module = CALLSITE_NO_MODULE;
     uint32_t node = shared_path(tree, stack, ending, &depth);
     tree->path_count = 0;
-    if (array_reserve(&tree->path, &tree->path_capacity, depth, stack->count - depth,
-                      sizeof(*tree->path)) < 0)
+    if (ARRAY_RESERVE(&tree->path, &tree->path_capacity, depth, stack->count - depth) < 0)
         return CALLSITE_ROOT;
     if (depth == 0 && ending != 0) {
         node = node_intern(tree, node, CALLSITE_ENDING, ending);

@@ -57,7 +57,7 @@ uint32_t figures_table_intern(struct figures_table *table, struct figures_key ke
     if (*slot != 0)
         return *slot - 1;
     if (table->count >= FIGURES_MAX ||
-        array_reserve(&table->items, &table->capacity, table->count, 1, sizeof(*table->items)) < 0)
+        ARRAY_RESERVE(&table->items, &table->capacity, table->count, 1) < 0)
         return FIGURES_NONE;
     table->items[table->count] = (struct ledger_figures){
         .node = key.node,

@@ -256,8 +256,8 @@ static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
 {
     if (likely(slot < ledger->slot_count))
         return &ledger->slots[slot];
-    if (array_reserve(&ledger->slots, &ledger->slot_capacity, ledger->slot_count,
-                      slot + 1 - ledger->slot_count, sizeof(*ledger->slots)) < 0)
+    if (ARRAY_RESERVE(&ledger->slots, &ledger->slot_capacity, ledger->slot_count,
+                      slot + 1 - ledger->slot_count) < 0)
         return NULL;
     memset(&ledger->slots[ledger->slot_count], 0,
            (slot + 1 - ledger->slot_count) * sizeof(*ledger->slots));
@@ -530,8 +530,7 @@ int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, cons
         slot->thread = LEDGER_THREAD_OTHERS;
         if (ledger->thread_count >= LEDGER_THREADS_MAX)
             return 0;
-        if (array_reserve(&ledger->threads, &ledger->thread_capacity, ledger->thread_count, 1,
-                          sizeof(*ledger->threads)) < 0)
+        if (ARRAY_RESERVE(&ledger->threads, &ledger->thread_capacity, ledger->thread_count, 1) < 0)
             return -ENOMEM;
         slot->thread = (uint32_t)ledger->thread_count++;
         ledger->threads[slot->thread].tid = tid;

@@ -184,8 +184,7 @@ int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *pack
         table->large_free = (uint32_t)table->large_sizes[index];
     } else {
         if (table->large_count >= SIZE_IS_LARGE ||
-            array_reserve(&table->large_sizes, &table->large_capacity, table->large_count, 1,
-                          sizeof(*table->large_sizes)) < 0)
+            ARRAY_RESERVE(&table->large_sizes, &table->large_capacity, table->large_count, 1) < 0)
             return -ENOMEM;
         index = (uint32_t)table->large_count++;
     }

@@ -28,18 +28,16 @@ static int reserve(struct ranges *ranges, uint32_t pieces)
 {
     if (ranges->live_pieces + pieces > RANGES_MAX)
         return -ENOMEM;
-    if (array_reserve(&ranges->allocations, &ranges->allocation_capacity, ranges->allocation_count,
-                      1, sizeof(*ranges->allocations)) < 0)
+    if (ARRAY_RESERVE(&ranges->allocations, &ranges->allocation_capacity, ranges->allocation_count,
+                      1) < 0)
         return -ENOMEM;
     if (ranges->piece_count == 0) {
-        if (array_reserve(&ranges->pieces, &ranges->piece_capacity, 0, 1, sizeof(*ranges->pieces)) <
-            0)
+        if (ARRAY_RESERVE(&ranges->pieces, &ranges->piece_capacity, 0, 1) < 0)
             return -ENOMEM;
         ranges->pieces[0] = (struct range_piece){.oldest = UINT64_MAX};
         ranges->piece_count = 1;
     }
-    return array_reserve(&ranges->pieces, &ranges->piece_capacity, ranges->piece_count, pieces,
-                         sizeof(*ranges->pieces));
+    return ARRAY_RESERVE(&ranges->pieces, &ranges->piece_capacity, ranges->piece_count, pieces);
 }
 
 /* The program that maps memory must not be able to predict the shape of the tree. */

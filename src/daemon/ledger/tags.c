@@ -22,8 +22,7 @@ static uint32_t number_of(const struct id_map *map, uint64_t key)
 /* Append a copy of a name, and set its number. */
 static int append_name(struct tags *tags, const void *bytes, size_t length, uint32_t *number)
 {
-    if (array_reserve(&tags->names, &tags->name_capacity, tags->name_count, 1,
-                      sizeof(*tags->names)) < 0)
+    if (ARRAY_RESERVE(&tags->names, &tags->name_capacity, tags->name_count, 1) < 0)
         return -ENOMEM;
     char *copy = malloc(length + 1);
     if (copy == NULL)
@@ -38,8 +37,7 @@ static int append_name(struct tags *tags, const void *bytes, size_t length, uint
 
 static int append_type(struct tags *tags, uint32_t name)
 {
-    if (array_reserve(&tags->types, &tags->type_capacity, tags->type_count, 1,
-                      sizeof(*tags->types)) < 0)
+    if (ARRAY_RESERVE(&tags->types, &tags->type_capacity, tags->type_count, 1) < 0)
         return -ENOMEM;
     tags->types[tags->type_count++] = name;
     return 0;
@@ -48,10 +46,8 @@ static int append_type(struct tags *tags, uint32_t name)
 /* Append a context. The caller then appends its `count` scopes. */
 static int append_context(struct tags *tags, uint32_t count)
 {
-    if (array_reserve(&tags->contexts, &tags->context_capacity, tags->context_count, 1,
-                      sizeof(*tags->contexts)) < 0 ||
-        array_reserve(&tags->scopes, &tags->scope_capacity, tags->scope_count, count + 1,
-                      sizeof(*tags->scopes)) < 0)
+    if (ARRAY_RESERVE(&tags->contexts, &tags->context_capacity, tags->context_count, 1) < 0 ||
+        ARRAY_RESERVE(&tags->scopes, &tags->scope_capacity, tags->scope_count, count + 1) < 0)
         return -ENOMEM;
     tags->contexts[tags->context_count++] =
         (struct tag_context){(uint32_t)tags->scope_count, count};
@@ -60,8 +56,7 @@ static int append_context(struct tags *tags, uint32_t count)
 
 static int append_tag(struct tags *tags, struct tag tag)
 {
-    if (array_reserve(&tags->items, &tags->tag_capacity, tags->tag_count, 1, sizeof(*tags->items)) <
-        0)
+    if (ARRAY_RESERVE(&tags->items, &tags->tag_capacity, tags->tag_count, 1) < 0)
         return -ENOMEM;
     tags->items[tags->tag_count++] = tag;
     return 0;

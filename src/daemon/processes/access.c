@@ -188,8 +188,7 @@ static int add_names(struct access_policy *policy, size_t *capacity, char *text)
     for (char *name = strtok_r(text, ", \t", &rest); name != NULL;
          name = strtok_r(NULL, ", \t", &rest)) {
         char *copy = strdup(name);
-        if (copy == NULL || array_reserve(&policy->never_profile, capacity, policy->count, 1,
-                                          sizeof(*policy->never_profile)) < 0) {
+        if (copy == NULL || ARRAY_RESERVE(&policy->never_profile, capacity, policy->count, 1) < 0) {
             free(copy);
             return -ENOMEM;
         }

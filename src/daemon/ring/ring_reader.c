@@ -56,8 +56,7 @@ static void beat_all(void)
 
 static int note_open(struct ring_control *control)
 {
-    int code = array_reserve(&open_rings.controls, &open_rings.capacity, open_rings.count, 1,
-                             sizeof(struct ring_control *));
+    int code = ARRAY_RESERVE(&open_rings.controls, &open_rings.capacity, open_rings.count, 1);
     if (code == 0)
         open_rings.controls[open_rings.count++] = control;
     heartbeat_set(beat_all);

@@ -43,8 +43,7 @@ static struct descendant *add(struct descendants *descendants, pid_t pid)
     if (found != NULL)
         return found;
     if (descendants->count >= DESCENDANTS_MAX ||
-        array_reserve(&descendants->known, &descendants->capacity, descendants->count, 1,
-                      sizeof(*descendants->known)) < 0) {
+        ARRAY_RESERVE(&descendants->known, &descendants->capacity, descendants->count, 1) < 0) {
         descendants->lost = true;
         return NULL;
     }
@@ -217,7 +216,7 @@ void descendants_look(struct descendants *descendants)
             known = add(descendants, pid);
         if (known != NULL)
             check_again(descendants, known);
-        else if (array_reserve(&strangers, &capacity, count, 1, sizeof(*strangers)) == 0)
+        else if (ARRAY_RESERVE(&strangers, &capacity, count, 1) == 0)
             strangers[count++] = pid;
     }
     closedir(directory);

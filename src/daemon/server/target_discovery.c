@@ -57,7 +57,7 @@ static pid_t *list_processes(size_t *count)
             continue;
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         bool ascends = *count == 0 || pids[*count - 1] < pid;
-        if (ascends && array_reserve(&pids, &capacity, *count, 1, sizeof(*pids)) == 0)
+        if (ascends && ARRAY_RESERVE(&pids, &capacity, *count, 1) == 0)
             pids[(*count)++] = pid;
     }
     closedir(directory);
@@ -151,7 +151,7 @@ static void scan(struct server *server, struct session *session, bool running)
             else
                 entry.state = DISCOVERY_FORKED;
         }
-        if (array_reserve(&fresh.entries, &fresh.capacity, fresh.count, 1, sizeof(entry)) == 0)
+        if (ARRAY_RESERVE(&fresh.entries, &fresh.capacity, fresh.count, 1) == 0)
             fresh.entries[fresh.count++] = entry;
         fresh.pending += is_pending(entry.state);
     }
@@ -167,8 +167,8 @@ static void scan(struct server *server, struct session *session, bool running)
 static struct discovery_entry *renew_entry(struct discovery_list *list, size_t place, pid_t pid)
 {
     if (!is_known_at(list, place, pid)) {
-        if (list->count >= ENTRIES_MAX || array_reserve(&list->entries, &list->capacity,
-                                                        list->count, 1, sizeof(*list->entries)) < 0)
+        if (list->count >= ENTRIES_MAX ||
+            ARRAY_RESERVE(&list->entries, &list->capacity, list->count, 1) < 0)
             return NULL;
         memmove(&list->entries[place + 1], &list->entries[place],
                 (list->count - place) * sizeof(*list->entries));

@@ -15,8 +15,8 @@ bool absent_note(struct absent_list *list, pid_t pid, uint64_t start_boottime_ns
             list->processes[i].start_boottime_ns == start_boottime_ns)
             return false;
     }
-    if (list->count >= ABSENT_MAX || array_reserve(&list->processes, &list->capacity, list->count,
-                                                   1, sizeof(*list->processes)) < 0)
+    if (list->count >= ABSENT_MAX ||
+        ARRAY_RESERVE(&list->processes, &list->capacity, list->count, 1) < 0)
         return false;
     list->processes[list->count++] = (struct absent_process){pid, start_boottime_ns};
     return true;

@@ -113,8 +113,8 @@ static void keep_threads(struct session *session, const struct target *target)
     size_t count;
     const struct ledger_thread *threads = ledger_threads(target->ledger, &count);
     if (!session->of_command ||
-        array_reserve(&session->threads_of_gone, &session->threads_of_gone_capacity,
-                      session->threads_of_gone_count, count, sizeof(pid_t)) < 0)
+        ARRAY_RESERVE(&session->threads_of_gone, &session->threads_of_gone_capacity,
+                      session->threads_of_gone_count, count) < 0)
         return;
     for (size_t i = 0; i < count; i++)
         session->threads_of_gone[session->threads_of_gone_count++] = (pid_t)threads[i].tid;

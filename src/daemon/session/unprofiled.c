@@ -27,7 +27,7 @@ static struct unprofiled_record *find_or_add(struct unprofiled_list *list, pid_t
     if (record != NULL)
         return record;
     if (list->count >= UNPROFILED_RECORDS_MAX ||
-        array_reserve(&list->records, &list->capacity, list->count, 1, sizeof(*list->records)) < 0)
+        ARRAY_RESERVE(&list->records, &list->capacity, list->count, 1) < 0)
         return NULL;
     record = &list->records[list->count++];
     *record = (struct unprofiled_record){.pid = pid};

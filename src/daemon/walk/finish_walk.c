@@ -94,8 +94,8 @@ static struct unwind_file *file_of(struct walk_finisher *finisher, const struct 
         return NULL;
     if (module >= finisher->file_count) {
         size_t more = module + 1 - finisher->file_count;
-        if (array_reserve(&finisher->files, &finisher->file_capacity, finisher->file_count, more,
-                          sizeof(*finisher->files)) < 0)
+        if (ARRAY_RESERVE(&finisher->files, &finisher->file_capacity, finisher->file_count, more) <
+            0)
             return NULL;
         memset(&finisher->files[finisher->file_count], 0, more * sizeof(*finisher->files));
         finisher->file_count += more;

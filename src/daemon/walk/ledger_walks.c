@@ -37,8 +37,7 @@ static struct waiting_walks *waiting_of(struct ledger *ledger, uint16_t slot)
     struct ledger_walks *walks = ledger->walks;
     if (slot >= walks->slot_count) {
         size_t more = slot + 1 - walks->slot_count;
-        if (array_reserve(&walks->slots, &walks->slot_capacity, walks->slot_count, more,
-                          sizeof(*walks->slots)) < 0)
+        if (ARRAY_RESERVE(&walks->slots, &walks->slot_capacity, walks->slot_count, more) < 0)
             return NULL;
         memset(&walks->slots[walks->slot_count], 0, more * sizeof(*walks->slots));
         walks->slot_count += more;

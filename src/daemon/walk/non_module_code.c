@@ -125,8 +125,7 @@ static uint32_t file_of(struct non_module_code *code, const struct code_range *r
     }
     struct callsite_module module;
     if (code->file_count >= FILES_MAX ||
-        array_reserve(&code->files, &code->file_capacity, code->file_count, 1, sizeof(module)) <
-            0 ||
+        ARRAY_RESERVE(&code->files, &code->file_capacity, code->file_count, 1) < 0 ||
         !read_module(code, range, &module))
         return NO_FILE;
     code->files[code->file_count] = module;
@@ -144,8 +143,7 @@ static struct place *find_place(const struct non_module_code *code, uint64_t pc)
 static int add_place(struct non_module_code *code, uint64_t pc)
 {
     if (code->place_count >= NON_MODULE_ADDRESSES_MAX ||
-        array_reserve(&code->places, &code->place_capacity, code->place_count, 1,
-                      sizeof(*code->places)) < 0 ||
+        ARRAY_RESERVE(&code->places, &code->place_capacity, code->place_count, 1) < 0 ||
         id_map_set(&code->numbers, pc, (uint32_t)code->place_count) < 0)
         return -ENOMEM;
     code->places[code->place_count++] = (struct place){.pc = pc, .file = NO_FILE};

@@ -50,8 +50,8 @@ static uint32_t keep_rule(struct rule_cache *cache, const struct frame_rule *rul
     if (*slot != 0)
         return *slot;
     struct frame_rule *copy = malloc(bytes);
-    if (copy == NULL || array_reserve(&cache->rules, &cache->rule_capacity, cache->rule_count, 1,
-                                      sizeof(*cache->rules)) < 0) {
+    if (copy == NULL ||
+        ARRAY_RESERVE(&cache->rules, &cache->rule_capacity, cache->rule_count, 1) < 0) {
         free(copy);
         return 0;
     }

@@ -65,8 +65,8 @@ static int on_type(void *context, uint64_t id, uint64_t name)
 
 static int add_part(struct importing *importing, const struct import_part *part)
 {
-    if (array_reserve(&importing->event_parts, &importing->event_part_capacity,
-                      importing->event_part_count, 1, sizeof(*importing->event_parts)) < 0)
+    if (ARRAY_RESERVE(&importing->event_parts, &importing->event_part_capacity,
+                      importing->event_part_count, 1) < 0)
         return builder_fail(importing->builder);
     importing->event_parts[importing->event_part_count++] = *part;
     return 0;
@@ -152,8 +152,7 @@ static int on_entry(void *context, const struct memory_infra_entry *entry)
         importing->event_row_capacity = 0;
         last = &importing->event_parts[importing->event_part_count - 1];
     }
-    if (array_reserve(&last->rows, &importing->event_row_capacity, last->count, 1,
-                      sizeof(*last->rows)) < 0)
+    if (ARRAY_RESERVE(&last->rows, &importing->event_row_capacity, last->count, 1) < 0)
         return builder_fail(importing->builder);
     last->rows[last->count++] = (struct import_row){number_of_key(importing, entry->frame),
                                                     entry->type, entry->size, entry->count};
@@ -186,8 +185,8 @@ static int on_region(void *context, const struct memory_infra_region *region)
         smaps.start_address = 0;
         smaps.told &= ~(uint32_t)PROFILE_SMAPS_START;
     }
-    if (array_reserve(&importing->event_smaps, &importing->event_smaps_capacity,
-                      importing->event_smaps_count, 1, sizeof(smaps)) < 0)
+    if (ARRAY_RESERVE(&importing->event_smaps, &importing->event_smaps_capacity,
+                      importing->event_smaps_count, 1) < 0)
         return builder_fail(importing->builder);
     importing->event_smaps[importing->event_smaps_count++] = smaps;
     return nowhere ? 0 : region_set_add(&importing->event_regions, importing->builder, region);
@@ -224,8 +223,7 @@ static uint32_t process_of(struct importing *importing, int64_t pid)
     if (known != ID_MAP_NONE)
         return known;
     size_t used = importing->process_count;
-    if (array_reserve(&importing->processes, &importing->process_capacity, used, 1,
-                      sizeof(*importing->processes)) < 0 ||
+    if (ARRAY_RESERVE(&importing->processes, &importing->process_capacity, used, 1) < 0 ||
         id_map_set(&importing->process_ids, (uint32_t)pid, (uint32_t)used) < 0) {
         builder_fail(importing->builder);
         return IMPORT_NONE;
@@ -243,8 +241,7 @@ static uint32_t dump_of(struct importing *importing, const struct memory_infra_e
     if (known != ID_MAP_NONE)
         return known;
     size_t used = importing->dump_count;
-    if (array_reserve(&importing->dumps, &importing->dump_capacity, used, 1,
-                      sizeof(*importing->dumps)) < 0 ||
+    if (ARRAY_RESERVE(&importing->dumps, &importing->dump_capacity, used, 1) < 0 ||
         (id != 0 && id_map_set(&importing->dump_ids, id, (uint32_t)used) < 0)) {
         builder_fail(importing->builder);
         return IMPORT_NONE;
@@ -265,8 +262,7 @@ static uint32_t process_dump_of(struct importing *importing, uint32_t dump, uint
         return known;
     }
     size_t used = importing->process_dump_count;
-    if (array_reserve(&importing->process_dumps, &importing->process_dump_capacity, used, 1,
-                      sizeof(*importing->process_dumps)) < 0 ||
+    if (ARRAY_RESERVE(&importing->process_dumps, &importing->process_dump_capacity, used, 1) < 0 ||
         id_map_set(&importing->process_dump_ids, key, (uint32_t)used) < 0) {
         builder_fail(importing->builder);
         return IMPORT_NONE;
@@ -330,8 +326,8 @@ static int take_regions(struct importing *importing, uint32_t index,
     uint32_t process = builder_process(builder, importing->processes[process_dump->process].pid);
     struct profile *profile = builder->profile;
     if (process == PROFILE_NONE ||
-        array_reserve(&profile->smaps, &builder->smaps_capacity, profile->smaps_count,
-                      importing->event_smaps_count, sizeof(*profile->smaps)) < 0)
+        ARRAY_RESERVE(&profile->smaps, &builder->smaps_capacity, profile->smaps_count,
+                      importing->event_smaps_count) < 0)
         return builder_fail(builder);
     for (size_t i = 0; i < importing->event_smaps_count; i++) {
         struct profile_smaps *smaps = &profile->smaps[profile->smaps_count++];
@@ -375,8 +371,8 @@ static int take_parts(struct importing *importing, uint32_t process_dump,
                              builder->strings[part->name]);
                 continue;
             }
-            if (array_reserve(&importing->parts, &importing->part_capacity, importing->part_count,
-                              1, sizeof(*importing->parts)) < 0 ||
+            if (ARRAY_RESERVE(&importing->parts, &importing->part_capacity, importing->part_count,
+                              1) < 0 ||
                 id_map_set(&importing->part_ids, key, (uint32_t)importing->part_count) < 0)
                 return builder_fail(builder);
             part->process_dump = process_dump;
@@ -420,8 +416,8 @@ static int take_metadata_event(struct importing *importing, uint32_t index,
     } else if (is(event->name, "process_labels")) {
         process->labels = text_of(importing, event->argument_labels);
     } else if (is(event->name, "thread_name") && event->tid != INT64_MIN) {
-        if (array_reserve(&importing->threads, &importing->thread_capacity, importing->thread_count,
-                          1, sizeof(*importing->threads)) < 0)
+        if (ARRAY_RESERVE(&importing->threads, &importing->thread_capacity, importing->thread_count,
+                          1) < 0)
             return builder_fail(importing->builder);
         importing->threads[importing->thread_count++] = (struct import_thread){
             process->pid, (int32_t)event->tid, text_of(importing, event->argument_name)};

@@ -113,8 +113,8 @@ static int make_threads(struct importing *importing)
             profile->threads[known].name = thread->name;
             continue;
         }
-        if (array_reserve(&profile->threads, &builder->thread_capacity, profile->thread_count, 1,
-                          sizeof(*profile->threads)) < 0 ||
+        if (ARRAY_RESERVE(&profile->threads, &builder->thread_capacity, profile->thread_count, 1) <
+                0 ||
             id_map_set(&builder->threads, key, (uint32_t)profile->thread_count) < 0)
             return builder_fail(builder);
         profile->threads[profile->thread_count++] =
@@ -257,9 +257,8 @@ static int sum_sites(struct making *making, const struct heap_site *sites, size_
                                           : 1,
     };
     *sample = (struct profile_sample){.callsite = count > 0 ? sites[0].callsite : before->callsite};
-    if (array_reserve(&making->parts, &making->part_capacity, 0, count + had.count,
-                      sizeof(*making->parts)) < 0 ||
-        array_reserve(&making->gone_on, &making->gone_on_capacity, 0, had.count + 1, 1) < 0 ||
+    if (ARRAY_RESERVE(&making->parts, &making->part_capacity, 0, count + had.count) < 0 ||
+        ARRAY_RESERVE(&making->gone_on, &making->gone_on_capacity, 0, had.count + 1) < 0 ||
         map_parts_before(&had) < 0) {
         id_map_free(&had.by_type);
         return builder_fail(builder);
@@ -391,10 +390,8 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
         &importing->processes[importing->process_dumps[part->process_dump].process];
     uint32_t process = make_process(importing, of);
     if (process == PROFILE_NONE ||
-        array_reserve(&profile->heaps, &making->heap_capacity, profile->heap_count, 1,
-                      sizeof(*profile->heaps)) < 0 ||
-        array_reserve(&making->heaps, &making->heaps_capacity, profile->heap_count, 1,
-                      sizeof(*making->heaps)) < 0) {
+        ARRAY_RESERVE(&profile->heaps, &making->heap_capacity, profile->heap_count, 1) < 0 ||
+        ARRAY_RESERVE(&making->heaps, &making->heaps_capacity, profile->heap_count, 1) < 0) {
         builder_fail(builder);
         return NULL;
     }
@@ -448,8 +445,7 @@ static int add_dump(struct making *making, size_t index, const struct import_par
     }
     dump.start_boottime_ns = heap->dump_count > 0 ? heap->dumps[heap->dump_count - 1].boottime_ns
                                                   : heap->start_boottime_ns;
-    if (array_reserve(&heap->dumps, &making->heaps[index].dump_capacity, heap->dump_count, 1,
-                      sizeof(dump)) < 0)
+    if (ARRAY_RESERVE(&heap->dumps, &making->heaps[index].dump_capacity, heap->dump_count, 1) < 0)
         return builder_fail(builder);
     if (fill_dump(making, &making->heaps[index], part, heap->interval_bytes, &dump) < 0) {
         free(dump.samples);
@@ -536,8 +532,8 @@ static int make_timelines(struct making *making)
         struct profile_process *made = &builder->profile->processes[process];
         if (point.rss_bytes == 0)
             continue;
-        if (array_reserve(&made->timeline, &builder->timeline_capacities[process],
-                          made->timeline_count, 1, sizeof(point)) < 0)
+        if (ARRAY_RESERVE(&made->timeline, &builder->timeline_capacities[process],
+                          made->timeline_count, 1) < 0)
             return builder_fail(builder);
         made->timeline[made->timeline_count++] = point;
     }

@@ -124,10 +124,8 @@ static struct import_note *put_note(struct import_notes *notes, enum note_kind k
     struct note_list *list = &notes->lists[kind];
     bool added;
     uint64_t id = intern_bytes(&notes->ids, key.at, key.length, &added);
-    if (id == 0 ||
-        array_reserve(&notes->places, &notes->place_capacity, (size_t)id - 1, 1,
-                      sizeof(*notes->places)) < 0 ||
-        array_reserve(&list->items, &list->capacity, list->count, 1, sizeof(*list->items)) < 0)
+    if (id == 0 || ARRAY_RESERVE(&notes->places, &notes->place_capacity, (size_t)id - 1, 1) < 0 ||
+        ARRAY_RESERVE(&list->items, &list->capacity, list->count, 1) < 0)
         return NULL;
     if (added) {
         notes->places[id - 1] = (uint32_t)list->count;

@@ -15,7 +15,7 @@ int region_set_add(struct region_set *set, struct builder *builder,
 {
     if (region->size == 0 || region->start + region->size < region->start)
         return 0;
-    if (array_reserve(&set->items, &set->capacity, set->count, 1, sizeof(*set->items)) < 0)
+    if (ARRAY_RESERVE(&set->items, &set->capacity, set->count, 1) < 0)
         return builder_fail(builder);
     set->items[set->count++] = (struct region){
         .start = region->start,

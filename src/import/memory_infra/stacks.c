@@ -23,8 +23,7 @@ int stack_maps_add_string(struct stack_maps *maps, uint64_t id, uint32_t string)
 {
     maps->any = true;
     if (maps->of_event) {
-        if (array_reserve(&maps->string_items, &maps->string_capacity, maps->string_count, 1,
-                          sizeof(*maps->string_items)) < 0)
+        if (ARRAY_RESERVE(&maps->string_items, &maps->string_capacity, maps->string_count, 1) < 0)
             return -ENOMEM;
         maps->string_items[maps->string_count++] = (struct stack_string){id, string};
     }
@@ -39,8 +38,7 @@ static uint32_t add_place(struct stack_maps *maps, uint64_t file, uint32_t line)
             return (uint32_t)maps->place_count;
     }
     if (maps->place_count >= UINT32_MAX - 1 ||
-        array_reserve(&maps->places, &maps->place_capacity, maps->place_count, 1,
-                      sizeof(*maps->places)) < 0)
+        ARRAY_RESERVE(&maps->places, &maps->place_capacity, maps->place_count, 1) < 0)
         return UINT32_MAX;
     maps->places[maps->place_count++] = (struct stack_place){file, line};
     return (uint32_t)maps->place_count;
@@ -54,9 +52,8 @@ static int put_node(struct stack_maps *maps, uint64_t id, const struct stack_nod
         return 0;
     }
     if (maps->count >= STACK_UNRESOLVED - 2 ||
-        array_reserve(&maps->items, &maps->capacity, maps->count, 1, sizeof(*maps->items)) < 0 ||
-        (maps->of_event &&
-         array_reserve(&maps->ids, &maps->id_capacity, maps->count, 1, sizeof(*maps->ids)) < 0) ||
+        ARRAY_RESERVE(&maps->items, &maps->capacity, maps->count, 1) < 0 ||
+        (maps->of_event && ARRAY_RESERVE(&maps->ids, &maps->id_capacity, maps->count, 1) < 0) ||
         id_pages_set(&maps->nodes, id, (uint32_t)maps->count) < 0)
         return -ENOMEM;
     maps->any = true;
@@ -87,8 +84,7 @@ int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name)
         return 0;
     }
     if (maps->type_count >= UINT32_MAX - 1 ||
-        array_reserve(&maps->type_items, &maps->type_capacity, maps->type_count, 1,
-                      sizeof(*maps->type_items)) < 0 ||
+        ARRAY_RESERVE(&maps->type_items, &maps->type_capacity, maps->type_count, 1) < 0 ||
         id_pages_set(&maps->types, id, (uint32_t)maps->type_count) < 0)
         return -ENOMEM;
     maps->type_items[maps->type_count++] = (struct stack_type){id, name};
@@ -293,8 +289,7 @@ static enum stack_status walk_outwards(struct stack_resolver *resolver, struct s
         }
         if (*count >= most)
             return most < FRAMES_MAX ? STACK_TOO_MANY_BROKEN : STACK_TOO_DEEP;
-        if (array_reserve(&resolver->path, &resolver->path_capacity, *count, 1,
-                          sizeof(*resolver->path)) < 0)
+        if (ARRAY_RESERVE(&resolver->path, &resolver->path_capacity, *count, 1) < 0)
             return STACK_NO_MEMORY;
         node->callsite = ON_PATH;
         resolver->path[(*count)++] = index;
@@ -320,8 +315,7 @@ static enum stack_status walk_inwards(struct stack_resolver *resolver, struct st
             return STACK_TOO_MANY;
         *callsite = builder_callsite(resolver->builder, *callsite, frame);
         if (*callsite == PROFILE_NONE ||
-            array_reserve(&maps->found, &maps->found_capacity, maps->found_count, 1,
-                          sizeof(*maps->found)) < 0)
+            ARRAY_RESERVE(&maps->found, &maps->found_capacity, maps->found_count, 1) < 0)
             return STACK_NO_MEMORY;
         maps->found[maps->found_count++] = resolver->path[*count - 1];
         node->callsite = *callsite;

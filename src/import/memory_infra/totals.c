@@ -54,8 +54,7 @@ static uint32_t add_total(struct totals *totals, uint32_t callsite)
     uint32_t key = callsite + 1, known = id_map_find(&totals->by_callsite, key);
     if (known != ID_MAP_NONE)
         return known;
-    if (array_reserve(&totals->items, &totals->capacity, totals->count, 1, sizeof(*totals->items)) <
-            0 ||
+    if (ARRAY_RESERVE(&totals->items, &totals->capacity, totals->count, 1) < 0 ||
         id_map_set(&totals->by_callsite, key, (uint32_t)totals->count) < 0)
         return UINT32_MAX;
     totals->items[totals->count] = (struct total){.callsite = callsite, .first_amount = NO_AMOUNT};
@@ -106,8 +105,7 @@ static uint32_t find_amount(struct totals *totals, struct total *total, uint32_t
     if (known != ID_MAP_NONE)
         return known;
     if (totals->amount_count >= NO_AMOUNT ||
-        array_reserve(&totals->amounts, &totals->amount_capacity, totals->amount_count, 1,
-                      sizeof(*totals->amounts)) < 0 ||
+        ARRAY_RESERVE(&totals->amounts, &totals->amount_capacity, totals->amount_count, 1) < 0 ||
         id_map_set(&totals->by_type, key, (uint32_t)totals->amount_count) < 0)
         return NO_AMOUNT;
     totals->amounts[totals->amount_count] =

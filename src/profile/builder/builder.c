@@ -185,8 +185,7 @@ uint32_t builder_string(struct builder *builder, const void *bytes, size_t lengt
     const void *zero = length == 0 ? NULL : memchr(bytes, 0, length);
     if (zero != NULL)
         length = (size_t)((const char *)zero - (const char *)bytes);
-    if (array_reserve(&builder->strings, &builder->string_capacity, builder->string_count, 1,
-                      sizeof(*builder->strings)) < 0) {
+    if (ARRAY_RESERVE(&builder->strings, &builder->string_capacity, builder->string_count, 1) < 0) {
         builder_fail(builder);
         return 0;
     }
@@ -283,13 +282,10 @@ uint32_t builder_mapping_of(struct builder *builder, const struct profile_mappin
     if (id != 0 && !added)
         return (uint32_t)(id - 1);
     size_t used = profile->mapping_count;
-    if (id == 0 ||
-        array_reserve(&profile->mappings, &builder->mapping_capacity, used, 1,
-                      sizeof(*profile->mappings)) < 0 ||
-        array_reserve(&builder->mapping_paths, &builder->mapping_path_capacity, used, 1,
-                      sizeof(*builder->mapping_paths)) < 0 ||
-        array_reserve(&builder->mapping_build_ids, &builder->mapping_build_id_capacity, used, 1,
-                      sizeof(*builder->mapping_build_ids)) < 0) {
+    if (id == 0 || ARRAY_RESERVE(&profile->mappings, &builder->mapping_capacity, used, 1) < 0 ||
+        ARRAY_RESERVE(&builder->mapping_paths, &builder->mapping_path_capacity, used, 1) < 0 ||
+        ARRAY_RESERVE(&builder->mapping_build_ids, &builder->mapping_build_id_capacity, used, 1) <
+            0) {
         builder_fail(builder);
         return PROFILE_NONE;
     }
@@ -317,11 +313,8 @@ uint32_t builder_frame_of(struct builder *builder, const struct builder_frame_ke
     if (id != 0 && !added)
         return (uint32_t)(id - 1);
     size_t used = profile->frame_count;
-    if (id == 0 ||
-        array_reserve(&profile->frames, &builder->frame_capacity, used, 1,
-                      sizeof(*profile->frames)) < 0 ||
-        array_reserve(&builder->frame_names, &builder->frame_name_capacity, used, 1,
-                      sizeof(*builder->frame_names)) < 0) {
+    if (id == 0 || ARRAY_RESERVE(&profile->frames, &builder->frame_capacity, used, 1) < 0 ||
+        ARRAY_RESERVE(&builder->frame_names, &builder->frame_name_capacity, used, 1) < 0) {
         builder_fail(builder);
         return PROFILE_NONE;
     }
@@ -368,10 +361,8 @@ uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t fra
         return known;
     size_t used = profile->callsite_count;
     if (used >= PROFILE_NONE - 1 ||
-        array_reserve(&profile->callsites, &builder->callsite_capacity, used, 1,
-                      sizeof(*profile->callsites)) < 0 ||
-        array_reserve(&builder->first_child, &builder->first_child_capacity, used, 1,
-                      sizeof(*builder->first_child)) < 0 ||
+        ARRAY_RESERVE(&profile->callsites, &builder->callsite_capacity, used, 1) < 0 ||
+        ARRAY_RESERVE(&builder->first_child, &builder->first_child_capacity, used, 1) < 0 ||
         (!is_first && id_map_set(&builder->callsite_ids, key, (uint32_t)used) < 0)) {
         builder_fail(builder);
         return PROFILE_NONE;

@@ -44,8 +44,7 @@ static int keep_kind(struct builder *builder, const struct clock_kind *kind)
         clocks->kinds[known].last_ns = kind->last_ns;
         return 0;
     }
-    if (array_reserve(&clocks->kinds, &clocks->kind_capacity, clocks->kind_count, 1,
-                      sizeof(*kind)) < 0 ||
+    if (ARRAY_RESERVE(&clocks->kinds, &clocks->kind_capacity, clocks->kind_count, 1) < 0 ||
         id_map_set(&clocks->kind_ids, kind->clock, (uint32_t)clocks->kind_count) < 0)
         return builder_fail(builder);
     clocks->kinds[clocks->kind_count++] = *kind;
@@ -78,8 +77,7 @@ static int take_reading(struct builder *builder, uint32_t sequence, struct proto
     struct clock_kind kind = {clock, unit, entry.is_incremental, reading_ns};
     if ((unit != 1 || entry.is_incremental) && keep_kind(builder, &kind) < 0)
         return builder->error;
-    if (array_reserve(&clocks->readings, &clocks->reading_capacity, clocks->reading_count, 1,
-                      sizeof(*clocks->readings)) < 0)
+    if (ARRAY_RESERVE(&clocks->readings, &clocks->reading_capacity, clocks->reading_count, 1) < 0)
         return builder_fail(builder);
     clocks->readings[clocks->reading_count++] = (struct clock_reading){
         .clock = clock, .reading_ns = (int64_t)reading_ns, .snapshot = clocks->snapshot_count};
@@ -128,8 +126,7 @@ void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner,
     struct builder_clocks *clocks = &builder->clocks;
     if (clocks->packet_clock == 0)
         return;
-    if (array_reserve(&clocks->late, &clocks->late_capacity, clocks->late_count, 1,
-                      sizeof(*clocks->late)) < 0) {
+    if (ARRAY_RESERVE(&clocks->late, &clocks->late_capacity, clocks->late_count, 1) < 0) {
         builder_fail(builder);
         return;
     }
@@ -223,8 +220,7 @@ void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t pa
         return;
     }
     if (meetings->count >= PROFILE_NONE - 1 ||
-        array_reserve(&meetings->items, &meetings->capacity, meetings->count, 1, sizeof(meeting)) <
-            0 ||
+        ARRAY_RESERVE(&meetings->items, &meetings->capacity, meetings->count, 1) < 0 ||
         id_map_set(&meetings->ids, key, (uint32_t)meetings->count) < 0) {
         builder_fail(builder);
         return;

@@ -55,8 +55,7 @@ static struct counter_sum *find_sum(struct builder *builder, const struct builde
     if (index != ID_MAP_NONE)
         return &counters->sums[index];
     size_t used = counters->sum_count;
-    if (array_reserve(&counters->sums, &counters->sum_capacity, used, 1, sizeof(*counters->sums)) <
-            0 ||
+    if (ARRAY_RESERVE(&counters->sums, &counters->sum_capacity, used, 1) < 0 ||
         id_map_set(&counters->sums_of, where, (uint32_t)used) < 0) {
         builder_fail(builder);
         return NULL;
@@ -74,8 +73,8 @@ static struct counter_values *find_last(struct builder *builder,
     uint64_t words[] = {(uint64_t)key->heap << 32 | key->sequence, key->callsite, key->callstack};
     bool added;
     uint64_t id = intern_bytes(&counters->ids, words, sizeof(words), &added);
-    if (id == 0 || array_reserve(&counters->last, &counters->last_capacity, (size_t)id - 1, 1,
-                                 sizeof(*counters->last)) < 0) {
+    if (id == 0 ||
+        ARRAY_RESERVE(&counters->last, &counters->last_capacity, (size_t)id - 1, 1) < 0) {
         builder_fail(builder);
         return NULL;
     }

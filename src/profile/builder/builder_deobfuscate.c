@@ -40,10 +40,8 @@ static int add_original(struct builder *builder, const uint32_t key[3],
     struct builder_deobfuscation *all = builder->deobfuscation;
     bool added;
     if (all->original_count >= NONE - 1 ||
-        array_reserve(&all->originals, &all->original_capacity, all->original_count, 1,
-                      sizeof(*original)) < 0 ||
-        array_reserve(&all->methods, &all->method_capacity, all->method_count, 1,
-                      sizeof(*all->methods)) < 0)
+        ARRAY_RESERVE(&all->originals, &all->original_capacity, all->original_count, 1) < 0 ||
+        ARRAY_RESERVE(&all->methods, &all->method_capacity, all->method_count, 1) < 0)
         return builder_fail(builder);
     uint64_t id = intern_bytes(&all->method_ids, key, 3 * sizeof(*key), &added);
     if (id == 0)
@@ -106,8 +104,7 @@ static int set_class(struct builder *builder, uint32_t package, uint32_t obfusca
     struct builder_deobfuscation *all = builder->deobfuscation;
     uint32_t key[2] = {package, obfuscated};
     bool added;
-    if (array_reserve(&all->class_names, &all->class_capacity, all->class_count, 1,
-                      sizeof(*all->class_names)) < 0)
+    if (ARRAY_RESERVE(&all->class_names, &all->class_capacity, all->class_count, 1) < 0)
         return builder_fail(builder);
     uint64_t id = intern_bytes(&all->class_ids, key, sizeof(key), &added);
     if (id == 0)
@@ -150,8 +147,7 @@ static int add_package(struct builder *builder, uint32_t package)
         if (all->package_count - i == RECENT_PACKAGES)
             break;
     }
-    if (array_reserve(&all->packages, &all->package_capacity, all->package_count, 1,
-                      sizeof(*all->packages)) < 0)
+    if (ARRAY_RESERVE(&all->packages, &all->package_capacity, all->package_count, 1) < 0)
         return builder_fail(builder);
     all->packages[all->package_count++] = package;
     return 0;
@@ -409,8 +405,8 @@ static void put_lines_in_trace(struct builder *builder, struct profile_frame *fr
     size_t set = profile->symbol_line_count;
     if (set + naming->count >= PROFILE_NONE)
         return;
-    if (array_reserve(&profile->symbol_lines, &builder->kept_line_capacity, set, naming->count,
-                      sizeof(*profile->symbol_lines)) < 0) {
+    if (ARRAY_RESERVE(&profile->symbol_lines, &builder->kept_line_capacity, set, naming->count) <
+        0) {
         builder_fail(builder);
         return;
     }

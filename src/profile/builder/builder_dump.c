@@ -140,8 +140,7 @@ static const struct profile_sample *pending_sample(struct pending_dump *pending,
 static int gather_parts(struct builder *builder, const struct profile_sample *sample, size_t used)
 {
     size_t count = sample->part_count;
-    if (array_reserve(&builder->parts, &builder->part_capacity, used, count,
-                      sizeof(*builder->parts)) < 0)
+    if (ARRAY_RESERVE(&builder->parts, &builder->part_capacity, used, count) < 0)
         return builder_fail(builder);
     if (count > 0)
         memcpy(builder->parts + used, sample->parts, count * sizeof(*builder->parts));
@@ -403,8 +402,8 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
     builder_resolve_for(builder, sequence, pending->status.pid);
     making.places = reallocarray(NULL, pending->sample_count + 1, sizeof(*making.places));
     if (making.places == NULL ||
-        array_reserve(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1,
-                      sizeof(making.dump)) < 0) {
+        ARRAY_RESERVE(&heap->dumps, &builder->dump_capacities[pending->heap], heap->dump_count, 1) <
+            0) {
         builder_fail(builder);
     } else if (resolve_samples(builder, sequence, pending, making.places) == 0) {
         making.before = heap->dump_count > 0 ? &heap->dumps[heap->dump_count - 1] : NULL;

@@ -169,12 +169,10 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
     id = intern_bytes(&builder->heap_ids, key, sizeof(key), &added);
     uint32_t process = builder_process(builder, status->pid);
     if (id == 0 || process == PROFILE_NONE ||
-        array_reserve(&profile->heaps, &builder->heap_capacity, used, 1, sizeof(*profile->heaps)) <
-            0 ||
-        array_reserve(&builder->dump_capacities, &builder->dump_capacity_capacity, used, 1,
-                      sizeof(size_t)) < 0 ||
-        array_reserve(&builder->heaps, &builder->heaps_capacity, builder->heap_count,
-                      used + 1 - builder->heap_count, sizeof(*builder->heaps)) < 0 ||
+        ARRAY_RESERVE(&profile->heaps, &builder->heap_capacity, used, 1) < 0 ||
+        ARRAY_RESERVE(&builder->dump_capacities, &builder->dump_capacity_capacity, used, 1) < 0 ||
+        ARRAY_RESERVE(&builder->heaps, &builder->heaps_capacity, builder->heap_count,
+                      used + 1 - builder->heap_count) < 0 ||
         id_map_set(&builder->newest_heaps, name, (uint32_t)used) < 0) {
         builder_fail(builder);
         return PROFILE_NONE;
@@ -257,8 +255,8 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     struct pending_dump *known = known_pending(builder, sequence, heap, status->timestamp_ns);
     if (known != NULL || builder_keep(builder, 1) < 0)
         return known;
-    if (array_reserve(&sequence->pending, &sequence->pending_capacity, sequence->pending_count, 1,
-                      sizeof(*sequence->pending)) < 0) {
+    if (ARRAY_RESERVE(&sequence->pending, &sequence->pending_capacity, sequence->pending_count, 1) <
+        0) {
         builder_fail(builder);
         return NULL;
     }

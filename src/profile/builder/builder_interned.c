@@ -55,8 +55,7 @@ int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequen
         builder->crowded_packets++;
         return -EBADMSG;
     }
-    if (array_reserve(&builder->sequences, &builder->sequence_capacity, used, 1,
-                      sizeof(*builder->sequences)) < 0 ||
+    if (ARRAY_RESERVE(&builder->sequences, &builder->sequence_capacity, used, 1) < 0 ||
         id_map_set(&builder->sequence_ids, id, (uint32_t)used) < 0)
         return builder_fail(builder);
     memset(&builder->sequences[used], 0, sizeof(*builder->sequences));
@@ -78,8 +77,7 @@ static int set_named(struct builder *builder, struct builder_sequence *sequence,
 
 static int put_id(struct builder *builder, struct builder_sequence *sequence, uint64_t id)
 {
-    if (array_reserve(&sequence->ids, &sequence->id_capacity, sequence->id_count, 1,
-                      sizeof(*sequence->ids)) < 0)
+    if (ARRAY_RESERVE(&sequence->ids, &sequence->id_capacity, sequence->id_count, 1) < 0)
         return builder_fail(builder);
     sequence->ids[sequence->id_count++] = id;
     return 0;
@@ -185,8 +183,8 @@ static int intern_mapping(struct builder *builder, struct builder_sequence *sequ
     if (status < 0 || code < 0)
         return code < 0 ? code : -EBADMSG;
     item->path_count = (uint32_t)(sequence->id_count - item->first_path);
-    if (array_reserve(&sequence->mapping_items, &sequence->mapping_capacity,
-                      sequence->mapping_count, 1, sizeof(*item)) < 0 ||
+    if (ARRAY_RESERVE(&sequence->mapping_items, &sequence->mapping_capacity,
+                      sequence->mapping_count, 1) < 0 ||
         id_map_set(&sequence->mappings, entry.iid, (uint32_t)sequence->mapping_count) < 0)
         return builder_fail(builder);
     sequence->mapping_items[sequence->mapping_count++] = *item;
@@ -212,10 +210,10 @@ static int intern_frame(struct builder *builder, struct builder_sequence *sequen
     item->is_named |= item->name != 0;
     if (status < 0)
         return -EBADMSG;
-    if (array_reserve(&sequence->frame_items, &sequence->frame_capacity, sequence->frame_count, 1,
-                      sizeof(*item)) < 0 ||
-        array_reserve(&sequence->frames_resolved, &sequence->frames_resolved_capacity,
-                      sequence->frame_count, 1, sizeof(*sequence->frames_resolved)) < 0 ||
+    if (ARRAY_RESERVE(&sequence->frame_items, &sequence->frame_capacity, sequence->frame_count, 1) <
+            0 ||
+        ARRAY_RESERVE(&sequence->frames_resolved, &sequence->frames_resolved_capacity,
+                      sequence->frame_count, 1) < 0 ||
         id_map_set(&sequence->frames, entry.iid, (uint32_t)sequence->frame_count) < 0)
         return builder_fail(builder);
     sequence->frames_resolved[sequence->frame_count] =
@@ -243,10 +241,10 @@ static int intern_callstack(struct builder *builder, struct builder_sequence *se
     struct sequence_callstack item = {.first_byte = sequence->stack_byte_count,
                                       .byte_count = (uint32_t)proto_length(entry),
                                       .resolved = PROFILE_NONE};
-    if (array_reserve(&sequence->stack_bytes, &sequence->stack_byte_capacity, item.first_byte,
-                      item.byte_count, 1) < 0 ||
-        array_reserve(&sequence->callstack_items, &sequence->callstack_capacity,
-                      sequence->callstack_count, 1, sizeof(item)) < 0 ||
+    if (ARRAY_RESERVE(&sequence->stack_bytes, &sequence->stack_byte_capacity, item.first_byte,
+                      item.byte_count) < 0 ||
+        ARRAY_RESERVE(&sequence->callstack_items, &sequence->callstack_capacity,
+                      sequence->callstack_count, 1) < 0 ||
         set_named(builder, sequence, &sequence->callstacks, status > 0 ? field.value : 0,
                   (uint32_t)sequence->callstack_count) < 0)
         return builder_fail(builder);
@@ -273,8 +271,8 @@ static int intern_context(struct builder *builder, struct builder_sequence *sequ
     if (status < 0 || code < 0)
         return code < 0 ? code : -EBADMSG;
     item.name_count = (uint32_t)(sequence->id_count - item.first_name);
-    if (array_reserve(&sequence->context_items, &sequence->context_capacity,
-                      sequence->context_count, 1, sizeof(item)) < 0 ||
+    if (ARRAY_RESERVE(&sequence->context_items, &sequence->context_capacity,
+                      sequence->context_count, 1) < 0 ||
         set_named(builder, sequence, &sequence->contexts, iid, (uint32_t)sequence->context_count) <
             0)
         return builder_fail(builder);

@@ -88,8 +88,8 @@ int builder_memory_snapshot(struct builder *builder, struct proto_span message, 
     taken.process = builder_process(builder, taken.values.pid);
     if (taken.process == PROFILE_NONE)
         return builder->error;
-    if (array_reserve(&profile->memory_snapshots, &builder->memory_snapshot_capacity,
-                      profile->memory_snapshot_count, 1, sizeof(taken)) < 0)
+    if (ARRAY_RESERVE(&profile->memory_snapshots, &builder->memory_snapshot_capacity,
+                      profile->memory_snapshot_count, 1) < 0)
         return builder_fail(builder);
     profile->memory_snapshots[profile->memory_snapshot_count++] = taken;
     builder_date(builder, DATED_MEMORY_SNAPSHOT, 0, profile->memory_snapshot_count - 1);

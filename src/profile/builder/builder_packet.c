@@ -15,10 +15,9 @@ static uint32_t add_process(struct builder *builder, int32_t pid)
 {
     struct profile *profile = builder->profile;
     size_t used = profile->process_count;
-    if (array_reserve(&profile->processes, &builder->process_capacity, used, 1,
-                      sizeof(*profile->processes)) < 0 ||
-        array_reserve(&builder->timeline_capacities, &builder->timeline_capacity_capacity, used, 1,
-                      sizeof(size_t)) < 0 ||
+    if (ARRAY_RESERVE(&profile->processes, &builder->process_capacity, used, 1) < 0 ||
+        ARRAY_RESERVE(&builder->timeline_capacities, &builder->timeline_capacity_capacity, used,
+                      1) < 0 ||
         id_map_set(&builder->processes, (uint32_t)pid, (uint32_t)used) < 0) {
         builder_fail(builder);
         return PROFILE_NONE;
@@ -263,7 +262,7 @@ static int take_thread(struct builder *builder, struct proto_span entry, uint64_
         return builder->error;
     }
     size_t used = profile->thread_count;
-    if (array_reserve(&profile->threads, &builder->thread_capacity, used, 1, sizeof(thread)) < 0 ||
+    if (ARRAY_RESERVE(&profile->threads, &builder->thread_capacity, used, 1) < 0 ||
         id_map_set(&builder->threads, key, (uint32_t)used) < 0)
         return builder_fail(builder);
     profile->threads[profile->thread_count++] = thread;
@@ -300,8 +299,8 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
     int code = builder_read_members(builder, PROTO_MEMBERS(members), entry, &process);
     if (code < 0)
         return code;
-    if (array_reserve(&profile->unprofiled, &builder->unprofiled_capacity,
-                      profile->unprofiled_count, 1, sizeof(process)) < 0)
+    if (ARRAY_RESERVE(&profile->unprofiled, &builder->unprofiled_capacity,
+                      profile->unprofiled_count, 1) < 0)
         return builder_fail(builder);
     profile->unprofiled[profile->unprofiled_count++] = process;
     return builder->error;
@@ -329,8 +328,8 @@ static int add_memory_point(struct builder *builder, int32_t pid,
     if (index == PROFILE_NONE)
         return builder->error;
     struct profile_process *process = &builder->profile->processes[index];
-    if (array_reserve(&process->timeline, &builder->timeline_capacities[index],
-                      process->timeline_count, 1, sizeof(*point)) < 0)
+    if (ARRAY_RESERVE(&process->timeline, &builder->timeline_capacities[index],
+                      process->timeline_count, 1) < 0)
         return builder_fail(builder);
     process->timeline[process->timeline_count++] = *point;
     builder_date(builder, DATED_MEMORY_POINT, index, process->timeline_count - 1);

@@ -221,8 +221,7 @@ static uint32_t walk_stack(struct builder *builder, struct builder_sequence *seq
         uint32_t frame = resolve_frame(builder, sequence, id);
         if (frame != PROFILE_NONE)
             walk.callsite = builder_callsite(builder, walk.callsite, frame);
-        if (array_reserve(&sequence->last, &sequence->last_capacity, walk.depth, 1,
-                          sizeof(*sequence->last)) < 0)
+        if (ARRAY_RESERVE(&sequence->last, &sequence->last_capacity, walk.depth, 1) < 0)
             builder_fail(builder);
         if (builder->error < 0)
             return PROFILE_NONE;

@@ -105,8 +105,8 @@ static int take_part(struct builder *builder, struct pending_dump *dump, struct 
     *has_figures = entry.figures.at != NULL;
     if (*has_figures && take_figures(&part->figures, entry.figures) < 0)
         return -EBADMSG;
-    if (array_reserve(&dump->parts, &dump->part_capacity, dump->part_count, 1, sizeof(*part)) < 0 ||
-        array_reserve(&dump->tags, &dump->tag_capacity, dump->part_count, 1, sizeof(entry.tag)) < 0)
+    if (ARRAY_RESERVE(&dump->parts, &dump->part_capacity, dump->part_count, 1) < 0 ||
+        ARRAY_RESERVE(&dump->tags, &dump->tag_capacity, dump->part_count, 1) < 0)
         return builder_fail(builder);
     fill_peak_samples(&part->peak);
     dump->tags[dump->part_count] = entry.tag;
@@ -119,10 +119,8 @@ static int take_part(struct builder *builder, struct pending_dump *dump, struct 
 int builder_put_sample(struct builder *builder, struct pending_dump *dump,
                        const struct pending_origin *origin, const struct profile_sample *sample)
 {
-    if (array_reserve(&dump->samples, &dump->sample_capacity, dump->sample_count, 1,
-                      sizeof(*sample)) < 0 ||
-        array_reserve(&dump->origins, &dump->origin_capacity, dump->sample_count, 1,
-                      sizeof(*origin)) < 0)
+    if (ARRAY_RESERVE(&dump->samples, &dump->sample_capacity, dump->sample_count, 1) < 0 ||
+        ARRAY_RESERVE(&dump->origins, &dump->origin_capacity, dump->sample_count, 1) < 0)
         return builder_fail(builder);
     dump->origins[dump->sample_count] = *origin;
     if (origin->known == NULL)

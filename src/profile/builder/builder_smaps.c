@@ -66,8 +66,7 @@ static int add(struct builder *builder, const struct profile_smaps *smaps)
     struct profile *profile = builder->profile;
     if (profile->smaps_count >= FREE_ROWS + builder->smaps_bytes / ROW_BYTES_MIN)
         return -EBADMSG;
-    if (array_reserve(&profile->smaps, &builder->smaps_capacity, profile->smaps_count, 1,
-                      sizeof(*smaps)) < 0)
+    if (ARRAY_RESERVE(&profile->smaps, &builder->smaps_capacity, profile->smaps_count, 1) < 0)
         return builder_fail(builder);
     profile->smaps[profile->smaps_count++] = *smaps;
     builder_date(builder, DATED_SMAPS, 0, profile->smaps_count - 1);
@@ -94,8 +93,7 @@ static int read_lists(struct builder *builder, struct proto_span message,
         if (field.type != PROTO_BYTES)
             continue;
         if (field.number == PACKED(STRING_TABLE)) {
-            if (array_reserve(&packed->names, &packed->name_capacity, packed->name_count, 1,
-                              sizeof(*packed->names)) < 0)
+            if (ARRAY_RESERVE(&packed->names, &packed->name_capacity, packed->name_count, 1) < 0)
                 return builder_fail(builder);
             packed->names[packed->name_count++] = builder_text_of_span(builder, field.span);
         } else if (field.number < PACKED_LISTS) {

@@ -82,8 +82,7 @@ static struct profile_stream *stream_of(struct builder *builder, int32_t pid, ui
     }
     if (profile->stream_count >= STREAMS_MAX)
         return NULL;
-    if (array_reserve(&profile->streams, &builder->stream_capacity, profile->stream_count, 1,
-                      sizeof(*profile->streams)) < 0) {
+    if (ARRAY_RESERVE(&profile->streams, &builder->stream_capacity, profile->stream_count, 1) < 0) {
         builder_fail(builder);
         return NULL;
     }

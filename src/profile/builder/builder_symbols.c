@@ -38,8 +38,8 @@ static int take_line(struct builder *builder, struct proto_span entry)
     }
     if (status < 0)
         return -EBADMSG;
-    if (array_reserve(&builder->symbol_lines, &builder->symbol_line_capacity,
-                      builder->symbol_line_count, 1, sizeof(line)) < 0)
+    if (ARRAY_RESERVE(&builder->symbol_lines, &builder->symbol_line_capacity,
+                      builder->symbol_line_count, 1) < 0)
         return builder_fail(builder);
     builder->symbol_lines[builder->symbol_line_count++] = line;
     return builder->error;
@@ -68,8 +68,7 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
     if (code < 0)
         return code;
     uint64_t key[] = {path, build_id, address};
-    if (array_reserve(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1,
-                      sizeof(symbol)) < 0)
+    if (ARRAY_RESERVE(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1) < 0)
         return builder_fail(builder);
     uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
     if (id == 0)
@@ -148,10 +147,8 @@ size_t builder_copy_frame(struct builder *builder, size_t index, size_t more)
     size_t first = profile->frame_count;
     if (more == 0 || first + more >= PROFILE_NONE || builder_keep(builder, more) < 0)
         return 0;
-    if (array_reserve(&profile->frames, &builder->frame_capacity, first, more,
-                      sizeof(*profile->frames)) < 0 ||
-        array_reserve(&builder->frame_names, &builder->frame_name_capacity, first, more,
-                      sizeof(*builder->frame_names)) < 0) {
+    if (ARRAY_RESERVE(&profile->frames, &builder->frame_capacity, first, more) < 0 ||
+        ARRAY_RESERVE(&builder->frame_names, &builder->frame_name_capacity, first, more) < 0) {
         builder_fail(builder);
         return 0;
     }

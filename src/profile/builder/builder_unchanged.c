@@ -42,8 +42,8 @@ static int keep_bytes(struct builder *builder, struct builder_sequence *sequence
     size_t length = proto_length(entry), room = length + ROOM_TO_GROW;
     bool fits = seen->generation == sequence->generation && length <= seen->room;
     if (!fits) {
-        if (array_reserve(&sequence->seen_bytes, &sequence->seen_byte_capacity,
-                          sequence->seen_byte_count, room, 1) < 0)
+        if (ARRAY_RESERVE(&sequence->seen_bytes, &sequence->seen_byte_capacity,
+                          sequence->seen_byte_count, room) < 0)
             return builder_fail(builder);
         seen->first_byte = sequence->seen_byte_count;
         seen->room = (uint32_t)room;

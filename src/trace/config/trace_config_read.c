@@ -28,8 +28,8 @@ __attribute__((format(printf, 2, 3))) static void warn(struct heap_config_warnin
 {
     char *message = NULL;
     va_list arguments;
-    if (warnings == NULL || array_reserve(&warnings->messages, &warnings->capacity, warnings->count,
-                                          1, sizeof(*warnings->messages)) < 0)
+    if (warnings == NULL ||
+        ARRAY_RESERVE(&warnings->messages, &warnings->capacity, warnings->count, 1) < 0)
         return;
     va_start(arguments, format);
     int printed = vasprintf(&message, format, arguments);

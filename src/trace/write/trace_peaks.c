@@ -45,8 +45,7 @@ int trace_peaks_begin(struct trace_peaks *peaks, int32_t pid, const char *name, 
     if (peaks->current >= 0 || final)
         return 0;
     char *copy = strdup(name);
-    if (copy == NULL || array_reserve(&peaks->heaps, &peaks->capacity, peaks->count, 1,
-                                      sizeof(*peaks->heaps)) < 0) {
+    if (copy == NULL || ARRAY_RESERVE(&peaks->heaps, &peaks->capacity, peaks->count, 1) < 0) {
         free(copy);
         return -ENOMEM;
     }
@@ -72,8 +71,7 @@ int trace_peaks_next(struct trace_peaks *peaks, uint64_t callstack, struct trace
         return 0;
     bool added;
     uint64_t id = intern_bytes(&heap->ids, &callstack, sizeof(callstack), &added);
-    if (id == 0 ||
-        array_reserve(&heap->peaks, &heap->capacity, (size_t)id - 1, 1, sizeof(*heap->peaks)) < 0)
+    if (id == 0 || ARRAY_RESERVE(&heap->peaks, &heap->capacity, (size_t)id - 1, 1) < 0)
         return -ENOMEM;
     struct trace_peak *last = &heap->peaks[id - 1];
     if (!added) {
