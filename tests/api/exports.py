@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a library gives programs to link to, against the list of what was ever promised
 (exports.txt): a name that is missing breaks programs that exist, and one that is not listed is one
-that nobody may take back.
+that nobody may take back. And what a library needs of the process that loads it.
 
     exports.py client LIBRARY     a shared library that exports these, versioned, and nothing else
     exports.py preload LIBRARY    one that exports these, versioned, beside what is not versioned
@@ -11,12 +11,23 @@ that nobody may take back.
 """
 
 import os
+import re
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What has other loaders pass the library over (src/client/musl_loader.c).
 FOREIGN = {"__libc_start_main@@HEAPPROFD_1", "stdin@@HEAPPROFD_1"}
+# What a shared library may take from the process. A name of a newer C library would keep it from loading; functions of
+# the loader, of unwinders and of threads take locks that the program may hold.
+NEEDED = {"__errno_location", "__libc_stack_end", "_r_debug", "abort", "getauxval"}
+NEEDED_BY = {
+    "client": NEEDED | {"malloc", "free", "memalign"},
+    "preload": NEEDED | {"__libc_start_main", "_IO_2_1_stdin_"},
+}
+NEWEST_GLIBC = (2, 17)  # of these names' versions; aarch64's first one
+# Room in the block of thread-local storage that all libraries share ("cannot allocate memory in static TLS block").
+TLS_BYTES_MAX = 64
 INTERNAL = ("_fini", "_init", "_end", "_edata", "__bss_start")
 
 
@@ -28,6 +39,26 @@ def names_of(library, *options):
     rows = [line.split() for line in outcome.stdout.splitlines() if line and not line.endswith(":")]
     # A version of which symbols are is a symbol, too: absolute.
     return {row[0] for row in rows if row[1] != "A" and row[0] not in INTERNAL}
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def check_needs(kind, library):
+    """Return the number of faults in what the shared library needs."""
+    rows = [line.split() for line in output_of("nm", "-D", "--undefined-only", library).splitlines()]
+    needed = dict(row[1].partition("@")[::2] for row in rows if row[0] == "U")
+    faults = [f"needs {name}, which is not listed" for name in sorted(set(needed) - NEEDED_BY[kind])]
+    for name, version in needed.items():
+        if tuple(map(int, re.findall(r"\d+", version))) > NEWEST_GLIBC:
+            faults.append(f"needs {name} of {version}")
+    sizes = [int(line.split()[5], 16) for line in output_of("readelf", "-lW", library).splitlines() if line.split()[:1] == ["TLS"]]
+    if not sizes or max(sizes) > TLS_BYTES_MAX:
+        faults.append(f"takes {sizes} bytes of thread-local storage")
+    for fault in faults:
+        print(f"FAIL: it {fault}")
+    return len(faults)
 
 
 def main(kind, library):
@@ -46,7 +77,8 @@ def main(kind, library):
     for name in sorted(found - wanted):
         print(f"FAIL: {name} is not listed")
     print(f"{len(found)} names")
-    return int(found != wanted)
+    faults = check_needs(kind, library) if kind in NEEDED_BY else 0
+    return int(found != wanted or faults > 0)
 
 
 if __name__ == "__main__":

@@ -84,6 +84,10 @@ def test_pprof(directory):
         check("space/bytes[dflt]" in done.stdout, f"{name}: space is not the default")
         check("thread:[worker]" in done.stdout, f"{name}: no label has the thread")
         check("deadbeef" in done.stdout, f"{name}: no build id")
+        # Agents of backends crash at a location without one.
+        locations = done.stdout.partition("\nLocations\n")[2].partition("\nMappings\n")[0]
+        places = [line for line in locations.splitlines() if re.match(r" *\d+: 0x", line)]
+        check(places and all(re.search(r" M=[1-9]", line) for line in places), f"{name}: locations without a mapping: {places[:3]}")
         check("lost: 3" in done.stdout, f"{name}: no comment counts the losses")
 
 

@@ -29,6 +29,8 @@ def judge_profile(profile, what):
     if not check(profile is not None, f"{what}: no profile"):
         return
     check(profile.samples() > 0, f"{what}: no samples")
+    ours = [path for path in profile.trace.mappings.values() if "/libheapprofd" in path]
+    check(not ours, f"{what}: frames of the profiler: {ours}")
     share = profile.share_reaching_start()
     print(
         f"{what}: {len(profile.processes)} processes, {profile.samples()} samples, "
