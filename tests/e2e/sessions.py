@@ -397,6 +397,8 @@ def test_requests_without_a_daemon():
         outcome = tool("snapshot", *map(str, number))
         count = 1 if number else 2
         check(f"a dump of {count} session" in outcome.stdout.decode(), f"snapshot {number}: {outcome}")
+    running = tool("report", "--top", "1", at("host")).stdout.decode()  # the dump, while the program runs
+    check("unfinished" in running and "or still runs" in running and f"process       {child}," in running, running)
     check(tool("stop", str(sleeper.pid)).stdout == b"ended 1 session\n", "stop by process")
     end_of(other, "the one that was stopped", 0)
     for number in (["4000001"], ["--session", str(child)], [str(sleeper.pid)]):
