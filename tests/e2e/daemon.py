@@ -677,6 +677,11 @@ def test_socket_activation():
             activate()
         notified.settimeout(PATIENCE)
         check(notified.recv(64) == b"READY=1", "it does not report that it is ready")
+        # Clients check whether the daemon lives by the pid of who listens, which was ours.
+        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET) as peer:
+            peer.connect(path)
+            pid, _, _ = struct.unpack("iII", peer.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, 12))
+            check(pid == child, f"process {pid} listens, not the daemon, {child}")
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
         joined(daemon, process)
         process.tell("hold 2 50")

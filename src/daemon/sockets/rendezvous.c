@@ -110,6 +110,10 @@ int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *direct
     }
     if (listener < 0)
         code = listen_at_path(rendezvous);
+    /* The service manager listens at a passed socket already. Listen again: the kernel then gives
+     * our pid to those who connect from now on, and they can check whether we live. */
+    else if (listen(listener, BACKLOG) < 0)
+        code = -errno;
     if (code == 0)
         code = watch(rendezvous, rendezvous->listener);
     if (code < 0) {
