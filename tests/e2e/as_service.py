@@ -157,4 +157,5 @@ def main():
     os.execv(program[0], program)
 
 
-main()
+if __name__ == "__main__":
+    main()

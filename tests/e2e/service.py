@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import harness
+from as_service import unit_of
 from attach import NEEDED_CALLS, OWN_CALLS, Bare, attached, profile
 from daemon import (
     ALICE, Commanded, Session, as_user, ask_as, check_figure, heap_of, joined, need_root, own_name, reachable, report_of,
@@ -29,6 +30,11 @@ def its_exposure():
     outcome = harness.run(["systemd-analyze", "security", "--offline=yes", UNIT])
     found = re.search(rb"Overall exposure level for heapprofd.service: ([0-9.]+)", outcome.stdout)
     check(found and float(found[1]) <= EXPOSURE_MAX, f"exposure {found and found[1]}: {outcome.stderr!r}")
+
+
+def spares_sessions():
+    """If the daemon dies, systemd lets the sessions finish (daemon daemon_killed)."""
+    check(unit_of(UNIT)["KillMode"] == ["control-group"], "systemd kills the sessions of a daemon that died")
 
 
 class Other(Bare):
@@ -100,6 +106,7 @@ def serves_shells():
 
 def main():
     its_exposure()
+    spares_sessions()
     serves_shells()
     suffices()
     harness.finish()
