@@ -305,7 +305,9 @@ static int attach_to(struct attach *attach, const struct attach_options *options
     }
     if (code == 0) {
         outcome->threads = (unsigned)tracee->thread_count;
-        code = stop_check_seccomp(tracee, SECCOMP_TO_STAY, error);
+        bool avoid_copying = false;
+        code = stop_check_seccomp(tracee, SECCOMP_TO_STAY, &avoid_copying, error);
+        image_params(&image)->avoid_copying = avoid_copying;
         if (code < 0)
             outcome->refusal = ATTACH_SECCOMP;
         if (code == 0 && !code_is_unchanged(attach, tracee)) {

@@ -49,7 +49,8 @@ int remove_client(struct presence *presence, struct tracee *tracee, struct attac
             restored = presence_restore(presence, tracee);
         bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
         struct error forbidden = {0};
-        bool must_stay = deserted && stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) < 0;
+        bool must_stay =
+            deserted && stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, NULL, &forbidden) < 0;
         if (deserted)
             tracee_move(tracee);
         if (deserted && !must_stay)
@@ -152,7 +153,7 @@ static int unmap_lost_rings(struct process *process, struct tracee *tracee)
     int code = tracee_stop(tracee);
     if (code < 0)
         return code;
-    if (stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, &forbidden) == 0) {
+    if (stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, NULL, &forbidden) == 0) {
         code = process_read_regions(process);
         if (code == 0 && has_lost_ring(process))
             code = unmap_rings(process, tracee);

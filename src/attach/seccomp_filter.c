@@ -33,8 +33,9 @@
 
 /* Severity of an error from the system call. */
 enum severity {
-    BEARABLE, /* the client can work without it */
-    SERIOUS,  /* we could not attach, or not detach cleanly */
+    AVOIDABLE, /* the client works without it, and does not make it if it must not */
+    BEARABLE,  /* the client works without it, but makes it */
+    SERIOUS,   /* we could not attach, or not detach cleanly */
 };
 
 /* The injected calls and the later calls of the client, with the arguments that filters check:
@@ -64,7 +65,8 @@ static const struct {
     {SYS_gettid, "gettid", SERIOUS, {0}},
     {SYS_futex, "futex", SERIOUS, {0, FUTEX_WAIT}},
     {SYS_futex, "futex", BEARABLE, {0, FUTEX_WAKE, 1}},
-    {SYS_mincore, "mincore", BEARABLE, {0, 4096}},
+    {SYS_msync, "msync", BEARABLE, {0, 4096, MS_ASYNC | MS_INVALIDATE}},
+    {SYS_rt_sigprocmask, "rt_sigprocmask", BEARABLE, {(uint64_t)-1, 0, 0, 8}},
     {SYS_tgkill, "tgkill", BEARABLE, {0}},
     {SYS_kill, "kill", BEARABLE, {0}},
     {SYS_prctl, "prctl", BEARABLE, {PR_GET_NAME}},
@@ -74,7 +76,7 @@ static const struct {
     {SYS_sched_yield, "sched_yield", BEARABLE, {0}},
     {SYS_clock_gettime, "clock_gettime", BEARABLE, {CLOCK_MONOTONIC}},
     {SYS_clock_gettime, "clock_gettime", BEARABLE, {CLOCK_MONOTONIC_COARSE}},
-    {SYS_process_vm_readv, "process_vm_readv", BEARABLE, {0}},
+    {SYS_process_vm_readv, "process_vm_readv", AVOIDABLE, {0}},
     {SYS_readlinkat, "readlinkat", BEARABLE, {(uint64_t)AT_FDCWD}},
     {SYS_openat, "openat", BEARABLE, {(uint64_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC}},
     {SYS_read, "read", BEARABLE, {0}},
@@ -213,12 +215,15 @@ static bool is_bad(uint32_t verdict, enum severity severity)
 }
 
 static int check_program(const struct sock_filter *program, size_t length, size_t needed_count,
-                         struct error *error)
+                         bool *avoid_copying, struct error *error)
 {
     for (size_t i = 0; i < needed_count; i++) {
         struct seccomp_data data = {.nr = needed[i].number, .arch = OWN_ARCHITECTURE};
         memcpy(data.args, needed[i].arguments, sizeof(data.args));
-        if (is_bad(seccomp_filter_run(program, length, &data), needed[i].severity))
+        bool bad = is_bad(seccomp_filter_run(program, length, &data), needed[i].severity);
+        if (bad && needed[i].severity == AVOIDABLE)
+            *avoid_copying = true;
+        else if (bad)
             return error_set(error, -EPERM,
                              "it forbids itself the system call %s (seccomp), which the "
                              "profiler's client needs: profile it with that restriction off",
@@ -227,7 +232,8 @@ static int check_program(const struct sock_filter *program, size_t length, size_
     return 0;
 }
 
-int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, struct error *error)
+int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, bool *avoid_copying,
+                         struct error *error)
 {
     struct sock_filter program[BPF_MAXINSNS];
     size_t needed_count =
@@ -257,7 +263,7 @@ int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, str
                              "it restricts its system calls (seccomp), and how can only be read "
                              "with CAP_SYS_ADMIN: attach as root, or start it under heap_profile");
         }
-        int code = check_program(program, (size_t)length, needed_count, error);
+        int code = check_program(program, (size_t)length, needed_count, avoid_copying, error);
         if (code < 0)
             return code;
     }

@@ -8,6 +8,7 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,7 +26,9 @@ enum seccomp_purpose {
 };
 
 /* Check all filters of a stopped, traced thread of the process. Return 0: there are none, or they
- * allow everything; -EPERM with a message: they do not, or they cannot be read. */
-int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, struct error *error);
+ * allow what is needed; -EPERM with a message: they do not, or they cannot be read. Set
+ * *avoid_copying if they would kill for process_vm_readv. */
+int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, bool *avoid_copying,
+                         struct error *error);
 
 #endif

@@ -28,13 +28,14 @@ int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *o
 }
 
 int stop_check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
-                       struct error *error)
+                       bool *avoid_copying, struct error *error)
 {
     struct error why = {0};
     for (size_t i = 0; i < tracee->thread_count; i++) {
         if (!tracee->threads[i].stopped || tracee->threads[i].gone)
             continue;
-        if (seccomp_filter_check(tracee->pid, tracee->threads[i].tid, purpose, &why) < 0)
+        if (seccomp_filter_check(tracee->pid, tracee->threads[i].tid, purpose, avoid_copying,
+                                 &why) < 0)
             return error_set(error, -EPERM, "process %d: %s", (int)tracee->pid, why.message);
     }
     return 0;

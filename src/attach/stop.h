@@ -13,8 +13,8 @@ int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *o
                  struct error *error);
 
 /* Check whether the filters of all threads allow the system calls for this purpose. Return 0 or a
- * negative errno. */
+ * negative errno. avoid_copying: as for seccomp_filter_check(); NULL for SECCOMP_TO_LEAVE. */
 int stop_check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
-                       struct error *error);
+                       bool *avoid_copying, struct error *error);
 
 #endif

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #ifdef HEAPPROFD_ATTACHED
 #include "client/attached/attached.h"
@@ -19,6 +20,11 @@
 /* Remote pieces of one process_vm_readv. Split at pages: the kernel may refuse
  * a piece as a whole when its end is missing. */
 #define READ_PIECES 8
+
+/* Whether process_vm_readv is called: with many filters (seccomp), also systemd's @system-service,
+ * it would end the process. */
+enum copying { COPYING_UNKNOWN, COPYING_BY_KERNEL, COPYING_AVOIDED };
+static uint32_t copying;
 
 /* Tables of this size and more are sparse: most pages are never touched. */
 #define SPARSE_BYTES (4u << 20)
@@ -32,18 +38,17 @@ bool system_calls_are_forbidden(void)
 uint32_t system_is_restricted;
 #endif
 
-/* Return whether the kernel populates and locks new memory at once: the program has
- * called mlockall(MCL_FUTURE). */
+/* Return whether the kernel locks new memory: the program has called mlockall(MCL_FUTURE). Of
+ * msync, this is all that MS_INVALIDATE does. */
 static bool new_memory_is_locked(void)
 {
-    uint8_t resident = 0;
     long page = system_call(SYS_mmap, 0, SYSTEM_PAGE_BYTES, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page < 0 && page > -4096)
         return false;
-    system_call(SYS_mincore, page, SYSTEM_PAGE_BYTES, &resident);
+    long code = system_call(SYS_msync, page, SYSTEM_PAGE_BYTES, MS_ASYNC | MS_INVALIDATE);
     system_call(SYS_munmap, page, SYSTEM_PAGE_BYTES);
-    return (resident & 1) != 0;
+    return code == -EBUSY;
 }
 
 static void *map(size_t bytes, bool wiped)
@@ -123,6 +128,60 @@ void system_release_signals(const struct system_signals *signals)
         system_call(SYS_rt_sigprocmask, SIG_SETMASK, &signals->mask, NULL, sizeof(signals->mask));
 }
 
+void system_avoid_copying(void)
+{
+    store_relaxed(&copying, COPYING_AVOIDED);
+}
+
+static bool is_copying_avoided(void)
+{
+#ifndef HEAPPROFD_ATTACHED
+    if (unlikely(load_relaxed(&copying) == COPYING_UNKNOWN)) {
+        bool is_filtered = system_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+        store_relaxed(&copying, is_filtered ? COPYING_AVOIDED : COPYING_BY_KERNEL);
+    }
+#endif
+    return load_relaxed(&copying) == COPYING_AVOIDED;
+}
+
+/* Call process_vm_readv, unless that is known to fail. */
+static long copy_pieces(const struct iovec *local, const struct iovec *remote, size_t pieces)
+{
+    if (is_copying_avoided())
+        return -EPERM;
+    /* The pid in the caller's own namespace. */
+    long pid = system_call(SYS_getpid);
+    long got = system_call(SYS_process_vm_readv, pid, local, 1, remote, pieces, 0);
+    if ((got == -EPERM || got == -ENOSYS) && !system_calls_are_forbidden())
+        system_avoid_copying();
+    return got;
+}
+
+/* Return whether a page can be read. The kernel reads a new signal mask before it finds that it
+ * does not know what to do with it. */
+static bool is_readable(uintptr_t page)
+{
+    return system_call(SYS_rt_sigprocmask, -1, page, NULL, sizeof(uint64_t)) == -EINVAL;
+}
+
+unsigned system_probe_pages(uintptr_t from, unsigned count)
+{
+    struct iovec pages[SYSTEM_PROBES];
+    uint8_t bytes[SYSTEM_PROBES];
+    for (unsigned i = 0; i < count; i++)
+        pages[i] = (struct iovec){.iov_base = (void *)(from + i * SYSTEM_PAGE_BYTES), .iov_len = 1};
+    struct iovec local = {.iov_base = bytes, .iov_len = count};
+    long got = copy_pieces(&local, pages, count);
+    if (got >= 0)
+        return (unsigned)got;
+    if (got != -EPERM && got != -ENOSYS)
+        return 0;
+    unsigned readable = 0;
+    while (readable < count && is_readable(from + readable * SYSTEM_PAGE_BYTES))
+        readable++;
+    return readable;
+}
+
 /* Read at most READ_PIECES pages of the range. Return the result of the system call. */
 static long read_pieces(uint8_t *to, uintptr_t from, size_t bytes)
 {
@@ -139,14 +198,32 @@ static long read_pieces(uint8_t *to, uintptr_t from, size_t bytes)
         pieces++;
     }
     struct iovec local = {.iov_base = to, .iov_len = planned};
-    /* The pid in the caller's own namespace. */
-    long pid = system_call(SYS_getpid);
-    return system_call(SYS_process_vm_readv, pid, &local, 1, remote, pieces, 0);
+    return copy_pieces(&local, remote, pieces);
+}
+
+/* Copy page by page while these can be read. Other threads must not unmap them meanwhile: they are
+ * stacks in use, and modules that are on a stack. */
+__attribute__((no_sanitize("address"))) static long load_readable(uint8_t *to, uintptr_t from,
+                                                                  size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        uintptr_t at = from + done, page = at & ~(uintptr_t)(SYSTEM_PAGE_BYTES - 1);
+        if (!is_readable(page))
+            return done > 0 ? (long)done : -EFAULT;
+        while (done < bytes && from + done < page + SYSTEM_PAGE_BYTES) {
+            to[done] = *(const volatile uint8_t *)(from + done);
+            done++;
+        }
+    }
+    return (long)done;
 }
 
 long system_read_memory(void *to, uintptr_t from, size_t bytes)
 {
     size_t done = 0;
+    if (is_copying_avoided() && !system_calls_are_forbidden())
+        return load_readable(to, from, bytes);
     while (done < bytes) {
         size_t most = (size_t)READ_PIECES * SYSTEM_PAGE_BYTES - SYSTEM_PAGE_BYTES;
         size_t want = bytes - done < most ? bytes - done : most;

@@ -48,6 +48,16 @@ void system_wipe(void *memory, size_t bytes);
  * bytes copied, which may be short, or a negative errno. */
 long system_read_memory(void *to, uintptr_t from, size_t bytes);
 
+/* Return how many of `count` pages from the page address `from` on can be read; count <=
+ * SYSTEM_PROBES. */
+#define SYSTEM_PROBES 32u
+unsigned system_probe_pages(uintptr_t from, unsigned count);
+
+/* From now on, read memory without process_vm_readv: a filter (seccomp) would kill for it. The
+ * preloaded client avoids it under each filter that it began with, because it cannot read filters;
+ * the attacher reads them for an attached client. */
+void system_avoid_copying(void);
+
 /* The calling thread's signal mask, by bits of signal numbers less one. */
 struct system_signals {
     uint64_t mask;

@@ -101,7 +101,7 @@ struct attached_params {
     uint64_t stack_end;      /* of the initial thread */
     uint64_t dl_find_object; /* of the loader */
     uint32_t cxx_allocates;  /* operator new does not call malloc */
-    uint32_t cxx_pad;
+    uint32_t avoid_copying;  /* process_vm_readv would kill the process (seccomp) */
     uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring */
     uint64_t ring_bytes;         /* of address space */
     /* a word that is 1 here and 0 in a forked child: a child whose first allocation comes before

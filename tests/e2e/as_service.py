@@ -27,7 +27,7 @@ CAPABILITIES = {name: number for number, name in enumerate(
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 24, 38, 22
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 1 << 18
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
-ALLOW, EPERM = 0x7fff0000, 0x00050001
+ALLOW, EPERM, KILL = 0x7fff0000, 0x00050001, 0x80000000
 LOAD, EQUAL, ANY_OF, RETURN = 0x20, 0x15, 0x45, 0x06
 PROT_WRITE, PROT_EXEC, NAMESPACES = 2, 4, 0x7e020080
 
@@ -113,8 +113,9 @@ def expand(words):
     return names
 
 
-def filter_of(unit):
-    """Return a filter's instructions: (code, jump if true, jump if false, operand)."""
+def filter_of(unit, refused=EPERM):
+    """Return a filter's instructions: (code, jump if true, jump if false, operand). Other calls than the unit's are
+    `refused`."""
     number_of = numbers_of_calls()
     program = [(LOAD, 0, 0, 0)]
 
@@ -135,7 +136,7 @@ def filter_of(unit):
     calls = expand(unit.get("SystemCallFilter", []))
     for name in sorted(calls & set(number_of)):
         program.extend([(EQUAL, 0, 1, number_of[name]), (RETURN, 0, 0, ALLOW)])
-    program.append((RETURN, 0, 0, EPERM if calls else ALLOW))
+    program.append((RETURN, 0, 0, refused if calls else ALLOW))
     return program
 
 
@@ -144,6 +145,15 @@ def take_calls(program):
     buffer = ctypes.create_string_buffer(code)
     head = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(buffer))
     wanted(libc.prctl(PR_SET_SECCOMP, 2, head, 0, 0), "seccomp")
+
+
+def run_filtered(program):
+    """Become the program, under the filter that systemd makes of SystemCallFilter=@system-service: it kills for all
+    other system calls."""
+    instructions = filter_of({"SystemCallFilter": ["@system-service"]}, KILL)
+    wanted(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
+    take_calls(instructions)
+    os.execv(program[0], program)
 
 
 def main():

@@ -7,8 +7,10 @@ kill them.
 """
 
 import os
+import sys
 import tempfile
 
+import as_service
 import harness
 from attach import NEEDED_CALLS, OWN_CALLS, remark_of
 from daemon import Commanded, Session, figure, report_of, scene
@@ -35,12 +37,12 @@ def forbid_ours():
     return "forbid kill " + numbers_of({n: c for n, c in ours.items() if n not in own})
 
 
-def check_lines(what, lines, remarks, holds, options=()):
+def check_lines(what, lines, remarks, holds, options=(), wrapper=()):
     """Run the program with these commands, bare and profiled: every command is answered, and the profile has
     the memory that it holds."""
     lines = ["churn 1 100", *lines]  # malloc's initialization makes more calls
     stdin = "".join(line + "\n" for line in lines).encode()
-    command = [program("commanded")]
+    command = [*wrapper, program("commanded")]
     bare = harness.run(command, stdin)
     check(bare.status == 0 and bare.stdout == b"ok\n" * len(lines), f"{what} bare: {bare.status}")
     for interval in (1, 4096):
@@ -106,6 +108,25 @@ def test_dormant():
         check(process.end() == 0, "the program failed")
 
 
+def test_from_the_start():
+    """A program that begins under a filter which kills, as a service with SystemCallFilter=@system-service does,
+    is profiled, also on stacks that are not its threads' own."""
+    harness.need("systemd-analyze")
+    if harness.SANITIZED:
+        harness.skip("sanitizers make system calls that the filter kills for")
+    wrapper = [sys.executable, os.path.abspath(__file__), "--filtered"]
+    check_lines("from the start", WORK, False, HELD, wrapper=wrapper)
+    for name in ("fibers", "signals_altstack"):
+        _, free = harness.profile([program(name)])
+        outcome, filtered = harness.profile([*wrapper, program(name)])
+        check(outcome.status == 0, f"{name}: {outcome.status}, {outcome.stderr!r}")
+        for profile in (free, filtered):
+            check(profile.unwinding_errors() == 0, f"{name}: {profile.unwinding_errors()} stacks are not whole")
+        check(filtered.samples() >= free.samples() > 0, f"{name}: {filtered.samples()} samples, {free.samples()}")
+
+
 if __name__ == "__main__":
     harness.limit_core_dumps()
+    if sys.argv[1] == "--filtered":
+        as_service.run_filtered(sys.argv[2:])
     harness.main()

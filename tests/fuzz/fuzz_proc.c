@@ -419,7 +419,8 @@ static void look_before_attaching(bool exact)
     else if (exact && process.count > 0)
         check(code == 0 && read.headers == 0x1040);
     process_clear(&read);
-    seccomp_filter_check(PID, PID, SECCOMP_TO_STAY, &error);
+    bool avoid_copying = false;
+    seccomp_filter_check(PID, PID, SECCOMP_TO_STAY, &avoid_copying, &error);
 }
 
 static void read_code(bool exact)

@@ -113,6 +113,8 @@ void session_join(void)
     bool is_child = is_set_up || load_relaxed((const uint32_t *)params->marker) == 0;
     enum client_state next = CLIENT_ACTIVE;
     client.pid = (int32_t)system_call(SYS_getpid);
+    if (params->avoid_copying != 0)
+        system_avoid_copying();
     if (!is_set_up && set_up(params) != 0)
         return; /* stays CONNECTING: every allocation passes through */
     if (is_child)

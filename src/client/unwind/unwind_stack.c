@@ -10,7 +10,6 @@
 #include "wire/barrier.h"
 
 #define PAGE_BYTES 4096u
-#define PROBES 32u /* pages checked by one system call */
 
 /* The largest range that is taken for a thread's own stack. It is checked once,
  * page by page (about 50 ns each). */
@@ -23,32 +22,9 @@ extern void *__libc_stack_end __attribute__((weak));
  * that ends there is not a stack. 0: unknown. */
 static uintptr_t initial_control_block;
 
-/* 1: process_vm_readv is forbidden in this process (seccomp). */
-static uint32_t copying_forbidden;
-
 static uintptr_t page_down(uintptr_t address)
 {
     return address & ~(uintptr_t)(PAGE_BYTES - 1);
-}
-
-/* Return how many of `count` pages from `from` on can be read. */
-static unsigned probe_pages(uintptr_t from, unsigned count)
-{
-    struct iovec pages[PROBES];
-    uint8_t bytes[PROBES];
-    for (unsigned i = 0; i < count; i++)
-        pages[i] = (struct iovec){.iov_base = (void *)(from + i * PAGE_BYTES), .iov_len = 1};
-    struct iovec local = {.iov_base = bytes, .iov_len = count};
-    long got =
-        system_call(SYS_process_vm_readv, system_call(SYS_getpid), &local, 1, pages, count, 0);
-    if (got >= 0)
-        return (unsigned)got;
-    if (got != -EPERM && got != -ENOSYS)
-        return 0;
-    /* mincore tells which pages are mapped, not which are readable. That suffices
-     * between a thread's stack pointer and the end of its own stack. */
-    store_relaxed(&copying_forbidden, 1);
-    return system_call(SYS_mincore, from, count * (size_t)PAGE_BYTES, bytes) == 0 ? count : 0;
 }
 
 /* Return the first address at or after `from` that cannot be read, or `to`. */
@@ -56,8 +32,8 @@ static __attribute__((noinline)) uintptr_t readable_until(uintptr_t from, uintpt
 {
     while (from < to) {
         uintptr_t left = (to - from + PAGE_BYTES - 1) / PAGE_BYTES;
-        unsigned count = left < PROBES ? (unsigned)left : PROBES;
-        unsigned readable = probe_pages(from, count);
+        unsigned count = left < SYSTEM_PROBES ? (unsigned)left : SYSTEM_PROBES;
+        unsigned readable = system_probe_pages(from, count);
         from += readable * PAGE_BYTES;
         if (readable < count)
             return from;
@@ -151,12 +127,9 @@ static __attribute__((noinline)) bool read_copied(struct unwind_stack *stack, ui
                                                   uint64_t *value)
 {
     if (address < stack->chunk_low || address + 8 > stack->chunk_high) {
-        if (address < PAGE_BYTES || address >> ARCH_ADDRESS_BITS != 0 ||
-            load_relaxed(&copying_forbidden))
+        if (address < PAGE_BYTES || address >> ARCH_ADDRESS_BITS != 0)
             return false;
         long got = system_read_memory(stack->chunk, address, sizeof(stack->chunk));
-        if (got == -EPERM || got == -ENOSYS)
-            store_relaxed(&copying_forbidden, 1);
         if (got < 8) {
             stack->chunk_low = stack->chunk_high = 0;
             return false;
