@@ -195,6 +195,21 @@ static const char *why_partial(const struct profile_heap *heap, const struct pro
     return reason;
 }
 
+static const char lost_frees[] = "frees were lost: live memory may be less";
+
+/* Return why frees that were lost may turn the state into another, or NULL. Live memory was at most
+ * what the profile has, temporary allocations at least. Growth has live memory on both sides. */
+static const char *why_frees_matter(const struct budget_result *result,
+                                    const struct profile_heap *heap)
+{
+    enum budget_kind kind = result->budget->kind;
+    bool is_allocated = kind == BUDGET_ALLOCATED || kind == BUDGET_ALLOCATIONS;
+    bool is_live = kind != BUDGET_TEMPORARY && kind != BUDGET_GROWTH && !is_allocated;
+    bool matters = (result->state == BUDGET_FAILS && is_live) ||
+                   (result->state == BUDGET_HOLDS && kind == BUDGET_TEMPORARY);
+    return matters && profile_lacks_frees(heap) ? lost_frees : NULL;
+}
+
 /* Judge a result whose value, low, high and limit are set. */
 static void judge(struct budget_result *result, const struct profile_heap *heap,
                   const struct profile_dump *dump)
@@ -223,6 +238,11 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
         result->deciding_interval_bytes = deciding_interval(result, heap->interval_bytes);
         result->reason = is_nothing(result) ? "nothing was sampled, which may be chance"
                                             : "the limit is inside the 95 % interval";
+    }
+    const char *frees = why_frees_matter(result, heap);
+    if (frees != NULL) {
+        result->state = BUDGET_UNDECIDABLE;
+        result->reason = frees;
     }
 }
 
@@ -373,6 +393,7 @@ struct side_sum {
     struct unseen unseen;
     double most;                     /* bound by the exact totals; 0: unknown */
     bool exact;                      /* all dumps are */
+    bool lacks_frees;                /* one does */
     const struct export_dump *worst; /* a partial dump, or else the one with the largest interval */
 };
 
@@ -390,6 +411,7 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
         side->most += most;
         most_is_known &= most > 0;
         side->exact &= profile_dump_is_exact(dump->heap, dump->dump);
+        side->lacks_frees |= profile_lacks_frees(dump->heap);
         if (why_partial(side->worst->heap, side->worst->dump) == NULL &&
             (why_partial(dump->heap, dump->dump) != NULL ||
              dump->heap->interval_bytes > side->worst->heap->interval_bytes))
@@ -458,6 +480,11 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     if (subject->is_baseline) {
         set_exact(result, 0);
         result->state = BUDGET_HOLDS;
+        return;
+    }
+    if (before.lacks_frees || after.lacks_frees) {
+        result->state = BUDGET_UNDECIDABLE;
+        result->reason = lost_frees;
         return;
     }
     const struct export_dump *worst =

@@ -174,7 +174,8 @@ static bool is_exact(const struct export_dump *dumps, size_t count)
 static bool is_partial(const struct export_dump *dumps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (profile_dump_is_partial(dumps[i].heap, dumps[i].dump))
+        if (profile_dump_is_partial(dumps[i].heap, dumps[i].dump) ||
+            profile_lacks_frees(dumps[i].heap))
             return true;
     return false;
 }

@@ -44,8 +44,13 @@ const char *profile_totals_why_partial(const struct profile_heap *heap)
     return id < TRACE_LOSS_IDS ? trace_losses[id].words : NULL;
 }
 
+bool profile_lacks_frees(const struct profile_heap *heap)
+{
+    return trace_loss_find(&heap->status, 0, TRACE_LOSES_FREES) < TRACE_LOSS_IDS;
+}
+
 bool profile_dump_is_exact(const struct profile_heap *heap, const struct profile_dump *dump)
 {
     return heap->interval_bytes == 1 && heap->status.weighed_samples == 0 &&
-           !profile_dump_is_partial(heap, dump);
+           !profile_lacks_frees(heap) && !profile_dump_is_partial(heap, dump);
 }

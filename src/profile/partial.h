@@ -37,7 +37,10 @@ bool profile_dump_is_partial(const struct profile_heap *heap, const struct profi
 /* Return why the exact totals leave out calls, too, in words for people; NULL: they do not. */
 const char *profile_totals_why_partial(const struct profile_heap *heap);
 
-/* Whether every allocation is in the dump's figures, as itself. */
+/* Return whether live figures may be too high, because frees were lost. */
+bool profile_lacks_frees(const struct profile_heap *heap);
+
+/* Whether every allocation and free is in the dump's figures, as itself. */
 bool profile_dump_is_exact(const struct profile_heap *heap, const struct profile_dump *dump);
 
 #endif

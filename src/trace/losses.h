@@ -68,6 +68,7 @@ enum trace_loss_unit {
 /* The effect of a loss on the figures. */
 #define TRACE_LOSES_SAMPLES 1u /* estimates miss allocations: the profile is partial */
 #define TRACE_LOSES_TOTALS 2u  /* the exact totals miss them, too */
+#define TRACE_LOSES_FREES 4u   /* live memory may include what was freed */
 
 struct trace_loss {
     const char *name;   /* key in JSON */

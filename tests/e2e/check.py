@@ -197,7 +197,6 @@ def test_partial(directory):
         (field(5003, bytes([0, 0, 0, 3])), "no_thread_slot", True, "threads beyond", "hp_lost_no_thread_slot"),
         (field(5003, bytes([0] * 8 + [3, 4])), "allocations", False, "samples never came", "hp_lost_allocations"),
         (field(5003, bytes([0] * 5 + [3])), None, False, "before the outermost frame", "hp_lost_unwind"),
-        (field(5003, bytes([0] * 7 + [3])), None, False, "frees in signal handlers", "hp_lost_free"),
     ]
     figures = {1: 1000.0, 3: 10.0, 9: 10, 11: 900.0, 12: 9.0}
     for status, name, lacks_totals, words, row in losses:
@@ -229,6 +228,37 @@ def test_partial(directory):
         _, judged = judge(*(word for budget in budgets for word in budget[:2]), trace)
         for (budget, limit, wanted, exact), result in zip(budgets, judged["results"], strict=True):
             check((result["state"], result["exact"]) == (wanted, exact), f"{name}: {budget} {limit}: {result}")
+
+
+def test_lost_frees(directory):
+    """Live memory is an upper bound if frees were lost, and no tool calls it exact."""
+    figures, totals = {1: 1000.0, 3: 10.0, 9: 10, 11: 900.0, 12: 9.0}, field(5000, 1000) + field(5001, 10)
+    whole = write_trace(directory, "whole", figures, 1, totals)
+    budgets = [
+        ("--max-live", "2000", "holds", False),
+        ("--max-live", "999", "undecidable", False),
+        ("--max-allocated", "2000", "holds", True),
+        ("--max-allocated", "999", "fails", True),
+        ("--max-temporary", "95%", "undecidable", False),
+        ("--max-temporary", "1%", "fails", False),
+    ]
+    for index, words, row in [(4, "no memory to remember", "hp_lost_live_set"), (6, "longjmp", "hp_lost_abandoned"),
+                              (7, "frees in signal handlers", "hp_lost_free")]:
+        trace = write_trace(directory, "lossy", figures, 1, totals + field(5003, bytes([0] * index + [3])))
+        text = run([TOOL, "report", trace]).stdout.decode()
+        check(words in text and "frees were lost: live memory may be less" in text, f"{row}: {text}")
+        check("all figures are exact" not in text and "calls, exact" in text, f"{row}: {text}")
+        asked = run([TOOL, "query", trace, f"select severity from stats where name = '{row}'"]).stdout.split()
+        check(asked[1:] == [b'"data_loss"'], f"{row}: {asked}")
+        for form in [trace, *partial_forms(directory, trace, row)]:
+            (process,) = json.loads(run([TOOL, "leaks", "--json", form]).stdout)["processes"]
+            check(not process["heaps"][0]["exact"], f"{form}: live memory is exact")
+        _, judged = judge(*(word for budget in budgets for word in budget[:2]), trace)
+        for (budget, limit, wanted, exact), result in zip(budgets, judged["results"], strict=True):
+            check((result["state"], result["exact"]) == (wanted, exact), f"{row}: {budget} {limit}: {result}")
+        for before, after in (whole, trace), (trace, whole):
+            found, result = state("--baseline", before, "--max-growth", "1G", after)
+            check(found == "undecidable" and not result["exact"], f"{row}: growth: {result}")
 
 
 def test_unfinished(directory):

@@ -49,21 +49,22 @@ static int add_dump(struct flame_page *page, const struct profile *profile,
         views[view] = (struct flame_view){
             export_view_words[view].name, export_view_words[view].title,
             (unsigned)diff_figure_of(view), export_view_words[view].counts_bytes};
-    struct flame_graph graph = {.process = process->name,
-                                .labels = process->command,
-                                .heap = heap->name,
-                                .pid = process->pid,
-                                .exact = profile_dump_is_exact(heap, chosen->dump),
-                                .partial = heap->interval_bytes == 1 &&
-                                           profile_dump_is_partial(heap, chosen->dump),
-                                .gained_interval_bytes = heap->interval_bytes,
-                                .lost_interval_bytes = heap->interval_bytes,
-                                .views = views,
-                                .view_count = EXPORT_VIEWS,
-                                .figure_count = DIFF_FIGURES,
-                                .site_count = chosen->dump->sample_count,
-                                .read_site = read_site,
-                                .context = &source};
+    struct flame_graph graph = {
+        .process = process->name,
+        .labels = process->command,
+        .heap = heap->name,
+        .pid = process->pid,
+        .exact = profile_dump_is_exact(heap, chosen->dump),
+        .partial = heap->interval_bytes == 1 &&
+                   (profile_dump_is_partial(heap, chosen->dump) || profile_lacks_frees(heap)),
+        .gained_interval_bytes = heap->interval_bytes,
+        .lost_interval_bytes = heap->interval_bytes,
+        .views = views,
+        .view_count = EXPORT_VIEWS,
+        .figure_count = DIFF_FIGURES,
+        .site_count = chosen->dump->sample_count,
+        .read_site = read_site,
+        .context = &source};
     return flame_page_add(page, &graph);
 }
 

@@ -197,7 +197,9 @@ static void print_samples(const struct printer *printer)
     else if (printer->heap->interval_bytes == 1)
         fprintf(out, "\n  samples       %s, every allocation%s\n",
                 format_count((double)dump->total.samples).bytes,
-                printer_is_exact(printer) ? ": all figures are exact" : " that was not lost");
+                printer_is_exact(printer)     ? ": all figures are exact"
+                : printer_is_partial(printer) ? " that was not lost"
+                                              : "");
     else if (heap->interval_bytes == 0)
         fputs("\n  samples       at an unknown interval: no ± can be computed\n", out);
     else
@@ -226,6 +228,8 @@ static void print_partial(const struct printer *printer)
         fputs("  partial       all figures leave out what was lost, the totals too\n", out);
     else if (printer_is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);
+    if (profile_lacks_frees(heap))
+        fputs("  partial       frees were lost: live memory may be less\n", out);
 }
 
 /* Print the facts about a heap, one a line after its label. */
