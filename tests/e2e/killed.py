@@ -53,6 +53,7 @@ class Tally:
         self.path = os.path.join(directory, "tally")
         self.output = os.path.join(directory, "output")
         self.command = [program("tally"), self.path, str(milliseconds)]
+        self.had_ended = None  # at the kill; None: not known
 
     def entries(self):
         """Return [[(seconds, calls, bytes)] by thread], in order of time."""
@@ -135,7 +136,7 @@ def check_killed_profiler(directory, tally, killed_s, what, since=(0, 0), began_
     if trace.has_dump:
         trace.check_promise(tally, what, since, killed_s)
         # On a loaded machine the program, and with it the session, may have ended before the kill.
-        had_ended = tally.last_s() < killed_s - 0.1
+        had_ended = tally.last_s() < killed_s - 0.1 if tally.had_ended is None else tally.had_ended
         check(trace.unfinished or had_ended, f"{what}: it is not called unfinished")
         missing_s = min(killed_s, tally.last_s()) - trace.when_s
         check(missing_s <= age_s / 2 + SLACK_S, f"{what}: killed after {age_s:.2f} s, {missing_s:.2f} s are missing")
@@ -254,6 +255,7 @@ def attach_and_kill(directory, delay, what, victim):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     killed_s = now_s()
+    tally.had_ended = process.poll() is not None
     session.wait(PATIENCE)
     if victim == "daemon":
         daemon.process.wait()

@@ -29,12 +29,15 @@ def check_truth(profile, stdout, what):
     """Compare the profile with the true figures that the program printed."""
     lines = re.findall(rb"^truth: (\S+) (\S+) (\d+)$", stdout, re.M)
     check(lines, f"{what}: the program printed no true figures")
+    known = profile.process()
+    remark = known.process.remark if known.process else "it has no profile"
     for function, size, calls in lines:
         function, calls = function.decode(), int(calls)
-        found = profile.process().allocated_by(function)
+        found = known.allocated_by(function)
         check(
             round(found.alloc_objects) == calls,
-            f"{what}: {function}: {found.alloc_objects} calls in the profile, {calls} in truth",
+            f"{what}: {function}: {found.alloc_objects} calls in the profile, {calls} in truth, "
+            f"{known.total.alloc_objects} of all functions. {remark}",
         )
         if size != b"-":
             check(
