@@ -401,5 +401,45 @@ def test_run_directories():
             check_refused("another user's")
 
 
+def test_lock():
+    """Nobody else can hold the daemon's lock, and so prevent its next start."""
+    need_root()
+    with scene(start=False) as (daemon, directory):
+        reachable(directory)
+        run_directory = daemon.environment["HEAPPROFD_RUN_DIR"]
+        os.mkdir(run_directory, 0o755)
+        # An earlier version's file, which every user could open.
+        with open(os.path.join(run_directory, "lock"), "w") as lock:
+            os.fchmod(lock.fileno(), 0o644)
+
+        def hold(back):
+            opened = [os.open(os.path.join(run_directory, "lock"), os.O_RDONLY)]
+            os.write(back, b"\n")
+            while not os.path.exists(socket_of(daemon)):
+                time.sleep(0.01)
+            while True:
+                for name in os.listdir(run_directory):
+                    with contextlib.suppress(OSError):
+                        opened.append(os.open(os.path.join(run_directory, name), os.O_RDONLY))
+                for fd in opened:
+                    with contextlib.suppress(OSError):
+                        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                while len(opened) > 50:
+                    os.close(opened.pop(1))
+
+        with as_another(ALICE, hold) as pipe:
+            pipe.readline()
+            daemon.start()
+            for _ in range(3):
+                check(daemon.end() == 0, "its end")
+                time.sleep(0.1)
+                with open(daemon.log_path, "a") as log:
+                    daemon.process = subprocess.Popen([DAEMON], env=daemon.environment, stderr=log)
+                wait_for("the next daemon", lambda: daemon.status() is not None or daemon.process.poll() is not None)
+                if not check(daemon.process.poll() is None, f"the next daemon has ended: {daemon.log()}"):
+                    return
+        daemon.end()
+
+
 if __name__ == "__main__":
     harness.main()

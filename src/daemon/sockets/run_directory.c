@@ -20,6 +20,9 @@
 /* Number of random words in one request: the kernel never returns fewer of 256 bytes. */
 #define RANDOM_WORDS 32
 
+/* Number of lock files that a start replaces: two daemons may start at once. */
+#define LOCKS_REMOVED_MAX 3
+
 static bool print_path(char path[RUN_DIRECTORY_PATH_MAX], const char *base, const char *name)
 {
     if (base == NULL || base[0] != '/')
@@ -81,30 +84,63 @@ static int make_directory(const char *path, struct error *error)
     return 0;
 }
 
-static int open_in(const struct run_directory *directory, const char *name)
+static void print_entry(char path[RUN_DIRECTORY_PATH_MAX + 16],
+                        const struct run_directory *directory, const char *name)
+{
+    snprintf(path, RUN_DIRECTORY_PATH_MAX + 16, "%s/%s", directory->path, name);
+}
+
+static int open_in(const struct run_directory *directory, const char *name, mode_t mode)
 {
     char path[RUN_DIRECTORY_PATH_MAX + 16];
-    snprintf(path, sizeof(path), "%s/%s", directory->path, name);
-    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    print_entry(path, directory, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mode);
     return fd < 0 ? -errno : fd;
+}
+
+/* Whoever can open the lock file can lock it while no daemon runs, and prevent the next one. Remove
+ * one that others could open: an earlier version made such files. Return whether the file that we
+ * locked is no longer in the directory. */
+static bool is_lock_removed(const struct run_directory *directory)
+{
+    char path[RUN_DIRECTORY_PATH_MAX + 16];
+    struct stat status;
+    if (fstat(directory->lock, &status) < 0)
+        return false;
+    print_entry(path, directory, RUN_DIRECTORY_LOCK);
+    return status.st_nlink == 0 || ((status.st_mode & 077) != 0 && unlink(path) == 0);
+}
+
+/* Open the lock file and lock it. */
+static int open_lock(struct run_directory *directory, struct error *error)
+{
+    char holder[32] = "";
+    directory->lock = open_in(directory, RUN_DIRECTORY_LOCK, 0600);
+    if (directory->lock < 0)
+        return error_set(error, directory->lock, "cannot open %s/%s: %s", directory->path,
+                         RUN_DIRECTORY_LOCK, strerror(-directory->lock));
+    if (flock(directory->lock, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    ssize_t got = pread(directory->lock, holder, sizeof(holder) - 1, 0);
+    holder[got > 0 ? got : 0] = 0;
+    holder[strspn(holder, "0123456789")] = 0;
+    return error_set(error, -EBUSY,
+                     "another heapprofd serves %s already%s%s: use that one (heap_profile "
+                     "status), or set " RUN_DIRECTORY_ENV,
+                     directory->path, holder[0] != 0 ? ", process " : "", holder);
 }
 
 static int take_lock(struct run_directory *directory, struct error *error)
 {
-    char holder[32] = "";
-    directory->lock = open_in(directory, RUN_DIRECTORY_LOCK);
-    if (directory->lock < 0)
-        return error_set(error, directory->lock, "cannot open %s/%s: %s", directory->path,
-                         RUN_DIRECTORY_LOCK, strerror(-directory->lock));
-    if (flock(directory->lock, LOCK_EX | LOCK_NB) < 0) {
-        ssize_t got = pread(directory->lock, holder, sizeof(holder) - 1, 0);
-        holder[got > 0 ? got : 0] = 0;
-        holder[strspn(holder, "0123456789")] = 0;
-        return error_set(error, -EBUSY,
-                         "another heapprofd serves %s already%s%s: use that one (heap_profile "
-                         "status), or set " RUN_DIRECTORY_ENV,
-                         directory->path, holder[0] != 0 ? ", process " : "", holder);
+    char holder[32];
+    int code = open_lock(directory, error);
+    /* A file system without permissions gives a new file the same mode. */
+    for (int i = 0; i < LOCKS_REMOVED_MAX && code == 0 && is_lock_removed(directory); i++) {
+        close(directory->lock);
+        code = open_lock(directory, error);
     }
+    if (code < 0)
+        return code;
     int length = snprintf(holder, sizeof(holder), "%d\n", (int)getpid());
     if (ftruncate(directory->lock, 0) < 0 || pwrite(directory->lock, holder, length, 0) < 0)
         return error_set(error, -errno, "cannot write %s/%s: %s", directory->path,
@@ -117,7 +153,7 @@ static int take_lock(struct run_directory *directory, struct error *error)
 static int open_page(const struct run_directory *directory)
 {
     struct stat status;
-    int fd = open_in(directory, RUN_DIRECTORY_CONTROL);
+    int fd = open_in(directory, RUN_DIRECTORY_CONTROL, 0644);
     if (fd >= 0 && (fstat(fd, &status) < 0 || (status.st_size < (off_t)CONTROL_PAGE_BYTES &&
                                                ftruncate(fd, CONTROL_PAGE_BYTES) < 0))) {
         int code = -errno;
