@@ -9,7 +9,7 @@
 #include <elfutils/libdw.h>
 #include <stdint.h>
 
-#include "symbols/line_table.h"
+#include "symbols/dwarf_bytes.h"
 
 struct dwp;
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "symbols/line_table.h" /* struct dwarf_bytes */
+#include "symbols/dwarf_bytes.h"
 
 struct function_entry {
     bool known;

@@ -51,14 +51,9 @@ static uint64_t read_fixed(struct reader *reader, unsigned bytes)
 
 static uint64_t read_unsigned(struct reader *reader)
 {
-    uint64_t value = 0;
-    for (unsigned shift = 0; reader->rest.at < reader->rest.end; shift += 7) {
-        uint8_t byte = *reader->rest.at++;
-        if (shift < 64)
-            value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return value;
-    }
+    uint64_t value;
+    if (dwarf_take_leb(&reader->rest.at, reader->rest.end, &value))
+        return value;
     reader->failed = true;
     return 0;
 }

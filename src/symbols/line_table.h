@@ -11,9 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct dwarf_bytes {
-    const uint8_t *at, *end;
-};
+#include "symbols/dwarf_bytes.h"
 
 /* The sections of a program and its file names. Absent sections are empty. The byte order is this
  * machine's. */

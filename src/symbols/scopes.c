@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/dwarf_bytes.h"
 #include "util/array.h"
 #include "util/sorted_search.h"
 
@@ -138,19 +139,6 @@ static int form_bytes(const struct scope_unit *unit, unsigned form, enum step_ki
     }
 }
 
-static bool read_leb(const uint8_t **at, const uint8_t *end, uint64_t *value)
-{
-    *value = 0;
-    for (unsigned shift = 0; *at < end; shift += 7) {
-        uint8_t byte = *(*at)++;
-        if (shift < 64)
-            *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return true;
-    }
-    return false;
-}
-
 /* --- compiling a table --- */
 
 static int add_step(struct scope_scanner *scanner, struct abbreviation *into, enum step_kind kind,
@@ -191,7 +179,7 @@ static int compile_one(struct scope_scanner *scanner, const struct scope_unit *u
     const uint8_t *end = unit->abbreviations_end;
     bool placed = false;
     uint64_t tag, name, form, constant;
-    if (!read_leb(at, end, &tag) || *at == end)
+    if (!dwarf_take_leb(at, end, &tag) || *at == end)
         return -EBADMSG;
     *into = (struct abbreviation){.known = true,
                                   .children = *(*at)++ != 0,
@@ -200,11 +188,11 @@ static int compile_one(struct scope_scanner *scanner, const struct scope_unit *u
                                   .high_at = -1};
     for (;;) {
         enum step_kind kind;
-        if (!read_leb(at, end, &name) || !read_leb(at, end, &form) || form > UINT16_MAX)
+        if (!dwarf_take_leb(at, end, &name) || !dwarf_take_leb(at, end, &form) || form > UINT16_MAX)
             return -EBADMSG;
         if (name == 0 && form == 0)
             break;
-        if (form == DW_FORM_implicit_const && !read_leb(at, end, &constant))
+        if (form == DW_FORM_implicit_const && !dwarf_take_leb(at, end, &constant))
             return -EBADMSG;
         int bytes = form_bytes(unit, (unsigned)form, &kind);
         if (bytes < -1 || into->bytes > BYTES_MAX)
@@ -236,7 +224,7 @@ static int compile_table(struct scope_scanner *scanner, const struct scope_unit 
     const uint8_t *begin = at;
     for (;;) {
         uint64_t code;
-        if (!read_leb(&at, end, &code) || code >= CODES_MAX)
+        if (!dwarf_take_leb(&at, end, &code) || code >= CODES_MAX)
             return -EBADMSG;
         if (code == 0)
             break;
@@ -271,7 +259,7 @@ static const uint8_t *follow_steps(const struct scope_scanner *scanner,
         struct skip_step step = scanner->steps[abbreviation->first + i];
         while (step.kind == STEP_INDIRECT) {
             enum step_kind kind;
-            if (!read_leb(&at, end, &value) || value > UINT32_MAX)
+            if (!dwarf_take_leb(&at, end, &value) || value > UINT32_MAX)
                 return NULL;
             int bytes = form_bytes(unit, (unsigned)value, &kind);
             if (bytes < -1)
@@ -285,7 +273,7 @@ static const uint8_t *follow_steps(const struct scope_scanner *scanner,
                 return NULL;
             bytes = (uint64_t)(zero - at) + 1;
         } else if (step.kind == STEP_LEB || step.kind == STEP_BLOCK_LEB) {
-            if (!read_leb(&at, end, &value))
+            if (!dwarf_take_leb(&at, end, &value))
                 return NULL;
             bytes = step.kind == STEP_LEB ? 0 : value;
         } else if (step.kind >= STEP_BLOCK1) {
@@ -401,7 +389,7 @@ static int pass_over(struct search *search, const uint8_t *at, const uint8_t *en
         uint64_t code = *at++;
         if (code >= 0x80) {
             at = entry;
-            if (!read_leb(&at, end, &code))
+            if (!dwarf_take_leb(&at, end, &code))
                 return -EBADMSG;
         }
         if (code == 0) {

@@ -20,15 +20,7 @@ static bool take_number(struct dwarf_bytes *rest, unsigned bytes, uint64_t *valu
 
 static bool take_leb(struct dwarf_bytes *rest, uint64_t *value)
 {
-    *value = 0;
-    for (unsigned shift = 0; rest->at < rest->end; shift += 7) {
-        uint8_t byte = *rest->at++;
-        if (shift < 64)
-            *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80)
-            return true;
-    }
-    return false;
+    return dwarf_take_leb(&rest->at, rest->end, value);
 }
 
 static bool skip(struct dwarf_bytes *rest, uint64_t bytes)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "symbols/line_table.h"
+#include "symbols/dwarf_bytes.h"
 
 struct split_addresses {
     const uint8_t *entries_end;   /* end of the unit */
