@@ -12,6 +12,7 @@
 #include "query/database_state.h"
 #include "query/flamegraph.h"
 #include "symbols/demangle.h"
+#include "util/utf8.h"
 
 #define SQL_BYTES_MAX (1 << 20)
 
@@ -284,12 +285,12 @@ static int say_where(const char *whole, const char *text, int offset, const char
         number += *c == '\n';
     /* Long lines: what is around the place. */
     int from = at > 60 ? at - 60 : 0;
-    while (from > 0 && ((unsigned char)line[from] & 0xc0) == 0x80)
+    while (from > 0 && utf8_continues(line[from]))
         from--;
     int shown = width - from > 100 ? 100 : width - from;
     int column = 0;
     for (int i = from; i < at; i++)
-        column += ((unsigned char)line[i] & 0xc0) != 0x80;
+        column += !utf8_continues(line[i]);
     return error_set(error, -EINVAL, "line %d: %s\n  %.*s\n  %*s", number, message, shown,
                      line + from, column + 1, "^");
 }

@@ -9,6 +9,7 @@
 
 #include "cli/explore/screen_state.h"
 #include "cli/print/format.h"
+#include "util/utf8.h"
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
@@ -259,7 +260,7 @@ void screen_help(struct screen *screen)
 static void remove_character(char *text)
 {
     size_t length = strlen(text);
-    while (length > 0 && ((unsigned char)text[length - 1] & 0xc0) == 0x80)
+    while (length > 0 && utf8_continues(text[length - 1]))
         length--;
     text[length > 0 ? length - 1 : 0] = '\0';
 }

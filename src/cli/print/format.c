@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/terminal_text.h"
+#include "util/utf8.h"
 
 /* Limit for measuring the rest of a long name, each time it is printed. */
 #define COUNTED_BYTES_MAX 65536u
@@ -177,7 +178,7 @@ void format_print_name(FILE *out, const char *name)
         return;
     }
     length = FORMAT_NAME_WIDTH;
-    for (int i = 0; i < 3 && ((unsigned char)name[length] & 0xc0) == 0x80; i++)
+    for (int i = 0; i < 3 && utf8_continues(name[length]); i++)
         length--; /* do not cut a character */
     char text[FORMAT_NAME_WIDTH + 1];
     memcpy(text, name, length);

@@ -12,6 +12,7 @@
 #include "cli/print/format.h"
 #include "symbols/demangle.h"
 #include "util/base_name.h"
+#include "util/utf8.h"
 
 #define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
 #define MODULE_WIDTH 255
@@ -45,15 +46,6 @@ size_t stack_format_room(size_t columns, size_t figures)
 }
 
 /* --- names --- */
-
-/* Return the number of characters of UTF-8 text. */
-static size_t columns_of(const char *text)
-{
-    size_t columns = 0;
-    for (; *text != '\0'; text++)
-        columns += ((unsigned char)*text & 0xc0) != 0x80;
-    return columns;
-}
 
 /* Return the length of an operator's name that contains brackets (operator<); 0 if there is
  * none. */
@@ -122,7 +114,7 @@ static const char *find_tail(const char *name, size_t columns)
         size_t length =
             skipped == 0 && strchr("<({", name[i]) != NULL ? bracket_length(name, i) : 0;
         bool separates = strncmp(name + i, "::", 2) == 0 && i > 0;
-        if (separates && (tail == name || columns_of(tail) + strlen("...") > columns))
+        if (separates && (tail == name || utf8_count(tail) + strlen("...") > columns))
             tail = name + i;
         i += skipped > 0 ? skipped : length > 0 ? length : separates ? 2 : 1;
     }
@@ -135,14 +127,14 @@ static void print_name(FILE *out, const char *name, size_t columns)
 {
     char text[NAME_BYTES];
     size_t length = strnlen(name, NAME_BYTES);
-    if (columns == 0 || length == NAME_BYTES || columns_of(name) <= columns) {
+    if (columns == 0 || length == NAME_BYTES || utf8_count(name) <= columns) {
         format_print_name(out, name);
         return;
     }
     memcpy(text, name, length + 1);
-    while (columns_of(text) > columns && elide_arguments(text))
+    while (utf8_count(text) > columns && elide_arguments(text))
         ;
-    const char *tail = columns_of(text) > columns ? find_tail(text, columns) : text;
+    const char *tail = utf8_count(text) > columns ? find_tail(text, columns) : text;
     if (tail != text)
         fputs("...", out);
     format_print_name(out, tail);
@@ -212,7 +204,7 @@ static struct piece make_piece(const struct stack_format *words, uint32_t callsi
     stack_format_print_frame(words, words->profile->callsites[callsite].frame, columns,
                              words->lines, module, out);
     if (fclose(out) == 0)
-        piece.columns = columns_of(piece.text);
+        piece.columns = utf8_count(piece.text);
     return piece;
 }
 

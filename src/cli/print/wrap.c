@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/utf8.h"
+
 /* A continuation has at least this many columns, whatever the indent. */
 #define LEAST_COLUMNS 24u
 
@@ -43,7 +45,7 @@ static const char *end_of_line(const char *line, const char *end, size_t columns
             good = is_break(line, at) ? at : good;
         }
         has_word |= *at != ' ';
-        used += ((unsigned char)*at & 0xc0) != 0x80;
+        used += !utf8_continues(*at);
     }
     return used <= columns ? end : good != NULL ? good : any != NULL ? any : end;
 }

@@ -9,6 +9,7 @@
 
 #include "util/json.h"
 #include "util/terminal_text.h"
+#include "util/utf8.h"
 
 /* Number of rows that determine a table's column widths. Longer cells in later rows stick out. */
 #define ROWS_MEASURED 1000
@@ -123,15 +124,6 @@ struct cells {
     size_t rows, capacity;
 };
 
-/* Return the approximate width of a text on a terminal: one column a code point. */
-static size_t width_of(const char *text)
-{
-    size_t width = 0;
-    for (; *text != '\0'; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
 /* Return a copy without terminal commands: names come from the trace. */
 static char *clean_text(const char *text)
 {
@@ -160,7 +152,7 @@ static char *cell_text(sqlite3_stmt *statement, int column)
 
 static void print_cell(const char *text, size_t width, bool right, bool last, FILE *out)
 {
-    size_t used = width_of(text), blanks = used < width ? width - used : 0;
+    size_t used = utf8_count(text), blanks = used < width ? width - used : 0;
     if (right)
         fprintf(out, "%*s%s", (int)blanks, "", text);
     else
@@ -226,7 +218,7 @@ static int print_table(sqlite3_stmt *statement, FILE *out)
     if (widths == NULL)
         return SQLITE_NOMEM;
     for (int i = 0; i < columns; i++)
-        widths[i] = width_of(sqlite3_column_name(statement, i));
+        widths[i] = utf8_count(sqlite3_column_name(statement, i));
     while (cells.rows < ROWS_MEASURED && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         if (!take_row(statement, columns, &cells)) {
             code = SQLITE_NOMEM;
@@ -234,7 +226,7 @@ static int print_table(sqlite3_stmt *statement, FILE *out)
         }
     }
     for (size_t i = 0; i < cells.rows * (size_t)columns; i++) {
-        size_t width = cells.texts[i] == NULL ? 0 : width_of(cells.texts[i]);
+        size_t width = cells.texts[i] == NULL ? 0 : utf8_count(cells.texts[i]);
         size_t *widest = &widths[i % (size_t)columns];
         if (width > CELL_WIDTH_MAX)
             width = CELL_WIDTH_MAX;
