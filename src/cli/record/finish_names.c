@@ -21,6 +21,7 @@
 #include "symbolize/symbol_cache.h"
 #include "util/output_file.h"
 #include "util/reading_rights.h"
+#include "util/write_all.h"
 
 /* The task of the child. */
 struct work {
@@ -69,7 +70,7 @@ static bool append(int to, int from, off_t length)
         if (copied > 0)
             continue;
         ssize_t got = pread(from, buffer, sizeof(buffer), at);
-        if (got <= 0 || write(to, buffer, (size_t)got) != got)
+        if (got <= 0 || write_all(to, buffer, (size_t)got) < 0)
             return false;
         at += got;
     }
