@@ -7,6 +7,7 @@
 
 #include "compare/matching.h"
 #include "util/array.h"
+#include "util/base_name.h"
 
 /* Set *key to the key of these bytes, a new one if they are new. */
 static int find_key(struct sites_names *names, enum sites_dimension dimension, const void *bytes,
@@ -77,11 +78,8 @@ static int find_module(struct sites_names *names, const struct profile *profile,
     int code = find_key(names, SITES_MODULE, base, length, key, &added);
     if (code < 0 || !added)
         return code;
-    const char *slash = strrchr(path, '/');
     names->sites->keys[SITES_MODULE].keys[*key] = (struct sites_key){
-        .label = slash != NULL && slash[1] != '\0' ? slash + 1
-                 : *path != '\0'                   ? path
-                                                   : "[no file]",
+        .label = *path != '\0' ? base_name(path) : "[no file]",
         .profile = profile,
         .frame = frame,
     };

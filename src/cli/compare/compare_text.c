@@ -9,6 +9,7 @@
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
 #include "profile/partial.h"
+#include "util/base_name.h"
 
 #define NAME_WIDTH 255
 #define COMMAND_WIDTH 4096
@@ -30,12 +31,7 @@ static void print_module(const struct page *page, const struct diff_row *row)
     const struct profile_frame *frame = &row->profile->frames[row->frame];
     const char *path =
         frame->mapping == PROFILE_NONE ? "" : row->profile->mappings[frame->mapping].path;
-    const char *slash = strrchr(path, '/');
-    format_print(page->out,
-                 *path == '\0'   ? "unknown code"
-                 : slash != NULL ? slash + 1
-                                 : path,
-                 NAME_WIDTH);
+    format_print(page->out, *path == '\0' ? "unknown code" : base_name(path), NAME_WIDTH);
 }
 
 static void print_name(const struct page *page, const struct diff_row *row)

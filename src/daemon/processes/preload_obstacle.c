@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/base_name.h"
+
 static const struct {
     const char *name, *words;
     struct program example; /* for program_way(), which has the text */
@@ -123,8 +125,7 @@ enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache 
         return silence;
     if (has_gained_rights(info->pid))
         return OBSTACLE_RIGHTS;
-    const char *name = strrchr(library, '/');
-    if (!process_info_mentions(info->pid, "environ", name != NULL ? name + 1 : library))
+    if (!process_info_mentions(info->pid, "environ", base_name(library)))
         return OBSTACLE_ENVIRONMENT;
     snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)info->pid, library);
     return access(path, R_OK) != 0 && errno == ENOENT ? OBSTACLE_PLACE : silence;

@@ -16,6 +16,7 @@
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
+#include "util/process_files.h"
 #include "wire/barrier.h"
 
 /* Space is released at least this often, with a heartbeat: writers need not wait for the end of a
@@ -478,17 +479,14 @@ static bool is_gone(const struct ring_reader *reader, uint32_t slot)
 static bool read_thread_stat(const struct ring_reader *reader, uint32_t slot, char *state,
                              uint64_t *ticks)
 {
-    char path[64], text[512];
+    char name[32], text[512];
     unsigned long long user = 0, system = 0;
     uint32_t tid = load_relaxed(&reader->threads[slot].tid);
     if (reader->process <= 0 || tid == 0 || tid == RING_THREAD_CLAIMED)
         return false;
-    snprintf(path, sizeof(path), "/proc/%d/task/%u/stat", (int)reader->process, tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    text[length > 0 ? length : 0] = '\0';
+    snprintf(name, sizeof(name), "task/%u/stat", tid);
+    if (process_file_read(reader->process, name, text, sizeof(text)) < 0)
+        return false;
     /* The thread's name before it may contain brackets. */
     const char *rest = strrchr(text, ')');
     if (rest == NULL || sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu",
