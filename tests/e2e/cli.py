@@ -168,6 +168,7 @@ def test_not_a_trace():
     for seed in range(30):
         garbage = bytes((seed * 7919 + i * i * 31 + (i >> 3) * seed) & 255 for i in range(4000))
         expect(tool("report", write("garbage", garbage)), 1, f"garbage {seed}", at("garbage"))
+    expect(tool("report", write("script", b"#!/bin/sh\necho\n")), 1, "a script", at("script"), "it is no trace")
     os.mkdir(at("hollow"))
     expect(tool("report", at("hollow")), 1, "hollow directory", at("hollow"), "no raw-trace in it")
     expect(tool("report"), 1, "no latest profile", "no latest profile", "heap_profile host -- COMMAND")
@@ -886,11 +887,16 @@ def test_bad_usage():
         (["report", "--view", "spce"], "not 'spce'", "alloc_space"),
         (["report", "--top", "-3"], "--top", "'-3'"), (["report", "--pid", "x"], "--pid", "'x'"),
         (["report", "--t", "3"], "more than one option"),
+        (["help", "reprot"], "did you mean report?"),
+        (["query", "select", "pid", "from", "process"], "one argument", "quotes"),
     ):
         expect(tool(*arguments), 2, " ".join(arguments), *said)
     for arguments, usage in ((["-n", "--help"], b"usage: heap_profile -n "),
                              (["--pid", "--help"], b"usage: heap_profile -n "),
-                             (["help"], b"usage: heap_profile VERB")):
+                             (["help"], b"usage: heap_profile VERB"),
+                             (["help", "leaks"], b"usage: heap_profile leaks"),
+                             (["help", "-p"], b"usage: heap_profile -n "),
+                             (["help", "flamegraph"], b"usage: ")):
         outcome = tool(*arguments)
         expect(outcome, 0, " ".join(arguments))
         check(outcome.stdout.startswith(usage), f"{arguments}: {outcome.stdout!r}")

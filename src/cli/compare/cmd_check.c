@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/cmd.h"
 #include "cli/compare/check_report.h"
@@ -158,7 +160,14 @@ static bool take_subject(int argc, char **argv, struct request *request)
         request->command = argv + optind;
         return true;
     }
-    if (is_command || argc - optind > 1) {
+    if (!is_command && argc - optind > 1) {
+        format_printf(stderr,
+                      "heap_profile: check takes one trace, or a command after --: heap_profile "
+                      "check [options] -- %s ...\n",
+                      argv[optind]);
+        return false;
+    }
+    if (is_command) {
         fputs("heap_profile: nothing to check: try heap_profile check [options] TRACE, or "
               "heap_profile check [options] -- COMMAND [ARGS]\n",
               stderr);
@@ -291,6 +300,18 @@ static bool are_same(const struct compare_source *one, const struct compare_sour
     return same;
 }
 
+/* Suggest what may have been meant, if the trace that cannot be read is a program. */
+static void suggest_command(const char *trace)
+{
+    struct stat status;
+    bool is_file = stat(trace, &status) == 0;
+    if (is_file ? S_ISREG(status.st_mode) && access(trace, X_OK) == 0 : strchr(trace, '/') == NULL)
+        format_printf(stderr,
+                      "heap_profile: to check a command, put it after --: heap_profile check "
+                      "[options] -- %s\n",
+                      trace);
+}
+
 /* Check a trace, or the directory that the command's profile was written to. */
 static int check(struct request *request, const char *trace)
 {
@@ -327,6 +348,8 @@ static int check(struct request *request, const char *trace)
             fputs("heap_profile: no memory\n", stderr);
         folding_clear(&page.folding);
     }
+    if (source.profile == NULL && request->command == NULL && trace != NULL)
+        suggest_command(trace);
     budget_report_clear(&report);
     close_source(&source);
     close_source(&baseline);

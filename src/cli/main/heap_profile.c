@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile: the table of verbs, and the dispatch to them. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,35 @@ static void print_help(FILE *out)
           out);
 }
 
+/* Report that there is no such verb. Return the exit code. */
+static int refuse(const char *name)
+{
+    const char *nearest =
+        suggest_nearest(name, verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
+    if (nearest == NULL)
+        nearest = conversion_meant(name);
+    format_printf(stderr, "heap_profile: there is no verb '%s'", name);
+    if (nearest != NULL)
+        format_printf(stderr, "; did you mean %s?", nearest);
+    fputc('\n', stderr);
+    format_printf(stderr,
+                  "heap_profile: to profile a program: heap_profile host -- %s ...; "
+                  "for the verbs: heap_profile --help\n",
+                  name);
+    return 2;
+}
+
+static int run_verb(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    const struct conversion *conversion = conversion_find(argv[1]);
+    if (conversion != NULL)
+        return conversion->run(argc - 1, argv + 1);
+    return argv[1][0] == '-' ? cmd_profile(argc, argv) : refuse(argv[1]);
+}
+
 int main(int argc, char **argv)
 {
     standard_files_open();
@@ -67,14 +97,12 @@ int main(int argc, char **argv)
         print_help(stderr);
         return 2;
     }
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-        if (strcmp(argv[1], verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-    const struct conversion *conversion = conversion_find(argv[1]);
-    if (conversion != NULL)
-        return conversion->run(argc - 1, argv + 1);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    bool is_help = strcmp(argv[1], "help") == 0;
+    if (is_help && argc == 3) {
+        char option[] = "--help", *of_verb[] = {argv[0], argv[2], option, NULL};
+        return run_verb(3, of_verb);
+    }
+    if (is_help || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help(stdout);
         return 0;
     }
@@ -82,19 +110,5 @@ int main(int argc, char **argv)
         puts("heap_profile " HEAPPROFD_VERSION);
         return 0;
     }
-    if (argv[1][0] == '-')
-        return cmd_profile(argc, argv);
-    const char *nearest =
-        suggest_nearest(argv[1], verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
-    if (nearest == NULL)
-        nearest = conversion_meant(argv[1]);
-    format_printf(stderr, "heap_profile: there is no verb '%s'", argv[1]);
-    if (nearest != NULL)
-        format_printf(stderr, "; did you mean %s?", nearest);
-    fputc('\n', stderr);
-    format_printf(stderr,
-                  "heap_profile: to profile a program: heap_profile host -- %s ...; "
-                  "for the verbs: heap_profile --help\n",
-                  argv[1]);
-    return 2;
+    return run_verb(argc, argv);
 }

@@ -238,6 +238,14 @@ int cmd_query(int argc, char **argv)
         fputs("heap_profile: SQL, or a file of it (-f), not both\n", stderr);
         return 2;
     }
+    for (int i = 0; i < request.trace_count; i++) {
+        if (is_keyword(request.traces[i]) && access(request.traces[i], F_OK) != 0) {
+            format_printf(stderr,
+                          "heap_profile: SQL is one argument: put it in quotes, from '%s' on\n",
+                          request.traces[i]);
+            return 2;
+        }
+    }
     struct error error = {0};
     struct query_database *database = open_traces(&request, &error);
     if (database == NULL) {

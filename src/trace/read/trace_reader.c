@@ -134,7 +134,9 @@ static int cut_off(struct trace_reader *reader, struct error *error)
 
 static int damaged(struct trace_reader *reader, const char *reason, struct error *error)
 {
-    return error_set(error, -EBADMSG, "the trace is damaged at offset %llu: %s",
+    const char *what =
+        reader->packet_offset > 0 ? "the trace is" : "it is no trace, or one that is";
+    return error_set(error, -EBADMSG, "%s damaged at offset %llu: %s", what,
                      (unsigned long long)reader->packet_offset, reason);
 }
 
