@@ -228,9 +228,10 @@ def test_blocked_trace():
 
 
 def test_killed_session():
-    """If a session's process dies, that session is lost; the others and the daemon continue."""
+    """If a session's process dies, that session is lost; the others and the daemon continue. A later session gets its
+    program, although a child of that has a profiler's name and still maps the ring."""
     with scene() as (daemon, directory):
-        first, second = Commanded(daemon.environment), Commanded(daemon.environment)
+        first, second = Commanded(daemon.environment, "heapish", directory), Commanded(daemon.environment)
         sessions = [
             Session(daemon, os.path.join(directory, str(process.pid)), "-p", str(process.pid))
             for process in (first, second)
@@ -240,13 +241,22 @@ def test_killed_session():
             s for s in daemon.status()["sessions"]
             if any(p["pid"] == first.pid for p in s["processes"])
         )
+        first.tell("idle")
         os.kill(victim["pid"], signal.SIGKILL)
+        killed = time.monotonic()
         check(sessions[0].end(None) == 1, "its client fails")
         check("signal 9" in sessions[0].stderr, f"no reason: {sessions[0].stderr}")
         wait_for("the log", lambda: f"session {victim['id']} of uid" in daemon.log())
         second.tell("hold 3 100")
         check(sessions[1].end() == 0, "the other session failed")
         check_figure(heap_of(sessions[1].report(), second.pid), "hold_block", "space", 300)
+        # Until then the dead profiler's last heartbeat counts.
+        time.sleep(max(0, killed + 2.2 - time.monotonic()))
+        session = Session(daemon, os.path.join(directory, "later"), "-p", str(first.pid))
+        if joined(daemon, first):
+            first.tell("hold 3 200")
+            check(session.end() == 0, "the later session failed")
+            check_figure(heap_of(session.report(), first.pid), "hold_block", "space", 600)
         first.end(), second.end()
 
 

@@ -82,6 +82,16 @@ static void fork_child(void)
         _exit(98);
 }
 
+/* Start a child that allocates nothing, and ends with its parent. */
+static void fork_idle_child(void)
+{
+    if (fork() != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        pause();
+}
+
 static void become(const char *line)
 {
     char path[128], first[16], second[16];
@@ -175,6 +185,8 @@ int main(void)
             churn(count, bytes);
         else if (strcmp(verb, "fork") == 0)
             fork_child();
+        else if (strcmp(verb, "idle") == 0)
+            fork_idle_child();
         else if (strcmp(verb, "exec") == 0)
             become(line);
         else if (strcmp(verb, "lock") == 0 && mlockall(MCL_CURRENT | MCL_FUTURE) != 0)

@@ -17,6 +17,7 @@
 #include "daemon/processes/process_info.h"
 #include "daemon/ring/ring_reader.h"
 #include "util/clock.h"
+#include "util/regular_file.h"
 #include "wire/ring.h"
 
 /* A profiler drains each ring twenty times a second. Only while it writes it does so less often. */
@@ -108,9 +109,18 @@ static bool maps(pid_t pid, const struct mapped_ring *wanted, unsigned *lines_le
     return found;
 }
 
+static bool is_same_program(pid_t one, pid_t other)
+{
+    char paths[2][64];
+    snprintf(paths[0], sizeof(paths[0]), "/proc/%d/exe", (int)one);
+    snprintf(paths[1], sizeof(paths[1]), "/proc/%d/exe", (int)other);
+    return regular_file_is_same(paths[0], paths[1]);
+}
+
 /* Find the profiler that maps the ring. Profilers are recognized by their names. If no process maps
- * it, and all maps can be read, its profiler has just died. */
-static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring)
+ * it, and all maps can be read, its profiler has just died. A forked child of the process maps its
+ * ring, too, until it allocates: it is no profiler of a silent ring, whatever its name. */
+static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool is_silent)
 {
     unsigned lines_left = LINES_OF_ALL_MAX;
     DIR *directory = opendir("/proc");
@@ -125,7 +135,7 @@ static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring)
             strncmp(comm, "heap", 4) != 0)
             continue;
         if (maps(pid, ring, &lines_left, &hidden))
-            found = pid;
+            found = is_silent && is_same_program(pid, profiled) ? 0 : pid;
         else if (hidden)
             unseen = OTHER_PROFILER_UNSEEN;
     }
@@ -140,7 +150,8 @@ pid_t other_profiler_of(pid_t pid)
     unsigned count = read_rings(pid, rings);
     for (unsigned i = 0; i < count; i++) {
         enum ring_state state = state_of(pid, &rings[i]);
-        pid_t profiler = state == RING_UNUSED ? 0 : find_profiler(pid, &rings[i]);
+        pid_t profiler =
+            state == RING_UNUSED ? 0 : find_profiler(pid, &rings[i], state == RING_SILENT);
         /* Of a silent ring only a profiler that certainly maps it is alive. */
         if (state == RING_SERVED || profiler > 0)
             return profiler;
