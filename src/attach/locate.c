@@ -430,7 +430,7 @@ int locate_functions(struct located *located, const struct process *process,
         return error_set(error, -ENOTSUP, "no allocator was found in pid %d: %s", (int)process->pid,
                          count == 0 ? "it is linked statically and has no symbol \"malloc\"; build "
                                       "it without stripping its symbols, or link it dynamically (a "
-                                      "Go program has a profiler of its own, runtime/pprof)"
+                                      "Go program has its own profiler, runtime/pprof)"
                                     : "none of its libraries defines malloc");
     }
     if (located->allocator[0] == 0)

@@ -47,8 +47,8 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
     if (scope == 3)
         return error_set(error, -EPERM,
                          "the kernel forbids attaching to any process until the next boot "
-                         "(kernel.yama.ptrace_scope is 3); a program without an allocator of its "
-                         "own can be profiled from its start (heap_profile host)");
+                         "(kernel.yama.ptrace_scope is 3); a program without its own allocator can "
+                         "be profiled from its start (heap_profile host)");
     if (uid >= 0 && uid != (long)geteuid())
         return error_set(error, -EPERM,
                          "pid %d belongs to uid %ld and this is uid %ld; attach as %sroot, or with "
@@ -61,7 +61,7 @@ int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct
                          "kernel.yama.ptrace_scope=0; %s can be profiled from its start "
                          "(heap_profile host)",
                          (int)pid, scope,
-                         scope == 1 ? "a program" : "one without an allocator of its own");
+                         scope == 1 ? "a program" : "a program without its own allocator");
     return error_set(error, -EPERM,
                      "the kernel forbids attaching to pid %d (%sit has more privileges than we, or "
                      "is not dumpable); attach as root or with CAP_SYS_PTRACE%s",

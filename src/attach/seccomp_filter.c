@@ -225,8 +225,8 @@ static int check_program(const struct sock_filter *program, size_t length, size_
             *avoid_copying = true;
         else if (bad)
             return error_set(error, -EPERM,
-                             "it forbids itself the system call %s (seccomp), which the "
-                             "profiler's client needs: profile it with that restriction off",
+                             "it forbids the system call %s (seccomp), which the profiler's client "
+                             "needs: run it without that restriction",
                              needed[i].name);
     }
     return 0;
@@ -251,17 +251,18 @@ int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, boo
                 return 0;
             if (status.seccomp_mode == 1)
                 return error_set(error, -EPERM,
-                                 "it forbids itself nearly all system calls (strict seccomp)");
+                                 "it forbids nearly all system calls (strict seccomp)");
             if (process_status_read(getpid(), &status) == 0 && status.seccomp_mode > 0)
-                return error_set(error, -EPERM,
-                                 "it restricts its system calls (seccomp), and a profiler that is "
-                                 "restricted itself, as systemd's and containers' are, cannot read "
-                                 "how: attach as root of the machine without the daemon "
-                                 "(HEAPPROFD_RUN_DIR=/run/heapprofd-alone), or start it under "
-                                 "heap_profile");
-            return error_set(error, -EPERM,
-                             "it restricts its system calls (seccomp), and how can only be read "
-                             "with CAP_SYS_ADMIN: attach as root, or start it under heap_profile");
+                return error_set(
+                    error, -EPERM,
+                    "it restricts its system calls (seccomp), and a profiler with such "
+                    "restrictions, as in systemd's service or a container, cannot read them: "
+                    "attach as root of the machine without the daemon "
+                    "(HEAPPROFD_RUN_DIR=/run/heapprofd-alone), or start it under heap_profile");
+            return error_set(
+                error, -EPERM,
+                "it restricts its system calls (seccomp), and only CAP_SYS_ADMIN can read the "
+                "restrictions: attach as root, or start it under heap_profile");
         }
         int code = check_program(program, (size_t)length, needed_count, avoid_copying, error);
         if (code < 0)

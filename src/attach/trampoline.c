@@ -69,7 +69,7 @@ static bool move_branch(struct trampoline *trampoline, const struct instruction 
     const ZydisDecodedInstruction *decoded = &instruction->decoded;
     uint64_t target = branch_target(instruction, from);
     /* With prefix 66, AMD's processors jump by 16 bits to a 16-bit address, Intel's by 32 bits. */
-    *why = "it begins with a jump that processors understand differently";
+    *why = "it begins with a jump that processors decode differently";
     if ((decoded->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) != 0)
         return false;
     *why = begins_with_call;

@@ -114,7 +114,7 @@ static char *trimmed(char *text)
 int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, struct error *error)
 {
     static const char expected_text[] =
-        "a suppression is leak:PATTERN  # reason, and has to have a reason";
+        "a suppression is leak:PATTERN  # reason, and needs a reason";
     char *copy = strdup(text), *reason, *pattern;
     if (copy == NULL)
         return error_set(error, -ENOMEM, "no memory");
@@ -179,7 +179,7 @@ int budgets_read_text(struct budgets *budgets, const char *text, size_t length, 
         if (copy == NULL)
             code = error_set(error, -ENOMEM, "no memory");
         else if (strlen(copy) != width)
-            code = error_set(error, -EINVAL, "line %u: this is no file of budgets", line);
+            code = error_set(error, -EINVAL, "line %u: this is not a file of budgets", line);
         else
             code = take_line(budgets, copy, line, error);
         free(copy);
@@ -203,7 +203,7 @@ int budgets_read(struct budgets *budgets, const char *path, struct error *error)
     else if (ferror(file))
         code = error_set(&inner, -EIO, "%s", strerror(errno != 0 ? errno : EIO));
     else if (length > FILE_BYTES_MAX)
-        code = error_set(&inner, -EFBIG, "more than 4 MB: this is no file of budgets");
+        code = error_set(&inner, -EFBIG, "more than 4 MB: this is not a file of budgets");
     else
         code = budgets_read_text(budgets, text, length, &inner);
     if (code < 0)

@@ -178,11 +178,11 @@ static const char *why_totals_partial(const struct profile_heap *heap,
     if (profile_disagrees(heap, dump))
         return "the exact totals and the samples disagree by more than chance explains";
     if (heap->status.unseen_allocator != NULL)
-        return "the process has another allocator, which was not profiled: what that gave could be "
-               "beyond it";
+        return "the process has another allocator, which was not profiled: its memory could exceed "
+               "the budget";
     if (reason == NULL && heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
-        return "the profiler was killed, or still runs: what came after the last dump could be "
-               "beyond it";
+        return "the profiler was killed, or still runs: allocations after the last dump could "
+               "exceed the budget";
     return reason;
 }
 
@@ -191,7 +191,7 @@ static const char *why_partial(const struct profile_heap *heap, const struct pro
 {
     const char *reason = why_totals_partial(heap, dump);
     if (reason == NULL && profile_dump_is_partial(heap, dump))
-        return "samples are missing: what was lost could be beyond it";
+        return "samples are missing: the lost ones could exceed the budget";
     return reason;
 }
 

@@ -159,8 +159,8 @@ static int read_map(struct job *job, const char *path, struct error *error)
     result->unknown_lines = proguard_map_unknown_lines(map);
     if (status == 0 && result->classes == 0 && result->unknown_lines > 0)
         status = error_set(error, -EINVAL,
-                           "%s: no ProGuard or R8 map: none of its %zu lines names a class", path,
-                           result->lines);
+                           "%s: not a ProGuard or R8 map: none of its %zu lines names a class",
+                           path, result->lines);
     else if (status == -ENOMEM)
         error_set(error, status, "%s: no memory for the names that the trace needs", path);
     proguard_map_close(map);

@@ -165,7 +165,7 @@ static int complain(const struct proguard_map *map, struct proguard_text line, c
     for (size_t i = 0; i < length; i++)
         shown[i] = (unsigned char)line.at[i] < ' ' ? '?' : line.at[i];
     shown[length] = '\0';
-    return error_set(error, -EINVAL, "%.200s:%zu: no ProGuard or R8 map: %s: %s", map->name,
+    return error_set(error, -EINVAL, "%.200s:%zu: not a ProGuard or R8 map: %s: %s", map->name,
                      map->line, why, shown);
 }
 
@@ -199,7 +199,7 @@ static int fill(struct proguard_map *map, struct error *error)
     map->ended = length == 0;
     map->taken += (uint64_t)length;
     if (map->taken > MAP_BYTES_MAX)
-        return error_set(error, -EFBIG, "%s: no ProGuard or R8 map: more than 4 GB", map->name);
+        return error_set(error, -EFBIG, "%s: not a ProGuard or R8 map: more than 4 GB", map->name);
     return 0;
 }
 

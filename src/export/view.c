@@ -23,7 +23,7 @@ const struct export_view_words export_view_words[EXPORT_VIEWS] = {
     [EXPORT_OBJECTS] = {"objects", "allocations live", false},
     [EXPORT_ALLOC_SPACE] = {"alloc_space", "bytes ever allocated", true},
     [EXPORT_ALLOC_OBJECTS] = {"alloc_objects", "allocations ever made", false},
-    [EXPORT_MAX] = {"max", "bytes live when the heap was largest", true},
+    [EXPORT_MAX] = {"max", "bytes live at the heap's peak", true},
 };
 
 bool export_view_is_unknown(const struct profile_heap *heap, enum export_view view)

@@ -90,10 +90,10 @@ struct profile *import_collapsed(struct trace_source *source,
 {
     struct heap_figures heap = {.builder = builder_new(options)};
     struct line_reader lines = {.source = source};
-    struct heap_figures_head head = {
-        .unknown = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS | PROFILE_UNKNOWN_TEMPORARY,
-        .remark = "These are collapsed stacks: their numbers are taken for live bytes; counts, and "
-                  "what was freed, are not known."};
+    struct heap_figures_head head = {.unknown = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS |
+                                                PROFILE_UNKNOWN_TEMPORARY,
+                                     .remark = "These are collapsed stacks: their numbers count as "
+                                               "live bytes; counts and frees are unknown."};
     int code = heap.builder == NULL ? -ENOMEM : 0;
     if (code == 0) {
         head.heap = builder_text(heap.builder, "heap", 4);

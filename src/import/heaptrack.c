@@ -168,9 +168,9 @@ static int take_node(struct reading *reading, const char *at, struct error *erro
     if (!line_read_hex(&at, &number) || !line_read_hex(&at, &parent))
         return malformed(error);
     if (number == 0 || number > reading->ip_count)
-        return error_set(error, -EBADMSG, "an instruction pointer that is not there");
+        return error_set(error, -EBADMSG, "an unknown instruction pointer");
     if (parent > reading->node_count)
-        return error_set(error, -EBADMSG, "a caller that is not there");
+        return error_set(error, -EBADMSG, "an unknown caller");
     const struct ip *ip = &reading->ips[number - 1];
     uint32_t callsite = parent == 0 ? PROFILE_NONE : reading->nodes[parent - 1];
     for (uint32_t i = ip->count; i-- > 0;) {
@@ -223,7 +223,7 @@ static int take_kind(struct reading *reading, const char *at, struct error *erro
     if (!line_read_hex(&at, &size) || !line_read_hex(&at, &node))
         return malformed(error);
     if (node > reading->node_count)
-        return error_set(error, -EBADMSG, "a stack that is not there");
+        return error_set(error, -EBADMSG, "an unknown stack");
     if (size > SIZE_MAX_BYTES)
         return error_set(error, -EBADMSG, "an allocation of more than 256 TiB");
     uint32_t callsite =
@@ -258,7 +258,7 @@ static inline int take_allocation(struct reading *reading, const char *at, struc
     if (!line_read_hex(&at, &number))
         return malformed(error);
     if (number >= reading->kind_count)
-        return error_set(error, -EBADMSG, "an allocation that is not there");
+        return error_set(error, -EBADMSG, "an unknown allocation");
     const struct kind *kind = &reading->kinds[number];
     struct tally *tally = &reading->tallies[kind->tally];
     remember_peak(reading, tally);
@@ -282,7 +282,7 @@ static inline int take_free(struct reading *reading, const char *at, struct erro
     if (!line_read_hex(&at, &number))
         return malformed(error);
     if (number >= reading->kind_count)
-        return error_set(error, -EBADMSG, "an allocation that is not there");
+        return error_set(error, -EBADMSG, "an unknown allocation");
     const struct kind *kind = &reading->kinds[number];
     struct tally *tally = &reading->tallies[kind->tally];
     bool temporary = reading->last_kind == number;
@@ -343,10 +343,10 @@ static int take_version(struct reading *reading, const char *at, struct error *e
         reading->version = version == 0x010200 ? 1 : 0;
     if (reading->version == 0)
         return error_set(error, -EBADMSG,
-                         "the file is of a heaptrack before 1.0, which is not read");
+                         "the file is from a heaptrack before 1.0, which is not supported");
     if (reading->version > VERSION_MAX)
         return error_set(error, -EBADMSG,
-                         "the file is of a newer heaptrack: its format has a version above 3");
+                         "the file is from a newer heaptrack: its format version is above 3");
     return 0;
 }
 
@@ -394,7 +394,7 @@ static int take_line(struct reading *reading, const char *line, size_t length, s
     case 'm':
         return error_set(
             error, -EBADMSG,
-            "this is heaptrack's raw data; heaptrack_interpret makes it what can be read");
+            "this is heaptrack's raw data; heaptrack_interpret converts it to a readable file");
     }
     /* Comments, suppressions, and what is new. */
     return 0;
@@ -457,7 +457,7 @@ static int finish(struct reading *reading)
     head->peak_bytes = (double)reading->peak;
     head->boottime_ns = reading->time_ms * MS_NS;
     if (reading->unknown_frees > 0)
-        head->remark = "Some of what was freed had been allocated before heaptrack attached.";
+        head->remark = "Some frees belong to allocations from before heaptrack attached.";
     int code = heap_figures_finish(&reading->heap, head);
     if (code == 0) {
         struct profile *profile = reading->builder->profile;

@@ -64,7 +64,7 @@ static int find_columns(struct pprof_reading *reading, struct error *error)
         return 0;
     return error_set(
         error, -EINVAL,
-        "this pprof file is no heap profile: its sample types are %s; a heap profile's "
+        "this pprof file is not a heap profile: its sample types are %s; a heap profile's "
         "are alloc_objects, alloc_space, objects and space, or inuse_ for the last",
         file->type_count == 0 ? "none" : names);
 }
@@ -136,10 +136,11 @@ static void take_head(struct pprof_reading *reading)
     head->unknown = PROFILE_UNKNOWN_TEMPORARY;
     if (!reading->has[PPROF_SPACE] && !reading->has[PPROF_OBJECTS]) {
         head->unknown |= PROFILE_UNKNOWN_LIVE;
-        head->remark = "The file says what was allocated, not what of it was live.";
+        head->remark = "The file has figures of allocated memory, but none of live memory.";
     } else if (!reading->has[PPROF_ALLOC_SPACE] && !reading->has[PPROF_ALLOC_OBJECTS]) {
         head->unknown |= PROFILE_UNKNOWN_ALLOCATED;
-        head->remark = "The file says what was live, not what had been allocated and freed before.";
+        head->remark =
+            "The file has figures of live memory only: allocations that were freed are unknown.";
     }
     if (!reading->has[PPROF_OBJECTS] && !reading->has[PPROF_ALLOC_OBJECTS])
         head->unknown |= PROFILE_UNKNOWN_COUNTS;
@@ -207,11 +208,10 @@ struct profile *import_pprof(struct trace_source *source,
     int code = reading.builder == NULL ? -ENOMEM : read_all(&reading, source, error);
     size_t below_zero = code == 0 ? count_below_zero(&reading.heap) : 0;
     char problem[200];
-    snprintf(
-        problem, sizeof(problem),
-        "%zu of %zu callsites have values below zero, as a difference has: what lives is shown "
-        "as 0 there, and taken off sums; go tool pprof shows the values themselves",
-        below_zero, reading.heap.sample_count);
+    snprintf(problem, sizeof(problem),
+             "%zu of %zu callsites have negative values, as in a difference: their live memory is "
+             "shown as 0, and subtracted from sums; go tool pprof shows the values",
+             below_zero, reading.heap.sample_count);
     struct profile *profile = builder_end(reading.builder, &code, below_zero > 0 ? problem : NULL);
     if (profile != NULL && options->demangling == DEMANGLE_FULL && !options->as_in_trace)
         put_names(profile, reading.names, reading.name_capacity);

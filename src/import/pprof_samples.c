@@ -35,8 +35,7 @@ static int find_callsite(struct pprof_reading *reading, uint32_t *callsite, stru
         if (frames == NULL && builder->error < 0)
             return builder->error;
         if (frames == NULL)
-            return error_set(error, -EBADMSG,
-                             "a sample of a location that is not there, or malformed");
+            return error_set(error, -EBADMSG, "a sample with an unknown or malformed location");
         for (uint32_t i = frames->count; i-- > 0 && builder->error == 0;) {
             *callsite = builder_callsite(builder, *callsite, reading->frames[frames->first + i]);
             if (builder->error < 0)
@@ -206,7 +205,7 @@ int pprof_reading_take_samples(struct pprof_reading *reading, const struct trace
             continue;
         int code = field.type == PROTO_BYTES
                        ? take_sample(reading, field.span, &problem)
-                       : error_set(&problem, -EBADMSG, "a sample that is no message");
+                       : error_set(&problem, -EBADMSG, "a sample that is not a message");
         if (reading->builder->error < 0)
             return reading->builder->error;
         size_t callsites = reading->builder->profile->callsite_count;

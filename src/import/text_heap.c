@@ -177,7 +177,7 @@ static int take_gperftools(struct reading *reading, const char *at, struct error
     while (*at == ' ')
         at++;
     if (*at != '@')
-        return error_set(error, -EBADMSG, "there is no stack behind the figures");
+        return error_set(error, -EBADMSG, "there is no stack after the figures");
     reading->accumulates |= figures.allocated_count > 0;
     int code = take_stack(reading, at + 1, error);
     if (code == 0)
@@ -328,7 +328,7 @@ static int put_stacks(struct reading *reading)
     if (!reading->accumulates) {
         reading->head.unknown |= PROFILE_UNKNOWN_ALLOCATED;
         reading->head.remark =
-            "The file says what was live, not what had been allocated and freed before.";
+            "The file has figures of live memory only: allocations that were freed are unknown.";
     }
     return heap_figures_finish(&reading->heap, &reading->head);
 }

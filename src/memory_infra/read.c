@@ -137,7 +137,7 @@ static int on_value(struct memory_infra_reader *reader, enum value_kind kind, co
     if (reader->skipped > 0)
         return 1;
     if (reader->depth == 0)
-        return reader_stop(reader, -EBADMSG, "the file is %s, no object or list", names[kind]);
+        return reader_stop(reader, -EBADMSG, "the file is %s, not an object or list", names[kind]);
     enum place place = place_here(reader);
     const struct way *way = way_here(reader);
     if (reader->in_event && reader->event.spoilt && place != PLACE_EVENT)
@@ -337,7 +337,7 @@ static int stop_at_malformed(struct memory_infra_reader *reader)
     if (said != NULL)
         yajl_free_error(reader->json, said);
     text[strcspn(text, "\n")] = '\0';
-    reader_stop(reader, -EBADMSG, "this is no JSON: %s", text);
+    reader_stop(reader, -EBADMSG, "this is not JSON: %s", text);
     return reader->code;
 }
 

@@ -344,10 +344,10 @@ int reader_leave(struct memory_infra_reader *reader, enum place place)
     case PLACE_EVENT:
         return leave_event(reader);
     case PLACE_HEAPS_V2:
-        return reader->present[FIELD_VERSION] ? 1
-                                              : reader_complain(reader, true,
-                                                                "heaps_v2 without a version: 1 is "
-                                                                "known");
+        return reader->present[FIELD_VERSION]
+                   ? 1
+                   : reader_complain(reader, true,
+                                     "heaps_v2 without a version: only 1 is supported");
     case PLACE_MAPS:
         return VISIT(reader, maps, (struct memory_infra_range){reader->maps_begin, offset},
                      reader->strings);
@@ -393,7 +393,7 @@ static int take_column(struct memory_infra_reader *reader, enum place place,
         double *into = &column->values[column->count];
         if (value->kind != VALUE_NUMBER || !number_read_double(value->text, into) || !(*into >= 0))
             return complain_of_value(reader, true, names[index], value,
-                                     "a number from 0 on; figures here are no texts");
+                                     "a number from 0 on, not a string");
     }
     column->count++;
     return 1;
@@ -436,7 +436,7 @@ static int take_version(struct memory_infra_reader *reader, const struct value *
 {
     double version;
     if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &version) || version != 1)
-        return reader_complain(reader, true, "heaps_v2 of version %.*s: known is 1",
+        return reader_complain(reader, true, "heaps_v2 of version %.*s: only 1 is supported",
                                shown_length(value->text), value->text.at);
     reader->present[FIELD_VERSION] = true;
     return 1;
@@ -492,7 +492,7 @@ static int take_type_name(struct memory_infra_reader *reader, const struct value
     if (value->kind != VALUE_TEXT)
         return 1;
     if (!number_read_whole(key_above(reader, 0), &id))
-        return reader_complain(reader, true, "typeNames has \"%.*s\", which is no number",
+        return reader_complain(reader, true, "typeNames has \"%.*s\", which is not a number",
                                shown_length(key_above(reader, 0)), key_above(reader, 0).at);
     return VISIT(reader, type_name, id, value->text);
 }

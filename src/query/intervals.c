@@ -150,20 +150,19 @@ INTERVAL(dur, query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)int
 #define INTERVAL_MEMBER(name, says, member) QUERY_MEMBER(name, says, struct query_interval, member)
 
 static const struct query_column columns[] = {
-    {INTERVAL_MEMBER("id", "the first row of heap_profile_allocation that it is of", id)},
+    {INTERVAL_MEMBER("id", "its first row in heap_profile_allocation", id)},
     {"upid", INT, "process", .get = interval_upid, .finding = QUERY_INDEXED},
-    {INTERVAL_MEMBER("heap_name", "libc.malloc, or a heap of the program's own; or unknown",
-                     heap_name)},
+    {INTERVAL_MEMBER("heap_name", "libc.malloc, a custom heap, or unknown", heap_name)},
     {INTERVAL_MEMBER("ts", "begin, in ns", start_ns)},
     {"dur", INT, "until the dump", .get = interval_dur},
-    {INTERVAL_MEMBER("retained", "bytes allocated in it that live at its end", retained)},
+    {INTERVAL_MEMBER("retained", "bytes allocated in it and live at its end", retained)},
     {INTERVAL_MEMBER("allocated", "bytes allocated in it", allocated)},
-    {INTERVAL_MEMBER("delta", "bytes allocated less all that was freed in it", delta)},
+    {INTERVAL_MEMBER("delta", "bytes allocated in it minus bytes freed in it", delta)},
 };
 
 const struct query_table query_intervals = {
     .name = "_android_heap_profile_intervals",
-    .says = "what each dump tells of: the time since the one before, and what changed in it",
+    .says = "the time that each dump covers, and its changes",
     .columns = columns,
     .column_count = sizeof(columns) / sizeof(columns[0]),
     .count = interval_count,

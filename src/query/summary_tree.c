@@ -181,10 +181,10 @@ static const struct query_column columns[] = {
     {NODE_MEMBER(mapping_name, "path of its file")},
     {"source_file", TEXT, "NULL: unknown", .get = node_source_file},
     {"line_number", INT, "NULL: unknown", .get = node_line_number},
-    {NODE_MEMBER(self_size, "bytes that it allocated and that live")},
-    {NODE_MEMBER(cumulative_size, "the same with all that it called")},
+    {NODE_MEMBER(self_size, "live bytes that it allocated itself")},
+    {NODE_MEMBER(cumulative_size, "the same with its callees")},
     {NODE_MEMBER(self_alloc_size, "bytes that it allocated")},
-    {NODE_MEMBER(cumulative_alloc_size, "the same with all that it called")},
+    {NODE_MEMBER(cumulative_alloc_size, "the same with its callees")},
 };
 
 const struct query_table query_summary_tree = {

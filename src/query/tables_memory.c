@@ -49,10 +49,10 @@ TIMELINE(vm_size, size_or_null(point->vm_bytes))
 static const struct query_column timeline_columns[] = {
     {QUERY_MEMBER("ts", "in ns", struct profile_memory_point, boottime_ns)},
     {"upid", INT, "process", .get = timeline_upid, .finding = QUERY_INDEXED},
-    {"live_size", INT, "bytes live in all its profiled heaps; NULL: not told",
+    {"live_size", INT, "live bytes of all its profiled heaps; NULL: unknown",
      .get = timeline_live_size},
-    {"rss_size", INT, "resident bytes; NULL: not told", .get = timeline_rss_size},
-    {"rss_anon_size", INT, "of these, of no file", .get = timeline_rss_anon_size},
+    {"rss_size", INT, "resident bytes; NULL: unknown", .get = timeline_rss_size},
+    {"rss_anon_size", INT, "part of these without a file", .get = timeline_rss_anon_size},
     {"vm_size", INT, "bytes of address space", .get = timeline_vm_size},
 };
 
@@ -119,19 +119,19 @@ static const struct query_column snapshot_columns[] = {
      .get = snapshot_dump_id, .finding = QUERY_INDEXED},
     {"rss_size", INT, "resident bytes: the sum of hp_memory_part", .get = snapshot_rss_size},
     {"swap_size", INT, "bytes swapped out: the same sum", .get = snapshot_swap_size},
-    {SNAPSHOT_MEMBER("live_size", "of malloc's heap: bytes live, an estimate", live_bytes)},
+    {SNAPSHOT_MEMBER("live_size", "live bytes of malloc's heap, an estimate", live_bytes)},
     {SNAPSHOT_MEMBER("live_size_variance", "its variance", live_bytes_variance)},
     {SNAPSHOT_MEMBER("live_count", "allocations live, an estimate", live_count)},
-    {"rounding_size", REAL, "what the allocator takes for them beside that; NULL: not known",
+    {"rounding_size", REAL, "the allocator's rounding of these; NULL: unknown",
      .get = snapshot_rounding_size},
-    {"rounding_rule", TEXT, "whose rule that is by; NULL: not known",
+    {"rounding_rule", TEXT, "allocator with these size classes; NULL: unknown",
      .get = snapshot_rounding_rule},
-    {"untouched_size", REAL, "of the live bytes: never touched; NULL: not known",
+    {"untouched_size", REAL, "untouched part of the live bytes; NULL: unknown",
      .get = snapshot_untouched_size},
-    {"swapped_size", REAL, "of the live bytes: swapped out; NULL: not known",
+    {"swapped_size", REAL, "swapped part of the live bytes; NULL: unknown",
      .get = snapshot_swapped_size},
     {"allocator", TEXT, "file with the real malloc; NULL: unknown", .get = snapshot_allocator},
-    {SNAPSHOT_MEMBER("duration_us", "time that taking it took", duration_us)},
+    {SNAPSHOT_MEMBER("duration_us", "duration of the snapshot", duration_us)},
 };
 
 static size_t snapshot_part_count(struct query_trace *trace)
@@ -175,12 +175,11 @@ SNAPSHOT_PART(kind, query_text(kind_names[row->number % MEMORY_KINDS]))
 static const struct query_column snapshot_part_columns[] = {
     {"look_id", INT, "hp_memory_snapshot.id", .get = snapshot_part_look_id,
      .finding = QUERY_INDEXED},
-    {"kind", TEXT, "what the mappings are, as report --rss --json has it",
-     .get = snapshot_part_kind},
+    {"kind", TEXT, "kind of the mappings, as in report --rss --json", .get = snapshot_part_kind},
     {QUERY_MEMBER("rss_size", "resident bytes", struct memory_part, rss_bytes)},
     {QUERY_MEMBER("swap_size", "bytes swapped out", struct memory_part, swap_bytes)},
     {QUERY_MEMBER("mapped_size", "bytes of address space", struct memory_part, mapped_bytes)},
-    {QUERY_MEMBER("mappings", "how many there are", struct memory_part, mappings)},
+    {QUERY_MEMBER("mappings", "number of mappings", struct memory_part, mappings)},
 };
 
 /* --- streams --- */
@@ -215,20 +214,20 @@ static const struct query_column stream_columns[] = {
     {STREAM_MEMBER("heap_id", "0: malloc", heap_id)},
     {STREAM_MEMBER("allocations", "events of allocations", allocations)},
     {STREAM_MEMBER("frees", "events of frees", frees)},
-    {STREAM_MEMBER("undone_frees", "of these, did not happen after all", undone_frees)},
-    {STREAM_MEMBER("alloc_size", "bytes that the allocations stand for", allocated_bytes)},
-    {STREAM_MEMBER("alloc_count", "allocations that they stand for", allocated_count)},
+    {STREAM_MEMBER("undone_frees", "frees among these that were undone", undone_frees)},
+    {STREAM_MEMBER("alloc_size", "bytes that the allocations represent", allocated_bytes)},
+    {STREAM_MEMBER("alloc_count", "allocations that they represent", allocated_count)},
 };
 
 const struct query_table query_memory_tables[] = {
     {"hp_timeline", "live bytes and RSS over time", QUERY_COLUMNS(timeline_columns), false,
      timeline_count, NULL, find_timeline, NULL},
-    {"hp_memory_snapshot", "snapshots of what a process has in memory (report --rss)",
+    {"hp_memory_snapshot", "snapshots of a process's memory (report --rss)",
      QUERY_COLUMNS(snapshot_columns), true, snapshot_count, NULL, find_snapshot, NULL},
-    {"hp_memory_part", "of each snapshot, its parts: they add up to the RSS",
+    {"hp_memory_part", "the parts of each snapshot, which add up to the RSS",
      QUERY_COLUMNS(snapshot_part_columns), false, snapshot_part_count, NULL, find_snapshot_part,
      NULL},
-    {"hp_stream", "sums of what was streamed event by event", QUERY_COLUMNS(stream_columns), false,
-     stream_count, NULL, find_stream, NULL},
+    {"hp_stream", "sums of the streamed events", QUERY_COLUMNS(stream_columns), false, stream_count,
+     NULL, find_stream, NULL},
     {0},
 };

@@ -38,7 +38,7 @@ static const struct query_column trace_columns[] = {
     {"path", TEXT, "file", .get = trace_path},
     {"boottime_to_realtime_ns", INT, "add to a ts for ns since 1970; NULL: unknown",
      .get = trace_boottime_to_realtime_ns},
-    {"warning", TEXT, "what was wrong with the file; NULL: nothing", .get = trace_warning},
+    {"warning", TEXT, "damage of the file; NULL: none", .get = trace_warning},
 };
 
 /* --- samples of a dump: a flat row number, found again by the dumps' ends --- */
@@ -140,8 +140,8 @@ static const struct query_column stats_columns[] = {
     {"heap_name", TEXT, "heap", .get = query_row_heap_name},
     {"callsite_id", INT, "stack_profile_callsite.id", .get = stats_callsite_id,
      .finding = QUERY_INDEXED},
-    {STATS_MEMBER("samples", "samples that the figures are of", figures.samples)},
-    {STATS_MEMBER("freed_samples", "of these, freed since", figures.freed_samples)},
+    {STATS_MEMBER("samples", "number of samples in the figures", figures.samples)},
+    {STATS_MEMBER("freed_samples", "freed ones among these", figures.freed_samples)},
     {STATS_MEMBER("alloc_size", "bytes allocated since the start, an estimate",
                   figures.allocated_bytes),
      .figures = PROFILE_UNKNOWN_ALLOCATED},
@@ -171,7 +171,7 @@ static const struct query_column stats_columns[] = {
      .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
     {"live_count_high", REAL, "upper end", .get = stats_live_count_high,
      .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {STATS_MEMBER("peak_size", "bytes live when the heap was largest", peak.bytes),
+    {STATS_MEMBER("peak_size", "live bytes at the heap's peak", peak.bytes),
      .figures = PROFILE_UNKNOWN_PEAK},
     {STATS_MEMBER("peak_count", "allocations live then", peak.count),
      .figures = PROFILE_UNKNOWN_PEAK | PROFILE_UNKNOWN_COUNTS},
@@ -180,7 +180,7 @@ static const struct query_column stats_columns[] = {
      .figures = PROFILE_UNKNOWN_TEMPORARY},
     {STATS_MEMBER("temporary_count", "allocations of that kind", figures.temporary_count),
      .figures = PROFILE_UNKNOWN_TEMPORARY},
-    {"mean_lifetime_ms", REAL, "of what was freed; NULL: nothing was",
+    {"mean_lifetime_ms", REAL, "of the freed allocations; NULL: none",
      .get = stats_mean_lifetime_ms, .figures = PROFILE_UNKNOWN_TEMPORARY},
 };
 
@@ -257,7 +257,7 @@ static const struct query_column part_columns[] = {
      .finding = QUERY_INDEXED},
     {"tid", INT, "thread", .get = part_tid, .finding = QUERY_INDEXED},
     {"thread_name", TEXT, "its name; NULL: unknown", .get = part_thread_name},
-    {"type_name", TEXT, "type of the object; NULL: none was told", .get = part_type_name},
+    {"type_name", TEXT, "type of the object; NULL: none", .get = part_type_name},
     {"context", TEXT, "names of scopes, the outermost first, with ';'; NULL: none",
      .get = part_context},
     {"alloc_size", REAL, "bytes allocated since the start", .get = part_alloc_size},
@@ -268,7 +268,7 @@ static const struct query_column part_columns[] = {
     {"temporary_count", REAL, "freed by their thread before it allocated again",
      .get = part_temporary_count},
     {"peak_size", REAL,
-     "bytes live when the heap was largest; NULL: not known by thread, where several share the "
+     "live bytes at the heap's peak; NULL: unknown by thread, if several threads share the "
      "callsite",
      .get = part_peak_size},
 };
@@ -337,13 +337,12 @@ static const struct query_column total_columns[] = {
     {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts},
     {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_INDEXED},
     {"heap_name", TEXT, "heap", .get = query_row_heap_name},
-    {"final", INT, "1: the last one, as the process or the session ended", .get = total_final},
+    {"final", INT, "1: the last dump of the process or the session", .get = total_final},
     {"incomplete", INT, "1: samples of it are missing from the trace", .get = total_incomplete},
     {"interval_bytes", INT, "sampling interval", .get = total_interval_bytes},
-    {"exact_alloc_size", INT, "bytes allocated, counted; NULL: not counted",
+    {"exact_alloc_size", INT, "bytes allocated, exact; NULL: unknown",
      .get = total_exact_alloc_size},
-    {"exact_alloc_count", INT, "allocations, counted; NULL: not counted",
-     .get = total_exact_alloc_count},
+    {"exact_alloc_count", INT, "allocations, exact; NULL: unknown", .get = total_exact_alloc_count},
     {QUERY_MEMBER("alloc_size", "bytes allocated, estimated", struct trace_figures,
                   allocated_bytes),
      .figures = PROFILE_UNKNOWN_ALLOCATED},
@@ -363,13 +362,13 @@ static const struct query_column total_columns[] = {
      .figures = PROFILE_UNKNOWN_TEMPORARY},
     {"live_size_low", REAL, "lower end of the 95 % interval of live_size",
      .get = total_live_size_low, .figures = PROFILE_UNKNOWN_LIVE},
-    {"live_size_high", REAL, "upper end, with what no sample shows", .get = total_live_size_high,
-     .figures = PROFILE_UNKNOWN_LIVE},
+    {"live_size_high", REAL, "upper end, with room for unsampled memory",
+     .get = total_live_size_high, .figures = PROFILE_UNKNOWN_LIVE},
     {"live_count_low", REAL, "lower end of the 95 % interval of live_count",
      .get = total_live_count_low, .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"live_count_high", REAL, "upper end, with what no sample shows", .get = total_live_count_high,
-     .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
-    {"totals_partial", INT, "1: the counted totals lack calls, for instance after an early end",
+    {"live_count_high", REAL, "upper end, with room for unsampled memory",
+     .get = total_live_count_high, .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
+    {"totals_partial", INT, "1: the exact totals lack calls, for instance after an early end",
      .get = total_totals_partial},
 };
 

@@ -111,9 +111,9 @@ static const struct query_column mapping_columns[] = {
     {"id", INT, "number of the mapping", .finding = QUERY_INDEXED},
     {MAPPING("build_id", "build id of the file, in lower-case hex", build_id)},
     {MAPPING("exact_offset", "offset in the file", exact_offset)},
-    {MAPPING("start_offset", "offset in the file of what was mapped first of it", start_offset)},
+    {MAPPING("start_offset", "offset in the file of its first mapping", start_offset)},
     {MAPPING("start", "first address", start)},
-    {MAPPING("end", "address behind the last", end)},
+    {MAPPING("end", "end address (exclusive)", end)},
     {MAPPING("load_bias", "of the ELF file", load_bias)},
     {MAPPING("name", "path of the file", path)},
 };
@@ -153,9 +153,9 @@ static const struct query_column frame_columns[] = {
     {QUERY_MEMBER("rel_pc", "address in the ELF file", struct profile_frame, rel_pc)},
     {"symbol_set_id", INT, "lines of stack_profile_symbol; NULL: none", .get = frame_symbol_set_id,
      .finding = QUERY_INDEXED},
-    {"deobfuscated_name", TEXT, "what the function was called before; NULL: unknown",
+    {"deobfuscated_name", TEXT, "original name of the function; NULL: unknown",
      .get = frame_deobfuscated_name},
-    {"type", TEXT, "native, jit, interpreted, kernel, gc, runtime, or another; NULL: not told",
+    {"type", TEXT, "native, jit, interpreted, kernel, gc, runtime, or another; NULL: unknown",
      .get = frame_type},
 };
 
@@ -218,7 +218,8 @@ static const struct query_column symbol_columns[] = {
     {QUERY_MEMBER("name", "function", struct profile_symbol_line, name)},
     {"source_file", TEXT, "NULL: unknown", .get = symbol_source_file},
     {"line_number", INT, "NULL: unknown", .get = symbol_line_number},
-    {"inlined", INT, "1: into the function of the next line; NULL: not told by deobfuscation",
+    {"inlined", INT,
+     "1: inlined into the function of the next line; NULL: unknown after deobfuscation",
      .get = symbol_inlined},
 };
 
@@ -247,12 +248,12 @@ HEAP_PROFILE(heap_name, row->heap->unnamed ? query_null() : query_text(row->heap
 
 static const struct query_column heap_profile_columns[] = {
     {"id", INT, "number of the dump", .finding = QUERY_INDEXED},
-    {"ts", INT, "what it tells begins here: at the dump before or the start, if told, in ns",
+    {"ts", INT, "start of the covered time, in ns: the previous dump or the start, if known",
      .get = heap_profile_ts, .finding = QUERY_INDEXED},
     {"ts_end", INT, "when it was taken, in ns", .get = query_row_ts, .finding = QUERY_INDEXED},
     {"dur", INT, "ts_end - ts", .get = heap_profile_dur},
     {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_INDEXED},
-    {"heap_name", TEXT, "libc.malloc, or a heap of the program's own; NULL: without a name",
+    {"heap_name", TEXT, "libc.malloc, or a custom heap; NULL: no name",
      .get = heap_profile_heap_name},
 };
 
@@ -298,13 +299,12 @@ static const struct query_column allocation_columns[] = {
     {"id", INT, "number of the row", .finding = QUERY_INDEXED},
     {"ts", INT, "when the dump was taken, in ns", .get = change_ts, .finding = QUERY_OF_DUMP},
     {"upid", INT, "process", .get = change_upid, .finding = QUERY_OF_DUMP},
-    {"heap_name", TEXT, "libc.malloc, or a heap of the program's own; or unknown",
-     .get = change_heap_name},
+    {"heap_name", TEXT, "libc.malloc, a custom heap, or unknown", .get = change_heap_name},
     {"callsite_id", INT, "stack_profile_callsite.id, the innermost", .get = change_callsite_id,
      .finding = QUERY_INDEXED},
-    {QUERY_MEMBER("count", "allocations since the dump before; frees are negative",
+    {QUERY_MEMBER("count", "allocations since the previous dump; frees are negative",
                   struct query_allocation, count)},
-    {QUERY_MEMBER("size", "bytes since the dump before; what was freed is negative",
+    {QUERY_MEMBER("size", "bytes since the previous dump; freed ones are negative",
                   struct query_allocation, size)},
 };
 
@@ -339,19 +339,19 @@ static const struct query_column smaps_columns[] = {
      .finding = QUERY_INDEXED},
     {SMAPS_MEMBER(path, "file, or [heap], [stack] and the like")},
     {SMAPS_MEMBER(size_kb, "size")},
-    {SMAPS_MEMBER(private_dirty_kb, "written to, of this process alone")},
+    {SMAPS_MEMBER(private_dirty_kb, "modified, private")},
     {SMAPS_MEMBER(swap_kb, "swapped out")},
-    {SMAPS_MEMBER(file_name, "file without its directory, where it is told")},
+    {SMAPS_MEMBER(file_name, "file without its directory, if known")},
     {SMAPS_MEMBER(start_address, "first address")},
     {SMAPS_MEMBER(module_timestamp, "of the module")},
     {SMAPS_MEMBER(module_debugid, "of the module")},
     {SMAPS_MEMBER(module_debug_path, "of the module")},
     {SMAPS_MEMBER(protection_flags, "read, write, execute")},
-    {SMAPS_MEMBER(private_clean_resident_kb, "not written to, of this process alone")},
-    {SMAPS_MEMBER(shared_dirty_resident_kb, "written to, shared")},
-    {SMAPS_MEMBER(shared_clean_resident_kb, "not written to, shared")},
+    {SMAPS_MEMBER(private_clean_resident_kb, "not modified, private")},
+    {SMAPS_MEMBER(shared_dirty_resident_kb, "modified, shared")},
+    {SMAPS_MEMBER(shared_clean_resident_kb, "not modified, shared")},
     {SMAPS_MEMBER(locked_kb, "locked in memory")},
-    {SMAPS_MEMBER(proportional_resident_kb, "resident, its share of what is shared")},
+    {SMAPS_MEMBER(proportional_resident_kb, "resident, with its share of shared pages")},
 };
 
 static size_t stat_count(struct query_trace *trace)
@@ -380,9 +380,8 @@ STAT(idx, stat->indexed ? query_integer(stat->index) : query_null())
 #undef STAT
 
 static const struct query_column stats_columns[] = {
-    {QUERY_MEMBER("name", "what is counted", struct query_stat, name)},
-    {"idx", INT, "pid (of heapprofd_malformed_packet: upid); NULL: of the whole trace",
-     .get = stat_idx},
+    {QUERY_MEMBER("name", "name of the counter", struct query_stat, name)},
+    {"idx", INT, "pid (heapprofd_malformed_packet: upid); NULL: whole trace", .get = stat_idx},
     {QUERY_MEMBER("severity", "info, data_loss or error", struct query_stat, severity)},
     {QUERY_MEMBER("value", "the count", struct query_stat, value)},
 };
@@ -392,8 +391,8 @@ const struct query_table query_perfetto_tables[] = {
      NULL, find_process, NULL},
     {"thread", "threads; row 0 is tid 0", QUERY_COLUMNS(thread_columns), true, thread_count, NULL,
      find_thread, NULL},
-    {"stack_profile_mapping", "files and other memory that frames are in",
-     QUERY_COLUMNS(mapping_columns), true, mapping_count, NULL, find_mapping, NULL},
+    {"stack_profile_mapping", "files and other memory with frames", QUERY_COLUMNS(mapping_columns),
+     true, mapping_count, NULL, find_mapping, NULL},
     {"stack_profile_frame", "places in code", QUERY_COLUMNS(frame_columns), true, frame_count, NULL,
      find_frame, NULL},
     {"stack_profile_callsite", "call stacks, as a tree", QUERY_COLUMNS(callsite_columns), true,
@@ -402,12 +401,12 @@ const struct query_table query_perfetto_tables[] = {
      symbol_count, NULL, find_symbol, NULL},
     {"heap_profile", "dumps", QUERY_COLUMNS(heap_profile_columns), true, dump_count, NULL,
      find_heap_profile, NULL},
-    {"heap_profile_allocation", "what each callsite allocated and freed from dump to dump",
+    {"heap_profile_allocation", "allocations and frees of each callsite between dumps",
      QUERY_COLUMNS(allocation_columns), true, allocation_count, estimate_allocations,
      find_allocation, first_allocation},
     {"profiler_smaps", "mappings of processes, from /proc/PID/smaps", QUERY_COLUMNS(smaps_columns),
      true, smaps_count, NULL, find_smaps, NULL},
-    {"stats", "what was lost, and how the profiles ended", QUERY_COLUMNS(stats_columns), false,
-     stat_count, estimate_stats, find_stat, NULL},
+    {"stats", "losses, and the ends of profiles", QUERY_COLUMNS(stats_columns), false, stat_count,
+     estimate_stats, find_stat, NULL},
     {0},
 };

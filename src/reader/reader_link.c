@@ -178,7 +178,7 @@ void file_reader_start(void)
     if (link_state.pid != 0 || link_state.broken[0] != 0)
         return;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        give_up("cannot be talked to");
+        give_up("cannot be reached");
         return;
     }
     /* The reader blocks all signals: those of our terminal and service are not for it, and our

@@ -246,8 +246,9 @@ static int converse(struct conversation *talk, struct child *child)
         if (count < 0 && errno == EINTR)
             continue;
         if (count == 0)
-            return error_set(talk->error, -ETIMEDOUT, "%s: " PROGRAM " said nothing for %d seconds",
-                             talk->path, SILENCE_MS_MAX / 1000);
+            return error_set(talk->error, -ETIMEDOUT,
+                             "%s: " PROGRAM " did not answer for %d seconds", talk->path,
+                             SILENCE_MS_MAX / 1000);
         if (child->to >= 0 && ready[1].revents != 0)
             ask(talk, child);
         if (ready[0].revents != 0)

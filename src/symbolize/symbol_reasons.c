@@ -20,7 +20,7 @@ const char *symbol_reason_text(enum symbol_reason reason)
         [SYMBOL_OTHER_BUILD] = "the file is another build",
         [SYMBOL_NO_INFORMATION] = "no symbol there",
         [SYMBOL_OUTSIDE] = "outside the code of the file",
-        [SYMBOL_SHRANK] = "the file became shorter while it was read",
+        [SYMBOL_SHRANK] = "the file was truncated while it was read",
     };
     return texts[reason];
 }
@@ -33,8 +33,8 @@ const char *symbol_reason_remedy(enum symbol_reason reason)
         [SYMBOL_OTHER_BUILD] =
             "name the directory with the files of the build that ran in PERFETTO_BINARY_PATH",
         [SYMBOL_NO_INFORMATION] = "install its debug symbols, or build it with -g",
-        [SYMBOL_OUTSIDE] = "the code was made or loaded by the program itself: no file names it",
-        [SYMBOL_SHRANK] = "do it again when it is whole",
+        [SYMBOL_OUTSIDE] = "the program generated or loaded the code itself: no file has its name",
+        [SYMBOL_SHRANK] = "repeat this when the file is complete",
     };
     return remedies[reason];
 }

@@ -53,10 +53,11 @@ int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
     uint64_t now = bound->base_bytes == 0 ? 0 : resident_bytes();
     if (now <= bound->base_bytes || now - bound->base_bytes <= allowed)
         return 0;
-    return error_set(
-        error, -EFBIG,
-        "at byte %llu%s: it takes %llu MB of memory so far, more than a profile of its size can%s",
-        (unsigned long long)unpacked_bytes, unpacked_bytes > came_bytes ? ", unpacked" : "",
-        (unsigned long long)((now - bound->base_bytes) / 1000000),
-        unpacked_bytes > came_bytes ? "; if you trust the file, unpack it first" : "");
+    return error_set(error, -EFBIG,
+                     "at byte %llu%s: it takes %llu MB of memory so far, more than a profile of "
+                     "its size needs%s",
+                     (unsigned long long)unpacked_bytes,
+                     unpacked_bytes > came_bytes ? ", unpacked" : "",
+                     (unsigned long long)((now - bound->base_bytes) / 1000000),
+                     unpacked_bytes > came_bytes ? "; if you trust the file, unpack it first" : "");
 }

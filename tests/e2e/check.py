@@ -195,7 +195,7 @@ def test_partial(directory):
         (field(5003, bytes([3])), "overrun", False, "allocated faster", "hp_lost_overrun"),
         (field(5003, bytes([0, 3])), "reentrant", False, "in signal handlers", "hp_lost_reentrant"),
         (field(5003, bytes([0, 0, 0, 3])), "no_thread_slot", True, "threads beyond", "hp_lost_no_thread_slot"),
-        (field(5003, bytes([0] * 8 + [3, 4])), "allocations", False, "samples never came", "hp_lost_allocations"),
+        (field(5003, bytes([0] * 8 + [3, 4])), "allocations", False, "samples never arrived", "hp_lost_allocations"),
         (field(5003, bytes([0] * 5 + [3])), None, False, "before the outermost frame", "hp_lost_unwind"),
     ]
     figures = {1: 1000.0, 3: 10.0, 9: 10, 11: 900.0, 12: 9.0}
@@ -385,7 +385,7 @@ def test_usage(directory):
         ("what is this\n", "a line is"),
         ("max-live = 0x10\n", "not '0x10'"),
         ("max-live = 1e400\n", "not '1e400'"),
-        ("max-live = 1\0\n", "line 1: this is no file of budgets"),
+        ("max-live = 1\0\n", "line 1: this is not a file of budgets"),
         ("#" * (1 << 23), "more than 4 MB"),
     ]:
         with open(bad, "w") as file:

@@ -267,10 +267,10 @@ def test_no_traces():
             if path == pprof and command[0] in ("text", "decompress_packets"):
                 continue  # pprof is protobuf, too, and is converted as it is
             said = convert(*command, path, at("out"), status=1)
-            check(path + " is no trace" in said and words in said, f"{command} of {words}: {said}")
+            check(path + " is not a trace" in said and words in said, f"{command} of {words}: {said}")
     with open(at("dump.json.gz"), "rb") as file:
         said = convert("bundle", "-", at("out"), stdin=file.read(), status=1)
-    check("standard input is no trace" in said, said)
+    check("standard input is not a trace" in said, said)
     for typed, meant in (("pprof", "profile"), ("folded", "collapsed"), ("json", "memory_infra"), ("txt", "text")):
         check(f"did you mean {meant}?" in convert(typed, status=2), typed)
         said = run([TOOL, typed], env=ENVIRONMENT)
@@ -455,7 +455,7 @@ def test_chosen_heaps():
     made = json.loads(convert("speedscope", "--pid", "8", trace))
     check(len(made["profiles"]) == 8, f"{[p['name'] for p in made['profiles']]}")
     for arguments, said in ((["--pid", "9"], "libc.malloc of process 7 (1 dump), libc.malloc of process 8"),
-                            (["--dump", "3"], "no heap that was asked for has a dump 3"),
+                            (["--dump", "3"], "no requested heap has a dump 3"),
                             (["--heap", "x"], "own;heap of process 8")):
         for verb in ("collapsed", "flamegraph", "speedscope"):
             check(said in convert(verb, *arguments, trace, status=1), f"{verb} {arguments}: {said}")

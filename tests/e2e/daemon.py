@@ -1327,7 +1327,7 @@ def test_denied_by_policy():
             with scene(start=False) as (daemon, _):
                 outcome = run([DAEMON], env=daemon.environment)
                 check(outcome.status == 1, f"{owner} {mode:o}: status {outcome.status}")
-                check(b"others than root may change it" in outcome.stderr, repr(outcome.stderr))
+                check(b"users other than root may change it" in outcome.stderr, repr(outcome.stderr))
     finally:
         os.unlink(policy)
 

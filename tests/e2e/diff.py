@@ -165,7 +165,7 @@ def test_report_figures(directory):
         for view in VIEWS:
             check_text(view, *paths, what)
     text = diff_text("--by", "thread", "--view", "max", *pairs["several threads"])
-    check("the peak is not known by thread" in text, f"by thread: {text}")
+    check("the peaks of threads are unknown" in text, f"by thread: {text}")
     path = os.path.join(pairs["several threads"][1], "raw-trace")
     sums = ("select count(*), sum(p.threads > 1), sum(p.threads = 1 and p.peak is not s.peak_size), "
             "sum(p.threads > 1 and p.peak is not null) from hp_callsite_stats s join (select dump_id, callsite_id, "
@@ -230,7 +230,7 @@ def test_pprof(directory):
     check(len(leaks) == 1 and leaks[0][0] == "-400000B", f"below zero: {done.stdout}")
     # A report cannot show a difference, and says so.
     said = json.loads(run([TOOL, "report", "--json", path]).stdout)
-    check("1 of 1 callsites have values below zero" in said["warning"], f"warning {said['warning']!r}")
+    check("1 of 1 callsites have negative values" in said["warning"], f"warning {said['warning']!r}")
     (site,) = said["heaps"][0]["callsites"]
     check(site["space"]["estimate"] == 0, f"shown as {site['space']}")
     diff_text("--pprof", path, after, before)
@@ -358,11 +358,11 @@ def test_usage(directory):
         (("--view", "size", path, path), 2, "--view takes"),
         (("--pid", "1,2,3", path, path), 2, "--pid takes"),
         ((path, path + "@9"), 1, "nothing in it"),
-        ((path, path + "@soon"), 1, "after the @"),
-        ((path, path + "@0"), 1, "after the @"),
-        ((path, path + "@1e300s"), 1, "after the @"),
+        ((path, path + "@soon"), 1, "@ needs"),
+        ((path, path + "@0"), 1, "@ needs"),
+        ((path, path + "@1e300s"), 1, "@ needs"),
         ((path + "@1",), 1, "is a single dump"),
-        ((path,), 1, "no two dumps"),
+        ((path,), 1, "only one dump"),
         ((path, "/not/there"), 1, "/not/there"),
         (("--pprof", "/not/there/file", path, path), 1, "cannot be written"),
     ]:

@@ -508,10 +508,10 @@ def test_types_and_contexts():
 def test_unknown_figures():
     """A figure that the file does not contain is skipped, with a message, not shown as 0."""
     terminal = explore(usual(), "--view", "max")
-    until(terminal, "What was at peak is not in the file; this is what was live.", "at first")
+    until(terminal, "'at peak' is not in the file; 'live' is shown instead.", "at first")
     under_cursor(terminal, "main", "the printed figure")
     terminal.send("f")
-    until(terminal, "What was allocated is not in the file; this is what was live.", "the next figure")
+    until(terminal, "'allocated' is not in the file; 'live' is shown instead.", "the next figure")
     quit_it(terminal)
     path = os.path.join(directory, "stacks.txt")
     with open(path, "w") as out:

@@ -157,7 +157,7 @@ def test_errors():
     path = usual()
     for arguments, words in (
         (["/no/such/file"], "cannot open"), ([path + "@9"], "nothing in it has that"),
-        ([path + "@x"], "after the @"), (["--pid", "5", path], "nothing in it has that"),
+        ([path + "@x"], "@ needs"), (["--pid", "5", path], "nothing in it has that"),
         (["--mode", "sideways", path], "--mode takes"), (["--view", "x", path], "not 'x'"),
         (["--modus", "tree", path], "--mode"), ([path] * 9, "8 dumps at once"),
     ):

@@ -89,7 +89,7 @@ def test_missing_heaps():
     check(list(heaps) == ["textures"], f"{list(heaps)}")
     remark = heaps["textures"]["remark"]
     check("Nothing was reported to textures:" in remark, remark)
-    check("libc.malloc, was not asked for" in remark and "--all-heaps" in remark, remark)
+    check("libc.malloc, was not requested" in remark and "--all-heaps" in remark, remark)
     heaps = profile("one_of_two", "--heaps", "pool,textures")
     check(list(heaps) == ["pool"], f"{list(heaps)}")
     remark = heaps["pool"]["remark"]
@@ -135,12 +135,12 @@ def test_started_before_the_run_directory():
     outcome = tool("-p", str(os.getpid()), "--heaps", "libc.mmap", "-d", "100")
     text = outcome.stderr.decode()
     check(outcome.status == 1, f"ended with {outcome.status}: {text}")
-    check(f"process {os.getpid()}" in text and "malloc alone is seen" in text, text)
+    check(f"process {os.getpid()}" in text and "only malloc is seen" in text, text)
 
 
 def test_wrong_options():
     for options, said in (
-        (("--heaps", ","), "a list of names has none"),
+        (("--heaps", ","), "a list of names is empty"),
         (("--heaps", "a,b", "--heap-intervals", "1"), "(--heap-intervals) are 1, heaps (--heaps) 2"),
         (("--heaps", "a", "--heap-intervals", "x"), "--heap-intervals takes bytes"),
         (("--heaps", "a", "--heap-intervals", "0"), "heap a is 0 bytes"),

@@ -536,7 +536,7 @@ def test_deep():
 def test_refused():
     """Unusable input is an error with its place and reason."""
     for name, document, wanted in (
-        ("an unknown version", {"traceEvents": [small(version=2)]}, "version 2: known is 1"),
+        ("an unknown version", {"traceEvents": [small(version=2)]}, "version 2: only 1 is supported"),
         ("no version", {"traceEvents": [small(version=None)]}, "version null"),
         ("sizes that are texts", {"traceEvents": [small(allocators={"malloc": {
             "nodes": [2], "types": [0], "counts": [1], "sizes": ["1000"]}})]}, '"sizes" is "1000"'),

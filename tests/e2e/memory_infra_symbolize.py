@@ -419,7 +419,7 @@ def test_unmapped(scene):
     library_addresses = {a for _, stack in process.stacks for a in stack if process.locate(a)[0] == library}
     check(report["no_region"] == len(library_addresses) + 1 and report["no_file"] == 1, f"{report}")
     check(report["no_maps"] == len({a for _, stack in process.stacks for a in stack}), f"{report}")
-    for words in ("nothing was mapped there in any dump", "no memory regions of the process", "made by the program itself"):
+    for words in ("nothing was mapped there in any dump", "no memory regions of the process", "the program generated it"):
         check(words in said, f"{words}: {said}")
 
 
@@ -470,7 +470,7 @@ def test_missing(scene):
     modules = {each["path"]: each for each in report["modules"]}
     check(modules[library]["without"]["other_build"] == 4, f"{modules[library]}")
     # The others have no build id: their names are those of the present file, and a message says so.
-    check(f"{program}: the dump does not say which build of it ran" in said, said)
+    check(f"{program}: the dump does not have its build id" in said, said)
     os.unlink(library)
     path = scene.write(events, "none.json")
     said, report = scene.symbolize(path, "--no-backup")
@@ -690,7 +690,7 @@ def test_files(scene):
     with open(path, "wb") as file:
         file.write(original)
     said, _ = scene.symbolize(path, *places, out=path, status=1)
-    check("is the file itself" in said, said)
+    check("is the input file" in said, said)
     os.mkdir(scene.path("directory"))
     said, _ = scene.symbolize(path, *places, out=scene.path("directory"), status=1)
     said, _ = scene.symbolize(path, *places, out=scene.path("nowhere", "out.json"), status=1)

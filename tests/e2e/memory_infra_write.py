@@ -298,7 +298,7 @@ def test_several():
          [(7, (300, 3)), (9, (30, 3))], "--dump final --heap")
     same([d.pid for d in convert(trace, "--pid", "9").dumps], [9], "--pid")
     same([d.heaps() for d in convert(trace, "--heap", "pool").dumps], [["pool"], ["pool"]], "--heap pool")
-    for options, said in ((("--dump", "4"), b"none of the dumps"), (("--heap", "malloc"), b"none of the dumps"),
+    for options, said in ((("--dump", "4"), b"none of the requested dumps"), (("--heap", "malloc"), b"none of the requested dumps"),
                           (("--dump", "0"), b"counts from 1"), (("--prune", "5"), b"BYTES,COUNT"),
                           (("--stack-mode", "odd"), b"--stack-mode takes"), (("--pid", "x"), b"x")):
         outcome = run([TRACECONV, "memory_infra", *options, trace])

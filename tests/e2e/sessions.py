@@ -510,7 +510,7 @@ def test_immediate_refusals():
             first = begin(TOOL, "-q", "-p", str(sleeper.pid), "-o", at(what.split()[0] + "-first"))
             wait_for("the first session", lambda: [s for s in status() if s["profiled"]][1:])
             for pid, *said in (
-                (2, "kthreadd", "kernel thread"), (4000001, "No process has this number"),
+                (2, "kthreadd", "kernel thread"), (4000001, "No process has this pid"),
                 (child, "(sleep)", "Another session", f"of process {server.pid} (heap_profile)"),
                 (sleeper.pid, "Another session", "(heapd-session)" if what == "with a daemon" else f"of process {first.pid} (heap_profile)"),
             ):

@@ -106,7 +106,7 @@ def states(done):
 def check_unseen(name, output, heap):
     """Check that every verb calls the figure unknown."""
     check(heap["unseen_allocator"] == "malloc", f"{name}: {heap['unseen_allocator']}")
-    check("were asked for" in heap["remark"], f"{name}: no reason in {heap['remark']!r}")
+    check("were requested" in heap["remark"], f"{name}: no reason in {heap['remark']!r}")
     check(heap["unseen"] and heap["exact_bytes"] is None, f"{name}: {heap['exact_bytes']} bytes")
     check("space" in heap["untold"], f"{name}: {heap['untold']}")
     heap = ["--heap", "libc.malloc"]
@@ -172,7 +172,7 @@ def own_allocator_under_yama(path, directory):
     how = {"preexec_fn": forbid_ptrace, "env": {"ASAN_OPTIONS": "detect_leaks=0"}}
     for scope, owner, remedy in [
         (1, [], "a program can be profiled from its start (heap_profile host)"),
-        (2, [], "one without an allocator of its own can be profiled from its start (heap_profile host)"),
+        (2, [], "a program without its own allocator can be profiled from its start (heap_profile host)"),
         (3, ["setpriv", "--reuid=65534", "--clear-groups"], "until the next boot"),
     ]:
         output = tempfile.mkdtemp(dir=directory)

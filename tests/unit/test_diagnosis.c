@@ -52,7 +52,7 @@ static void test_explains_missing_samples(void **state)
     facts.totals.calls = 0;
     expect(&facts, "No call of malloc");
     facts.totals.client_state = RING_CLIENT_AWAITED;
-    expect(&facts, "did not wait for the profiler's answer longer than 2 s");
+    expect(&facts, "waited 2 s for the profiler's answer in vain");
     expect(&facts, "client library of another version");
     assert_null(strstr(text, "No call of malloc"));
 }
@@ -76,7 +76,7 @@ static void test_reports_the_missed_part_of_a_new_process(void **state)
     (void)state;
     struct diagnosis_facts facts = whole();
     facts.attached = true;
-    expect(&facts, "attached while it ran: what it held before");
+    expect(&facts, "attached while it ran: earlier allocations");
     assert_null(strstr(text, "libc.mmap"));
     facts.others_wanted = true;
     expect(&facts, "libc.mmap needs heap_profile host or shell");
@@ -95,7 +95,7 @@ static void test_names_the_heap_of_go(void **state)
     (void)state;
     struct diagnosis_facts facts = whole();
     facts.is_go = true;
-    expect(&facts, "a heap of Go's own and not in this profile");
+    expect(&facts, "Go's own heap, which is not in this profile");
 }
 
 static void test_reports_the_end_of_the_session(void **state)

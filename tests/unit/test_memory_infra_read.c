@@ -293,8 +293,8 @@ static void a_byte_order_mark_is_skipped(void **state)
 {
     (void)state;
     check_report("\xef\xbb\xbf{\"traceEvents\":[]}", "");
-    check_error("\xef\xbb\xbf{\"traceEvents\":[}", "at byte 20: this is no JSON");
-    check_error(" \xbb\xbf{\"traceEvents\":[]}", "this is no JSON");
+    check_error("\xef\xbb\xbf{\"traceEvents\":[}", "at byte 20: this is not JSON");
+    check_error(" \xbb\xbf{\"traceEvents\":[]}", "this is not JSON");
 }
 
 static void texts_are_decoded(void **state)
@@ -329,8 +329,8 @@ static void an_invalid_figure_spoils_only_its_event(void **state)
         {HEAPS("\"strings\":[{\"string\":\"x\"}]", ""), "a string without a number for its id"},
         {HEAPS("\"strings\":{}", ""), "\"strings\" is an object"},
         {HEAPS("\"strings\":[5]", ""), "an element of a list is a number"},
-        {DUMP("\"heaps_v2\":{\"version\":2}"), "heaps_v2 of version 2: known is 1"},
-        {DUMP("\"heaps_v2\":{\"version\":\"1\"}"), "heaps_v2 of version 1: known is 1"},
+        {DUMP("\"heaps_v2\":{\"version\":2}"), "heaps_v2 of version 2: only 1 is supported"},
+        {DUMP("\"heaps_v2\":{\"version\":\"1\"}"), "heaps_v2 of version 1: only 1 is supported"},
         {DUMP("\"heaps_v2\":{}"), "heaps_v2 without a version"},
         {DUMP("\"heaps_v2\":[]"), "\"heaps_v2\" is a list"},
         {DUMP("\"heaps\":{\"m\":{\"entries\":[{\"bt\":\"\"}]}}"), "without a size"},
@@ -365,12 +365,12 @@ static void malformed_files_are_reported_with_their_position(void **state)
     (void)state;
     check_error("", "error at byte 0: there is no list of events");
     check_error("{}", "there is no list of events");
-    check_error("5 ", "the file is a number, no object or list");
+    check_error("5 ", "the file is a number, not an object or list");
     check_error("{\"traceEvents\":{}}", "traceEvents is an object, not a list");
     check_error("[{\"ph\":", "error at byte 7, in event 0: the file is cut off");
     check_error("{\"traceEvents\":[{}]", "error at byte 19: the file is cut off");
-    check_error("[{\"a\":NaN}]", "in event 0: this is no JSON");
-    check_error("[{}]]", "this is no JSON");
+    check_error("[{\"a\":NaN}]", "in event 0: this is not JSON");
+    check_error("[{}]]", "this is not JSON");
     /* A killed writer leaves the closing bracket out. */
     check_report("[{}", "event 0    pid -9223372036854775808\n");
     check_report("[{},\n", "event 0    pid -9223372036854775808\n");

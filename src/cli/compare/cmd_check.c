@@ -188,8 +188,8 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     if (!take_subject(argc, argv, request))
         return EXIT_UNDECIDABLE;
     if (request->budgets.count == 0) {
-        fputs("heap_profile: no budget: name some, as in --max-live 64k, or a file of them by "
-              "--budgets\n",
+        fputs("heap_profile: no budget: give one, such as --max-live 64k, or a file of budgets "
+              "(--budgets)\n",
               stderr);
         return EXIT_UNDECIDABLE;
     }

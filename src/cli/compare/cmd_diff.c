@@ -128,8 +128,8 @@ static int open_sources(char *const *arguments, int count, struct compare_source
         code = compare_source_choose(&sources[i], &request->choices[i], error);
     if (code == 0 && count == 1 && is_one_dump(&sources[0]))
         code = error_set(error, -EINVAL,
-                         "%s has no two dumps to be compared: name another profile, too, or take "
-                         "dumps of one by --continuous-dump",
+                         "%s has only one dump: name a second profile, or record several dumps "
+                         "with --continuous-dump",
                          arguments[0]);
     return code;
 }

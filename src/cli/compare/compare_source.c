@@ -53,8 +53,7 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
         return output_find_trace(argument, source->path, error);
     if (!parse_dump(at + 1, source))
         return error_set(error, -EINVAL,
-                         "%s: after the @ goes the number of a dump (@2), a time (@12.5s), max "
-                         "or last",
+                         "%s: @ needs the number of a dump (@2), a time (@12.5s), max or last",
                          argument);
     char *name = strndup(argument, (size_t)(at - argument));
     if (name == NULL)
@@ -195,9 +194,8 @@ int compare_source_choose(struct compare_source *source, const struct compare_ch
         return 0;
     if (profile->heap_count == 0)
         return error_set(error, -ENOENT, "%s: there is no heap profile in it", source->argument);
-    return error_set(
-        error, -ENOENT,
-        "%s: nothing in it has that process, heap or dump; heap_profile report %s says "
-        "what there is",
-        source->argument, source->path);
+    return error_set(error, -ENOENT,
+                     "%s: nothing in it has that process, heap or dump; heap_profile report %s "
+                     "lists what it has",
+                     source->argument, source->path);
 }

@@ -241,7 +241,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     if (!differs(page->pair))
         fputs("\nno difference\n", page->out);
     else if (page->options->diff.by == DIFF_THREAD && page->options->view == EXPORT_MAX)
-        fputs("\nthe peak is not known by thread: choose another --view\n", page->out);
+        fputs("\nthe peaks of threads are unknown: choose another --view\n", page->out);
     else if (shown == 0)
         fprintf(page->out, "\nno difference in %s by %s\n",
                 export_view_words[page->options->view].title,
@@ -250,7 +250,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
         fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
               page->out);
     else if (!page->pair->exact)
-        fputs("\n* beyond what sampling alone does (99 % for the whole table, by Holm)\n",
+        fputs("\n* more than sampling alone explains (99 % for the whole table, by Holm)\n",
               page->out);
     free(rows);
     return 0;

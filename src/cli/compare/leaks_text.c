@@ -160,8 +160,8 @@ static void print_heap(const struct page *page)
     format_print(page->out, heap->name, NAME_WIDTH);
     if (compare_is_unseen(heap->pair->before, heap->pair->before_count) ||
         compare_is_unseen(heap->pair->after, heap->pair->after_count)) {
-        fputs(": what is live is unknown, no call of the allocator was seen (heap_profile report "
-              "says why)\n",
+        fputs(": live memory is unknown, because no call of the allocator was seen (heap_profile "
+              "report explains why)\n",
               page->out);
         return;
     }
@@ -233,8 +233,9 @@ int leaks_print_text(const struct leaks *leaks, FILE *out)
     }
     print_unpaired(leaks, out);
     if (has_marks(leaks))
-        fputs("\n* beyond what sampling alone does (99 % for all call stacks of a heap, by Holm)\n",
-              out);
+        fputs(
+            "\n* more than sampling alone explains (99 % for all call stacks of a heap, by Holm)\n",
+            out);
     compare_stacks_clear(&page.stacks);
     return code;
 }

@@ -23,7 +23,7 @@ void bundle_summary_print_maps(const struct deobfuscate_report *maps)
     for (size_t i = 0; i < maps->count; i++) {
         const struct deobfuscate_result *result = &maps->results[i];
         const char *remedy = deobfuscate_remedy(result);
-        format_printf(stderr, "%s: %zu of %zu Java names are of its classes%s%s\n", result->path,
+        format_printf(stderr, "%s: %zu of %zu Java names belong to its classes%s%s\n", result->path,
                       result->names, maps->trace_names,
                       remedy != NULL ? "; it names nothing: " : "", remedy != NULL ? remedy : "");
     }
@@ -106,7 +106,7 @@ void bundle_summary_print(const struct bundle_outcome *outcome, const char *path
         lines += outcome->symbols.modules[i].with_lines;
     }
     format_printf(stderr,
-                  "%s: %zu code addresses in %zu modules, files at hand tell the line of %zu; ",
+                  "%s: %zu code addresses in %zu modules, %zu of them with lines in local files; ",
                   path, addresses, outcome->symbols.count, lines);
     fprintf(stderr, "%lld names were added\n", (long long)outcome->added);
     if (verbose)

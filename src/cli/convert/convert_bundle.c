@@ -214,7 +214,7 @@ static int make_bundle(struct request *request, const char *path, struct bundle_
     int parts = memfd_create("symbols", MFD_CLOEXEC);
     int result = known_symbols_read(&known, path, error);
     if (result == 0 && known.warning[0] != '\0')
-        conversion_warn("%s; what comes before that is bundled", known.warning);
+        conversion_warn("%s; the part before that is bundled", known.warning);
     if (result == 0 && parts < 0)
         result = error_set(error, -errno, "no memory for the symbols: %s", strerror(errno));
     if (result == 0)

@@ -78,13 +78,13 @@ static void print_summary(const struct deobfuscate_report *report, const struct 
     for (size_t i = 0; i < report->count; i++) {
         const struct deobfuscate_result *result = &report->results[i];
         const char *remedy = deobfuscate_remedy(result);
-        format_printf(stderr, "%s (%s): %zu of the trace's %zu names are of its %zu classes; ",
+        format_printf(stderr, "%s (%s): %zu of the trace's %zu names belong to its %zu classes; ",
                       *result->package != '\0' ? result->package : "all packages", result->path,
                       result->names, report->trace_names, result->classes);
         fprintf(stderr, "%zu classes and %zu methods written\n", result->written_classes,
                 result->written_methods);
         if (result->unknown_lines > 0)
-            fprintf(stderr, "  %zu of %zu lines are unknown and were passed over\n",
+            fprintf(stderr, "  %zu of %zu lines are unknown and were skipped\n",
                     result->unknown_lines, result->lines);
         if (remedy != NULL)
             format_printf(stderr, "  it names nothing: %s\n", remedy);

@@ -22,17 +22,17 @@ static const char help[] =
     "\n"
     "  Writes the JSON of Chrome's memory dumps (MemoryInfra, heaps_v2), for the trace viewer's\n"
     "  memory columns and heap details, symbolize_trace and diff_heap_profiler: every dump of\n"
-    "  each process, one allocator for each heap, by backtrace and by type. TRACE: '-', or none\n"
-    "  where it is not a terminal: standard input. OUT: '-' or none: standard output; gzipped\n"
-    "  where its name ends in .gz.\n"
+    "  each process, one allocator for each heap, by backtrace and by type. TRACE '-', or none\n"
+    "  unless on a terminal, is standard input. OUT '-', or none, is standard output; OUT is\n"
+    "  gzipped if its name ends in .gz.\n"
     "\n"
     "  --pid PID, --heap NAME   only these\n"
     "  --dump N      the N-th dump of each heap, from 1, 'final', the last, or 'all' (default)\n"
-    "  --max         what was live when the heap was largest (of one with dump_at_max: always)\n"
-    "  --prune BYTES,COUNT   what a site holds that is under both goes into nodes named <other>\n"
+    "  --max         live memory at the heap's peak (always, if recorded with dump_at_max)\n"
+    "  --prune BYTES,COUNT   sum up sites below both limits in nodes named <other>\n"
     "  --stack-mode MODE     native (default), native-with-thread-names, pseudo (the contexts\n"
     "                that the program named) or mixed (stacks below these)\n"
-    "  --demangle full|simple|none   functions' names with all that is in them (default),\n"
+    "  --demangle full|simple|none   functions' names in full (default),\n"
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";
 
@@ -69,10 +69,9 @@ static int64_t take_dumps(const struct profile *profile, const struct choice *ch
     if (heaps == 0)
         return error_set(error, -ENOENT, "%.150s: there is no heap profile in it%s%.200s", path,
                          profile->warning[0] != '\0' ? ": " : "", profile->warning);
-    return error_set(error, -ENOENT,
-                     "%.200s: none of the dumps that were asked for is in it; heap_profile report "
-                     "says what is",
-                     path);
+    return error_set(
+        error, -ENOENT,
+        "%.200s: it has none of the requested dumps; heap_profile report lists its dumps", path);
 }
 
 /* --- the conversion --- */

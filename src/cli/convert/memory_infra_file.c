@@ -62,8 +62,8 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
                          strerror(-written));
     if (code == -E2BIG)
         return error_set(error, code,
-                         "the MemoryInfra file cannot hold so many stacks of more than %d frames; "
-                         "--pid, --heap and --dump choose fewer",
+                         "a MemoryInfra file cannot hold this many stacks of more than %d frames; "
+                         "choose fewer with --pid, --heap and --dump",
                          MEMORY_INFRA_FRAMES_MAX);
     return code < 0 ? error_set(error, code, "no memory to write the MemoryInfra file") : 0;
 }

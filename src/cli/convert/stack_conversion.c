@@ -59,10 +59,9 @@ static int explain_none(const struct profile *profile, const struct choice *choi
     const char *more = heaps > named ? " and others" : "";
     if (choice->which.dump > 0)
         return error_set(error, -ENOENT,
-                         "%.100s: no heap that was asked for has a dump %" PRIu64
-                         "; there are %s%s",
-                         path, choice->which.dump, there, more);
-    return error_set(error, -ENOENT, "%.100s: none of what was asked for is in it; there are %s%s",
+                         "%.100s: no requested heap has a dump %" PRIu64 "; there are %s%s", path,
+                         choice->which.dump, there, more);
+    return error_set(error, -ENOENT, "%.100s: it has nothing of what was requested; there are %s%s",
                      path, there, more);
 }
 

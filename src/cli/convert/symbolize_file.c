@@ -99,11 +99,11 @@ static int keep_original(const struct output_file *file, const char *target, cha
 static void print_strays(const struct memory_infra_summary *summary)
 {
     static const char no_region[] =
-        "nothing was mapped there in any dump of the process; what was unloaded before the first "
-        "dump is not in the file: take one before that";
+        "nothing was mapped there in any dump of the process; libraries that were unloaded before "
+        "the first dump are not in the file: take a dump earlier";
     static const char no_maps[] =
         "the file has no memory regions of the process; detailed dumps have them";
-    static const char no_file[] = "code in no file: it was made by the program itself";
+    static const char no_file[] = "code in no file: the program generated it";
     static const char *const why[MEMORY_INFRA_STRAYS] = {
         [MEMORY_INFRA_NO_REGION] = no_region,
         [MEMORY_INFRA_NO_MAPS] = no_maps,
@@ -120,10 +120,10 @@ static void print_unchecked(const struct memory_infra_summary *summary)
     for (size_t i = 0; i < summary->modules->count; i++) {
         const struct symbolized_module *module = &summary->modules->modules[i];
         if (summary->unchecked[i] && module->with_names + module->with_lines > 0)
-            format_printf(stderr,
-                          "  %s: the dump does not say which build of it ran: these names are of "
-                          "%s as it is now\n",
-                          module->path, module->breakpad != NULL ? module->breakpad : "the file");
+            format_printf(
+                stderr,
+                "  %s: the dump does not have its build id: these names are from %s as it is now\n",
+                module->path, module->breakpad != NULL ? module->breakpad : "the file");
     }
 }
 
@@ -205,8 +205,8 @@ static int write_symbolized(const struct symbolize_file *request,
         return write_copy(request, symbols, gzip, error);
     if (packing == OTHER)
         return error_set(error, -EINVAL,
-                         "%s: is packed by zstd, and would not be written so: name a file to "
-                         "write to",
+                         "%s: it is compressed with zstd, which is not supported for output: name "
+                         "a file to write to",
                          request->path);
     if (stat(request->path, &status) == 0 && !S_ISREG(status.st_mode))
         return error_set(error, -EINVAL, "%s: is no file", request->path);
@@ -219,8 +219,7 @@ static int check_output(const struct symbolize_file *request, struct error *erro
     if (request->out != NULL && stat(request->path, &in) == 0 && stat(request->out, &out) == 0 &&
         in.st_dev == out.st_dev && in.st_ino == out.st_ino)
         return error_set(error, -EINVAL,
-                         "%s is the file itself: it is rewritten in place if no second one is "
-                         "named",
+                         "%s is the input file: leave OUT out to rewrite the file in place",
                          request->out);
     return 0;
 }

@@ -71,7 +71,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     if (code >= 0)
         return code;
     if (argc - optind > SITES_COLUMNS) {
-        fprintf(stderr, "heap_profile: %d dumps at once at most, not %d\n", SITES_COLUMNS,
+        fprintf(stderr, "heap_profile: at most %d dumps at once, not %d\n", SITES_COLUMNS,
                 argc - optind);
         return VERB_USAGE;
     }
@@ -135,8 +135,8 @@ static int open_terminal(struct request *request, char *const *arguments, int co
         request->screen.in = fopen("/dev/tty", "re");
     if (request->screen.in != NULL && isatty(fileno(request->screen.in)) && isatty(STDOUT_FILENO))
         return 0;
-    fputs("heap_profile: explore needs a terminal to show the profile on and to read keys from; "
-          "heap_profile report prints it as text\n",
+    fputs("heap_profile: explore needs a terminal for input and output; heap_profile report prints "
+          "the profile as text\n",
           stderr);
     return -ENOTTY;
 }

@@ -224,26 +224,26 @@ void screen_choose_dumps(struct screen *screen)
 void screen_help(struct screen *screen)
 {
     static const char *const lines[] = {
-        "Enter           into the row: what it is made of",
-        "Backspace       out of it again",
-        "Left, Right     by stack frame, object type, thread, ...",
+        "Enter           into the row, to its parts",
+        "Backspace       back",
+        "Left, Right     rows by stack frame, object type, thread, ...",
         "Up, Down, PgUp, PgDn, Home, End (or j, k, ^F, ^B, g, G)",
         "v               top-down tree, top-down heavy, bottom-up",
-        "f               live, allocated ever, at the peak",
+        "f               live, ever allocated, at the peak",
         "s, r            sort by the next column; the other way round",
-        "/, n, N         search here and below; the next; the one before",
+        "/, n, N         search here and below; the next; the previous",
         "d               one dump, or several side by side",
-        "x               of several: difference, or maximum",
+        "x               several dumps: difference, or maximum",
         "p, h            one process, one heap",
         "c, e            counts before sizes; figures in full",
         "m               names short, or in full",
         "w               write the rows to a file, as text",
         "q               end",
         "",
-        "The tree goes from the outermost frame inwards, and its rows add up.",
+        "The tree starts at the outermost frame, and its rows add up.",
         "The heavy view counts a frame anywhere on a stack, and each stack once.",
-        "Bottom-up begins with the functions that allocate; inside a function are its callers.",
-        "<self> is what a function allocated itself.",
+        "Bottom-up starts with the functions that allocate; inside a function are its callers.",
+        "<self> is the memory that a function allocated itself.",
     };
     size_t count = sizeof(lines) / sizeof(lines[0]);
     struct item *items = calloc(count, sizeof(*items));

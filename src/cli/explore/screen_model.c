@@ -18,7 +18,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct screen *screen, con
 
 static void no_memory(struct screen *screen)
 {
-    say(screen, "There is no memory for that.");
+    say(screen, "Out of memory.");
 }
 
 /* --- the figure --- */
@@ -47,8 +47,8 @@ static void show_known(struct screen *screen, enum diff_figure wanted)
     enum diff_figure known = first_known(screen, wanted);
     breakdown_set_figure(screen->breakdown, known);
     if (known != wanted)
-        say(screen, "What was %s is not in the file; this is what was %s.",
-            screen_figure_words[wanted], screen_figure_words[known]);
+        say(screen, "'%s' is not in the file; '%s' is shown instead.", screen_figure_words[wanted],
+            screen_figure_words[known]);
 }
 
 void screen_next_figure(struct screen *screen)
@@ -121,7 +121,7 @@ static void show_something(struct screen *screen)
     enum diff_figure before = breakdown_figure(screen->breakdown);
     breakdown_set_figure(screen->breakdown, DIFF_PEAK);
     if (bytes_of_all(screen) >= 0.5)
-        say(screen, "Nothing is %s; this is what was %s.", screen_figure_words[before],
+        say(screen, "Nothing is %s; '%s' is shown instead.", screen_figure_words[before],
             screen_figure_words[DIFF_PEAK]);
     else
         breakdown_set_figure(screen->breakdown, before);
@@ -194,7 +194,7 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     if (code == 0 &&
         ((sites = sites_new(sides, count)) == NULL || (breakdown = breakdown_new(sites)) == NULL)) {
         sites_free(sites);
-        code = error_set(error, -ENOMEM, "no memory for so many stacks, or so deep ones");
+        code = error_set(error, -ENOMEM, "no memory: too many stacks, or too deep ones");
     }
     if (code < 0) {
         drop_columns(chosen, count);
@@ -283,7 +283,7 @@ void screen_enter(struct screen *screen)
     struct breakdown_step step = {screen->dimension, screen->rows.rows[screen->selected].key};
     int code = breakdown_enter(screen->breakdown, step);
     if (code == -EEXIST)
-        say(screen, "The path has that already: Backspace, or the left and right keys.");
+        say(screen, "The path has that already: use Backspace, or the left and right keys.");
     else if (code < 0)
         no_memory(screen);
     if (code < 0)

@@ -13,15 +13,15 @@ int screen_check_terminal(FILE *out, struct error *error)
     const char *name = getenv("TERM");
     int outcome;
     if (name == NULL || *name == '\0')
-        return error_set(error, -ENOTTY,
-                         "TERM is not set, so that nobody knows this terminal; TERM=xterm-256color "
-                         "fits most, and heap_profile report needs none");
-    if (setupterm(name, fileno(out), &outcome) != OK)
         return error_set(
             error, -ENOTTY,
-            "there is no terminal '%.100s' (TERM) in terminfo here; TERM=xterm-256color "
-            "fits most, and heap_profile report needs none",
-            name);
+            "TERM is not set, so the type of this terminal is unknown; TERM=xterm-256color fits "
+            "most, and heap_profile report needs no terminal");
+    if (setupterm(name, fileno(out), &outcome) != OK)
+        return error_set(error, -ENOTTY,
+                         "there is no terminal '%.100s' (TERM) in terminfo here; "
+                         "TERM=xterm-256color fits most, and heap_profile report needs no terminal",
+                         name);
     const char *moves = tigetstr("cup");
     bool has_screen = moves != NULL && moves != (const char *)-1;
     del_curterm(cur_term); /* the screen sets up its own */

@@ -93,7 +93,7 @@ bool conversion_is_no_trace(const char *path, struct error *error)
     if (source != NULL)
         trace_source_close(source);
     if (kind != IMPORT_TRACE)
-        error_set(error, -EINVAL, "%.250s is no trace but %s: heap_profile report reads it",
+        error_set(error, -EINVAL, "%.250s is not a trace but %s: heap_profile report reads it",
                   strncmp(path, "/proc/self/fd/", 14) == 0 ? "standard input" : path, kinds[kind]);
     return kind != IMPORT_TRACE;
 }

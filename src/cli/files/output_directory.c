@@ -293,7 +293,7 @@ static bool is_callers(int directory, const char *name)
  * can change where it leads. Write the directory's path, and return its descriptor. */
 static int open_latest(int parent, const char *link, char directory[PATH_MAX], struct error *error)
 {
-    static const char not_ours[] = "it, or what it names, is not this user's alone";
+    static const char not_ours[] = "it, or its target, is not this user's alone";
     ssize_t length = readlinkat(parent, link, directory, PATH_MAX - 1);
     directory[length > 0 ? length : 0] = '\0';
     if (length < 0 && errno != EINVAL)
@@ -326,7 +326,7 @@ static int find_latest(char path[PATH_MAX], struct error *error)
         complain_of_latest(path, strerror(-code), code, error);
     /* Another user's file in the caller's directory is not the caller's profile. */
     if (code == 0 && !is_callers(fd, strrchr(path, '/') + 1))
-        code = complain_of_latest(path, "it is not this user's", -EPERM, error);
+        code = complain_of_latest(path, "it belongs to another user", -EPERM, error);
     close(fd);
     return code;
 }

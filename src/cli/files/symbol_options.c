@@ -147,7 +147,7 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
         format_printf(out, "  %s: %zu units of the debug information in %s cannot be read\n",
                       module->path, module->damaged_units, module->found.path);
     if (module->problem != NULL)
-        format_printf(out, "  %s: its symbol file is of no use: %s\n", module->path,
+        format_printf(out, "  %s: its symbol file cannot be used: %s\n", module->path,
                       module->problem);
     if (module->breakpad == NULL && module->found.path != NULL &&
         module->found.quality < SYMBOLS_DWARF && module->with_names > 0)

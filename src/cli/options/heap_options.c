@@ -82,7 +82,7 @@ void heap_options_warn(const struct heap_config *config)
         if (!wanted)
             format_printf(
                 stderr, "heap_profile: warning: --exclude-heaps %s changes nothing: %s\n", *name,
-                config->all_heaps ? "of all heaps it is the one that --heaps has to name"
+                config->all_heaps ? "it is profiled only if --heaps names it"
                 : named           ? "--heaps does not name it"
                         : "without --heaps and --all-heaps, libc.malloc alone is profiled");
     }

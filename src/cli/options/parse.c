@@ -61,7 +61,8 @@ bool parse_ring_bytes(const char *text, uint64_t *value)
     if (!parse_bytes("--shmem-size", text, value))
         return false;
     if (*value > HEAP_CONFIG_SHMEM_BYTES_MAX)
-        format_printf(stderr, "heap_profile: warning: --shmem-size %s is cut to %uM, the largest\n",
+        format_printf(stderr,
+                      "heap_profile: warning: --shmem-size %s is reduced to %uM, the maximum\n",
                       text, HEAP_CONFIG_SHMEM_BYTES_MAX >> 20);
     return true;
 }
@@ -70,7 +71,7 @@ bool parse_names(const char *text, char ***names)
 {
     size_t count = 0;
     if (text[strspn(text, ", ")] == '\0') {
-        format_printf(stderr, "heap_profile: a list of names has none in it: '%s'\n", text);
+        format_printf(stderr, "heap_profile: a list of names is empty: '%s'\n", text);
         return false;
     }
     while (*names != NULL && (*names)[count] != NULL)

@@ -84,7 +84,7 @@ static void complain_long(const char *program, const char *typed, const struct o
     while (options[count].name != NULL)
         count++;
     if (count_beginning(name, strlen(name), options) > 1) {
-        format_printf(stderr, "%s: '--%s' could be more than one option", program, name);
+        format_printf(stderr, "%s: '--%s' is ambiguous", program, name);
         list_beginning(name, strlen(name), options);
         return;
     }

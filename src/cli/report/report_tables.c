@@ -382,7 +382,7 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
     printer_title(printer, title);
     if (count == 0)
         fputs(key == ROLLUP_THREAD && view == EXPORT_MAX
-                  ? "  the peak is not known by thread: choose another --view\n"
+                  ? "  the peaks of threads are unknown: choose another --view\n"
                   : "  nothing\n",
               printer->out);
     else
@@ -479,7 +479,8 @@ void printer_groups(const struct printer *printer)
                      printer->options->top);
     if (grouping->outer_count == 1 && grouping->outer[0].label != NULL &&
         grouping->outer[0].label[0] == '\0' && by[0] != GROUPING_BACKTRACE)
-        fprintf(printer->out, "  the program says no %ss here: docs/heaps.md has how it can\n",
+        fprintf(printer->out,
+                "  the program does not report %ss; docs/heaps.md explains how it can\n",
                 report_group_key_name(by[0]));
     grouping_free(grouping);
 }

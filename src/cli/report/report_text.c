@@ -188,10 +188,12 @@ static void print_samples(const struct printer *printer)
     FILE *out = printer->out;
     if (heap->status.weighed_samples > 0 &&
         heap->status.weighed_samples == heap->status.heap_samples)
-        fprintf(out, "\n  samples       %s, drawn by the program: each stands for what it says\n",
+        fprintf(out,
+                "\n  samples       %s, drawn by the program: each represents its reported size\n",
                 format_count((double)dump->total.samples).bytes);
     else if (heap->interval_bytes == 1 && heap->status.weighed_samples > 0)
-        fprintf(out, "\n  samples       %s, every allocation; %s drawn by the program, for more\n",
+        fprintf(out,
+                "\n  samples       %s, every allocation; %s drawn by the program represent more\n",
                 format_count((double)dump->total.samples).bytes,
                 format_count((double)heap->status.weighed_samples).bytes);
     else if (printer->heap->interval_bytes == 1)
@@ -223,7 +225,7 @@ static void print_partial(const struct printer *printer)
     else if (heap->status.unseen_allocator != NULL) {
         fputs("  partial       another allocator of the process (", out);
         format_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
-        fputs(") was not profiled: what it gave is missing from all figures\n", out);
+        fputs(") was not profiled: its memory is missing from all figures\n", out);
     } else if (profile_totals_why_partial(heap) != NULL)
         fputs("  partial       all figures leave out what was lost, the totals too\n", out);
     else if (printer_is_partial(printer))
@@ -264,11 +266,10 @@ static void print_facts(const struct printer *printer)
     print_others(printer);
     print_partial(printer);
     if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
-        fprintf(
-            out,
-            "  unfinished    the profiler was killed, or still runs: nothing is known of what the "
-            "process did after %.2f s\n",
-            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+        fprintf(out,
+                "  unfinished    the profiler was killed, or still runs: what the process did "
+                "after %.2f s is unknown\n",
+                (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {
         fputs("  note          ", out);
         format_print(out, heap->status.remark, REMARK_WIDTH);
@@ -512,14 +513,14 @@ static void print_streams(const struct profile *profile, const struct report_opt
         int32_t pid = report_pid_of_stream(profile, stream);
         if (options->choice.pid != 0 && options->choice.pid != pid)
             continue;
-        fprintf(out, "%s  process %d, heap %u: %s allocations, which stand for %s",
+        fprintf(out, "%s  process %d, heap %u: %s allocations, which represent %s",
                 any ? "" : "\nStreamed one by one\n", pid, stream->heap_id,
                 format_count((double)stream->allocations).bytes,
                 format_bytes(stream->allocated_bytes).bytes);
         fprintf(out, " in %s; %s frees", format_count(stream->allocated_count).bytes,
                 format_count((double)stream->frees).bytes);
         if (stream->undone_frees > 0)
-            fprintf(out, ", of which %s did not happen",
+            fprintf(out, "; %s of these did not happen",
                     format_count((double)stream->undone_frees).bytes);
         fputc('\n', out);
         any = true;

@@ -37,7 +37,7 @@ static void explain(const struct profile *profile, struct unnamed_module *module
 {
     if (module->path[0] == '\0') {
         module->reason = "code in no file";
-        module->remedy = "it was made by the program itself, or its file was not known";
+        module->remedy = "the program generated it, or its file is unknown";
     } else if (kind == TRACE_FRAME_JIT || strncmp(module->path, "[jit:", strlen("[jit:")) == 0) {
         module->reason = "generated code that no map names";
         module->remedy = "let the program write /tmp/perf-PID.map or a jitdump: docs/symbols.md";
@@ -47,8 +47,8 @@ static void explain(const struct profile *profile, struct unnamed_module *module
     } else if (module->build_id[0] == '\0') {
         module->reason = symbol_reason_text(SYMBOL_NO_BUILD_ID);
         module->remedy = is_imported(profile)
-                             ? "the file tells none; of Chrome's memory dumps heap_profile "
-                               "symbolize takes what has that name now"
+                             ? "the file has none; for Chrome's memory dumps, heap_profile "
+                               "symbolize uses the present file of that name"
                              : symbol_reason_remedy(SYMBOL_NO_BUILD_ID);
     } else {
         module->reason = "no symbols in the trace";

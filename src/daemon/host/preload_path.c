@@ -30,7 +30,7 @@ int preload_path_find(char path[PATH_MAX], struct error *error)
             return 0;
     }
     return error_set(error, -ENOENT,
-                     "%s is neither in %s nor in ../lib*/heapprofd beside it; reinstall, or name "
+                     "%s is neither in %s nor in ../lib*/heapprofd next to it; reinstall, or name "
                      "it in HEAPPROFD_PRELOAD",
                      LIBRARY_NAME, own);
 }

@@ -232,11 +232,10 @@ static FILE *open_policy(const char *path, struct error *error)
     FILE *file = NULL;
     /* A user who may write to the file could decide who is profiled. */
     if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
-        error_set(
-            error, -EPERM,
-            "%s is not read: it belongs to user %u and has mode %03o, so that others than root "
-            "may change it (chown root, chmod go-w)",
-            path, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777));
+        error_set(error, -EPERM,
+                  "%s is not read: it belongs to user %u and has mode %03o, so that users other "
+                  "than root may change it (chown root, chmod go-w)",
+                  path, (unsigned)status.st_uid, (unsigned)(status.st_mode & 07777));
     else if ((file = fdopen(fd, "r")) == NULL)
         error_set(error, -errno, "cannot read %s: %s", path, strerror(errno));
     if (file == NULL)

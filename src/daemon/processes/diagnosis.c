@@ -122,8 +122,8 @@ static void explain_no_calls(const struct diagnosis_facts *facts, char *text, si
             is_set(facts->allocator) ? facts->allocator : "it");
     else
         say(text, size,
-            "No call of malloc or its kin was seen: the process allocated nothing, or has an "
-            "allocator of its own%s.",
+            "No call of malloc or a related function was seen: the process allocated nothing, or "
+            "has its own allocator%s.",
             is_readable(facts->executable)
                 ? " that its file does not name"
                 : " (the profiler may not read its file: run it as root, or make the file "
@@ -135,21 +135,20 @@ static void explain_amount(const struct diagnosis_facts *facts, char *text, size
     if (is_set(facts->unseen_reason) && facts->attached)
         say(text, size, "%s", facts->unseen_reason);
     else if (is_set(facts->unseen_reason) && facts->totals.calls > 0)
-        say(text, size, "Only what its libraries took from %s is in this profile. %s",
+        say(text, size, "Only its libraries' allocations from %s are in this profile. %s",
             is_set(facts->allocator) ? facts->allocator : "the shared malloc",
             facts->unseen_reason);
     if (facts->samples > 0 || facts->corrupted)
         return;
     if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
         say(text, size,
-            "None of its allocations is in this profile: it did not wait for the profiler's answer "
-            "longer than %d s (the machine was overloaded, or the profiler stopped), or ended "
-            "before, or is linked to the client library of another version of heapprofd: link it "
-            "again then.",
+            "None of its allocations is in this profile: it waited %d s for the profiler's answer "
+            "in vain (the machine was overloaded, or the profiler stopped), or ended earlier, or "
+            "is linked to the client library of another version of heapprofd: link it again then.",
             HANDSHAKE_TIMEOUT_MS / 1000);
     else if (facts->interval_bytes == 0 && facts->heaps_reported == 0)
         say(text, size,
-            "No other heap reported anything, and malloc's heap, libc.malloc, was not asked for.");
+            "No other heap reported anything, and malloc's heap, libc.malloc, was not requested.");
     else if (facts->interval_bytes == 0 || facts->heaps_reported > 0)
         say(text, size, "No allocation in the requested heaps was sampled.");
     else if (facts->totals.calls == 0)
@@ -167,24 +166,24 @@ static void explain_unreported(const struct diagnosis_facts *facts, char *text, 
 {
     if (facts->unreported != NULL && facts->unreported[0] != 0)
         say(text, size,
-            "Nothing was reported to %s: the process registered no heap of that name (is it "
-            "spelled so, and the program linked to the client, not to its no-op?), or did not "
-            "allocate in it. --all-heaps shows which there are.",
+            "Nothing was reported to %s: the process registered no heap of that name (check its "
+            "spelling, and that the program is linked to the client, not to the no-op library), or "
+            "did not allocate in it. --all-heaps shows the existing heaps.",
             facts->unreported);
     if (facts->mmap_unreported && !facts->attached)
         say(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
 }
 
 const char diagnosis_of_attached[] =
-    "In a program that the profiler attached to, malloc alone is seen: libc.mmap needs "
-    "heap_profile host or shell to start it, and so do heaps of its own, unless it is linked to "
-    "the client library and began after there was a run directory (heapprofd prepare makes it).";
+    "In a program that the profiler attached to, only malloc is seen: libc.mmap needs heap_profile "
+    "host or shell to start it. So do the program's own heaps, unless it is linked to the client "
+    "library and started when the run directory existed (heapprofd prepare makes it).";
 
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->beside_client)
         say(text, size,
-            "The program has an allocator of its own, so the profiler attached to it at its "
+            "The program has its own allocator, so the profiler attached to it at its "
             "start:");
     else if (facts->attach_missed_us == 0)
         say(text, size, "The profiler attached while it ran:");
@@ -198,7 +197,7 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
             "why the kernel does not report new programs):",
             (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
     say(text, size,
-        "what it held before is not part of this profile. Its threads were stopped for %.1f ms "
+        "earlier allocations are not part of this profile. Its threads were stopped for %.1f ms "
         "then, and for %.1f ms at the end.",
         (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
     if (facts->others_wanted)
@@ -210,14 +209,13 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
 {
     if (facts->is_go)
         say(text, size,
-            "%s is a Go program: what Go code allocates is in a heap of Go's own and not in this "
-            "profile. Go's own profiler (runtime/pprof) has it, and heap_profile report opens that "
-            "file.",
+            "%s is a Go program: Go code allocates from Go's own heap, which is not in this "
+            "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files.",
             facts->name);
     if (facts->totals.bound_apart)
         say(text, size,
             "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
-            "library does not see what such libraries allocate, so that is missing. "
+            "library does not see the allocations of such libraries, so they are missing. "
             "heap_profile -n NAME or -p PID attaches to the process and sees it.");
     if (facts->totals.restricted)
         say(text, size,
@@ -259,7 +257,7 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
             "profile.");
     if (facts->replaced != NULL && facts->replaced_kept)
         say(text, size,
-            "Before its exec this process was %s; its allocations are in a heap of their own.",
+            "Before its exec this process was %s; its allocations are in a separate heap.",
             facts->replaced);
     else if (facts->replaced != NULL && facts->replaced_samples == 0)
         say(text, size, "Before its exec this process was %s; none of its allocations was sampled.",

@@ -28,7 +28,7 @@ static const struct {
                          {.is_elf = true, .has_interpreter = true, .gains_rights = true}},
     [OBSTACLE_ALLOCATOR] =
         {"allocator",
-         "it has an allocator of its own, which the preloaded library does not see: heap_profile "
+         "it has its own allocator, which the preloaded library does not see: heap_profile "
          "-n NAME or -p PID attaches to it as it runs.",
          {0}},
     [OBSTACLE_ENVIRONMENT] =

@@ -289,7 +289,7 @@ static void explain_missing_pids(struct session *session)
         }
         memset(&info, 0, sizeof(info));
         info.pid = pid;
-        session_note_absent(session, &info, "No process has this number.");
+        session_note_absent(session, &info, "No process has this pid.");
     }
 }
 
@@ -397,7 +397,7 @@ static const char *explain_entry(const struct discovery_entry *entry)
         return "This process has the profiling library preloaded, or is linked to it, and did not "
                "join: it allocated nothing since, or has restricted its own system calls "
                "(seccomp), or it looks for the daemon in another run directory "
-               "(HEAPPROFD_RUN_DIR), or began before there was that directory (heapprofd prepare "
+               "(HEAPPROFD_RUN_DIR), or started before that directory existed (heapprofd prepare "
                "makes it), or was in another session.";
     case DISCOVERY_LOADING:
         return "Its loader had not finished when the session ended: there was nothing yet to "

@@ -200,7 +200,7 @@ static bool attach_instead(struct session *session, const struct process_info *i
                   "it is a forked child of a process that the profiler attached to");
     else if (heap_rules_want_others(session->config))
         error_set(failure, -ENOTSUP,
-                  "other heaps than malloc's were asked for, and only programs that start with the "
+                  "heaps other than malloc's were requested, and only programs that start with the "
                   "profiling library have them");
     else
         return attach_target(session, info->pid, true, 0, &pidfd, failure) == 0;

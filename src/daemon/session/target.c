@@ -331,8 +331,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
                  outcome.refused,
                  strstr(outcome.refused, "dlclose") == NULL
                      ? ""
-                     : " Code of libraries that were unloaded may have the names of what came "
-                       "after.");
+                     : " Code of libraries that were unloaded may have the names of later ones.");
     return 0;
 }
 

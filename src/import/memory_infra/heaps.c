@@ -13,7 +13,8 @@
 #include "util/array.h"
 
 #define HEAP_REMARK                                                                                \
-    "The file says what was live. Of what was allocated and freed, this is the least that must "   \
+    "The file has figures of live memory. Those of allocated and freed memory are the least that " \
+    "must "                                                                                        \
     "have "                                                                                        \
     "been."
 /* Number of callsites without live memory that later dumps carry on. A hostile file could make more

@@ -369,7 +369,7 @@ void stack_status_describe(enum stack_status status, uint64_t node, uint64_t mis
         snprintf(text, size, "the stack of node %" PRIu64 " has more than 65,536 frames", node);
         return;
     case STACK_TOO_MANY:
-        snprintf(text, size, "the stacks are far more than the nodes that they are made of");
+        snprintf(text, size, "there are far more stacks than nodes");
         return;
     case STACK_TOO_MANY_BROKEN:
         snprintf(text, size,

@@ -85,15 +85,14 @@ static int check_names_and_heaps(const struct heap_config *config, struct error 
             return error_set(error, -EINVAL,
                              "a process name is empty: give the name of the program to profile");
         if (strchr(*name, '*') != NULL && !config->no_startup)
-            return error_set(
-                error, -EINVAL,
-                "the process name '%.64s' is a pattern, and patterns are for processes "
-                "that run: give no_startup (--no-startup) with it",
-                *name);
+            return error_set(error, -EINVAL,
+                             "the process name '%.64s' is a pattern, and patterns are for running "
+                             "processes: give no_startup (--no-startup) with it",
+                             *name);
     }
     for (size_t i = 0; i < config->pid_count; i++) {
         if (config->pids[i] == 0 || config->pids[i] > PID_MAX)
-            return error_set(error, -EINVAL, "%llu is not the number of a process",
+            return error_set(error, -EINVAL, "%llu is not a pid",
                              (unsigned long long)config->pids[i]);
     }
     if (check_heap_names(config->heaps, error) < 0 ||
