@@ -8,6 +8,7 @@ systemd-analyze for the names of groups of system calls.
 """
 
 import ctypes
+import functools
 import os
 import re
 import struct
@@ -100,16 +101,24 @@ def numbers_of_calls():
         return {name: int(number) for name, number in re.findall(r"#define __NR_(\w+) (\d+)", file.read())}
 
 
+@functools.cache
+def groups_of_calls():
+    """Return systemd's {group: names of system calls and groups}."""
+    groups, members = {}, []
+    text = subprocess.run(["systemd-analyze", "syscall-filter"], capture_output=True, text=True, check=True).stdout
+    for line in text.splitlines():
+        if line.startswith("@"):
+            groups[line.strip()] = members = []
+        elif line.startswith(" ") and not line.strip().startswith("#"):
+            members.append(line.strip())
+    return groups
+
+
 def expand(words):
     """Return the names of system calls in these names and groups."""
     names = set()
     for word in words:
-        if word.startswith("@"):
-            lines = subprocess.run(["systemd-analyze", "syscall-filter", word], capture_output=True, text=True,
-                                   check=True).stdout.splitlines()[1:]
-            names |= expand(line.strip() for line in lines if line.startswith(" ") and not line.strip().startswith("#"))
-        else:
-            names.add(word)
+        names |= expand(groups_of_calls()[word]) if word.startswith("@") else {word}
     return names
 
 
