@@ -15,7 +15,7 @@ import stat
 import subprocess
 import threading
 
-from harness import BUILD, SLOWNESS, TOOL, check, main, make_work_directory, run, skip
+from harness import BUILD, SANITIZED, SLOWNESS, TOOL, check, main, make_work_directory, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 HEAPPROFD = os.path.join(BUILD, "heapprofd")
@@ -320,6 +320,25 @@ def test_pipes():
             check(process.wait(10) == 0, "into a pipe: status")
         process.wait()
         os.close(terminal)
+
+
+def test_memory_of_names():
+    """A trace is read again for the names that were found, but two profiles are never in memory at once."""
+    if SANITIZED:
+        skip("the sanitizer keeps memory that was freed")
+    peak_kb = {}
+    for how, options in (("named", ()), ("plain", ("--no-symbols",))):
+        process = subprocess.Popen(
+            [TOOL, "host", "-q", "-i", "1", *options, "-o", at(f"memory-{how}"), "--",
+             os.path.join(BUILD, "tests/programs/many_stacks"), "15"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        check(process.returncode == 0, f"{how}: {process.returncode}")
+        check(("symbolized-trace" in os.listdir(at(f"memory-{how}"))) == (how == "named"), f"{how}: files")
+        peak_kb[how] = usage.ru_maxrss
+    check(peak_kb["named"] < 1.25 * peak_kb["plain"], f"memory: {peak_kb} kB")
 
 
 if __name__ == "__main__":

@@ -99,19 +99,20 @@ static int write_pprof(const struct finished *finished, bool quiet, struct error
 }
 
 /* Read the trace again if names were added, because reading applies them. */
-static void add_names(struct finished *finished, bool quiet)
+static int add_names(struct finished *finished, bool quiet, struct error *error)
 {
     char path[PATH_MAX];
-    struct error error;
     finish_names_add(finished->output, finished->profile, quiet, &finished->names);
     if (!finished->names.added)
-        return;
+        return 0;
     int printed = snprintf(path, sizeof(path), "%s/symbolized-trace", finished->output->directory);
-    struct profile *named = printed < (int)sizeof(path) ? read_trace(path, quiet, &error) : NULL;
-    if (named == NULL)
-        return;
+    /* Free the first profile before: two at once need twice the memory, gigabytes for thousands of
+     * processes. */
     profile_free(finished->profile);
-    finished->profile = named;
+    finished->profile = printed < (int)sizeof(path) ? read_trace(path, quiet, error) : NULL;
+    if (finished->profile == NULL)
+        finished->profile = read_trace(finished->output->trace, quiet, error);
+    return finished->profile == NULL ? error->code : 0;
 }
 
 static int write_memory_infra(const struct finished *finished, bool quiet, struct error *error)
@@ -138,12 +139,12 @@ int finish_output(const struct output *output, const struct finish_options *opti
                                 .profile = read_trace(output->trace, options->quiet, error)};
     if (finished.profile == NULL)
         return error->code;
-    if (!options->no_symbols)
-        add_names(&finished, options->quiet);
-    finished.files = write_pprof(&finished, options->quiet, error);
-    if (finished.files >= 0 && !options->quiet)
+    int code = options->no_symbols ? 0 : add_names(&finished, options->quiet, error);
+    if (code == 0)
+        code = finished.files = write_pprof(&finished, options->quiet, error);
+    if (code >= 0 && !options->quiet)
         print_summary(&finished);
-    int code = finished.files < 0 ? finished.files : 0;
+    code = code < 0 ? code : 0;
     if (code == 0 && options->memory_infra)
         code = write_memory_infra(&finished, options->quiet, error);
     profile_free(finished.profile);
