@@ -4,7 +4,8 @@
 "Time".
 
     bench/strangers.py status [--sessions N] [--load N] [--requests N]
-                                   time of the daemon's answers to clients at nice 0 and -20
+                                   time of the daemon's answers to clients at nice 0 and -20, beside
+                                   that of a process that only wakes up
     bench/strangers.py attempts [--seconds S]
                                    processor time of 1 and 16 sessions that try to attach to them, and of
                                    as many sessions with an idle program each
@@ -14,7 +15,9 @@ colons, are measured in turn, so that they have the same machine. Needs root.
 """
 
 import argparse
+import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -26,6 +29,7 @@ ONE = "HEAPPROFD_BENCH_ONE_BUILD"
 STUCK = 60
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAUSE_S = 0.005
+AIM_S = 0.05
 
 
 def in_turn():
@@ -78,23 +82,57 @@ class Attack:
 # --- duration of an answer ---
 
 
-def ask(daemon, nice, requests):
-    """Return the seconds of each request from a process with this nice value."""
+class Echo:
+    """A process at the daemon's nice value, -10, that only wakes up and answers one byte."""
+
+    def __init__(self):
+        self.end, end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.child = os.fork()
+        if self.child == 0:
+            self.end.close()
+            os.setsid()  # the daemon is in another session, too (sched_autogroup)
+            os.setpriority(os.PRIO_PROCESS, 0, -10)
+            while end.send(end.recv(1) or os._exit(0)):
+                pass
+        end.close()
+
+    def ask(self):
+        began = time.monotonic()
+        self.end.send(b"?")
+        self.end.recv(1)
+        return time.monotonic() - began
+
+    def close(self):
+        self.end.close()
+        os.waitpid(self.child, 0)
+
+
+def oversleep():
+    """Return how much longer than asked a pause takes."""
+    began = time.monotonic()
+    time.sleep(PAUSE_S)
+    return time.monotonic() - began - PAUSE_S
+
+
+def ask(daemon, echo, nice, requests):
+    """Return {what: the seconds that each took}, measured in turn by one process with this nice value."""
     import session_processes as parts
     end, result = os.pipe()
     child = os.fork()
     if child == 0:
         os.setpriority(os.PRIO_PROCESS, 0, nice)
-        took = []
+        took = {"status": [], "bare answer": [], "bare pause": []}
         for _ in range(requests):
-            took.append(parts.ask_status(daemon))
-            time.sleep(PAUSE_S)
+            took["status"].append(parts.ask_status(daemon))
+            took["bare pause"].append(oversleep())
+            took["bare answer"].append(echo.ask())
+            oversleep()
         with os.fdopen(result, "w") as stream:
-            stream.write(" ".join(map(repr, took)))
+            json.dump(took, stream)
         os._exit(0)
     os.close(result)
     with os.fdopen(end) as stream:
-        took = sorted(map(float, stream.read().split()))
+        took = json.load(stream)
     os.waitpid(child, 0)
     return took
 
@@ -103,19 +141,25 @@ def status(options):
     from daemon import reachable, scene
     with scene() as (daemon, directory):
         reachable(directory)
+        echo = Echo()
         load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(options.load)]
         attack = Attack(daemon, directory, options.sessions)
         try:
             for nice in (0, -20, 0, -20):
-                took = ask(daemon, nice, options.requests)
-                print(f"  client at nice {nice}: {len(took)} requests, load {os.getloadavg()[0]:.0f}: median "
-                      f"{took[len(took) // 2] * 1000:.2f} ms, 99 of 100 {took[len(took) * 99 // 100] * 1000:.1f} "
-                      f"ms, longest {took[-1] * 1000:.1f} ms", flush=True)
+                answers = ask(daemon, echo, nice, options.requests)
+                print(f"  client at nice {nice}, load {os.getloadavg()[0]:.0f}, {options.requests} of each:")
+                for what, took in answers.items():
+                    took.sort()
+                    late = sum(seconds > AIM_S for seconds in took)
+                    print(f"    {what:12} median {took[len(took) // 2] * 1000:.2f} ms, 99 of 100 "
+                          f"{took[len(took) * 99 // 100] * 1000:.1f} ms, longest {took[-1] * 1000:.1f} ms, "
+                          f"{late} after {AIM_S * 1000:.0f} ms", flush=True)
         finally:
             attack.end()
             for process in load:
                 process.kill()
                 process.wait()
+            echo.close()
 
 
 # --- cost of the attempts ---

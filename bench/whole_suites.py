@@ -7,6 +7,9 @@
     bench/whole_suites.py stress [STRESSOR...]    stress-ng's memory class, two seconds each
     bench/whole_suites.py allocators DIR          the programs of mimalloc-bench, built in DIR/out/bench,
                                                   on glibc, jemalloc, mimalloc and tcmalloc
+    bench/whole_suites.py end [MODULE...]         modules of CPython's with many processes as one command,
+                                                  every allocation sampled: how long the profiler goes on
+                                                  after the command's end, its memory, and the trace's size
 
 Prints a line for each case and a summary. The exit status is 1 if a case differs that has the same
 result in every run without the profiler. HEAPPROFD_BUILD names the build directory. Takes from
@@ -210,12 +213,69 @@ def allocators(directory):
     return summarize(verdicts)
 
 
+# --- the profiler's own end ---
+
+MANY_PROCESSES = [
+    "cmd_line", "cmd_line_script", "compileall", "concurrent_futures", "distutils", "ensurepip", "faulthandler",
+    "gc", "import", "multiprocessing_fork", "multiprocessing_forkserver", "os", "popen", "regrtest", "runpy",
+    "signal", "site", "subprocess", "support", "sys", "threading", "traceback", "utf8_mode", "venv", "warnings",
+]
+POLL_S = 0.2
+KEPT_AND_LOST = """select name, sum(value) as sum, count(distinct idx) as processes from stats
+    where value > 0 and (name = 'heapprofd_unwind_samples' or name like '%lost%') group by name"""
+
+
+def peak_bytes(pid):
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            return int(re.search(r"VmHWM:\s+(\d+)", file.read()).group(1)) * 1024
+    except (OSError, AttributeError):
+        return 0
+
+
+def one_run(command, stamp, cwd):
+    """Seconds until the command's end, seconds from there to our child's end, and our child's peak memory."""
+    began, peak = time.time(), 0
+    timed = ["sh", "-c", '"$@"; date +%s.%N >"$0"', stamp]
+    child = subprocess.Popen(command(timed), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=cwd)
+    while True:
+        peak = max(peak, peak_bytes(child.pid))
+        try:
+            child.wait(POLL_S)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+    ended = time.time()
+    with open(stamp) as file:
+        inner = float(file.read())
+    return inner - began, ended - inner, peak
+
+
+def end(modules):
+    suites.need_tests()
+    with tempfile.TemporaryDirectory(prefix="whole-") as directory:
+        tests = [suites.PYTHON, "-m", "test", "-j2", *(f"test_{module}" for module in modules or MANY_PROCESSES)]
+        stamp, output = os.path.join(directory, "stamp"), os.path.join(directory, "profile")
+        seconds, _, _ = one_run(lambda timed: [*timed, *tests], stamp, directory)
+        print(f"without the profiler: {seconds:.0f} s", flush=True)
+        seconds, after, peak = one_run(
+            lambda timed: harness.host_command([*timed, *tests], output, 1, "--follow-children"), stamp, directory)
+        size = sum(os.path.getsize(os.path.join(output, name)) for name in os.listdir(output))
+        print(f"profiled: {seconds:.0f} s, the profiler's end {after:.1f} s later, its memory {peak / 1e6:.0f} MB, "
+              f"files of {size / 1e6:.0f} MB", flush=True)
+        # Every process's stacks as JSON would be gigabytes.
+        print(harness.run([harness.TOOL, "query", output, KEPT_AND_LOST], timeout=600).stdout.decode(), end="")
+    return 0
+
+
 def main():
     words = sys.argv[1:]
     if words[:1] == ["cpython"]:
         return cpython(words[1:])
     if words[:1] == ["redis"] and len(words) > 1:
         return redis(words[1], words[2:])
+    if words[:1] == ["end"]:
+        return end(words[1:])
     if words[:1] == ["stress"]:
         return stress(words[1:])
     if words[:1] == ["allocators"] and len(words) == 2 and shutil.which("cmake"):
