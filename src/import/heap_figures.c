@@ -59,7 +59,7 @@ int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sa
     return 0;
 }
 
-/* The parts of a sample stand in a row. */
+/* Sort the parts of all samples, so that those of a sample are adjacent. */
 static int order_parts(struct heap_figures *heap)
 {
     uint32_t first = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One heap, put together by callsite: for files that hold a single moment of a single process. The
- * readers of this folder add figures to callsites of a builder, and end with a profile.
+ * Builds one heap by callsite, for files that hold a single moment of a single process. The readers
+ * of this folder add figures to callsites of a builder, and end with a profile.
  */
 #ifndef HEAPPROFD_IMPORT_HEAP_FIGURES_H
 #define HEAPPROFD_IMPORT_HEAP_FIGURES_H
@@ -21,13 +21,13 @@ struct heap_figures {
     size_t part_count, part_capacity;
 };
 
-/* The sample of a callsite, to be added to until the next call; NULL: no memory. */
+/* Return the sample of a callsite, for additions until the next call. NULL: no memory. */
 struct profile_sample *heap_figures_sample(struct heap_figures *heap, uint32_t callsite);
-/* A part of the sample's figures. 0 or -ENOMEM. */
+/* Add a part to the sample's figures. Return 0 or -ENOMEM. */
 int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sample,
                       const struct profile_part *part);
 
-/* What is known of the process and the heap. */
+/* The known facts about the process and the heap. */
 struct heap_figures_head {
     int32_t pid;
     const char *name, *command, *heap; /* texts of the builder; heap NULL: libc.malloc */
@@ -37,25 +37,26 @@ struct heap_figures_head {
     double peak_bytes, peak_count;
     uint64_t peak_boottime_ns;
     const char *remark;            /* NULL: none */
-    struct trace_heap_dump losses; /* of it, what trace/losses.h and unseen_allocator are about */
-    bool incomplete, unfinished;   /* as of profile_dump, and profile_heap */
-    uint32_t unknown;              /* enum profile_unknown; the peak is where it is 0 */
+    struct trace_heap_dump losses; /* only the losses (trace/losses.h) and unseen_allocator */
+    bool incomplete, unfinished;   /* as in profile_dump and profile_heap */
+    uint32_t unknown;              /* enum profile_unknown; if it includes the peak, the peak is
+                                    * 0 */
 };
-/* Makes the process, its heap and the one dump. The samples go over to the profile. 0 or -ENOMEM.
- */
+/* Make the process, its heap and the only dump. The profile takes over the samples. Return 0 or
+ * -ENOMEM. */
 int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_head *head);
 void heap_figures_free(struct heap_figures *heap);
 
-/* What `samples` samples of an average size stand for at an interval, in *count and *bytes and
- * their variances: an allocation of s bytes was sampled with p = 1 - exp(-s/T). */
+/* The allocations that `samples` samples of an average size represent at an interval, in *count and
+ * *bytes with their variances: an allocation of s bytes was sampled with p = 1 - exp(-s/T). */
 struct heap_estimate {
     double bytes, count, bytes_variance, count_variance;
     uint64_t samples;
 };
 struct heap_estimate heap_estimate_of_samples(double bytes, double samples, uint64_t interval);
-/* The same of figures that were scaled already. */
+/* The same for figures that are already scaled. */
 struct heap_estimate heap_estimate_of_scaled(double bytes, double count, uint64_t interval);
-/* Figures of what was allocated and what of it is live; `freed` is the rest. */
+/* Figures of the allocated and the live memory; `freed` is the difference. */
 struct trace_figures heap_figures_of(const struct heap_estimate *allocated,
                                      const struct heap_estimate *live);
 

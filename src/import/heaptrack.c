@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the interpreted form of what heaptrack writes (heaptrack.APP.PID.zst), file versions 1 to
- * 3. A line is a letter and numbers in hexadecimal:
+ * Reads heaptrack's interpreted files (heaptrack.APP.PID.zst), file versions 1 to 3. A line is a
+ * letter and numbers in hexadecimal:
  *
  *   v heaptrack's version, the file's      X command            I page size, pages
  *   s string                                from version 3 on with its length before it
@@ -11,8 +11,8 @@
  *   + kind, - kind                          it was allocated, freed
  *   c milliseconds    R pages of RSS    S suppression    A attached    # comment
  *
- * Strings, ips and nodes count from 1, kinds from 0. Events are summed up as they come: what a
- * callsite had at the peak is remembered lazily, when it first changes after a new peak.
+ * Strings, ips and nodes count from 1, kinds from 0. Events are summed up in order. A callsite's
+ * figures at the peak are saved lazily, at its first change after a new peak.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct tally {
     uint32_t callsite;
     uint64_t allocated_bytes, allocated_count, freed_bytes, freed_count;
     uint64_t temporary_bytes, temporary_count;
-    uint64_t peak_bytes, peak_count; /* at the peak of this epoch, if that is the current one */
+    uint64_t peak_bytes, peak_count; /* at the peak of this epoch, if it is the current one */
     uint64_t epoch;
 };
 
@@ -66,8 +66,8 @@ struct reading {
         uint32_t tally;
     } * kinds;
     size_t kind_count, kind_capacity;
-    size_t bound_at;    /* callsites at the next look at the memory */
-    uint64_t last_kind; /* of the event before, if it was an allocation */
+    size_t bound_at;    /* number of callsites at the next check of the memory */
+    uint64_t last_kind; /* of the previous event, if it was an allocation */
     uint64_t live, peak, epoch;
     uint64_t live_count, unknown_frees;
     uint64_t time_ms, page_bytes;
@@ -92,7 +92,7 @@ static int take_string(struct reading *reading, const char *at, const char *end,
     if (reading->version >= 3) {
         if (!line_read_hex(&at, &length) || *at++ != ' ')
             return malformed(error);
-        /* A string may hold newlines. */
+        /* A string can contain newlines. */
         uint64_t here = (uint64_t)(end - at);
         uint64_t missing = length > here ? length - here : 0;
         length = length < here ? length : here;
@@ -116,7 +116,7 @@ static int take_string(struct reading *reading, const char *at, const char *end,
     return 0;
 }
 
-/* Of the builder; "" for 0 and what is not there. */
+/* Return the builder's string; "" for 0 and unknown numbers. */
 static uint32_t string_of(const struct reading *reading, uint64_t number)
 {
     return number == 0 || number > reading->string_count ? 0 : reading->strings[number - 1];
@@ -188,7 +188,7 @@ static int take_node(struct reading *reading, const char *at, struct error *erro
     return 0;
 }
 
-/* Index of the tally of a callsite. */
+/* Return the index of a callsite's tally. */
 static uint32_t tally_of(struct reading *reading, uint32_t callsite)
 {
     size_t size = reading->builder->profile->callsite_count;
@@ -241,8 +241,8 @@ static int take_kind(struct reading *reading, const char *at, struct error *erro
 
 /* --- events --- */
 
-/* Before a tally changes: what it had when the heap was largest is what it has now, if it has not
- * changed since. */
+/* Called before a tally changes. If it has not changed since the latest peak, its present figures
+ * are those of the peak. */
 static inline void remember_peak(const struct reading *reading, struct tally *tally)
 {
     if (tally->epoch == reading->epoch)
@@ -396,7 +396,7 @@ static int take_line(struct reading *reading, const char *line, size_t length, s
             error, -EBADMSG,
             "this is heaptrack's raw data; heaptrack_interpret converts it to a readable file");
     }
-    /* Comments, suppressions, and what is new. */
+    /* Comments, suppressions, and lines of newer versions. */
     return 0;
 }
 
@@ -408,12 +408,12 @@ static int take_lines(struct reading *reading, struct error *error)
     int code;
     while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
         uint64_t number = reading->lines.number;
-        /* The last line of a process that was killed may be any part of one. */
+        /* If the process was killed, the last line can be incomplete. */
         code = reading->lines.cut_off ? error_set(&problem, -EBADMSG, "the file is cut off")
                                       : take_line(reading, line, length, &problem);
         if (reading->builder->error < 0)
             return reading->builder->error;
-        /* One line may name any number of inlined functions, which others call. */
+        /* One line can name any number of inlined functions, and other lines can refer to it. */
         size_t callsites = reading->builder->profile->callsite_count;
         if (callsites >= reading->bound_at) {
             if (trace_source_check(reading->lines.source, error) < 0)
@@ -469,7 +469,7 @@ static int finish(struct reading *reading)
     return code;
 }
 
-/* Something was read before it ended early: that is worth showing. */
+/* The file ended early, but the part before has figures to show. */
 static bool is_partial(const struct reading *reading, int code)
 {
     return code < 0 && reading->builder->error == 0 && reading->live_count + reading->peak > 0;

@@ -35,8 +35,8 @@ static bool is_value_type(struct proto_span span)
     return status == 0 && numbers > 0;
 }
 
-/* Nothing but fields of pprof's Profile up to its first sample type. A trace's field 1 is a packet,
- * which has no number of its own under 3. Go's files begin with their time. */
+/* Return whether there are only fields of pprof's Profile up to its first sample type. A trace's
+ * field 1 is a packet, which has no numeric field below 3. Go's files begin with their time. */
 static bool is_pprof(struct proto_span span)
 {
     static const uint32_t numbers =
@@ -56,8 +56,8 @@ static bool is_pprof(struct proto_span span)
     return false;
 }
 
-/* "main;f 12": text, and a number behind the last blank. A line longer than what is there is taken
- * by its text alone if it has a semicolon. */
+/* Return whether the text is like "main;f 12": a text, a blank and a number. If the line is longer
+ * than the available bytes, a semicolon in its text is sufficient. */
 static bool is_collapsed(const char *text, size_t length, bool whole)
 {
     const char *newline = memchr(text, '\n', length);
@@ -93,9 +93,9 @@ enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
 }
 
 /*
- * Gives what a trace would have told: SQL leaves out samples with a frame of no mapping, as
- * Perfetto does for want of a packet, and what was named by no process's packets. Files of others
- * have frames that are names alone. 0 or -ENOMEM.
+ * Set the properties that a trace would have: like Perfetto, SQL leaves out samples with a frame
+ * without a mapping, and processes that no packet names. Frames in files of other profilers are
+ * only names. Return 0 or -ENOMEM.
  */
 static int fill_as_in_trace(struct profile *profile)
 {
@@ -123,7 +123,7 @@ static int fill_as_in_trace(struct profile *profile)
     return 0;
 }
 
-/* Takes out of it what the options ask for. NULL: there was none, or no memory. */
+/* Apply the filters in the options. Return NULL if the profile is NULL or without memory. */
 static struct profile *filter_profile(struct profile *profile, const char *name,
                                       const struct profile_read_options *options,
                                       struct error *error)
@@ -136,7 +136,7 @@ static struct profile *filter_profile(struct profile *profile, const char *name,
     return NULL;
 }
 
-/* Closes the source. */
+/* Close the source. */
 static struct profile *read_source(struct trace_source *source, const char *name,
                                    const struct profile_read_options *options, struct error *error)
 {

@@ -12,7 +12,7 @@ void line_reader_free(struct line_reader *reader)
     free(reader->buffer);
 }
 
-/* Reads more behind what there is; a byte stays free for the zero. */
+/* Read more after the present bytes; one byte stays free for the terminator. */
 static int read_more(struct line_reader *reader, struct error *error)
 {
     if (reader->at > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of a text of any size, one at a time, each ended by a zero byte in place. A last line
- * without a newline is one.
+ * Reads a text of any size line by line. Each line is terminated by a zero byte in place. A last
+ * line without a newline counts as a line.
  */
 #ifndef HEAPPROFD_IMPORT_LINE_READER_H
 #define HEAPPROFD_IMPORT_LINE_READER_H
@@ -17,16 +17,17 @@ struct line_reader {
     struct trace_source *source;
     char *buffer;
     size_t at, length, capacity;
-    uint64_t number; /* of the line, from 1 */
+    uint64_t number; /* number of the line, from 1 */
     bool ended;
     bool cut_off; /* the last line had no newline */
 };
 
-/* 1: *line and *length, until the next call; 0: the end; negative errno with *error set. */
+/* Return 1 with *line and *length, which are valid until the next call; 0 at the end; or a negative
+ * errno with *error set. */
 int line_reader_next(struct line_reader *reader, char **line, size_t *length, struct error *error);
 void line_reader_free(struct line_reader *reader);
 
-/* Reads hexadecimal digits after blanks, at most 16 of them, and moves *at behind them. */
+/* Read hexadecimal digits after blanks, at most 16, and move *at after them. */
 static inline bool line_read_hex(const char **at, uint64_t *value)
 {
     const char *next = *at, *first;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads pprof files, ours and others'. The name of a sample type says what its values mean;
- * docs/formats.md lists the known names. Files of ours come back as the profile that they were
- * made from, as far as they carry it.
+ * Reads pprof files, ours and others'. The name of a sample type defines the meaning of its values;
+ * docs/formats.md lists the known names. Our own files become the same profile again, as far as
+ * they contain it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,9 +34,9 @@ static const struct {
     {"Unreleased size", PPROF_SPACE},
 };
 
-/* --- the head --- */
+/* --- the header --- */
 
-/* Which value is what. Fails where none is of a heap. */
+/* Find the meaning of each value. Fail if none belongs to a heap. */
 static int find_columns(struct pprof_reading *reading, struct error *error)
 {
     const struct pprof_file *file = &reading->file;
@@ -69,8 +69,8 @@ static int find_columns(struct pprof_reading *reading, struct error *error)
         file->type_count == 0 ? "none" : names);
 }
 
-/* What our files say of losses in comments (export/pprof_comments.c): a profile that was partial
- * stays so. */
+/* Read the losses in our files' comments (export/pprof_comments.c), so that a partial profile stays
+ * partial. */
 static void take_loss(struct pprof_reading *reading, const char *text)
 {
     static const char other_allocator[] = "missing: what another allocator gave (";
@@ -87,7 +87,7 @@ static void take_loss(struct pprof_reading *reading, const char *text)
         trace_loss_take_text(&head->losses, text);
 }
 
-/* What our files say in comments. */
+/* Read the comments of our files. */
 static void take_comment(struct pprof_reading *reading, const char *text)
 {
     struct heap_figures_head *head = &reading->head;
@@ -146,7 +146,7 @@ static void take_head(struct pprof_reading *reading)
         head->unknown |= PROFILE_UNKNOWN_COUNTS;
 }
 
-/* --- the whole --- */
+/* --- the whole file --- */
 
 static int make_tables(struct pprof_reading *reading)
 {
@@ -179,7 +179,7 @@ static int read_all(struct pprof_reading *reading, struct trace_source *source, 
     return code;
 }
 
-/* A difference has values below zero, which a profile has no place for. */
+/* A difference has negative values, which a profile cannot represent. */
 static size_t count_below_zero(const struct heap_figures *heap)
 {
     size_t count = 0;
@@ -192,7 +192,7 @@ static size_t count_below_zero(const struct heap_figures *heap)
     return count;
 }
 
-/* Where the file has names that are not what we make of the linkage names, they stand. */
+/* If the file has names that differ from our demangled ones, keep the file's. */
 static void put_names(struct profile *profile, const char **names, size_t count)
 {
     for (size_t i = 0; i < profile->frame_count && i < count; i++)

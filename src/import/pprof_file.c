@@ -9,10 +9,10 @@
 #include "util/array.h"
 
 #define READ_BYTES (1u << 16)
-/* From one look at the memory to the next. */
+/* Number of bytes between checks of the memory. */
 #define BOUND_FIELDS 65536u
 
-/* Room for one more and the index of it, or -ENOMEM; `name` is that of its array. */
+/* Make room for one more item and return its index, or -ENOMEM; `name` is its array. */
 #define MORE(file, name)                                                                           \
     ARRAY_RESERVE(&(file)->name##s, &(file)->name##_capacity, (file)->name##_count, 1)
 

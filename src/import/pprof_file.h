@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pprof file in memory: its tables by id, as spans of its bytes. What the tables mean for a heap
- * profile, pprof.c says.
+ * A pprof file in memory: its tables by id, as spans of its bytes. pprof.c interprets them.
  */
 #ifndef HEAPPROFD_IMPORT_PPROF_FILE_H
 #define HEAPPROFD_IMPORT_PPROF_FILE_H
@@ -10,7 +9,7 @@
 #include "trace/read/trace_source.h"
 #include "util/id_map.h"
 
-/* More, unpacked, is taken for a bomb. */
+/* More unpacked bytes count as a bomb. */
 #define PPROF_BYTES_MAX (UINT64_C(2) << 30)
 
 struct pprof_file {
@@ -32,7 +31,7 @@ struct pprof_file {
     struct id_map function_ids;
     struct pprof_location {
         uint64_t id, mapping, address; /* mapping: its id */
-        struct proto_span message; /* for its lines */
+        struct proto_span message;     /* for its lines */
     } * locations;
     size_t location_count, location_capacity;
     struct id_map location_ids;
@@ -46,11 +45,11 @@ struct pprof_file {
     uint64_t period, time_nanos, duration_nanos;
 };
 
-/* 0, or a negative errno with *error set. */
+/* Return 0, or a negative errno with *error set. */
 int pprof_file_read(struct pprof_file *file, struct trace_source *source, struct error *error);
 void pprof_file_free(struct pprof_file *file);
 
-/* Empty where there is no such string. */
+/* Return a string; empty if it does not exist. */
 struct proto_span pprof_file_string(const struct pprof_file *file, uint64_t index);
 
 #endif

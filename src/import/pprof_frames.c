@@ -39,8 +39,8 @@ const char *pprof_reading_text(struct pprof_reading *reading, uint64_t string)
 
 /* --- mappings --- */
 
-/* Whether this is the name that our pprof files give to a frame without one, and of which rel_pc.
- */
+/* Return whether this is the name that our pprof files give to a frame without one, and set its
+ * rel_pc. */
 static bool is_nameless(struct pprof_reading *reading, const struct pprof_function *function,
                         const struct pprof_mapping *mapping, uint64_t *rel_pc)
 {
@@ -57,7 +57,7 @@ static bool is_nameless(struct pprof_reading *reading, const struct pprof_functi
     return strcmp(name, text) == 0;
 }
 
-/* What our files give to frames without a mapping. */
+/* The name that our files give to frames without a mapping. */
 static bool is_nowhere(const struct pprof_reading *reading, const struct pprof_mapping *mapping)
 {
     return mapping->limit == 0 && pprof_reading_is_text(reading, mapping->file, "[no mapping]");
@@ -73,8 +73,8 @@ static const struct pprof_mapping *mapping_of(const struct pprof_reading *readin
     return is_nowhere(reading, mapping) ? NULL : mapping;
 }
 
-/* The next line of a location. 1: *function (NULL: unknown) and *line; 0: no more; negative errno.
- */
+/* Read the next line of a location. Return 1 with *function (NULL: unknown) and *line; 0: no more;
+ * or a negative errno. */
 static int next_line(const struct pprof_reading *reading, struct proto_span *message,
                      const struct pprof_function **function, uint32_t *line)
 {
@@ -103,8 +103,8 @@ static uint64_t offset_in(const struct pprof_mapping *mapping, uint64_t address)
     return mapping->limit == 0 ? address : address - mapping->start + mapping->offset;
 }
 
-/* Our files have rel_pc in the names of nameless frames: so much more than what their addresses say
- * is what the file's segments are shifted by. */
+/* Our files have rel_pc in the names of nameless frames. Its difference from the address is the
+ * shift of the file's segments. */
 static void find_load_biases(struct pprof_reading *reading)
 {
     for (size_t i = 0; i < reading->file.location_count; i++) {
@@ -139,8 +139,8 @@ static int compare_mappings(const void *left_pointer, const void *right_pointer)
     return left->id < right->id ? -1 : left->id > right->id;
 }
 
-/* Takes them in order of their ids: the program, which comes first in the file, had its own place.
- */
+/* Add mappings in order of their ids: the program, which is the first in the file, had its own
+ * place. */
 int pprof_reading_take_mappings(struct pprof_reading *reading)
 {
     const struct pprof_file *file = &reading->file;

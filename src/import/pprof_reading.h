@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of reading a pprof file as a profile. pprof.c reads the head and controls the rest;
+ * The state of reading a pprof file as a profile. pprof.c reads the header and controls the rest;
  * pprof_frames.c converts strings, mappings and locations, pprof_samples.c samples.
  */
 #ifndef HEAPPROFD_IMPORT_PPROF_READING_H
@@ -9,13 +9,13 @@
 #include "import/heap_figures.h"
 #include "import/pprof_file.h"
 
-/* A stack with more frames is treated as damage, and so are more callsites in all: few bytes of a
- * hostile file could ask for any number of them. */
+/* A stack with more frames is treated as damage, and so is a file with more callsites: few bytes of
+ * a hostile file could request any number of them. */
 #define PPROF_FRAMES_MAX (1u << 16)
 #define PPROF_CALLSITES_MAX (1u << 25)
 #define PPROF_VALUES_MAX 64u
 
-/* What a value of a sample counts. */
+/* The meaning of a sample's value. */
 enum pprof_column {
     PPROF_ALLOC_OBJECTS,
     PPROF_ALLOC_SPACE,
@@ -29,26 +29,27 @@ struct pprof_reading {
     struct builder *builder;
     struct heap_figures heap;
     struct heap_figures_head head;
-    int column_of[PPROF_VALUES_MAX]; /* by value of a sample; -1: none of ours */
+    int column_of[PPROF_VALUES_MAX]; /* by value of a sample; -1: unused */
     bool has[PPROF_COLUMNS];
-    uint32_t *strings;   /* of the builder, and 1, by the file's; 0: not yet taken over */
+    uint32_t *strings;   /* string of the builder + 1, by the file's index; 0: not copied yet */
     uint32_t *mappings;  /* of the builder, by the file's index; PROFILE_NONE: no mapping */
     uint64_t *load_bias; /* by the file's index of mappings */
     struct pprof_location_frames {
         size_t first;
-        uint32_t count; /* 0: not yet made */
+        uint32_t count; /* 0: not made yet */
     } * locations;
     uint32_t *frames; /* of the locations, innermost first */
     size_t frame_count, frame_capacity;
-    const char **names; /* by frame of the builder: as the file has it, or NULL */
+    const char **names; /* by frame of the builder: the file's name, or NULL */
     size_t name_capacity;
-    uint64_t *ids, *last_ids; /* locations of the sample and of the one before, innermost first */
+    uint64_t *ids, *last_ids; /* locations of the present and of the previous sample, innermost
+                               * first */
     size_t id_count, id_capacity, last_count, last_capacity;
-    uint32_t *path; /* callsites of the sample before, by its locations from the outermost on */
+    uint32_t *path; /* callsites of the previous sample, by its locations from the outermost on */
     size_t path_capacity;
 };
 
-/* Whether a string of the file is this text. */
+/* Return whether a string of the file is this text. */
 bool pprof_reading_is_text(const struct pprof_reading *reading, uint64_t string, const char *text);
 /* Return a string of the file, copied to the builder; "" if the file does not have it. */
 const char *pprof_reading_text(struct pprof_reading *reading, uint64_t string);

@@ -7,15 +7,15 @@
 #include "pprof_field_numbers.h"
 #include "util/array.h"
 
-/* Check the memory after this number of samples, or of new callsites. */
+/* Check the memory after this number of samples or new callsites. */
 #define BOUND_SAMPLES 16384u
 #define BOUND_CALLSITES 65536u
 
 /* The functions below return 0 or a negative errno. After -ENOMEM, which the builder keeps, *error
  * is unset. */
 
-/* Find the callsite of the sample's locations. The outermost ones are often those of the sample
- * before: their callsites are known. */
+/* Find the callsite of the sample's locations. The outermost ones often equal those of the previous
+ * sample: their callsites are known. */
 static int find_callsite(struct pprof_reading *reading, uint32_t *callsite, struct error *error)
 {
     struct builder *builder = reading->builder;
@@ -72,7 +72,7 @@ static int put_id(struct pprof_reading *reading, uint64_t id)
     return 0;
 }
 
-/* A label of ours. */
+/* Read one of our labels. */
 static int take_label(struct pprof_reading *reading, struct proto_span span,
                       struct profile_part *part, const char **thread, bool *labelled)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readers of single formats. Each reads a source to its end, from which import.c has told the
- * format, and leaves it open. NULL with *error set: where in the file, and why.
+ * The readers of single formats. Each reads a source, whose format import.c has recognized, to its
+ * end, and leaves it open. Return NULL with *error set: the position and the reason.
  */
 #ifndef HEAPPROFD_IMPORT_READERS_H
 #define HEAPPROFD_IMPORT_READERS_H

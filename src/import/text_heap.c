@@ -3,11 +3,11 @@
  * Reads the heap profiles that gperftools ("heap profile:") and jemalloc ("heap_v2/") write as
  * text: addresses, and the mappings that contain them.
  *
- * gperftools has a line a stack, "live objects: bytes [allocated objects: bytes] @ addresses", all
- * exact, or, behind "@ heap_v2/INTERVAL", sampled. jemalloc has a line of addresses, "@ ...", and
- * below it the same figures for all threads ("t*:") and each of them ("t3:"); what was allocated is
- * 0 there unless it counts that (opt.prof_accum). Sampled figures are those of the samples: each
- * stands for 1 / (1 - exp(-average / interval)) allocations.
+ * gperftools has a line for each stack, "live objects: bytes [allocated objects: bytes] @
+ * addresses". Figures are exact, or, after "@ heap_v2/INTERVAL", sampled. jemalloc has a line of
+ * addresses, "@ ...", and below it the same figures for all threads ("t*:") and for each ("t3:");
+ * its allocated figures are 0 unless it counts them (opt.prof_accum). Sampled figures are those of
+ * the samples: each represents 1 / (1 - exp(-average / interval)) allocations.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -36,7 +36,7 @@ struct reading {
     bool jemalloc;
     bool in_stack; /* jemalloc: a line of addresses was read */
     bool accumulates;
-    /* Stacks wait until the mappings are known, which stand at the end. */
+    /* Stacks wait until the mappings at the end of the file are known. */
     uint64_t *addresses;
     size_t address_count, address_capacity;
     struct stack {
@@ -66,7 +66,7 @@ static int malformed(struct error *error)
     return error_set(error, -EBADMSG, "figures are missing, or wrong");
 }
 
-/* "12: 3456 [78: 90]", and where it ends. */
+/* Read "12: 3456 [78: 90]", and set the end. */
 static bool read_figures(const char **at, struct figures *figures)
 {
     uint64_t numbers[4];
@@ -97,7 +97,7 @@ static bool read_interval(const char *text, uint64_t *interval)
     return *interval > 0;
 }
 
-/* " 0x12 0x34": return addresses, innermost first. */
+/* Read " 0x12 0x34": return addresses, innermost first. */
 static int take_stack(struct reading *reading, const char *at, struct error *error)
 {
     struct stack stack = {.first = reading->address_count,
@@ -139,7 +139,7 @@ static int take_thread(struct reading *reading, const char *at, struct error *er
     if (*at++ != ':' || !read_figures(&at, &figures))
         return malformed(error);
     reading->accumulates |= figures.allocated_count > 0;
-    /* Above the first stack the sums stand. */
+    /* The sums precede the first stack. */
     if (!reading->in_stack || reading->stack_count == 0)
         return 0;
     struct stack *stack = &reading->stacks[reading->stack_count - 1];
@@ -187,7 +187,7 @@ static int take_gperftools(struct reading *reading, const char *at, struct error
 
 /* --- mappings --- */
 
-/* A line of /proc/PID/maps; what is none is passed over. */
+/* Take a line of /proc/PID/maps; skip other lines. */
 static void take_mapping(struct reading *reading, const char *line)
 {
     struct profile_mapping mapping = {0};
@@ -228,7 +228,7 @@ static const struct region *find_region(const struct reading *reading, uint64_t 
 
 static uint32_t frame_at(struct reading *reading, uint64_t return_address)
 {
-    /* The call stands before where it returns to. */
+    /* The call is before the return address. */
     uint64_t address = return_address > 0 ? return_address - 1 : 0;
     const struct region *region = find_region(reading, address);
     if (region == NULL)
@@ -267,7 +267,7 @@ static int put_stack(struct reading *reading, const struct stack *stack)
         return builder_fail(builder);
     struct trace_figures figures = unsample(reading, &stack->figures);
     trace_figures_add(&sample->figures, &figures);
-    /* One thread is no news, and the parts' sum must be the whole. */
+    /* A single thread needs no parts, and the parts' sum must equal the whole. */
     for (uint32_t i = 0; i < stack->thread_count && stack->thread_count > 1; i++) {
         const struct thread_figures *thread = &reading->threads[stack->thread_first + i];
         struct profile_part part = {.tid = thread->thread};

@@ -8,9 +8,9 @@
 
 #define EVENTS 6
 
-/* Sums of doubles that are no whole numbers are off by less than this part of the sum, */
+/* Sums of fractional doubles have a relative error below this, */
 #define ROUNDING 1e-9
-/* and whole numbers by less than one. */
+/* and sums of whole numbers an error below one. */
 #define WHOLE 0.5
 
 static double most_by_chance(double variance_seen, double total, double interval_bytes, double term)
@@ -38,7 +38,7 @@ struct profile_agreement profile_agreement_of(const struct profile_heap *heap,
                                               const struct profile_dump *dump)
 {
     struct profile_agreement agreement = {0};
-    /* A process that waits for the profiler too often has its interval doubled meanwhile. */
+    /* If a process waits for the profiler too often, its interval is doubled during the session. */
     uint64_t interval_bytes = heap->interval_bytes > heap->first_interval_bytes
                                   ? heap->interval_bytes
                                   : heap->first_interval_bytes;

@@ -46,10 +46,10 @@ struct profile_agreement {
 struct profile_agreement profile_agreement_of(const struct profile_heap *heap,
                                               const struct profile_dump *dump);
 
-/* Whether the gap is larger than chance explains. */
+/* Return whether the gap is larger than chance explains. */
 bool profile_gap_is_real(const struct profile_gap *gap);
 
-/* Whether bytes or calls disagree; false if nothing is known. */
+/* Return whether bytes or calls disagree; false if nothing is known. */
 bool profile_disagrees(const struct profile_heap *heap, const struct profile_dump *dump);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walk each stack up to the first marked callsite, then list what was marked. */
+/* Walk each stack up to the first marked callsite, then list the marked ones. */
 #include "profile/callsite_nodes.h"
 
 #include <errno.h>

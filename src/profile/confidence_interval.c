@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of estimates: the negative binomial distribution of what was missed. */
+/* Limits of estimates: the negative binomial distribution of the missed allocations. */
 #include "profile/confidence_interval.h"
 
 #include <math.h>
@@ -12,43 +12,45 @@
 #define DEVIATIONS_TWO_SIDES 1.959964
 /* The same of 95 %. */
 #define DEVIATIONS_ONE_SIDE 1.644854
-/* "None was missed" is inside from this probability on. */
+/* If "none was missed" has at least this probability, the interval includes it. */
 #define NONE_MISSED_MIN 0.025
-/* Of whole numbers of misses. One side takes 96 %, for their mean is itself an estimate: 95 %
- * held 92.4 % of the live counts of large blocks in tests/programs/ground_truth.c, 96 % 94.1. */
+/* For whole numbers of misses. One side takes 96 %, because their mean is itself an estimate: 95 %
+ * covered 92.4 % of the live counts of large blocks in tests/programs/ground_truth.c, 96 % covered
+ * 94.1. */
 #define WHOLE_ONE_SIDE 0.96
 #define WHOLE_TWO_SIDES 0.975
 
-/* Below so many misses they are counted one by one. */
+/* With fewer misses than this, the distribution is summed one by one. */
 #define MISSES_COUNTED 50.0
 #define QUANTILE_STEPS_MAX 100000
 
-/* In units of the mean size of the uncertain samples: how much larger than it the missed ones
- * may be, beyond their number. */
+/* How much larger than the mean of the uncertain samples the missed ones may be, in units of that
+ * mean, beyond their number. */
 #define SIZE_SLACK 0.4
 
-/* Sizes of which none was seen with a probability of 5 % had this many samples expected. */
+/* If no sample of some sizes was seen with a probability of 5 %, this number was expected. */
 #define SAMPLES_UNSEEN_MAX 3.0
-/* Samples whose sizes spread by this (natural logarithm; a factor of 2) are of several sizes. */
+/* Samples whose sizes spread by this factor (natural logarithm; a factor of 2) have several
+ * sizes. */
 #define SPREAD_OF_SEVERAL_SIZES 0.7
 
-/* Rounding errors of sums, of which most may have been taken off again. */
+/* Rounding errors of sums, most of which may have been subtracted again. */
 #define SEEN_ROUNDING_BYTES 0.01
 #define SEEN_ROUNDING 1e-10
 
-/* A distribution over what was missed. */
+/* A distribution of the missed allocations. */
 struct moments {
     double mean, variance;
 };
 
-/* Calls that were missed, and by how much one sample more would add to them. */
+/* Missed calls, and the increase that one more sample would add to them. */
 struct missed {
     double count, variance;
     double per_sample; /* e, of equal samples; else its mean weighted by e */
-    double none;       /* probability that none was missed */
+    double none;       /* probability that none is missing */
 };
 
-/* The quantile that lies `deviations` standard normal ones from the middle, of a gamma
+/* Return the quantile at `deviations` standard normal deviations from the middle of a gamma
  * distribution; by Wilson and Hilferty (1931). */
 static double gamma_quantile(struct moments moments, double deviations)
 {
@@ -57,14 +59,16 @@ static double gamma_quantile(struct moments moments, double deviations)
     return root > 0 ? scale * shape * root * root * root : 0;
 }
 
-/* `samples` more of a weight of which each stands for `mean` missed with `variance`. */
+/* Add `samples` samples of a weight, each of which represents `mean` missed ones with
+ * `variance`. */
 static struct moments moments_with(double mean, double variance, double samples, double more_mean,
                                    double more_variance)
 {
     return (struct moments){mean + samples * more_mean, variance + samples * more_variance};
 }
 
-/* Smallest whole number that a negative binomial variate exceeds with 1 - probability or less. */
+/* Return the smallest whole number that a negative binomial variable exceeds with 1 - probability
+ * or less. */
 static double whole_quantile(struct moments moments, double probability)
 {
     double per_sample = (moments.variance - moments.mean) / moments.mean;
@@ -78,11 +82,11 @@ static double whole_quantile(struct moments moments, double probability)
     return misses;
 }
 
-/* False: nothing is known of what was missed. */
+/* Return false if nothing is known about the missed ones. */
 static bool missed_of(const struct profile_estimate *estimate, struct missed *missed)
 {
     double count = estimate->count - estimate->samples;
-    /* Sums of many samples, of which nearly all were freed, differ by a rounding error. */
+    /* If nearly all of many samples were freed, sums differ by a rounding error. */
     if (!(estimate->samples > 0) || !(estimate->count_variance > 0) ||
         !(count > 1e-9 * estimate->count))
         return false;
@@ -104,11 +108,11 @@ static struct profile_interval interval_around(double estimate, double low, doub
 }
 
 /*
- * Bytes that were sampled, at the least: the estimate less the most that the missed ones, sum of
- * s e, can be. By Cauchy and Schwarz that is the root of (sum of s^2 e (1+e)) (sum of e/(1+e)). The
- * second factor is at most n m/(n+m) for n samples and m missed, because e/(1+e) is concave; and,
- * with q for the sum of e^2, at most m - q/(1+sqrt(q)), because no e is above sqrt(q). The first is
- * exact for equal samples, the second where all but one were certain.
+ * Return a lower bound of the sampled bytes: the estimate minus the most that the missed ones, sum
+ * of s e, can be. By Cauchy and Schwarz that is the root of (sum of s^2 e (1+e)) (sum of e/(1+e)).
+ * The second factor is at most n m/(n+m) for n samples and m missed, because e/(1+e) is concave;
+ * and, with q for the sum of e^2, at most m - q/(1+sqrt(q)), because no e is above sqrt(q). The
+ * first bound is exact for equal samples, the second if all but one are certain.
  */
 static double seen_bytes_least(const struct profile_estimate *estimate, const struct missed *missed)
 {
@@ -120,7 +124,7 @@ static double seen_bytes_least(const struct profile_estimate *estimate, const st
     return ceil(least - SEEN_ROUNDING_BYTES - SEEN_ROUNDING * estimate->bytes);
 }
 
-/* As if all that the estimate stands for were missed: p is small, or unknown. */
+/* As if the whole estimate were missed ones: p is small, or unknown. */
 static struct moments all_moments(double estimate, double variance, double samples)
 {
     double weight = variance / estimate;
@@ -138,9 +142,9 @@ static struct profile_interval interval_of_sum(double estimate, double variance)
 }
 
 /*
- * By what factor the largest of a callsite's sizes exceeds the smallest, as a logarithm. Of sizes
- * that are equally many for each factor, from a to a e^r, samples are drawn in proportion to size,
- * and their weights have a mean square of (2/r sinh(r/2))^2 times their squared mean.
+ * Return the factor between a callsite's largest and smallest size, as a logarithm. If sizes are
+ * equally many for each factor, from a to a e^r, samples are drawn in proportion to size, and their
+ * weights have a mean square of (2/r sinh(r/2))^2 times their squared mean.
  */
 static double size_spread(double squared_mean_ratio)
 {
@@ -155,7 +159,7 @@ static double size_spread(double squared_mean_ratio)
     return 2 * half;
 }
 
-/* Calls of sizes below all that were sampled; see confidence_interval.h. */
+/* Estimate calls of sizes below all sampled ones; see confidence_interval.h. */
 static double unseen_count(const struct profile_estimate *estimate, double interval_bytes)
 {
     double count = estimate->count;
@@ -206,7 +210,7 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
     if (!(all.high > all.low) || !missed_of(estimate, &missed))
         return all;
     double bytes = estimate->bytes, variance = estimate->bytes_variance, e = missed.per_sample;
-    /* Of the uncertain samples; exact if they are of one size. */
+    /* For the uncertain samples; exact if they have one size. */
     double size = sqrt(variance / (missed.count * (1 + e)));
     double missed_bytes = fmin(size * missed.count, bytes), seen_bytes = bytes - missed_bytes;
     bool none = may_be_none(&missed);
@@ -218,7 +222,7 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
     if (!none)
         return interval_around(bytes, fmax(all.low, least), high);
 
-    /* A few blocks: the gamma distribution knows nothing of whole ones. */
+    /* With a few blocks: the gamma distribution does not model whole blocks. */
     struct moments blocks =
         moments_with(missed.count, missed.variance, PRIOR_SAMPLES_HIGH, e, e * (1 + e));
     double whole = whole_quantile(blocks, WHOLE_ONE_SIDE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See filter.h. Each distinct frame is matched once. The state of a callsite follows from its frame
- * and from its parent, which comes before it.
+ * Matches each distinct frame once (filter.h). The state of a callsite follows from its frame and
+ * from its parent, which comes before it.
  */
 #include "profile/filter.h"
 
@@ -26,8 +26,8 @@ const char *const profile_filter_names[PROFILE_FILTER_KINDS] = {
 
 /* --- patterns --- */
 
-/* Whether the first bytes of a pattern are one by themselves; with `closes`, after as many ")" as
- * they need. */
+/* Return whether the first bytes of a pattern are a valid pattern; with `closes`, after as many ")"
+ * as they need. */
 static bool is_pattern(const char *text, size_t length, bool closes)
 {
     char prefix[1024];
@@ -49,7 +49,7 @@ static bool is_pattern(const char *text, size_t length, bool closes)
     return false;
 }
 
-/* regcomp() does not say where a pattern is wrong: after the longest part of it that is right. */
+/* regcomp() does not report the position of an error: it is after the longest valid prefix. */
 static size_t find_fault(const char *text, int reason)
 {
     size_t length = strlen(text);
@@ -106,17 +106,17 @@ void profile_filter_clear(struct profile_filter *filter)
 enum {
     BEGUN = 1 << PROFILE_FILTER_KINDS,        /* at or inside what show-from asks for */
     SHOWN = 1 << (PROFILE_FILTER_KINDS + 1),  /* a frame of its stack stays */
-    NEEDED = 1 << (PROFILE_FILTER_KINDS + 2), /* a sample that stays has it on its stack */
+    NEEDED = 1 << (PROFILE_FILTER_KINDS + 2), /* a remaining sample has it on its stack */
 };
 
 struct filtering {
     const struct profile_filter *filter;
     struct profile *profile;
-    uint32_t kinds;             /* bits of those that there are patterns of */
+    uint32_t kinds;             /* bits of the kinds with patterns */
     bool *matched;              /* by pattern */
-    struct id_map names, paths; /* by text's address: the bits of what matches it */
+    struct id_map names, paths; /* by text's address: the bits of the patterns that it matches */
     uint8_t *frames, *callsites;
-    uint32_t *now; /* by callsite: what it has become */
+    uint32_t *now; /* by callsite: its new callsite */
 };
 
 static uint32_t match_text(struct filtering *at, const char *text)
@@ -190,7 +190,7 @@ static bool is_kept(const struct filtering *at, uint32_t callsite)
            !has(bits, PROFILE_IGNORE) && (bits & SHOWN) != 0;
 }
 
-/* Whether the callsite's own frame stays on stacks that stay. */
+/* Return whether the callsite's own frame remains on remaining stacks. */
 static bool shows_frame(const struct filtering *at, uint32_t callsite)
 {
     uint32_t frame = at->frames[at->profile->callsites[callsite].frame];
@@ -244,7 +244,7 @@ static int make_callsites(struct filtering *at)
         at->now[i] = parent;
         if ((at->callsites[i] & NEEDED) == 0 || !shows_frame(at, i))
             continue;
-        /* Mixed, one to one: the map tells ids apart by their lower bits. */
+        /* Mix the bits one to one: the map distinguishes ids by their lower bits. */
         uint64_t key = (uint64_t)parent << 32 | (callsite->frame ^ parent);
         at->now[i] = id_map_find(&ids, key);
         if (at->now[i] != ID_MAP_NONE)
@@ -267,7 +267,7 @@ static int make_callsites(struct filtering *at)
 
 /* --- samples --- */
 
-/* Samples that are dropped get no callsite. */
+/* Dropped samples get no callsite. */
 static void remap_samples(struct filtering *at)
 {
     const struct profile_owner *owner = (const struct profile_owner *)at->profile;
@@ -283,15 +283,15 @@ static void remap_samples(struct filtering *at)
 
 /* The samples of one callsite in a dump, by callsite. */
 struct gathered {
-    size_t dump;  /* number of the dump that the rest is of, from 1 */
-    size_t first; /* index of its first sample, which stays */
+    size_t dump;  /* number of the dump of the other members, from 1 */
+    size_t first; /* index of its first sample, which remains */
     uint32_t count, parts;
     bool tagged;
     uint64_t members, merged_members;    /* mixed addresses of the samples */
-    const struct profile_sample *merged; /* of the last dump that had several */
+    const struct profile_sample *merged; /* of the last dump with several */
 };
 
-/* malloc'd memory that is the profile's. */
+/* malloc'd memory that the profile owns. */
 static void *take_memory(struct profile *profile, size_t count, size_t size)
 {
     struct profile_owner *owner = (struct profile_owner *)profile;
@@ -313,7 +313,7 @@ static void add_figures(struct profile_sample *sum, const struct profile_sample 
     trace_peak_figures_add(&sum->peak, &more->peak);
 }
 
-/* Appends a sample's parts; without a type or context, its peak is in none of them. */
+/* Append a sample's parts. Without a type or context, its peak is in none of them. */
 static uint32_t add_parts(struct profile_part *parts, const struct profile_sample *sample,
                           bool tagged)
 {

@@ -10,8 +10,8 @@
 #include "util/base_name.h"
 #include "util/id_map.h"
 
-/* Whether a mangled name is Rust's: those of the older scheme are C++ names that end in a hash, as
- * in "17h0123456789abcdefE"; a compiler may have put something after it. */
+/* Return whether a mangled name is Rust's: names of the older scheme are C++ names that end in a
+ * hash, as in "17h0123456789abcdefE"; a compiler may have appended something. */
 static bool is_rust_name(const char *name)
 {
     if (strncmp(name, "_R", 2) == 0)
@@ -37,7 +37,8 @@ static const struct known_frames *find(const char *module, const struct profile_
     return known;
 }
 
-/* A number for what decides: the module, and the texts, of which the profile has each once. */
+/* Return a number for the deciding properties: the module, and the texts, each of which the profile
+ * has once. */
 static uint64_t key_of(const struct profile_frame *frame)
 {
     uint64_t name = (uint64_t)(uintptr_t)frame->linkage_name;

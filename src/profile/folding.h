@@ -10,10 +10,10 @@
 #include "profile/profile.h"
 
 struct folding {
-    const struct known_frames **frames; /* by frame; NULL: the program's own */
+    const struct known_frames **frames; /* by frame; NULL: a frame of the program */
 };
 
-/* 0 or -ENOMEM. */
+/* Return 0 or -ENOMEM. */
 int folding_make(struct folding *folding, const struct profile *profile);
 void folding_clear(struct folding *folding);
 

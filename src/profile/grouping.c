@@ -32,11 +32,11 @@ static struct grouping_row row_of(enum grouping_key key, uint32_t callsite,
     return row;
 }
 
-/* The index of the row that is like this one, in the group; SIZE_MAX: no memory. */
+/* Return the index of the group's row with the same key. SIZE_MAX: no memory. */
 static size_t find_row(struct builder_rows *rows, size_t *count, const struct grouping_row *like,
                        size_t group)
 {
-    /* Equal labels of a profile are the same pointer, but for "" of a sample without parts. */
+    /* Equal labels of a profile are the same pointer, except "" of a sample without parts. */
     const char *label = like->label != NULL && *like->label == '\0' ? "" : like->label;
     uint64_t key[] = {group, like->callsite, (uint64_t)(uintptr_t)label};
     bool added;
@@ -73,7 +73,7 @@ static int add_part(struct grouping_builder *builder, uint32_t callsite,
 
 static int add_sample(struct grouping_builder *builder, const struct profile_sample *sample)
 {
-    /* Untagged, all of it is of no type and in no context, and the peak is known. */
+    /* Without tags, all of it has no type and no context, and the peak is known. */
     if (!sample->tagged) {
         struct rollup_values values = rollup_values_of(sample);
         return add_part(builder, sample->callsite, NULL, &values);
@@ -93,7 +93,7 @@ static int compare_groups(const void *left_pointer, const void *right_pointer)
     return left->first < right->first ? -1 : left->first > right->first;
 }
 
-/* Until now an inner row's `first` says which outer row it is in. */
+/* Up to here, an inner row's `first` is the index of its outer row. */
 static void gather_inner(struct grouping *grouping)
 {
     if (grouping->inner_count > 1)

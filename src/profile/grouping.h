@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums over a dump by type, context or callsite (backtrace), and within each group by another of
- * them: which types hold memory, and where those were allocated.
+ * them: the types that hold memory, and the places that allocated them.
  */
 #ifndef HEAPPROFD_PROFILE_GROUPING_H
 #define HEAPPROFD_PROFILE_GROUPING_H
@@ -27,7 +27,7 @@ struct grouping {
     size_t outer_count, inner_count;
 };
 
-/* second may be GROUPING_NONE: no inner rows. NULL: no memory. */
+/* second may be GROUPING_NONE: no inner rows. Return NULL without memory. */
 struct grouping *grouping_new(const struct profile_dump *dump, enum grouping_key first,
                               enum grouping_key second);
 void grouping_free(struct grouping *grouping);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See java_frame.h. Paths are matched as Perfetto's trace processor matches them, so that a map
- * finds the same frames there. */
+/* Recognizes Java frames and packages (java_frame.h). Paths are matched as Perfetto's trace
+ * processor does, so that a map applies to the same frames there. */
 #include "profile/java_frame.h"
 
 #include <string.h>
 
 static const char apps[] = "/data/app/";
 
-/* Apps of the system, whose paths do not hold their packages. */
+/* Apps of the system, whose paths do not contain their packages. */
 static const struct {
     const char *path, *package;
-    bool anywhere; /* in the path, not only at its begin */
+    bool anywhere; /* anywhere in the path, not only at its beginning */
 } system_apps[] = {
     {"/system_ext/priv-app/SystemUIGoogle/SystemUIGoogle.apk", "com.android.systemui", false},
     {"/product/priv-app/Phonesky/Phonesky.apk", "com.android.vending", false},
@@ -49,7 +49,7 @@ bool java_frame_split(const char *name, size_t length, struct java_text *class_n
     return true;
 }
 
-/* "com.example.app-random/base.apk", maybe with a directory of a random name before it. */
+/* "com.example.app-random/base.apk", maybe below a directory with a random name. */
 static bool package_of_app(const char *path, struct java_text *package)
 {
     if (*path == '~') {

@@ -15,21 +15,21 @@ struct java_text {
 };
 
 /*
- * "a.b.c.d" is method d of class a.b.c, with or without a type before and arguments behind it:
- * "void a.b.c.d(int)". False: no Java name.
+ * Split "a.b.c.d" into method d of class a.b.c, with or without a type before and arguments after
+ * it: "void a.b.c.d(int)". Return false if it is not a Java name.
  */
 bool java_frame_split(const char *name, size_t length, struct java_text *class_name,
                       struct java_text *method);
 
-/* The package of an installed app's file, by the path of a mapping; false: the path does not say.
- */
+/* Return the package of an installed app's file from the path of a mapping. False: the path does
+ * not contain it. */
 bool java_package_of_path(const char *path, struct java_text *package);
 
-/* Code that was compiled at run time, into memory that no path tells the package of. */
+/* Code that was compiled at run time, into memory whose path does not show the package. */
 bool java_path_is_jit(const char *path);
 
-/* The package that a process runs, by its first argument: "com.example.app:remote" is
- * com.example.app's, and a path stands for the file's name. */
+/* Return the package that a process runs, by its first argument: "com.example.app:remote" belongs
+ * to com.example.app, and of a path the file's name counts. */
 struct java_text java_package_of_command(const char *argument, size_t length);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See known_frames.h. The table: one line a group, with the modules whose code belongs to it and
- * the functions that do wherever they stand. A pattern that ends in '*' is the beginning of a name;
- * any other is all of it. Names are simple ones: no parameters, no arguments of templates.
+ * The table of known frames (known_frames.h): one line for each group, with its modules, and the
+ * functions that belong to it in any module. A pattern that ends in '*' is a prefix; any other is a
+ * whole name. Names are simple ones, without parameters and template arguments.
  */
 #include "profile/known_frames.h"
 
@@ -11,14 +11,13 @@
 struct group {
     struct known_frames known;
     const char *const *modules, *const *names; /* NULL ends them; names NULL: none */
-    const char
-        *program; /* the names are looked for in modules that begin like this; NULL: in all */
+    const char *program; /* the names count only in modules with these prefixes; NULL: in all */
 };
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define NONE ((const char *const[]){NULL})
 
-/* The first that fits is taken. */
+/* The first matching group counts. */
 static const struct group groups[] = {
     {{"the allocator", true},
      LIST("libjemalloc.so*", "libtcmalloc*", "libmimalloc*", "libheapprofd_*", "libasan.so*",
@@ -31,7 +30,7 @@ static const struct group groups[] = {
           "je_*", "tc_malloc*", "tc_calloc", "tc_realloc", "tc_new*", "tc_memalign",
           "tc_posix_memalign", "tcmalloc::*", "_rjem_*", "mi_malloc*", "mi_calloc*", "mi_realloc*",
           "mi_new*", "mi_heap_*", "_mi_*", "rallocx", "mallocx",
-          /* as many programs and libiberty, gnulib, git and bash call them */
+          /* as called by many programs, libiberty, gnulib, git and bash */
           "xmalloc*", "xcalloc*", "xzalloc*", "xrealloc*", "xstrdup*", "xstrndup*", "xmemdup*",
           "xnmalloc*", "xnrealloc*", "x2realloc*", "x2nrealloc*", "xcharalloc", "xpalloc",
           "ximalloc*", "xicalloc*", "xirealloc*", "xireallocarray", "xreallocarray", "imalloc",
@@ -83,7 +82,7 @@ static const struct group groups[] = {
           "llvm::MallocAllocator::*", "node::NodeArrayBufferAllocator::*", "node::Malloc",
           "node::Calloc", "node::Realloc", "node::UncheckedMalloc", "node::UncheckedCalloc",
           "node::UncheckedRealloc", "qMallocAligned", "qReallocAligned", "WTF::fastMalloc*",
-          /* languages: what is left of their interpreters stands below */
+          /* languages: the rest of their interpreters is below */
           "PyMem_*", "_PyMem_*", "PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc",
           "_PyObject_Malloc", "_PyObject_Calloc", "_PyObject_Realloc", "_PyObject_Arena*",
           "_PyObject_GC_*", "PyObject_GC_*", "_PyObject_New*", "_PyType_AllocNoTrack",
@@ -177,7 +176,7 @@ static bool is_like(const char *text, const char *pattern)
     return strcmp(text, pattern) == 0;
 }
 
-/* Classes may have an operator new of their own. */
+/* Classes can have their own operator new. */
 static bool is_operator_new(const char *name)
 {
     const char *found = strstr(name, "operator new");
@@ -193,7 +192,7 @@ static bool is_any(const char *text, const char *const *patterns)
     return false;
 }
 
-/* Whether a path of Rust begins in one of the crates that come with the compiler. */
+/* Return whether a Rust path begins in one of the crates that come with the compiler. */
 static bool is_rust_crate(const char *path)
 {
     static const char *const crates[] = {"std::*",
@@ -209,8 +208,8 @@ static bool is_rust_crate(const char *path)
 }
 
 /*
- * "core::ops::f", "<alloc::vec::Vec as ...>::f"; of what is defined for any type, as in "<T as
- * alloc::...>::f", the trait tells. A type without a path is built in, or stands for any.
+ * "core::ops::f", "<alloc::vec::Vec as ...>::f". For functions of any type, as in "<T as
+ * alloc::...>::f", the trait decides. A type without a path is built in, or a placeholder.
  */
 static bool is_rust_library(const char *name)
 {
@@ -229,7 +228,7 @@ static bool is_rust_library(const char *name)
     return (colons == NULL || colons > trait) && is_rust_crate(trait + strlen(" as "));
 }
 
-/* Debug information may have no more of a function's name than its last part. */
+/* Debug information may have only the last part of a function's name. */
 static const struct known_frames *find_source(const char *source_file)
 {
     static const struct known_frames cxx = {"libstdc++", false}, llvm_cxx = {"libc++", false};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides whether a dump is partial: by the table of losses, and by what the dump itself says. */
+/* Decides whether a dump is partial: by the table of losses, and by the state of the dump. */
 #include "profile/partial.h"
 
 #include "profile/agreement.h"

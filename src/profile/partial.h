@@ -21,7 +21,7 @@
 struct profile_partial_reason {
     const char *name;  /* in one word, for scripts */
     const char *words; /* for people */
-    bool of_dump;      /* the dump or the heap says so, not the table of losses */
+    bool of_dump;      /* reported by the dump or the heap, not in the table of losses */
 };
 
 #define PROFILE_PARTIAL_REASONS_MAX (TRACE_LOSS_IDS + 3)
@@ -31,7 +31,7 @@ struct profile_partial_reason {
 size_t profile_partial_reasons(const struct profile_heap *heap, const struct profile_dump *dump,
                                struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX]);
 
-/* Whether the dump's estimates leave out allocations. */
+/* Return whether the dump's estimates leave out allocations. */
 bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump);
 
 /* Return why the exact totals leave out calls, too, in words for people; NULL: they do not. */
@@ -40,7 +40,7 @@ const char *profile_totals_why_partial(const struct profile_heap *heap);
 /* Return whether live figures may be too high, because frees were lost. */
 bool profile_lacks_frees(const struct profile_heap *heap);
 
-/* Whether every allocation and free is in the dump's figures, as itself. */
+/* Return whether the dump's figures have every single allocation and free. */
 bool profile_dump_is_exact(const struct profile_heap *heap, const struct profile_dump *dump);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a trace into a profile, finds what it does not contain, and frees it. */
+/* Reads a trace into a profile, determines the unknown values, and frees it. */
 #include "profile/profile.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "trace/read/trace_reader.h"
 #include "util/sorted_search.h"
 
-/* A heap without a call and without a sample. Of malloc that means that nobody saw its calls: every
- * program has some. Other heaps may rest, which the file says by a count of 0. */
+/* A heap without calls and samples. For malloc that means that nobody saw its calls: every program
+ * has some. Other heaps can be idle, and the file then has a count of 0. */
 static void find_unseen(struct profile *profile)
 {
     static const char malloc_heap[] = "libc.malloc";
@@ -29,8 +29,8 @@ static void find_unseen(struct profile *profile)
     }
 }
 
-/* Perfetto's recorder counts samples, which at interval 1 are the allocations, and tells either
- * what lives and was allocated, or what lived at the peak. */
+/* Perfetto's recorder counts samples, which at interval 1 are the allocations. It reports either
+ * live and allocated memory, or memory at the peak. */
 static void find_perfettos(struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++) {
@@ -57,7 +57,7 @@ static void find_unfinished(struct profile *profile)
     }
 }
 
-/* What a builder asks while a packet is taken. */
+/* Context of the memory check during the reading of a packet. */
 struct checking {
     const struct trace_reader *reader;
     struct error error;
@@ -127,7 +127,7 @@ struct profile *profile_read(const char *path, struct error *error)
     return profile_read_as(path, &usual, error);
 }
 
-/* Closes the reader. */
+/* Close the reader. */
 static struct profile *read_named(struct trace_reader *reader, const char *name,
                                   const struct profile_read_options *options, struct error *error)
 {

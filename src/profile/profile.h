@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile: the one model of a heap profile in memory that every tool
- * reads. Built by profile_read() from a trace, by nothing else changed.
+ * The profile: the only model of a heap profile in memory, which every tool reads. profile_read()
+ * builds it from a trace; it does not change afterwards.
  *
- * Mappings, functions, frames and callsites are shared by all processes and
- * dumps of the profile and named by index. A callsite is a node of a tree: its
- * frame, called from its parent; the whole stack is the path to the root.
+ * All processes and dumps of the profile share mappings, functions, frames and callsites, which are
+ * identified by index. A callsite is a node of a tree: its frame, called from its parent; the whole
+ * stack is the path to the root.
  */
 #ifndef HEAPPROFD_PROFILE_PROFILE_H
 #define HEAPPROFD_PROFILE_PROFILE_H
@@ -26,16 +26,16 @@
 struct profile_mapping {
     const char *path;     /* "" if unknown */
     const char *build_id; /* lower-case hex, "" if unknown */
-    uint64_t start, end;  /* 0: unknown, or of each process its own (profile_place_of) */
+    uint64_t start, end;  /* 0: unknown, or different in each process (profile_place_of) */
     uint64_t exact_offset, load_bias;
-    uint64_t start_offset; /* of the file, where the first mapping of it begins */
+    uint64_t start_offset; /* offset in the file of its first mapping */
 };
 
 struct profile_frame {
     const char *name;         /* demangled, or "" if unknown */
     const char *linkage_name; /* as in the trace (mangled) */
-    /* What it was called when it ran, where both names above were found in a map; else "". Of the
-     * calls that were inlined into a function, the outermost has it. */
+    /* The obfuscated name, if both names above come from a map; else "". Of the calls that were
+     * inlined into a function, the outermost has it. */
     const char *obfuscated_name;
     const char *source_file; /* "" if unknown */
     uint32_t line;           /* 0: unknown */
@@ -43,21 +43,21 @@ struct profile_frame {
     uint64_t rel_pc;
     uint32_t symbol_first, symbol_count; /* in profile.symbol_lines, innermost first */
     uint32_t kind;                       /* enum trace_frame_kind */
-    const char *kind_name;               /* of another kind, as the trace calls it; "": none */
-    /* What the trace says beside, where profile_read_options.as_in_trace. */
-    bool is_unnamed; /* it gives no name, not even an empty one */
-    bool has_line;   /* or says that it is 0 */
-    bool has_symbol; /* the file and line stand in symbol_lines */
+    const char *kind_name;               /* the trace's name of another kind; "": none */
+    /* More of the trace's content, with profile_read_options.as_in_trace. */
+    bool is_unnamed; /* the trace has no name, not even an empty one */
+    bool has_line;   /* or a line 0 */
+    bool has_symbol; /* symbol_lines has the file and the line */
 };
 
-/* One function of those that an address is in, where profile_read_options.as_in_trace. */
+/* One function at an address, with profile_read_options.as_in_trace. */
 struct profile_symbol_line {
     const char *name;        /* "" if unknown */
     const char *source_file; /* "" if unknown */
     uint32_t line;
     uint32_t set; /* the first line of the same address */
     bool has_line, has_inlined;
-    bool inlined; /* into the next one; known where has_inlined */
+    bool inlined; /* into the next one; known if has_inlined */
 };
 
 struct profile_callsite {
@@ -66,14 +66,14 @@ struct profile_callsite {
     uint32_t depth; /* 0: outermost */
 };
 
-/* The part of a callsite's figures that one thread has, of one type, in one context. */
+/* The part of a callsite's figures that belongs to one thread, type and context. */
 struct profile_part {
     int32_t tid;
     const char *type;    /* "": none; equal names are the same pointer within a profile */
     const char *context; /* names of scopes, the outermost first, joined by ";"; "": none */
     struct trace_figures figures;
-    /* At the heap's peak. Meaningful only in a tagged sample, where the parts' peaks add up to the
-     * sample's. Elsewhere only the sample's own peak counts. */
+    /* At the heap's peak. Valid only in a tagged sample, whose parts' peaks add up to the sample's.
+     * Otherwise only the sample's own peak counts. */
     struct trace_peak_figures peak;
 };
 
@@ -87,7 +87,7 @@ struct profile_sample {
     bool tagged; /* a part has a type or a context */
 };
 
-/* What a filter took out of a dump (profile/filter.h). */
+/* The part of a dump that a filter left out (profile/filter.h). */
 struct profile_left_out {
     struct profile_sample sum; /* of no callsite, without parts */
     size_t callsites;
@@ -95,23 +95,24 @@ struct profile_left_out {
 
 struct profile_dump {
     uint64_t boottime_ns;       /* trace time */
-    uint64_t start_boottime_ns; /* of what it tells: the dump before, as a rule; or the same */
+    uint64_t start_boottime_ns; /* start of the covered time: usually the previous dump; or the
+                                 * same */
     bool final;
-    bool incomplete; /* samples of it are missing from the trace: all but the exact totals are too
-                        low */
-    /* What a dump has as the one before it had it, is as a rule the same sample of both. */
+    bool incomplete; /* samples of it are missing from the trace: all figures but the exact
+                      * totals are too low */
+    /* Consecutive dumps usually share the samples that have not changed. */
     const struct profile_sample **samples;
     size_t sample_count;
     size_t part_count; /* of all of them */
     struct profile_left_out left_out;
     struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
-    uint64_t order;    /* among the dumps of all heaps, as the trace has them */
-    uint32_t sequence; /* of packets that it came in, by order of appearance */
+    uint64_t order;    /* position among the dumps of all heaps in the trace */
+    uint32_t sequence; /* sequence of its packets, by order of appearance */
 };
 
-/* Figures that files of others do not tell: where they are 0, or what else was known, it is for
- * want of knowledge. */
+/* Figures that other profilers' files do not contain. They are 0, or taken from other figures,
+ * because they are unknown. */
 enum profile_unknown {
     PROFILE_UNKNOWN_LIVE = 1,
     PROFILE_UNKNOWN_ALLOCATED = 2,
@@ -126,28 +127,27 @@ struct profile_heap {
     uint32_t process; /* in profile.processes */
     const char *name; /* "libc.malloc" */
     uint64_t interval_bytes, first_interval_bytes;
-    /* As of the last dump. Strings inside are owned by the profile. */
+    /* At the last dump. The profile owns the strings inside. */
     struct trace_heap_dump status;
-    /* What its packets say, added up over all of them as Perfetto's trace processor does. Times and
-     * samples count from the start in each, so with several dumps the sums are more than there
-     * were. */
+    /* The content of its packets, added up as by Perfetto's trace processor. Times and samples
+     * count from the start in each packet, so with several dumps the sums are too large. */
     struct profile_packet_sums {
         uint64_t corrupted, hit_guardrail, overran, disconnected, rejected;
         uint64_t unwinding_time_us, samples, blocked_us;
     } packet_sums;
     uint64_t start_boottime_ns;
-    uint64_t packet_boottime_ns; /* when its last dump was written */
-    bool unnamed;                /* in the trace, which calls it nothing */
+    uint64_t packet_boottime_ns; /* time of its last dump */
+    bool unnamed;                /* the trace has no name for it */
     struct profile_dump *dumps;  /* in order of time */
     size_t dump_count;
-    /* Of Perfetto's recorder, whose counts are of samples, not of allocations. */
+    /* From Perfetto's recorder, whose counts are of samples, not of allocations. */
     bool is_perfettos;
-    uint32_t unknown; /* of enum profile_unknown; in traces of ours 0 or, where unseen, all */
-    /* No call of the process's allocator was seen: it allocated nothing, or was never profiled, or
-     * has an allocator that the profiler does not sit in. Zeros mean nothing. */
+    uint32_t unknown; /* of enum profile_unknown; in our traces 0 or, if unseen, all */
+    /* No call of the process's allocator was seen: it allocated nothing, was never profiled, or has
+     * an unhooked allocator. Zeros mean nothing. */
     bool unseen;
-    /* The trace does not have its last dump: the profiler still ran when it was read, or was
-     * killed. Nothing is known of what came after the last dump that is there. */
+    /* The last dump is missing from the trace: the profiler still ran when the trace was read, or
+     * was killed. Everything after the last existing dump is unknown. */
     bool unfinished;
 };
 
@@ -159,20 +159,20 @@ struct profile_memory_point {
 struct profile_process {
     int32_t pid, parent_pid, uid;
     bool has_uid, has_start;
-    bool arguments_are_comm;    /* the name of the main thread stands in their place */
-    uint64_t start_boottime_ns; /* where has_start */
+    bool arguments_are_comm;    /* the name of the main thread replaces them */
+    uint64_t start_boottime_ns; /* if has_start */
     const char *name;           /* base name of the program */
     const char *command;        /* command line, arguments quoted as a shell needs it */
-    const char *first_argument; /* as the program was called; NULL: the trace does not say */
-    const char *arguments;      /* all, with a blank between; NULL: the trace does not say */
-    /* As the trace processor calls it: a first argument that stands alone ends at a blank. */
+    const char *first_argument; /* argv[0]; NULL: unknown */
+    const char *arguments;      /* all arguments, with a blank between; NULL: unknown */
+    /* The trace processor's name: a single argument ends at a blank. */
     const char *title; /* NULL: the first argument */
-    uint64_t image;    /* which program of this pid; 0: the trace does not say */
+    uint64_t image;    /* which program of this pid; 0: unknown */
     struct profile_memory_point *timeline;
     size_t timeline_count;
 };
 
-/* A process or a thread that a packet of Perfetto's names, in the order of time. */
+/* A process or a thread that one of Perfetto's packets names, in the order of time. */
 struct profile_meeting {
     int32_t pid, tid;
     bool is_thread;
@@ -183,25 +183,25 @@ struct profile_thread {
     const char *name;
 };
 
-/* What was streamed of one heap (stream_allocations), summed up. */
+/* The sums of a heap's streamed events (stream_allocations). */
 struct profile_stream {
-    uint32_t process; /* PROFILE_NONE: the trace does not say */
+    uint32_t process; /* PROFILE_NONE: unknown */
     uint32_t heap_id; /* 0: malloc */
     uint64_t allocations, frees;
-    uint64_t undone_frees;                   /* of the frees: did not happen after all */
-    double allocated_bytes, allocated_count; /* what the allocations stand for */
+    uint64_t undone_frees;                   /* frees that did not happen */
+    double allocated_bytes, allocated_count; /* sums that the allocations represent */
 };
 
 /* One mapping of a process's memory at a moment (SmapsPacket). */
 struct profile_smaps {
     uint64_t boottime_ns;
     uint32_t process;
-    const char *path, *file_name, *module_debugid, *module_debug_path; /* "" if not told */
+    const char *path, *file_name, *module_debugid, *module_debug_path; /* "" if unknown */
     uint64_t size_kb, private_dirty_kb, swap_kb, start_address, module_timestamp;
     uint64_t private_clean_resident_kb, shared_dirty_resident_kb, shared_clean_resident_kb;
     uint64_t locked_kb, proportional_resident_kb;
     uint32_t protection_flags;
-    uint32_t told; /* of enum profile_smaps_told: the others are 0 because they are unknown */
+    uint32_t told; /* of enum profile_smaps_told; the others are unknown, and 0 */
 };
 
 enum profile_smaps_told {
@@ -214,20 +214,20 @@ enum profile_smaps_told {
     PROFILE_SMAPS_SWAP = 64,
 };
 
-/* A look at a process's memory; its strings are the profile's. */
+/* A snapshot of a process's memory. The profile owns its strings. */
 struct profile_memory_snapshot {
     struct memory_snapshot values;
     uint32_t process;
-    uint64_t order; /* dumps with this order or a higher one come behind it */
+    uint64_t order; /* dumps with this order or a higher one come after it */
 };
 
 /* Processes of one name that ran and were not profiled. */
 struct profile_unprofiled {
     int32_t pid, parent_pid; /* the first one's */
-    uint64_t count;          /* 0: perhaps there were some that nobody saw */
+    uint64_t count;          /* 0: there may have been some that nobody saw */
     const char *name, *reason;
     bool by_choice;   /* the user named other processes */
-    const char *kind; /* the reason in one word (docs/report.md); "": not told */
+    const char *kind; /* the reason in one word (docs/report.md); "": unknown */
 };
 
 struct profile {
@@ -241,7 +241,7 @@ struct profile {
     size_t process_count;
     struct profile_thread *threads;
     size_t thread_count;
-    struct profile_meeting *meetings; /* where as_in_trace was asked for */
+    struct profile_meeting *meetings; /* if as_in_trace was requested */
     size_t meeting_count;
     struct profile_heap *heaps;
     size_t heap_count;
@@ -253,68 +253,68 @@ struct profile {
     size_t smaps_count;
     struct profile_memory_snapshot *memory_snapshots;
     size_t memory_snapshot_count;
-    struct profile_symbol_line *symbol_lines; /* where as_in_trace was asked for */
+    struct profile_symbol_line *symbol_lines; /* if as_in_trace was requested */
     size_t symbol_line_count;
     uint64_t missing_packets, damaged_packets;
     uint64_t unfinished_dumps; /* heaps whose last dump's end is missing */
     /* Add to a boottime_ns for nanoseconds since 1970; 0: unknown. */
     int64_t boottime_to_realtime_ns;
-    /* What was wrong with the input and could be passed over, in words; "" if nothing. */
+    /* Damage of the input that was skipped, in words; "" if none. */
     const char *warning;
-    const char *filter; /* what was left out of it and why, as options: "--focus 'x'"; "" */
+    const char *filter; /* the filter that left out parts, as options: "--focus 'x'"; "" */
 };
 
 /*
- * Reads a trace from a path ("-": standard input). A file that is cut off or
- * damaged gives what was good before the damage, with `warning` set; one with
- * nothing good in it gives NULL and an error with the offset and the reason.
+ * Read a trace from a path ("-": standard input). If the file is cut off or damaged, return the
+ * good part before the damage, with `warning` set; without a good part return NULL and an error
+ * with the offset and the reason.
  */
 struct profile *profile_read(const char *path, struct error *error);
 
 struct profile_filter;
 struct profile_read_options {
-    enum demangle_mode demangling; /* of profile_frame.name */
-    /* Frames, mappings and callsites are the trace's own, one by one: names are as they stand there
-     * (frame.name is what a map gave back where obfuscated_name is set), and what was inlined
-     * stands in symbol_lines and is no callsite. */
+    enum demangle_mode demangling; /* form of profile_frame.name */
+    /* Keep the trace's own frames, mappings and callsites one by one, with the names of the trace
+     * (or, if obfuscated_name is set, of a map). Inlined functions are in symbol_lines and are no
+     * callsites. */
     bool as_in_trace;
-    const struct profile_filter *filter; /* of import_profile(); NULL: all is kept */
-    /* Told time and again how many bytes, unpacked, have been read; NULL: nobody asks. */
+    const struct profile_filter *filter; /* for import_profile(); NULL: keep everything */
+    /* Called repeatedly with the number of (unpacked) bytes read so far; NULL: nobody. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
 };
 struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
                                 struct error *error);
-/* The same of a source that nothing was read from, which becomes the profile's to close; `name` is
- * what errors call it. */
+/* The same for a source that nothing was read from. The profile closes it. Errors call it
+ * `name`. */
 struct trace_source;
 struct profile *profile_read_source(struct trace_source *source, const char *name,
                                     const struct profile_read_options *options,
                                     struct error *error);
-/* The same of a trace in memory. */
+/* The same for a trace in memory. */
 struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error);
 struct profile *profile_read_bytes_as(const void *bytes, size_t length,
                                       const struct profile_read_options *options,
                                       struct error *error);
 void profile_free(struct profile *profile);
 
-/* "jit", "interpreted", "kernel" and the like; "" if native, or not told. */
+/* Return "jit", "interpreted", "kernel" and the like; "" if native or unknown. */
 const char *profile_frame_kind(const struct profile_frame *frame);
 
-/* Where the heap's process has a mapping: its start and end; both 0: unknown. */
+/* Return where the heap's process has a mapping: start and end; both 0: unknown. */
 struct profile_place {
     uint64_t start, end;
 };
 struct profile_place profile_place_of(const struct profile *profile,
                                       const struct profile_heap *heap, uint32_t mapping);
 
-/* Why a heap is unseen, in words for people. */
+/* Return why a heap is unseen, in words for people. */
 const char *profile_heap_why_unseen(const struct profile_heap *heap);
 
-/* "" if unknown. */
+/* Return "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);
 
-/* Bytes that a callsite without a sample can still hide with 95 % confidence. */
+/* Return the number of bytes that a callsite without a sample can still hold (95 %). */
 double profile_floor_bytes(uint64_t interval_bytes);
 
 #endif

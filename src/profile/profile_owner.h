@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands behind a profile: the memory of its strings, samples and parts. */
+/* The owner of a profile's memory: its strings, samples and parts. */
 #ifndef HEAPPROFD_PROFILE_PROFILE_OWNER_H
 #define HEAPPROFD_PROFILE_PROFILE_OWNER_H
 
@@ -12,7 +12,7 @@ struct profile_chunk {
     _Alignas(max_align_t) char bytes[];
 };
 
-/* Samples are many, and are gone through where callsites become others. */
+/* Samples are many, and are all visited if callsites change. */
 struct profile_sample_block {
     struct profile_sample_block *next;
     struct profile_sample *samples; /* malloc'd */
@@ -31,7 +31,7 @@ struct profile_owner {
     struct profile_sample_block *samples; /* of all dumps */
     struct profile_memory *memory;
     enum demangle_mode demangling; /* of the names of frames, while they are built */
-    bool as_in_trace;              /* see profile_read_options */
+    bool as_in_trace;              /* of profile_read_options */
 };
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds what no sample shows by chance and by the exact totals. */
+/* Computes bounds of the unsampled memory, by chance and by the exact totals. */
 #include "profile/unseen.h"
 
 #include <math.h>
 
 #include "profile/rollup.h"
 
-/* What was counted, and what was sampled of it. */
+/* The counted total, and the sampled part of it. */
 struct counted {
     double bytes, calls; /* INFINITY: unknown */
     struct profile_estimate sampled;
 };
 
-/* No call was seen, and none was counted. */
+/* Neither a call was seen, nor one counted. */
 static bool is_empty(const struct profile_heap *heap, const struct profile_dump *dump)
 {
     return dump->exact_calls == 0 && dump->total.samples == 0 && heap->unknown == 0 &&
@@ -32,7 +32,7 @@ static struct counted counted_of(const struct profile_heap *heap, const struct p
     };
 }
 
-/* The program drew all samples itself: how, it alone knows. */
+/* The program drew all samples itself: only it knows how. */
 static bool is_as_reported(const struct profile_heap *heap)
 {
     return heap->status.weighed_samples > 0 &&
@@ -68,7 +68,7 @@ struct unseen unseen_between(const struct profile_heap *heap, const struct profi
                              const struct profile_dump *later, bool counts)
 {
     struct counted before = counted_of(heap, earlier), counted = counted_of(heap, later);
-    /* Of a total that is unknown, none of the parts is known. */
+    /* If a total is unknown, so are its parts. */
     if (isfinite(counted.bytes))
         counted.bytes -= isfinite(before.bytes) ? before.bytes : 0;
     if (isfinite(counted.calls))

@@ -233,7 +233,7 @@ static uint32_t process_of(struct importing *importing, int64_t pid)
     return (uint32_t)used;
 }
 
-/* Find the dump of an id; an event without one is a dump of its own. */
+/* Find the dump of an id; an event without an id is a separate dump. */
 static uint32_t dump_of(struct importing *importing, const struct memory_infra_event *event)
 {
     uint32_t id = builder_string(importing->builder, event->id.at, event->id.length);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile's heaps, once the file has been read (state.h). Dumps are put in order of time,
- * whatever their order in the file; a callsite with the same figures as in the heap's dump before
- * keeps that dump's sample. The file has live figures only; they stand for the allocated ones, too.
+ * Makes the profile's heaps, once the file has been read (state.h). Dumps are sorted by time,
+ * whatever their order in the file. If a callsite has the same figures as in the heap's previous
+ * dump, it keeps that dump's sample. The file has live figures only; they serve as the allocated
+ * ones, too.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,12 +18,12 @@
     "must "                                                                                        \
     "have "                                                                                        \
     "been."
-/* Number of callsites without live memory that later dumps carry on. A hostile file could make more
- * of them than memory holds. */
+/* Number of callsites without live memory that are carried over to later dumps. A hostile file
+ * could exhaust memory with them. */
 #define RESTING_SAMPLES_MAX 2000000u
 #define FEW_PARTS 16u
 
-/* What the profile is made of, in order of time. */
+/* The parts of the profile, in order of time. */
 struct making {
     struct importing *importing;
     uint32_t *order;        /* of parts, or of process dumps */
@@ -45,7 +46,8 @@ struct making {
 
 /* --- order --- */
 
-/* Times of different processes may cross: only the process's own times say which event is first. */
+/* Times of different processes can overlap: only times of the same process decide which event is
+ * first. */
 static int compare_process_dumps(const void *left_pointer, const void *right_pointer, void *context)
 {
     const struct import_process_dump *process_dumps =
@@ -155,7 +157,7 @@ static void order_sites(struct import_part *part)
     part->count = kept;
 }
 
-/* Our own files end stacks with a frame that the profile does not have. */
+/* Our own files end stacks with a frame that is not in the profile. */
 static int drop_allocator_frames(struct builder *builder, struct import_part *part,
                                  const char *name)
 {
@@ -170,7 +172,7 @@ static int drop_allocator_frames(struct builder *builder, struct import_part *pa
     return builder->error;
 }
 
-/* The figures of a site, on top of those of the dump before. */
+/* Add the figures of a site to those of the previous dump. */
 static struct trace_figures go_on(const struct trace_figures *before, const struct heap_site *site,
                                   uint64_t interval)
 {
@@ -202,11 +204,11 @@ static bool is_same(const struct profile_sample *sample, const struct profile_sa
     return true;
 }
 
-/* The figures of a callsite in the dump before, by type. */
+/* The figures of a callsite in the previous dump, by type. */
 struct parts_before {
     const struct profile_part *parts;
     size_t count;
-    struct id_map by_type; /* where they are many */
+    struct id_map by_type; /* if there are many */
 };
 
 static int map_parts_before(struct parts_before *before)
@@ -217,7 +219,8 @@ static int map_parts_before(struct parts_before *before)
     return code;
 }
 
-/* The index of a type, most often the same as now. PROFILE_NONE: the callsite had nothing of it. */
+/* Return the index of a type in the previous dump, usually the same as in this one. PROFILE_NONE:
+ * the callsite had none of it. */
 static uint32_t find_before(const struct parts_before *before, const char *type, size_t place)
 {
     if (place < before->count && before->parts[place].type == type)
@@ -241,8 +244,8 @@ static void put_part(struct making *making, struct profile_sample *sample, const
     sample->tagged |= *type != '\0';
 }
 
-/* The sample of a callsite with `count` sites. 0: it had memory before and has none now. Its parts
- * are valid until the next call. */
+/* Make the sample of a callsite with `count` sites. 0: it had memory before and has none now. Its
+ * parts are valid until the next call. */
 static int sum_sites(struct making *making, const struct heap_site *sites, size_t count,
                      const struct profile_sample *before, uint64_t interval,
                      struct profile_sample *sample)
@@ -315,7 +318,8 @@ static bool has_nothing(const struct profile_sample *sample)
            figures->allocated_count == figures->freed_count;
 }
 
-/* A callsite's sample in a dump: the one before if nothing has changed. NULL: no memory. */
+/* Return a callsite's sample in a dump: the previous one if nothing has changed. NULL: no
+ * memory. */
 static const struct profile_sample *next_sample(struct making *making,
                                                 const struct heap_site *sites, size_t count,
                                                 const struct profile_sample *before,
@@ -338,8 +342,8 @@ static void add_sample(struct profile_dump *dump, const struct profile_sample *s
     trace_figures_add(&dump->total, &sample->figures);
 }
 
-/* Merge the dump's sites with the callsites that the heap had, both in order of callsites. A
- * callsite that is missing from the dump has freed its memory. */
+/* Merge the dump's sites with the heap's earlier callsites, both in order of callsites. A callsite
+ * that is missing from the dump has freed its memory. */
 static int fill_dump(struct making *making, struct heap_making *heap,
                      const struct import_part *part, uint64_t interval, struct profile_dump *dump)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The import from its beginning to its end: read all events, resolve what waits, make the profile.
- */
+/* The whole import: read all events, resolve the waiting parts, make the profile. */
 #include "import/memory_infra/memory_infra.h"
 
 #include <inttypes.h>

@@ -26,7 +26,7 @@ struct import_notes {
     size_t place_capacity;
 };
 
-/* The members of notes, of whatever kind. */
+/* The members of notes of any kind. */
 static const struct note_member {
     const char *name;
     enum { MEMBER_TEXT, MEMBER_NUMBER, MEMBER_BOOL } type;
@@ -166,7 +166,7 @@ static void set_member(struct importing *importing, struct import_note *note,
     }
 }
 
-/* rest: what follows the kind in the key: PID, PID-N or PID-N-ID. */
+/* rest: the text after the kind in the key: PID, PID-N or PID-N-ID. */
 static int take_note(struct importing *importing, enum note_kind kind, struct memory_infra_text key,
                      struct memory_infra_text rest, struct memory_infra_text inner,
                      struct memory_infra_text value)

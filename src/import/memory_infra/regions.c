@@ -48,8 +48,8 @@ static void drop_overlapping(struct region_set *set)
     set->count = kept;
 }
 
-/* Chrome leaves offsets out: take a file's first region for its beginning, which is right if the
- * file is mapped in one piece. */
+/* Chrome leaves offsets out: assume that a file's first region is its beginning, which is right if
+ * the file is mapped in one piece. */
 static int find_offsets(struct region_set *set, struct builder *builder)
 {
     struct id_map first = {0};
@@ -87,7 +87,7 @@ int region_set_finish(struct region_set *set, struct builder *builder)
     drop_overlapping(set);
     if (find_offsets(set, builder) < 0)
         return builder->error;
-    set->code = 1; /* not that of no regions */
+    set->code = 1; /* 0 is the hash without regions */
     for (size_t i = 0; i < set->count; i++) {
         struct region *region = &set->items[i];
         if (region->file == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory regions of a process, one set for each dump: which file an address is in, and where in
- * the file.
+ * The memory regions of a process, one set for each dump. They show the file of an address, and the
+ * position in the file.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_REGIONS_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_REGIONS_H
@@ -12,23 +12,24 @@
 struct region_set {
     struct region {
         uint64_t start, end;
-        uint64_t offset, load_bias; /* of start: the first is the virtual address in the file */
+        uint64_t offset, load_bias; /* of start: the first region's is the virtual address in the
+                                     * file */
         uint32_t file, build_id;    /* strings of the builder */
-        uint32_t mapping;           /* of the builder; PROFILE_NONE: not yet made */
+        uint32_t mapping;           /* of the builder; PROFILE_NONE: not made yet */
         bool has_offset, executable;
     } * items;
     size_t count, capacity;
     uint64_t resident_bytes;
-    uint64_t code; /* a hash of what addresses depend on; of regions of files */
+    uint64_t code; /* a hash of the regions of files, on which names of addresses depend */
 };
 
-/* 0 or -ENOMEM. */
+/* Return 0 or -ENOMEM. */
 int region_set_add(struct region_set *set, struct builder *builder,
                    const struct memory_infra_region *region);
-/* To be called once all are added: sort them, find missing offsets, and make mappings of files with
- * code. Of regions that overlap, the first stays. 0 or -ENOMEM. */
+/* Call this when all regions are added. Sort them, find missing offsets, and make mappings of files
+ * with code. If regions overlap, keep the first. Return 0 or -ENOMEM. */
 int region_set_finish(struct region_set *set, struct builder *builder);
-/* The mapping with the address, and where in its file; PROFILE_NONE: none. */
+/* Return the mapping with the address, and its position in the file; PROFILE_NONE: none. */
 uint32_t region_set_find(struct region_set *set, struct builder *builder, uint64_t address,
                          uint64_t *rel_pc);
 void region_set_free(struct region_set *set);

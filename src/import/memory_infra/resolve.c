@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turn rows, which have ids, into sites, which have callsites and types (state.h). A part waits
- * until everything that it refers to is known: maps may be in a later event of the same dump or of
- * one before it, and so may the regions of its addresses. Its wait ends when one of its ids gets
- * another meaning.
+ * Resolves rows, which have ids, to sites, which have callsites and types (state.h). A part waits
+ * until everything that it refers to is known: maps can be in a later event of the same dump or of
+ * an earlier one, and so can the regions of its addresses. The wait ends when one of its ids is
+ * redefined.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,8 +21,7 @@
  * each with other regions. */
 #define DUMPS_BACK_MAX 256u
 
-/* Find an address in the regions of its dump, else in those that the process had before, or later.
- */
+/* Find an address in the regions of its dump, else in earlier or later ones of the process. */
 static uint32_t find_address(void *context, uint64_t address, uint64_t *rel_pc)
 {
     struct importing *importing = context;
@@ -95,8 +94,7 @@ static bool find_type(const struct importing *importing, struct stack_maps *maps
     return found;
 }
 
-/* Make a row's site. `last`: use substitutes for missing parts. Return false if something is not
- * yet known. */
+/* Make a row's site. `last`: replace missing parts. Return false if something is not known yet. */
 static bool resolve_row(struct importing *importing, const struct import_part *part,
                         const struct import_row *row, bool last, struct heap_site *site)
 {

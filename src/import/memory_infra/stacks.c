@@ -12,8 +12,8 @@
 #define FRAMES_MAX (1u << 16)
 #define CACHE_SIZE (1u << 14)
 #define ON_PATH (UINT32_MAX - 1)
-/* Each site of a broken stack walks all of it again. After this many nodes walked in vain, deep
- * stacks are refused. */
+/* Each site of a broken stack walks the whole stack again. After this number of nodes in broken
+ * stacks, deep stacks are refused. */
 #define WASTED_MAX (UINT64_C(1) << 26)
 #define FRAMES_MAX_AFTER_WASTE 256u
 
@@ -268,7 +268,7 @@ static enum stack_status frame_of_node(struct stack_resolver *resolver, struct s
 
 /* --- callsites --- */
 
-/* Walk from a node outwards, up to one whose callsite is known: `count` nodes on the path. */
+/* Walk from a node outwards to the first one with a known callsite: `count` nodes on the path. */
 static enum stack_status walk_outwards(struct stack_resolver *resolver, struct stack_maps *maps,
                                        uint64_t id, size_t *count, uint32_t *callsite,
                                        uint64_t *missing)
@@ -298,7 +298,7 @@ static enum stack_status walk_outwards(struct stack_resolver *resolver, struct s
     return STACK_FOUND;
 }
 
-/* Walk back inwards and make callsites. *count: how many nodes are left on the path. */
+/* Walk back inwards and make callsites. *count: number of remaining nodes on the path. */
 static enum stack_status walk_inwards(struct stack_resolver *resolver, struct stack_maps *maps,
                                       size_t *count, uint32_t *callsite, uint64_t *missing)
 {

@@ -54,26 +54,26 @@ int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name);
 enum stack_news {
     STACK_NOTHING_NEW,
     STACK_MORE,
-    STACK_CHANGED, /* an id has another meaning now */
+    STACK_CHANGED, /* an id was redefined */
 };
 enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event);
-/* Add the definitions of an event; its maps may be moved, and are empty then. */
+/* Add the definitions of an event. Its maps can be moved, and are empty afterwards. */
 int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event);
-/* To be called when nodes may lead to other callsites than before. */
+/* Call this if callsites of nodes may change. */
 void stack_maps_forget_callsites(struct stack_maps *maps);
-/* Forget all definitions; the room stays. */
+/* Forget all definitions, but keep the memory. */
 void stack_maps_clear(struct stack_maps *maps);
 void stack_maps_free(struct stack_maps *maps);
 
-/* Makes callsites of nodes, for all processes. */
+/* Make callsites of nodes, for all processes. */
 struct stack_resolver {
     struct builder *builder;
-    /* The mapping and the place in it of an address; PROFILE_NONE: none. */
+    /* Return the mapping of an address, and the position in it; PROFILE_NONE: none. */
     uint32_t (*find_address)(void *context, uint64_t address, uint64_t *rel_pc);
     void *context;
     uint64_t epoch; /* increased when find_address changes its answers */
     uint64_t callsites_max;
-    uint64_t wasted; /* nodes that were walked in vain, for broken stacks */
+    uint64_t wasted; /* nodes walked for broken stacks */
     uint32_t *path;
     size_t path_capacity;
     struct stack_frame_cache {
@@ -89,10 +89,10 @@ enum stack_status {
     STACK_CIRCLE,
     STACK_TOO_DEEP,
     STACK_TOO_MANY,
-    STACK_TOO_MANY_BROKEN, /* to walk all of this one */
+    STACK_TOO_MANY_BROKEN, /* number of nodes to walk for this one */
     STACK_NO_MEMORY,
 };
-/* Find the callsite of a node. *missing: the id that is not defined, or where the circle closes. */
+/* Find the callsite of a node. *missing: the undefined id, or the node that closes a circle. */
 enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_maps *maps,
                                 uint64_t node, uint32_t *callsite, uint64_t *missing);
 /* Find a type's name, a string of the builder. Return false if no map has it. */

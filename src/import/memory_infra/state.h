@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A MemoryInfra JSON on its way to a profile. Private to its importer:
+ * A MemoryInfra JSON during its conversion to a profile. Private to the importer:
  *
- *   memory_infra.c  the import from its beginning to its end
+ *   memory_infra.c  the whole import
  *   events.c        the contents of events, as they are read
  *   resolve.c       sites, once their stacks, types and regions are known
  *   heaps.c         the profile's heaps and dumps, at the end
- *   notes.c         what our own files have beside the format
+ *   notes.c         additions in our own files
  *
- * A process dump is what one process has in one dump: events with the same id and pid.
+ * A process dump is one process's part of one dump: events with the same id and pid.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_STATE_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_STATE_H
@@ -25,9 +25,9 @@ struct import_process {
     struct stack_maps maps;    /* heaps_v2 */
     struct stack_maps v1;      /* version 1: stackFrames, typeNames */
     const char *name, *labels; /* NULL: unknown */
-    uint64_t regions_code;     /* of the regions that its nodes' callsites were made with */
-    uint32_t last_dump;        /* the last one with regions; IMPORT_NONE */
-    uint32_t first_waiting;    /* of the parts that are not resolved yet; IMPORT_NONE */
+    uint64_t regions_code;     /* regions with which its nodes' callsites were made */
+    uint32_t last_dump;        /* the latest with regions; IMPORT_NONE */
+    uint32_t first_waiting;    /* first of its unresolved parts; IMPORT_NONE */
     uint32_t last_waiting;
 };
 
@@ -37,8 +37,8 @@ struct import_dump {
 
 struct import_process_dump {
     uint32_t dump, process;
-    uint32_t before; /* the one with other regions before it, of the same process; IMPORT_NONE */
-    double ts_us;    /* the least of its events: processes of one dump have times of their own */
+    uint32_t before; /* the previous one with other regions, of the same process; IMPORT_NONE */
+    double ts_us;    /* the earliest of its events: each process of a dump has its own time */
     struct region_set regions;
     bool has_regions, has_totals;
     double rss_bytes, vm_bytes, footprint_bytes;
@@ -85,9 +85,9 @@ struct importing {
     struct id_map part_ids; /* by process dump and name */
     struct import_thread *threads;
     size_t thread_count, thread_capacity;
-    struct intern_table frame_keys; /* of v1 */
+    struct intern_table frame_keys; /* of version 1 */
 
-    /* The contents of the event that is being read. */
+    /* The contents of the present event. */
     struct stack_maps event_maps, event_v1;
     struct region_set event_regions;
     struct profile_smaps *event_smaps;
@@ -98,7 +98,7 @@ struct importing {
     double event_rss_bytes, event_vm_bytes, event_footprint_bytes;
 
     struct import_notes *notes;
-    uint64_t sampling_rate; /* that Chrome was started with; 0: unknown */
+    uint64_t sampling_rate; /* from Chrome's command line; 0: unknown */
     uint64_t events, memory_dumps;
     struct error problem; /* the first */
     uint64_t problems;
@@ -116,26 +116,26 @@ void import_part_free(struct import_part *part);
 
 /* --- events.c --- */
 
-extern const struct memory_infra_visitor import_visitor; /* its context is the importing */
+extern const struct memory_infra_visitor import_visitor; /* whose context is the importing */
 /* Forget the contents of the event. */
 void import_clear_event(struct importing *importing);
 
 /* --- resolve.c --- */
 
-/* Make sites of a part's rows. `last`: missing parts will not come any more. 0, also if the part
- * has to wait; or -ENOMEM. */
+/* Make sites of a part's rows. `last`: missing parts will not come any more. Return 0, also if the
+ * part has to wait, or -ENOMEM. */
 int import_resolve_part(struct importing *importing, struct import_part *part, bool last);
-/* Resolve all parts of a process (IMPORT_NONE: of all processes), for good. */
+/* Resolve all parts of a process (IMPORT_NONE: of all processes) for good. */
 int import_resolve_rest(struct importing *importing, uint32_t process);
 
 /* --- heaps.c --- */
 
-/* Make processes, threads, heaps, dumps and timelines. 0 or -ENOMEM. */
+/* Make processes, threads, heaps, dumps and timelines. Return 0 or -ENOMEM. */
 int import_make_heaps(struct importing *importing);
 
 /* --- notes.c --- */
 
-/* What the metadata has about a process, a heap or a heap's dump. 0 or NULL: unknown. */
+/* Notes in the metadata about a process, a heap or a heap's dump. 0 or NULL: unknown. */
 struct import_note {
     int32_t pid;
     uint32_t number; /* of the heap */
@@ -150,7 +150,7 @@ struct import_note {
 
 struct import_notes *import_notes_new(void);
 void import_notes_free(struct import_notes *notes);
-/* Take a scalar of the file's metadata. 0 or -ENOMEM. */
+/* Take a scalar of the file's metadata. Return 0 or -ENOMEM. */
 int import_notes_take(struct importing *importing, struct memory_infra_text key,
                       struct memory_infra_text inner, struct memory_infra_text value);
 /* NULL: none. */

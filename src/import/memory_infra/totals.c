@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Totals of version 1 to self values: outwards to complete what was pruned, then inwards to share
- * out what has no type (totals.h). */
+/* Converts totals of version 1 to self values: outwards to complete pruned entries, then inwards to
+ * distribute memory without a type (totals.h). */
 #include "import/memory_infra/totals.h"
 
 #include <stdbool.h>
@@ -114,7 +114,8 @@ static uint32_t find_amount(struct totals *totals, struct total *total, uint32_t
     return (uint32_t)totals->amount_count++;
 }
 
-/* Rows of the same frame and type add up: they are two frames with one name and one caller. */
+/* Rows of the same frame and type are added up: they are two frames with one name and one
+ * caller. */
 static int take_rows(struct totals *totals, const struct heap_site *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -137,7 +138,7 @@ static int take_rows(struct totals *totals, const struct heap_site *rows, size_t
     return 0;
 }
 
-/* Go outwards: no frame has less than its callees together, nor less than its types. */
+/* Go outwards: raise each frame to at least the sum of its callees, and of its types. */
 static int fill_in(struct totals *totals)
 {
     for (size_t i = totals->count; i-- > 0;) {
@@ -172,7 +173,7 @@ static int fill_in(struct totals *totals)
     return 0;
 }
 
-/* Whether the frame has an entry of a type. */
+/* Return whether the frame has an entry of a type. */
 static bool has_type_entry(const struct totals *totals, const struct total *total, uint32_t type)
 {
     uint64_t key = (uint64_t)(total - totals->items) << 32 | type;
@@ -180,9 +181,9 @@ static bool has_type_entry(const struct totals *totals, const struct total *tota
     return known != ID_MAP_NONE && totals->amounts[known].has_entry;
 }
 
-/* Take up to `wanted` from what a frame's caller has left, in proportion. same_types: only from
- * types of which the frame has no entry, and as these types. Return how much was taken; negative:
- * no memory. */
+/* Take up to `wanted` from the remainder of a frame's caller, in proportion. same_types: only from
+ * types without an entry at the frame, and as these types. Return the taken amount; negative: no
+ * memory. */
 static double take_left(struct totals *totals, struct total *total, int figure, double wanted,
                         bool same_types)
 {
@@ -214,8 +215,8 @@ static double take_left(struct totals *totals, struct total *total, int figure, 
 }
 
 /* The part of a frame without a known type is part of its caller, too: of the caller's unknown
- * part, or of types of which the frame has no entry. If other callees have used those up, take any
- * type: the sum of a frame comes before the sums of its types. */
+ * part, or of types without an entry at the frame. If other callees have used those up, take any
+ * type: the sum of a frame has priority over the sums of its types. */
 static int share_out(struct totals *totals, struct total *total, int figure)
 {
     struct total *parent = &totals->items[total->parent];
@@ -230,7 +231,7 @@ static int share_out(struct totals *totals, struct total *total, int figure)
     return totals->work > WORK_MAX ? -E2BIG : 0;
 }
 
-/* Go inwards, once the share of callees is taken from every frame's types. */
+/* Go inwards, after the share of callees was taken from every frame's types. */
 static int share_all_out(struct totals *totals)
 {
     int code = 0;

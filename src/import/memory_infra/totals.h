@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Self values from the totals of version 1. An entry there is the sum of a frame and all that it
- * called, of one type or of all; entries below a threshold are left out, types and frames alike.
+ * Self values from the totals of version 1. An entry there is the sum of a frame and all its
+ * callees, of one type or of all; entries below a threshold are left out, types and frames alike.
  *
- * A frame's own part is what remains after its callees: the viewer calls that `<other>` if callees
- * were left out. If some types of a frame were left out, the rest is shared out in proportion to
- * the types that its caller has left. So the totals of the file hold for every frame, and for types
- * as far as possible. A missing entry with callees is the sum of these callees.
+ * A frame's own part is the remainder after its callees: the viewer calls that `<other>` if callees
+ * were left out. If some types of a frame were left out, the remainder is distributed in proportion
+ * to the remaining types of its caller. So the totals of the file hold for every frame, and for
+ * types as far as possible. A missing entry with callees is the sum of these callees.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_TOTALS_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_TOTALS_H
@@ -24,8 +24,8 @@ struct heap_site {
 };
 #define TOTALS_ALL_TYPES UINT32_MAX
 
-/* *selves is malloc'd, in order of callsite and type. 0, -ENOMEM, or -E2BIG: too many types of too
- * many frames. */
+/* *selves is malloc'd, in order of callsite and type. Return 0, -ENOMEM, or -E2BIG: too many types
+ * of too many frames. */
 int totals_to_selves(const struct profile_callsite *callsites, const struct heap_site *totals,
                      size_t count, struct heap_site **selves, size_t *self_count);
 
