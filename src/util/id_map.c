@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIZE_FIRST 64u
+#define SIZE_FIRST 64u  /* of the array */
+#define TABLE_FIRST 16u /* of the table; a file of many processes has several maps for each */
 
 /* Make the array longer, so that it has this id. */
 static int grow_counted(struct id_map *map, uint64_t id)
@@ -23,7 +24,7 @@ static int grow_counted(struct id_map *map, uint64_t id)
 
 static int grow_table(struct id_map *map)
 {
-    struct id_map grown = {.size = map->size == 0 ? SIZE_FIRST : map->size * 2};
+    struct id_map grown = {.size = map->size == 0 ? TABLE_FIRST : map->size * 2};
     grown.entries = calloc(grown.size, sizeof(*grown.entries));
     if (grown.entries == NULL)
         return -ENOMEM;
