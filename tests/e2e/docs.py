@@ -4,6 +4,7 @@
 
     docs.py links        links between pages, and to headings, resolve
     docs.py options      each option that a page names is in the --help of its verb
+    docs.py messages     each message that docs/troubleshooting.md explains is one that a program prints
 """
 
 import glob
@@ -104,6 +105,32 @@ def test_options():
             counted += 1
             check(option in everywhere | FOREIGN, f"{name_of(page)}: no verb has {option}")
     check(counted > 100, f"only {counted} options are named")
+
+
+# Messages whose words the programs compose, and examples of what they print.
+COMPOSED = {
+    "no call of its allocator was seen, what it allocated is unknown", "never_profile in /etc/heapprofd.conf denies it",
+    "figures disagree", "0x4077 @ jq", "0 B", "at most 12.3 kB",
+}
+
+
+def literals_of_sources():
+    """Return the texts of the sources, with adjacent literals joined."""
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(ROOT, "src"))
+             for name in names if name.endswith((".c", ".h"))]
+    return "\n".join(re.sub(r'"\s*"', "", read(path)) for path in paths)
+
+
+def test_messages():
+    """A message that no program prints any more helps nobody who looks for his own."""
+    printed = literals_of_sources()
+    rows = re.findall(r"^\|([^|]*)\|", read(os.path.join(ROOT, "docs", "troubleshooting.md")), flags=re.M)
+    messages = [span for row in rows for span in re.findall(r"`([^`]+)`", row) if span not in COMPOSED]
+    check(len(messages) > 80, f"only {len(messages)} messages")
+    for message in messages:
+        for part in re.split(r"\.\.\.|[0-9]+", message):
+            part = part.strip(" ,:;()")
+            check(len(part) < 4 or part in printed, f"docs/troubleshooting.md: nothing prints {part!r} of {message!r}")
 
 
 if __name__ == "__main__":
