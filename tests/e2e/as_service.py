@@ -149,20 +149,29 @@ def filter_of(unit, refused=EPERM):
     return program
 
 
-def take_calls(program):
-    code = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+def code_of(program):
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+
+
+def take_calls(code):
     buffer = ctypes.create_string_buffer(code)
-    head = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(buffer))
+    head = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     wanted(libc.prctl(PR_SET_SECCOMP, 2, head, 0, 0), "seccomp")
 
 
-def run_filtered(program):
-    """Become the program, under the filter that systemd makes of SystemCallFilter=@system-service: it kills for all
-    other system calls."""
-    instructions = filter_of({"SystemCallFilter": ["@system-service"]}, KILL)
+def filtered():
+    """Return a command that becomes the program after it, under the filter that systemd makes of
+    SystemCallFilter=@system-service: it kills for all other system calls."""
+    code = code_of(filter_of({"SystemCallFilter": ["@system-service"]}, KILL))
+    here = os.path.dirname(os.path.abspath(__file__))
+    script = f"import sys; sys.path.insert(0, {here!r}); import as_service; as_service.become_filtered(sys.argv[1:])"
+    return [sys.executable, "-c", script, code.hex()]
+
+
+def become_filtered(arguments):
     wanted(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
-    take_calls(instructions)
-    os.execv(program[0], program)
+    take_calls(bytes.fromhex(arguments[0]))
+    os.execv(arguments[1], arguments[1:])
 
 
 def main():
@@ -172,7 +181,7 @@ def main():
     take_capabilities(unit)
     if unit.get("NoNewPrivileges") == ["yes"]:
         wanted(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
-    take_calls(instructions)
+    take_calls(code_of(instructions))
     os.execv(program[0], program)
 
 

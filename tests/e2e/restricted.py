@@ -7,7 +7,6 @@ kill them.
 """
 
 import os
-import sys
 import tempfile
 
 import as_service
@@ -114,7 +113,7 @@ def test_from_the_start():
     harness.need("systemd-analyze")
     if harness.SANITIZED:
         harness.skip("sanitizers make system calls that the filter kills for")
-    wrapper = [sys.executable, os.path.abspath(__file__), "--filtered"]
+    wrapper = as_service.filtered()
     check_lines("from the start", WORK, False, HELD, wrapper=wrapper)
     for name in ("fibers", "signals_altstack"):
         with tempfile.TemporaryDirectory() as directory:
@@ -128,6 +127,4 @@ def test_from_the_start():
 
 if __name__ == "__main__":
     harness.limit_core_dumps()
-    if sys.argv[1] == "--filtered":
-        as_service.run_filtered(sys.argv[2:])
     harness.main()
