@@ -38,9 +38,16 @@ uint64_t clock_now_ms(void)
 /* Added to the clock at each reading, as if the process had been stopped in between. */
 static _Atomic uint64_t stopped_us, stops_us;
 
+/* Not NULL: the thread that looks at the clock leaves its wait, as a signal handler may. Only every
+ * other look is in a wait. */
+static __thread jmp_buf *left_to;
+static __thread unsigned looks;
+
 uint64_t clock_now_us(void)
 {
     stopped_us += stops_us;
+    if (left_to != NULL && ++looks % 2 == 0)
+        longjmp(*left_to, 1);
     return clock_read_ns(CLOCK_MONOTONIC) / 1000 + stopped_us;
 }
 
@@ -363,6 +370,42 @@ static void test_silence_ends_the_profile(void **state)
     live.state = CLIENT_ACTIVE;
 }
 
+/* Write until the session ends. Each wait ends by a jump. Return NULL if it does not end. */
+static void *write_and_jump(void *argument)
+{
+    jmp_buf outside;
+    for (volatile unsigned jumps = 0; jumps < 1000; jumps++) {
+        if (setjmp(outside) != 0)
+            continue;
+        left_to = &outside;
+        void *written = write_one(argument);
+        left_to = NULL;
+        return written == NULL ? argument : NULL;
+    }
+    left_to = NULL;
+    return NULL;
+}
+
+/* The waits of 50 ms count although none of them ends. */
+static void test_silence_ends_the_profile_of_threads_that_jump(void **state)
+{
+    (void)state;
+    pthread_t waiting, waking;
+    void *ended;
+    fill_ring(&client.threads[2]);
+    stops_us = 50000;
+    assert_int_equal(0, pthread_create(&waiting, NULL, write_and_jump, &client.threads[3]));
+    await_waiter();
+    assert_int_equal(0, pthread_create(&waking, NULL, wake_always, NULL));
+    pthread_join(waiting, &ended);
+    store_relaxed(&live.state, CLIENT_ENDED);
+    pthread_join(waking, NULL);
+    stops_us = 0;
+    assert_non_null(ended);
+    assert_int_equal(RING_CLIENT_DAEMON_GONE, reader.control->client_state);
+    live.state = CLIENT_ACTIVE;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +424,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_own_stop_does_not_count_as_silence, open_ring,
                                         close_ring),
         cmocka_unit_test_setup_teardown(test_silence_ends_the_profile, open_ring, close_ring),
+        cmocka_unit_test_setup_teardown(test_silence_ends_the_profile_of_threads_that_jump,
+                                        open_ring, close_ring),
     };
     if (ring_writer_init() != 0)
         return 1;

@@ -22,7 +22,7 @@
 /* A profiler that lives changes the heartbeat several times a second, also during long work. If it
  * has not changed while a thread waited for this time, the profile ends for this process, even if
  * the profiler's pid is visible: it may be stopped, and must not block the program for ever. */
-#define HEARTBEAT_LOST_US 5000000u
+#define HEARTBEAT_LOST_MS 5000u
 
 /* Open records of one thread that are remembered: signal handlers nest. */
 #define OPEN_MAX 3u
@@ -31,6 +31,14 @@
  * jump that was not noticed. */
 #define WRITTEN_INSIDE_MAX 4096u
 
+/* The last heartbeat that a waiting thread has seen, and how long it has waited since, in one wait
+ * or in several: a signal handler may jump out of each. */
+struct silence {
+    uint32_t beat_ms;  /* the low bits of the time in it */
+    uint16_t since_ms; /* the low bits of the time that waited_ms counts up to */
+    uint16_t waited_ms : 15, is_waiting : 1;
+};
+
 struct open_records {
     uint32_t count;
     uint32_t written_inside; /* while the outermost was open */
@@ -38,8 +46,10 @@ struct open_records {
         uint64_t position; /* in bytes since the ring began, like control->reserved */
         uintptr_t frame;   /* of ring_writer_reserve() */
     } record[OPEN_MAX];
-    uint64_t pad;
+    struct silence silence;
 } __attribute__((aligned(64)));
+
+_Static_assert(sizeof(struct open_records) == 64, "one cache line for each thread");
 
 static struct open_records *open_records; /* by slot; wiped on fork */
 
@@ -180,24 +190,40 @@ void ring_writer_end_session(enum ring_client_state reason)
     leave_session();
 }
 
-/* The last heartbeat that a waiting thread has seen, and how long it has waited since. */
-struct silence {
-    uint64_t beat_ms;
-    uint64_t waited_us;
-};
+/* Count the time since the last check as a wait, and return whether the profiler has been silent
+ * for too long. A longer time counts as WAIT_SLICE_US: the thread was stopped, or got no processor,
+ * and so perhaps did the profiler. */
+static bool is_silent(struct silence *silence, uint64_t now_us)
+{
+    uint32_t beat_ms = (uint32_t)load_relaxed(&client.control->heartbeat_ms);
+    uint16_t now_ms = (uint16_t)(now_us / 1000);
+    uint16_t passed_ms = (uint16_t)(now_ms - silence->since_ms);
+    if (beat_ms != silence->beat_ms)
+        *silence = (struct silence){.beat_ms = beat_ms, .since_ms = now_ms, .is_waiting = 1};
+    else if (passed_ms > 0) {
+        uint16_t most_ms = WAIT_SLICE_US / 1000;
+        silence->waited_ms += passed_ms < most_ms ? passed_ms : most_ms;
+        silence->since_ms = now_ms;
+    }
+    return silence->waited_ms > HEARTBEAT_LOST_MS;
+}
 
-/* Return whether the profiler is gone, after one more wait of `slice_us`. A longer wait counts as
- * WAIT_SLICE_US: the thread was stopped, or got no processor, and so perhaps did the profiler. */
-static bool daemon_is_gone(struct silence *silence, uint64_t slice_us)
+static bool daemon_is_gone(struct silence *silence, uint64_t now_us)
 {
     if (client.daemon_pid > 0 && system_call(SYS_kill, client.daemon_pid, 0) == -ESRCH)
         return true;
-    uint64_t beat_ms = load_relaxed(&client.control->heartbeat_ms);
-    if (beat_ms != silence->beat_ms)
-        *silence = (struct silence){.beat_ms = beat_ms};
-    else
-        silence->waited_us += slice_us < WAIT_SLICE_US ? slice_us : WAIT_SLICE_US;
-    return silence->waited_us > HEARTBEAT_LOST_US;
+    return is_silent(silence, now_us);
+}
+
+/* Begin a wait. Return whether the profiler was silent for too long in earlier ones, if a jump
+ * ended the last of them. */
+static bool was_silent(struct silence *silence, uint64_t now_us)
+{
+    if (silence->is_waiting)
+        return is_silent(silence, now_us);
+    silence->since_ms = (uint16_t)(now_us / 1000);
+    silence->is_waiting = 1;
+    return false;
 }
 
 void ring_writer_prefetch(const struct ring_thread *thread)
@@ -236,9 +262,14 @@ static __attribute__((noinline)) bool wait_for_space(struct ring_thread *thread,
 
     bool fits = false;
     uint64_t began_us = clock_now_us(), waited_us = 0;
-    struct silence silence = {0};
+    struct silence *silence = &open_records[slot_of(thread)].silence;
+    bool is_gone = was_silent(silence, began_us);
     add_ordered(&control->waiters, 1);
     while (client_state() == CLIENT_ACTIVE) {
+        if (is_gone) {
+            ring_writer_end_session(RING_CLIENT_DAEMON_GONE);
+            break;
+        }
         store_relaxed(&thread->in_ring, RING_WAITS); /* a signal handler may have changed it */
         uint32_t seen = load_ordered(&control->space_futex);
         if ((fits = has_space(load_relaxed(&control->reserved), length)))
@@ -254,17 +285,14 @@ static __attribute__((noinline)) bool wait_for_space(struct ring_thread *thread,
         }
         struct timespec slice = {.tv_nsec = (long)slice_us * 1000};
         system_call(SYS_futex, &control->space_futex, FUTEX_WAIT, seen, &slice);
-        uint64_t before_us = waited_us;
         waited_us = clock_now_us() - began_us;
         if (load_relaxed(&control->stopping) != 0) {
             leave_session();
             break;
         }
-        if (daemon_is_gone(&silence, waited_us - before_us)) {
-            ring_writer_end_session(RING_CLIENT_DAEMON_GONE);
-            break;
-        }
+        is_gone = daemon_is_gone(silence, began_us + waited_us);
     }
+    silence->is_waiting = 0;
     store_relaxed(&thread->in_ring, RING_AWAY);
     sub_relaxed(&control->waiters, 1);
     add_relaxed(&control->blocked_us, waited_us);
