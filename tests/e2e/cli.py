@@ -492,7 +492,7 @@ def test_peak_table():
     """The table of the peak is printed only if it differs from that of the end."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")
     for script, tables, title in (
-        (b"hold 10 1000\n", 1, b"still live at the end, which is the peak"),
+        (b"hold 10 1000\n", 1, b"Never freed: still live at the end, which is the peak"),
         (b"hold 10 1000\ndrop\nhold 1 10\n", 2, b"Bytes live at the peak\n"),
     ):
         outcome = tool("host", "-i", "1", "--", commanded, stdin=script)
@@ -1043,13 +1043,13 @@ def test_quiet_and_dumps():
 
 
 def test_duration():
-    """-d ends the profile, not the command; memory that is live then is not called a leak."""
+    """-d ends the profile, not the command; memory that is live then is not called never freed."""
     begin = time.monotonic()
     outcome = profile_of("short", "sh", "-c", "sleep 1; echo done; exit 5", options=["-d", "400", "-i", "1"])
     check(time.monotonic() - begin >= 1, "the command did not run to its end")
     check(outcome.status == 5 and outcome.stdout == b"done\n", f"{outcome.status}, {outcome.stdout!r}")
     check(b"still running when the session ended" in outcome.stderr, "no message says that the command still runs")
-    check(b"Still live" in outcome.stderr and b"Leaks" not in outcome.stderr, "called a leak")
+    check(b"Still live" in outcome.stderr and b"Never freed" not in outcome.stderr, "called never freed")
     heap = json.loads(tool("report", "--json", at("short")).stdout)["heaps"][0]
     check(100e6 <= heap["duration_ns"] < 1000e6, f"lasted {heap['duration_ns']} ns")
 

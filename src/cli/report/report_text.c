@@ -397,11 +397,12 @@ static void print_unseen(const struct printer *printer, const struct unseen_grou
 
 /* --- the report --- */
 
-/* Return the title of the live memory. What a process held at its end has leaked; while it runs,
- * that is unknown. */
+/* Return the title of the live memory. What a process held at its end was never freed; while it
+ * runs, that is unknown. */
 static const char *title_of_rest(const struct trace_heap_dump *status)
 {
-    return status->exit_status >= 0 ? "Leaks: still live at the end" : "Still live at the end";
+    return status->exit_status >= 0 ? "Never freed: still live at the end"
+                                    : "Still live at the end";
 }
 
 static void print_body(const struct printer *printer)
@@ -435,7 +436,7 @@ static void print_body(const struct printer *printer)
 
 static const char *title_of_peak_at_end(const struct trace_heap_dump *status)
 {
-    return status->exit_status >= 0 ? "Leaks: still live at the end, which is the peak"
+    return status->exit_status >= 0 ? "Never freed: still live at the end, which is the peak"
                                     : "Still live at the end, which is the peak";
 }
 
