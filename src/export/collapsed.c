@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See collapsed.h. In a frame's name a semicolon becomes a colon, as all the collapsing scripts
- * have it, a character that ends a line or moves the cursor a space, and what is not UTF-8 a
- * question mark. Spaces stay: the number is what follows the last one. But flamegraph.pl takes two
+ * Writes collapsed stacks (collapsed.h). In a frame's name a semicolon becomes a colon, as in all
+ * collapsing scripts; a character that ends a line or moves the cursor becomes a space, and invalid
+ * UTF-8 a question mark. Spaces stay: the number follows the last one. But flamegraph.pl takes two
  * numbers at the end for a comparison, so a space before a number at a name's end becomes an
  * underscore.
  */
@@ -17,14 +17,14 @@
 #include "util/terminal_text.h"
 #include "util/utf8.h"
 
-/* Many frames can have one long name. Names beyond this are made again each time. */
+/* Many frames can share one long name. Names beyond this limit are made again each time. */
 #define KEPT_BYTES_MAX ((size_t)32 << 20)
 
 struct names {
     const struct profile *profile;
-    struct proto_buffer text; /* made harmless, each with its length before it */
-    size_t kept_bytes;        /* the text after them is a name that is not kept */
-    size_t *at;               /* by frame: where in text, and 1; 0: not yet made */
+    struct proto_buffer text; /* escaped, each with its length before it */
+    size_t kept_bytes;        /* the text after them is a name that is not stored */
+    size_t *at;               /* by frame: position in text + 1; 0: not made yet */
 };
 
 static bool is_blank(char c)
@@ -32,7 +32,7 @@ static bool is_blank(char c)
     return (unsigned char)c <= ' ' || c == 0x7f;
 }
 
-/* Where a number at the end of a name begins, behind its space; NULL: there is none. */
+/* Return where a number at the end of a name begins, after its space; NULL: there is none. */
 static char *find_number_at_end(char *name, size_t length)
 {
     char *end = name + length, *at = end;
@@ -41,7 +41,7 @@ static char *find_number_at_end(char *name, size_t length)
     return at < end && at > name && at[-1] == ' ' ? at : NULL;
 }
 
-/* Appends a name; never an empty one. */
+/* Append a name; never an empty one. */
 static void put_name(struct proto_buffer *text, const char *name)
 {
     size_t length = strlen(name);
@@ -67,7 +67,8 @@ static void put_name(struct proto_buffer *text, const char *name)
     text->length += length;
 }
 
-/* Return where a frame's name stands in the text, until the next one is made; NULL: no memory. */
+/* Return the position of a frame's name in the text, valid until the next one is made; NULL: no
+ * memory. */
 static const uint8_t *make_name(struct names *names, uint32_t frame)
 {
     char label[EXPORT_LABEL_BYTES];
@@ -118,7 +119,7 @@ static void put_prefix(struct proto_buffer *prefix, const char *name)
     proto_put_raw(prefix, ";", 1);
 }
 
-/* The frames around those of the program. heaps: by process, how many are written. */
+/* The frames outside those of the program. heaps: by process, the number of written heaps. */
 static void make_prefix(const struct profile *profile, const struct export_dump *dumps,
                         size_t dump_count, size_t which, const uint32_t *heaps,
                         struct proto_buffer *prefix)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collapsed stacks, as flamegraph.pl and inferno take them: a line "outermost;...;innermost N" for
- * each stack. What these tools would take for a part of the line is replaced in names: see
+ * Collapsed stacks in the form of flamegraph.pl and inferno: a line "outermost;...;innermost N" for
+ * each stack. Characters in names that these tools would misinterpret are replaced: see
  * collapsed.c.
  */
 #ifndef HEAPPROFD_EXPORT_COLLAPSED_H
@@ -11,9 +11,9 @@
 
 #include "export/view.h"
 
-/* Where dumps are of several processes, each process is the outermost frame of its stacks, and
- * where a process has several of them, its heap the next. How many lines, or -ENOMEM; what out
- * does not take is seen by ferror(). */
+/* Write the dumps. If they belong to several processes, each process is the outermost frame of its
+ * stacks, and if a process has several of them, its heap is the next frame. Return the number of
+ * lines, or -ENOMEM; write errors are left in ferror(). */
 int64_t collapsed_write(const struct profile *profile, const struct export_dump *dumps,
                         size_t dump_count, enum export_view view, FILE *out);
 

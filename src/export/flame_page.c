@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the data of the page; src/export/flame/ is the page itself. */
+/* Writes the data of the page; src/export/flame/ has the page itself. */
 #include "export/flame_page.h"
 
 #include <errno.h>
@@ -16,10 +16,10 @@
 #include "util/json.h"
 
 #define SIDES 2
-/* Sums of an estimate; model.js has their order. */
+/* Sums of an estimate; model.js expects this order. */
 #define SUMS 5
 
-/* What is known of one profile that stacks come from. */
+/* A profile whose stacks are in the page. */
 struct side {
     const struct profile *profile;
     uint32_t *frames; /* by frame: its number in the page, from 1; 0: none yet */
@@ -31,7 +31,7 @@ struct page_frame {
 };
 
 struct node {
-    uint32_t up, frame; /* up: how far before it its parent stands; 0: it has none */
+    uint32_t up, frame; /* up: distance to its parent before it; 0: it has none */
     uint32_t site;      /* from 1; 0: it allocates nothing itself */
 };
 
@@ -49,9 +49,9 @@ struct flame_page {
     size_t text_capacity;
     struct page_frame *frames;
     size_t frame_capacity;
-    /* Of the graph that is being added. */
+    /* For the graph that is being added. */
     struct intern_table node_ids;
-    uint32_t node_base; /* nodes of the graphs before it */
+    uint32_t node_base; /* number of nodes of the graphs before it */
     struct node *nodes;
     size_t node_capacity;
     struct site *sites;
@@ -62,7 +62,7 @@ struct flame_page {
 
 /* --- names --- */
 
-/* Its number from 0; UINT32_MAX: no memory. */
+/* Return the number of a text, from 0; UINT32_MAX: no memory. */
 static uint32_t text_of(struct flame_page *page, const char *text)
 {
     bool added = false;
@@ -85,7 +85,7 @@ static const char *module_of(const struct profile *profile, const struct profile
     return base_name(path);
 }
 
-/* Its number from 1; 0: no memory. */
+/* Return the number of a frame, from 1; 0: no memory. */
 static uint32_t frame_of(struct flame_page *page, struct side *side, uint32_t index)
 {
     if (side->frames[index] != 0)
@@ -126,7 +126,7 @@ static struct side *side_of(struct flame_page *page, const struct profile *profi
     return side->frames != NULL && side->nodes != NULL ? side : NULL;
 }
 
-/* The node of a frame that is called from `parent` (from 1; 0: from nobody). 0: no memory. */
+/* Return the node of a frame that is called from `parent` (from 1; 0: no caller). 0: no memory. */
 static uint32_t node_below(struct flame_page *page, uint32_t parent, uint32_t frame)
 {
     bool added = false;
@@ -142,7 +142,7 @@ static uint32_t node_below(struct flame_page *page, uint32_t parent, uint32_t fr
     return (uint32_t)id;
 }
 
-/* The node of a stack: from its first caller that has one already, down. 0: no memory. */
+/* Return the node of a stack: make nodes below its first caller that has one. 0: no memory. */
 static uint32_t node_of(struct flame_page *page, struct side *side, uint32_t callsite)
 {
     const struct profile_callsite *callsites = side->profile->callsites;
@@ -198,7 +198,7 @@ static double sum_of(const struct site *site, size_t figure, bool lost, int whic
     return sums[which];
 }
 
-/* Whole numbers as such; of others more digits than the page shows. */
+/* Write whole numbers as such, and others with more digits than the page shows. */
 static void write_number(FILE *out, double value)
 {
     if (value == floor(value) && fabs(value) < 0x1p53)
@@ -309,8 +309,8 @@ struct flame_page *flame_page_new(FILE *out, const char *title)
     return page;
 }
 
-/* Forget the nodes of the graph before. Clearing all would cost a graph as much as all callsites
- * are. */
+/* Forget the nodes of the previous graph. Clearing all would cost as much as all callsites for each
+ * graph. */
 static void begin_graph(struct flame_page *page)
 {
     page->node_base += page->node_ids.count;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flame graphs as one page that a browser opens: it brings its own script and style, asks nothing
- * of the network, and has everything from the profile as data, which it shows as text alone.
+ * Flame graphs as one page for a browser: it contains its script and style, makes no network
+ * requests, and has the whole profile as data, which it shows as text only.
  *
- * The page has graphs to choose from (processes and heaps), each with several views. Stacks of
- * equal functions and modules are one there, whatever their addresses and lines.
+ * The user selects a graph (process and heap), each of which has several views. Stacks of equal
+ * functions and modules are merged, whatever their addresses and lines.
  */
 #ifndef HEAPPROFD_EXPORT_FLAME_PAGE_H
 #define HEAPPROFD_EXPORT_FLAME_PAGE_H
@@ -16,20 +16,20 @@
 
 #define FLAME_FIGURES_MAX 4
 
-/* An estimate, or the difference of two: gained less lost. */
+/* An estimate, or the difference of two: gained minus lost. */
 struct flame_figure {
     struct profile_estimate gained, lost;
 };
 
 struct flame_view {
     const char *name, *title; /* "space", "bytes live" */
-    unsigned figure;          /* which of a site's */
+    unsigned figure;          /* which figure of a site */
     bool counts_bytes;
 };
 
-/* What a call stack allocated itself. */
+/* The memory that a call stack allocated itself. */
 struct flame_site {
-    const struct profile *profile; /* one of two, at most, for a page */
+    const struct profile *profile; /* at most two for a page */
     uint32_t callsite;
     struct flame_figure figures[FLAME_FIGURES_MAX];
 };
@@ -50,12 +50,12 @@ struct flame_graph {
 
 struct flame_page;
 
-/* What is written to out stays there whatever comes; what out does not take is seen by ferror().
- * NULL: no memory. */
+/* Begin a page. Output that is written stays in out after any error; write errors are left in
+ * ferror(). Return NULL without memory. */
 struct flame_page *flame_page_new(FILE *out, const char *title);
-/* 0 or -ENOMEM. */
+/* Return 0 or -ENOMEM. */
 int flame_page_add(struct flame_page *page, const struct flame_graph *graph);
-/* Ends the page; `result` is how adding went. 0 or -ENOMEM. */
+/* End the page; `result` is the result of the additions. Return 0 or -ENOMEM. */
 int flame_page_end(struct flame_page *page, int result);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes through zlib, or as is, and keeps the first error. */
+/* Writes through zlib, or plain, and keeps the first error. */
 #include "export/packed_file.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 
 #include "util/write_all.h"
 
-/* The fastest level: a sixth larger than the usual one in a third of the time, which whoever
- * waits for the profile of a short run notices. */
+/* The fastest level: its output is a sixth larger than the default's, in a third of the time, which
+ * users notice after a short run. */
 #define GZIP_MODE "wb1"
 
 #define WRITE_BYTES_MAX (1u << 30)
@@ -24,7 +24,7 @@ void packed_file_open(struct packed_file *file, int fd, bool gzip)
     if (!gzip)
         return;
     errno = 0;
-    int copy = dup(fd); /* gzclose() closes what it has */
+    int copy = dup(fd); /* gzclose() closes the copy */
     file->packed = copy < 0 ? NULL : gzdopen(copy, GZIP_MODE);
     if (file->packed != NULL)
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that is written front to back, gzipped or plain. */
+/* A file that is written sequentially, gzipped or plain. */
 #ifndef HEAPPROFD_EXPORT_PACKED_FILE_H
 #define HEAPPROFD_EXPORT_PACKED_FILE_H
 
@@ -13,10 +13,10 @@ struct packed_file {
     int code;      /* the first error; nothing is written after it */
 };
 
-/* To fd, which stays the caller's. Errors are told by packed_file_close. */
+/* Write to fd, which stays the caller's. packed_file_close() reports errors. */
 void packed_file_open(struct packed_file *file, int fd, bool gzip);
 void packed_file_write(struct packed_file *file, const void *bytes, size_t length);
-/* 0, or the negative errno of the first failure since the opening. */
+/* Return 0, or the negative errno of the first failure since the opening. */
 int packed_file_close(struct packed_file *file);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes pprof files. The sample types are alloc_objects, alloc_space, objects and
- * space, in this order: Go's pprof takes default_sample_type, which is space,
- * and tools that ignore it (some Speedscope versions) take the last type,
- * which is space too.
+ * Writes pprof files. The sample types are alloc_objects, alloc_space, objects and space, in this
+ * order: Go's pprof uses default_sample_type, which is space, and tools that ignore it (some
+ * Speedscope versions) use the last type, which is space, too.
  *
- * Estimates are no integers. Each value written is what the rounded running sum
- * of its column grows by: it is off by less than one, and the column's total is
- * the total of the profile, rounded once.
+ * Estimates are fractions. Each written value is the increase of the rounded running sum of its
+ * column: its error is less than one, and the column's total is the total of the profile, rounded
+ * once.
  */
 #include "export/pprof.h"
 
@@ -47,26 +46,26 @@ static const struct {
 /* A location's id has 32 bits. */
 #define STACK_ID_BYTES_MAX 5u
 
-/* What is made before it is written: little enough for the processor's cache. */
+/* Buffer size: fits the processor's cache. */
 #define OUT_BYTES (256u * 1024u)
 
-/* The file being made. Strings, functions and locations are written when they are first used. */
+/* The file under construction. Strings, functions and locations are written at their first use. */
 struct pprof {
     const struct profile *profile;
     const struct profile_heap *heap;
     const struct pprof_options *options;
     struct packed_file *file;
     struct proto_buffer out;
-    /* The locations of a stack, innermost first; it ends where the room for it ends, so that a
-     * stack with the same outer frames finds them in place. */
+    /* The locations of a stack, innermost first. It ends at the end of the buffer, so that a stack
+     * with the same outer frames finds them in place. */
     uint8_t *stack;
     size_t stack_room;
     struct stack_step {
         uint32_t callsite, location;
-        uint32_t tail; /* how many bytes of the stack its location and those around it are */
+        uint32_t tail; /* number of bytes in the stack of its location and the outer ones */
     } * path;          /* by depth */
     size_t path_count, path_capacity;
-    struct proto_buffer strings; /* the table; fields of a message may come in any order */
+    struct proto_buffer strings; /* the string table; fields of a message can be in any order */
     struct intern_table string_ids;
     struct intern_table text_ids, function_ids; /* by pointers into the profile */
     int64_t *texts;                             /* ids of strings, by text_ids */
@@ -76,7 +75,7 @@ struct pprof {
     } keys;                /* of labels */
     struct id_map threads; /* names, by tid */
     struct proto_buffer labels;
-    const struct profile_part *labelled; /* whose they are; NULL: nobody's yet */
+    const struct profile_part *labelled; /* the part with these labels; NULL: none yet */
     uint32_t *locations;                 /* by frame; 0: not yet written */
     uint32_t location_count;
     enum mapping_use {
@@ -85,7 +84,7 @@ struct pprof {
         MAPPING_HAS_LINES, /* of code */
     } *
         mappings;
-    uint32_t *used; /* the mappings that are used, in any order */
+    uint32_t *used; /* the used mappings, in any order */
     size_t used_count, used_capacity;
     double sums[COLUMNS];
     int64_t written[COLUMNS];
@@ -105,7 +104,7 @@ static int64_t put_string(struct pprof *pprof, const char *text)
     return (int64_t)id - 1;
 }
 
-/* The same of a text of the profile, which has no other of the same content: by its address. */
+/* Return the id of a text of the profile, by its address: the profile has each text only once. */
 static int64_t put_text(struct pprof *pprof, const char *text)
 {
     bool added;
@@ -127,7 +126,7 @@ static void write_out(struct pprof *pprof)
 
 /* --- functions, locations, mappings --- */
 
-/* What is told of a function's kind behind its name; "": nothing. */
+/* Return the suffix that shows a function's kind; "": none. */
 static const char *annotation_of(const struct pprof *pprof, const struct profile_frame *frame)
 {
     if (!pprof->options->annotated)
@@ -158,7 +157,7 @@ static void put_function_message(struct pprof *pprof, uint64_t id, int64_t name,
     small_message_put(&pprof->out, PPROF_PROFILE_FUNCTION, &function);
 }
 
-/* The names are texts of the profile, whose addresses tell them apart. */
+/* Names are texts of the profile, so their addresses identify them. */
 static uint64_t put_function(struct pprof *pprof, const struct profile_frame *frame)
 {
     const char *annotation = annotation_of(pprof, frame);
@@ -178,7 +177,7 @@ static uint64_t put_function(struct pprof *pprof, const struct profile_frame *fr
     return id;
 }
 
-/* Of a frame without a name: there is one of each. */
+/* For a frame without a name: there is one function for each. */
 static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *frame,
                              const struct profile_mapping *mapping)
 {
@@ -194,7 +193,7 @@ static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *fr
     return id;
 }
 
-/* A mapping's id is its index in the profile + 2; 1 is the one of frames without any. */
+/* A mapping's id is its index in the profile + 2; 1 is for frames without a mapping. */
 #define MAPPING_NOWHERE 1u
 
 static void use_mapping(struct pprof *pprof, uint32_t index, bool has_lines)
@@ -271,7 +270,7 @@ static int compare_indices(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The program comes first: viewers take the first mapping for the profile's subject. */
+/* The program comes first: viewers consider the first mapping the subject of the profile. */
 static void put_mappings(struct pprof *pprof)
 {
     const struct profile *profile = pprof->profile;
@@ -341,7 +340,7 @@ static int64_t thread_name(struct pprof *pprof, int32_t tid)
     return name;
 }
 
-/* Most samples have the labels of the one before them. */
+/* Most samples have the labels of the previous one. */
 static void make_labels(struct pprof *pprof, const struct profile_part *part)
 {
     const struct profile_part *last = pprof->labelled;
@@ -357,7 +356,7 @@ static void make_labels(struct pprof *pprof, const struct profile_part *part)
     }
 }
 
-/* Room for this many bytes; what stands in it stays at its end. */
+/* Make room for this many bytes; the content stays at the end. */
 static bool reserve_stack(struct pprof *pprof, size_t length, size_t wanted)
 {
     if (wanted <= pprof->stack_room)
@@ -374,8 +373,8 @@ static bool reserve_stack(struct pprof *pprof, size_t length, size_t wanted)
     return true;
 }
 
-/* Makes pprof->stack the locations of a stack, and returns how many bytes that is. From where it
- * comes into the path of the stack before it, it ends with the same bytes. */
+/* Set pprof->stack to the locations of a stack, and return their number of bytes. From the first
+ * common caller on, it ends with the same bytes as the previous stack. */
 static size_t make_stack(struct pprof *pprof, uint32_t callsite)
 {
     const struct profile_callsite *callsites = pprof->profile->callsites;
@@ -409,7 +408,7 @@ static size_t make_stack(struct pprof *pprof, uint32_t callsite)
     return length;
 }
 
-/* A sample, of which all is made but the figures. */
+/* A sample, complete except for its figures. */
 static void put_sample_message(struct pprof *pprof, size_t stack_length,
                                const int64_t values[COLUMNS], bool labelled)
 {
@@ -465,7 +464,7 @@ static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trac
         write_out(pprof);
 }
 
-/* Samples of older dumps stand here and there in memory, and their parts elsewhere. */
+/* Samples of older dumps are scattered in memory, and so are their parts. */
 #define AHEAD 8u
 
 static void prefetch_sample(const struct profile_dump *dump, size_t index)
@@ -495,7 +494,7 @@ static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
     }
 }
 
-/* --- the head --- */
+/* --- the header --- */
 
 static void put_type(struct pprof *pprof, uint32_t field, const char *type, const char *unit)
 {
@@ -543,8 +542,8 @@ static void put_file(struct pprof *pprof, const struct profile_dump *dump)
     pprof->failed |= pprof->out.failed || pprof->strings.failed || pprof->labels.failed;
 }
 
-/* Zeros. A file of one process among thousands uses few of them: pages that are not touched cost
- * nothing, where calloc() may clear them all. */
+/* Return zeros. A file of one process among thousands uses few of them: untouched pages cost
+ * nothing, while calloc() may clear them all. */
 static void *zeros_open(size_t count, size_t size)
 {
     void *zeros = mmap(NULL, (count + 1) * size, PROT_READ | PROT_WRITE,

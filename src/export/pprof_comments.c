@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for what a pprof file has no field for. Import reads the first three back. */
+/* Texts for values without a field in pprof files. The import reads the first three back. */
 #include "export/pprof_comments.h"
 
 #include <inttypes.h>

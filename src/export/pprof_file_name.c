@@ -8,15 +8,15 @@
 
 #include "export/pprof.h"
 
-/* Names come from the trace, and may be titles: what could leave the directory, or would have to be
- * quoted for a shell, is replaced. */
+/* Names come from the trace, and can be titles: characters that could leave the directory, or would
+ * need quotes in a shell, are replaced. */
 static char file_name_character(char character)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     return character == '\0' || strchr(safe, character) != NULL ? character : '_';
 }
 
-/* As much of a heap's name as a file's name holds. */
+/* Maximum length of a heap's name in a file's name. */
 #define HEAP_NAME_BYTES 64
 
 static int compare_in_file_name(const char *one, const char *two)
@@ -29,7 +29,7 @@ static int compare_in_file_name(const char *one, const char *two)
     return 0;
 }
 
-/* Order heaps by what their file names say of them. */
+/* Order heaps by the parts of their file names. */
 static int compare_heaps(const struct profile *profile, uint32_t one, uint32_t two)
 {
     const struct profile_heap *left = &profile->heaps[one], *right = &profile->heaps[two];

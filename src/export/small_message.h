@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Protobuf messages of nothing but a few numbers, made where they are needed: a pprof file has a
- * million of them. */
+/* Protobuf messages of only a few numbers, made in place: a pprof file has a million of them. */
 #ifndef HEAPPROFD_EXPORT_SMALL_MESSAGE_H
 #define HEAPPROFD_EXPORT_SMALL_MESSAGE_H
 
 #include "trace/proto_buffer.h"
 
-/* Of six numbers at most. */
+/* At most six numbers. */
 struct small_message {
     uint8_t bytes[6 * (1 + PROTO_VARINT_BYTES_MAX)];
     size_t length;
 };
 
-/* Zero is what a number is that is left out. The field is below 16. */
+/* Zero is left out. The field is below 16. */
 static inline void small_message_add(struct small_message *message, uint32_t field, uint64_t value)
 {
     if (value == 0)

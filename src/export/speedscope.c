@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See speedscope.h. Frames that read the same are one (two addresses of one line): Speedscope
- * knows a frame by its place in the table, and would not put them together itself.
+ * Writes Speedscope's format (speedscope.h). Frames with equal texts are one (two addresses of one
+ * line): Speedscope identifies a frame by its position in the table, and would not merge them.
  */
 #include "export/speedscope.h"
 
@@ -17,7 +17,7 @@
 struct document {
     const struct profile *profile;
     FILE *out;
-    uint64_t *entries; /* by frame: its place in the table, from 1; 0: not in it */
+    uint64_t *entries; /* by frame: its position in the table, from 1; 0: not in it */
     uint32_t *room;    /* for the frames of a stack */
     int64_t profiles;
 };

@@ -10,9 +10,9 @@
 
 #include "export/view.h"
 
-/* How many profiles, or -ENOMEM; what out does not take is seen by ferror(). A view that a dump has
- * nothing in is left out; one with nothing at all has an empty profile. `name` is the file's.
- */
+/* Write the profiles. Return their number, or -ENOMEM; write errors are left in ferror(). A view
+ * without figures in a dump is left out; a dump without any figures has an empty profile. `name` is
+ * the file's. */
 int64_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
                          size_t dump_count, const char *name, FILE *out);
 

@@ -10,10 +10,10 @@
 #include "profile/rollup.h"
 #include "util/base_name.h"
 
-/* A choice: these are gigabytes of text. The last dump of a C++ compiler, each allocation sampled,
- * has 7 million. */
+/* Limit, because these are gigabytes of text. The last dump of a C++ compiler, with each allocation
+ * sampled, has 7 million. */
 #define FRAMES_MAX (UINT64_C(1) << 28)
-/* A choice, too: a second, and as many callers for each stack as real ones rarely have. A compiler
+/* Limit: a second of work, and as many callers for each stack as real ones rarely have. A compiler
  * and its shells stay below a million. */
 #define CALLERS_MAX (UINT64_C(1) << 25)
 #define CALLERS_PER_STACK 128u
@@ -54,7 +54,7 @@ double export_view_value(const struct profile_sample *sample, enum export_view v
     }
 }
 
-/* Beyond it a double is no whole number, and JavaScript's readers of them have none either. */
+/* Above this, a double cannot represent all whole numbers, and neither can JavaScript's readers. */
 #define SUM_MAX 0x1p53
 
 uint64_t export_round(struct export_rounding *rounding, double value)

@@ -37,7 +37,7 @@ struct jit_names {
     bool by_v8; /* the last name was in V8's form */
 };
 
-/* Contents of a file, to explain missing names. */
+/* The result of reading a file, to explain missing names. */
 struct jit_file_report {
     uint64_t entries;      /* that were understood */
     uint64_t damaged;      /* lines or records that were not understood, and were skipped */

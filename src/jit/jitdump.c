@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read jitdump files. Records are read through a window over the file: their heads, and the parts
+ * Read jitdump files. Records are read through a window over the file: their headers, and the parts
  * that name a wanted address. Moved code is looked up by its number, so the offsets of all loads
  * are stored, 16 bytes each.
  */
@@ -296,7 +296,7 @@ static void take_lines(struct dump *dump, uint64_t body, uint64_t end)
     dump->lines = (struct span){body + DEBUG_BYTES, end};
 }
 
-/* Return the size of the file's head, or 0: it is another kind of file. */
+/* Return the size of the file's header, or 0: it is another kind of file. */
 static uint32_t read_head(struct dump *dump)
 {
     const uint8_t *head = peek(dump, 0, FILE_HEADER_BYTES);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read a perf map as a stream: one line at a time, of which nothing is kept. */
+/* Read a perf map as a stream, one line at a time. */
 #include "jit/perf_map.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 
 #define FRAME_NAME_MEMBER "heapprofd_name"
 
-/* Whether a name needs no second escaping. */
+/* Return whether a name needs no second escaping. */
 bool frame_name_is_plain(const char *name);
 
 /* Print the member `key` of a string or frame, and `heapprofd_name` if the name needs it. */

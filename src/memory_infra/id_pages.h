@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Map a file's ids to indexes. Ids are any numbers, but mostly follow each other, from any first
- * one: they are in pages of sixteen, a cache line each. The last page used is tried first. An id
- * far from all others costs a page.
+ * Map a file's ids to indexes. Ids are any numbers, but mostly consecutive from any first one: they
+ * are in pages of sixteen, a cache line each. The last used page is tried first. An id far from all
+ * others costs a page.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_ID_PAGES_H
 #define HEAPPROFD_MEMORY_INFRA_ID_PAGES_H
@@ -48,7 +48,7 @@ static inline uint32_t id_pages_find(struct id_pages *ids, uint64_t id)
     return page == NULL ? ID_PAGES_NONE : page->indexes[id % ID_PAGE_SIZE];
 }
 
-/* Set or replace. 0 or -ENOMEM. */
+/* Set or replace. Return 0 or -ENOMEM. */
 static inline int id_pages_set(struct id_pages *ids, uint64_t id, uint32_t index)
 {
     struct id_page *page = id_pages_page(ids, id / ID_PAGE_SIZE);

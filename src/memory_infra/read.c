@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parse the JSON by yajl (340 MB/s with empty callbacks) and follow it through the table of places,
- * which says what a value means (read.h). Parts that the table does not lead to are skipped. yajl
- * keeps a value that spans chunks, hence a value may not be longer than VALUE_BYTES_MAX.
+ * which defines the meaning of values (read.h). Parts outside the table are skipped. yajl keeps a
+ * value that spans chunks, so a value must not be longer than VALUE_BYTES_MAX.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
 
 /* --- callbacks of yajl --- */
 
-/* The way of a value that begins here. NULL: none. */
+/* Return the way of a value that begins here. NULL: none. */
 static const struct way *way_here(const struct memory_infra_reader *reader)
 {
     static const struct way file_way = {NULL, 0, PLACE_FILE, FIELD_NONE};
@@ -104,8 +104,7 @@ static enum place place_here(const struct memory_infra_reader *reader)
     return reader->depth == 0 ? PLACE_NONE : reader->places[reader->depth - 1];
 }
 
-/* Complain of a value of the wrong kind. `args` of events that are no memory dumps may be anything.
- */
+/* Report a value of the wrong kind. `args` of events other than memory dumps can be anything. */
 static int complain_of_kind(struct memory_infra_reader *reader, const char *is)
 {
     enum place place = place_here(reader);
@@ -239,7 +238,7 @@ static int on_begin(struct memory_infra_reader *reader, bool list)
         reader->bare_list = true;
     }
     if (next == PLACE_NONE || place_rules[next].list != list) {
-        /* A column has no key of its own: its place tells that this is wrong. */
+        /* A column has no key: its place shows that this is wrong. */
         enum place place = place_here(reader);
         bool wrong = next != PLACE_NONE || (way != NULL && way->field >= FIELD_TEXTS) ||
                      (place >= PLACE_COLUMN_NODES && place <= PLACE_COLUMN_SIZES);
@@ -356,7 +355,7 @@ static int feed_chunk(struct memory_infra_reader *reader, const unsigned char *b
     return 0;
 }
 
-/* Skip the byte order mark. Return how many of the bytes belong to it. */
+/* Skip the byte order mark. Return the number of its bytes in this chunk. */
 static size_t take_mark(struct memory_infra_reader *reader, const unsigned char *bytes,
                         size_t length)
 {
@@ -391,7 +390,7 @@ int memory_infra_reader_feed(struct memory_infra_reader *reader, const void *byt
 
 int memory_infra_reader_end(struct memory_infra_reader *reader, struct error *error)
 {
-    /* The closing bracket of a bare list may be missing: writers that were killed left it out. */
+    /* The closing bracket of a bare list may be missing: killed writers leave it out. */
     bool open_list = reader->bare_list && reader->depth == 1 && reader->skipped == 0;
     if (reader->code == 0 && reader->depth > 0 && !open_list)
         reader_stop(reader, -EBADMSG, "the file is cut off");
@@ -433,7 +432,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Whether the bytes are the end of a key and a colon, without bytes that text does not have. */
+/* Return whether the bytes are the end of a key and a colon, without control characters. */
 static bool is_key_of_text(const char *at, const char *end)
 {
     const char *quote = memchr(at, '"', (size_t)(end - at));
@@ -449,8 +448,8 @@ static bool is_key_of_text(const char *at, const char *end)
     return true;
 }
 
-/* JSON begins with a brace and a quote, or a bracket before them. A Perfetto trace may begin with
- * the same bytes, a newline and a length that is a brace: ask for a whole key there. */
+/* JSON begins with a brace and a quote, or a bracket before them. A Perfetto trace can begin with
+ * the same bytes, a newline and a length equal to a brace: require a whole key then. */
 bool memory_infra_begins(const void *bytes, size_t length)
 {
     const char *at = bytes, *end = at + length;

@@ -104,7 +104,7 @@ struct memory_infra_region {
     struct memory_infra_text debug_path;
     uint64_t timestamp;
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
-    uint32_t told; /* those that the file has: enum profile_smaps_told */
+    uint32_t told; /* the existing ones: enum profile_smaps_told */
 };
 
 /* An attribute of an allocator: malloc, size, bytes, 0x1a4. */
@@ -115,12 +115,12 @@ struct memory_infra_attribute {
     struct memory_infra_text text; /* of another */
 };
 
-/* What a reader calls; any may be NULL. 0 to go on, a negative errno to end the reading with it.
- * Without `maps`, strings and nodes have no ranges. */
+/* The reader's callbacks; any may be NULL. They return 0 to continue, or a negative errno that ends
+ * the reading. Without `maps`, strings and nodes have no ranges. */
 struct memory_infra_visitor {
     int (*event_begin)(void *context, uint64_t number, uint64_t offset);
     int (*event_end)(void *context, const struct memory_infra_event *event);
-    /* A problem of the event that is being read. */
+    /* A problem of the present event. */
     int (*problem)(void *context, const struct error *problem);
 
     /* heaps_v2.maps. An id may be defined again, by another event or the same one. */
@@ -151,28 +151,29 @@ struct memory_infra_visitor {
 
 struct memory_infra_reader;
 
-/* The visitor has to outlive the reader. NULL: no memory. */
+/* The visitor must outlive the reader. Return NULL without memory. */
 struct memory_infra_reader *memory_infra_reader_new(const struct memory_infra_visitor *visitor,
                                                     void *context);
-/* Feed the next bytes, unpacked. 0 or a negative errno, after which nothing more may be fed.
- * -EBADMSG: malformed. */
+/* Feed the next bytes, unpacked. Return 0 or a negative errno, after which no more bytes may be
+ * fed. -EBADMSG: malformed. */
 int memory_infra_reader_feed(struct memory_infra_reader *reader, const void *bytes, size_t length,
                              struct error *error);
-/* End the file. -EBADMSG: it is cut off, or has no events. */
+/* End the file. Return -EBADMSG if it is cut off, or has no events. */
 int memory_infra_reader_end(struct memory_infra_reader *reader, struct error *error);
 void memory_infra_reader_free(struct memory_infra_reader *reader);
 
-/* The address in a frame's name "pc:55d71aa81293". False: it is another name. */
+/* Return the address in a frame's name "pc:55d71aa81293". False: it is another name. */
 bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address);
 
-/* Read all of a source, unpacked on the way (trace/read/trace_source.h). As the functions above. */
+/* Read all of a source and unpack it (trace/read/trace_source.h). Returns like the functions
+ * above. */
 struct trace_source;
 int memory_infra_read_source(struct trace_source *source,
                              const struct memory_infra_visitor *visitor, void *context,
                              struct error *error);
 
-/* Whether a file that begins with these bytes, unpacked, may be such JSON: an object or a list of
- * objects, as far as they go. */
+/* Return whether a file that begins with these bytes, unpacked, can be such JSON: an object or a
+ * list of objects, as far as they go. */
 bool memory_infra_begins(const void *bytes, size_t length);
 
 #endif

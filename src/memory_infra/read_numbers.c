@@ -42,7 +42,7 @@ bool number_read_double(struct memory_infra_text text, double *value)
     return end == copy + text.length && isfinite(*value);
 }
 
-/* A whole number that is not negative, 1e3 and 1.0 included. */
+/* Read a whole number that is not negative, also 1e3 and 1.0. */
 bool number_read_whole(struct memory_infra_text text, uint64_t *value)
 {
     double number;
@@ -55,7 +55,7 @@ bool number_read_whole(struct memory_infra_text text, uint64_t *value)
     return true;
 }
 
-/* 1 to 16 hexadecimal digits from `at` on, and nothing else. */
+/* Read 1 to 16 hexadecimal digits from `at` on, and nothing else. */
 static bool read_hex_digits(struct memory_infra_text text, size_t at, uint64_t *value)
 {
     uint64_t result = 0;
@@ -82,7 +82,7 @@ bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address)
     return name.length > 3 && memcmp(name.at, "pc:", 3) == 0 && read_hex_digits(name, 3, address);
 }
 
-/* Hex as the format has it; a JSON number is taken as what it is. */
+/* Read hexadecimal text as in the format; a JSON number is taken unchanged. */
 bool number_read_hex(const struct value *value, uint64_t *number)
 {
     return value->kind == VALUE_TEXT     ? read_hex(value->text, number)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the reader's files: read.c parses the JSON by yajl, read_values.c knows what the values
- * mean. */
+/* Shared by the reader's files: read.c parses the JSON by yajl, read_values.c interprets the
+ * values. */
 #ifndef HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 
@@ -36,7 +36,7 @@ struct memory_infra_reader {
     bool in_chunk;
     uint64_t calls; /* by yajl */
     uint64_t quiet; /* bytes since the last call */
-    bool bare_list; /* of events */
+    bool bare_list; /* number of events */
     bool has_events;
 
     uint8_t places[PLACES_DEEP];
@@ -67,17 +67,18 @@ struct memory_infra_reader {
     struct kept_text zeroless; /* a text that had zeros */
 };
 
-/* The offset after what yajl reported last. */
+/* The offset after yajl's last token. */
 uint64_t reader_offset(const struct memory_infra_reader *reader);
 
 /* End the reading. Return 0, for yajl. */
 int reader_stop(struct memory_infra_reader *reader, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int reader_out_of_memory(struct memory_infra_reader *reader);
-/* Report a problem of the event; `spoils`: it is not to be used. Return 1 to go on, or 0. */
+/* Report a problem of the event; `spoils`: its contents must not be used. Return 1 to continue, or
+ * 0. */
 int reader_complain(struct memory_infra_reader *reader, bool spoils, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Turn a visitor's answer into yajl's: 1 to go on, or 0. */
+/* Convert a visitor's result to yajl's: 1 to continue, or 0. */
 int reader_answer(struct memory_infra_reader *reader, int code);
 
 int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
@@ -92,9 +93,9 @@ int reader_value(struct memory_infra_reader *reader, enum place place, const str
 
 /* read_numbers.c: false if it is not such a number. */
 bool number_read_double(struct memory_infra_text text, double *value);
-/* A whole number that is not negative, 1e3 and 1.0 included. */
+/* Read a whole number that is not negative, also 1e3 and 1.0. */
 bool number_read_whole(struct memory_infra_text text, uint64_t *value);
-/* A hexadecimal text; a JSON number is taken as it is. */
+/* Read a hexadecimal text; a JSON number is taken unchanged. */
 bool number_read_hex(const struct value *value, uint64_t *number);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turn values of the JSON into calls of the visitor. A number that figures depend on has to be one,
- * or it spoils its event; other malformed values (regions, totals, attributes) are left out with a
+ * Turn values of the JSON into calls of the visitor. An invalid number that figures depend on
+ * spoils its event; other malformed values (regions, totals, attributes) are left out with a
  * problem.
  */
 #include <math.h>
@@ -50,7 +50,7 @@ static struct memory_infra_text name_of(const struct memory_infra_reader *reader
     return text_of(reader, reader->present[FIELD_REAL_NAME] ? FIELD_REAL_NAME : field);
 }
 
-/* The key that leads out of the place this many levels up; 0: this one. */
+/* Return the key that leads out of the place this many levels up; 0: this one. */
 static struct memory_infra_text key_above(const struct memory_infra_reader *reader, unsigned levels)
 {
     return kept(&reader->keys[reader->depth - 1 - levels]);
@@ -161,7 +161,7 @@ static int leave_event(struct memory_infra_reader *reader)
     return go_on;
 }
 
-/* An entry of the maps: what it has to have. */
+/* Check the required members of an entry of the maps. */
 static int complain_of_lack(struct memory_infra_reader *reader, const char *what)
 {
     return reader_complain(reader, true, "%s without %s", what,
@@ -263,7 +263,7 @@ static uint64_t number_of(const struct memory_infra_reader *reader, enum field f
     return reader->present[field] ? reader->numbers[field] : 0;
 }
 
-/* The byte counts of a region that the file has. */
+/* The byte counts of a region in the file. */
 static uint32_t told_bytes(const struct memory_infra_reader *reader)
 {
     static const struct {
@@ -422,7 +422,7 @@ static int take_text(struct memory_infra_reader *reader, const struct way *way,
     return 1;
 }
 
-/* A process or a thread id. INT64_MIN: malformed. */
+/* Return a process or a thread id. INT64_MIN: malformed. */
 static int64_t read_pid(const struct value *value)
 {
     double number;
@@ -442,7 +442,7 @@ static int take_version(struct memory_infra_reader *reader, const struct value *
     return 1;
 }
 
-/* Note where a node's number stands; also a null, which is as good as a missing one. */
+/* Note the position of a node's number; also of a null, which counts as missing. */
 static void note_number(struct memory_infra_reader *reader, enum place place, enum field field,
                         const struct value *value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the passes of symbolize.h: ask the common symbolizer (symbolize/symbolize.h) for the
- * names of all addresses, and count what has none.
+ * Between the passes of symbolize.h: get the names of all addresses from the common symbolizer
+ * (symbolize/symbolize.h), and count the addresses without a name.
  */
 #include "memory_infra/symbolize.h"
 
@@ -23,7 +23,7 @@ struct decoder {
     size_t name_capacity;
 };
 
-/* The name for people; NONE: no memory. */
+/* Return the readable name; NONE: no memory. */
 static uint32_t name_of(struct decoder *decoder, struct proto_span span)
 {
     size_t known = decoder->mangled.count;
@@ -115,7 +115,7 @@ static int find_names(struct memory_infra_symbols *symbols,
     return result;
 }
 
-/* A frame stays under its address if a use of it has no name. */
+/* A frame keeps its address as its name if a use of it has no name. */
 static void set_answers(struct memory_infra_symbols *symbols)
 {
     for (size_t i = 0; i < symbols->use_count; i++) {

@@ -24,17 +24,17 @@ struct memory_infra_symbols;
 /* Why no module has an address. */
 enum memory_infra_stray {
     MEMORY_INFRA_NO_REGION, /* nothing was mapped there in any dump */
-    MEMORY_INFRA_NO_MAPS,   /* the process has no regions in the file */
-    MEMORY_INFRA_NO_FILE,   /* memory of no file: code that the program generated */
+    MEMORY_INFRA_NO_MAPS,   /* the file has no regions of the process */
+    MEMORY_INFRA_NO_FILE,   /* memory without a file: code that the program generated */
     MEMORY_INFRA_STRAYS,
 };
 
 struct memory_infra_summary {
-    size_t frames; /* distinct addresses by process, without a name before */
+    size_t frames; /* distinct addresses by process that had no name before */
     size_t named;  /* those that have a name now */
     size_t strays[MEMORY_INFRA_STRAYS];
     const struct symbolize_report *modules; /* of the files with the other addresses */
-    const bool *unchecked;                  /* by module: the dump has no build id of it */
+    const bool *unchecked;                  /* by module: the dump does not have its build id */
     const char *warning;                    /* about skipped events, or "" */
 };
 
@@ -44,8 +44,8 @@ struct memory_infra_symbolize_options {
     symbolize_progress *progress; /* NULL: none; its context is the number of modules (size_t) */
 };
 
-/* Do the first pass and find names. NULL with *error set: the file cannot be read, or is malformed.
- */
+/* Do the first pass and find names. Return NULL with *error set if the file cannot be read, or is
+ * malformed. */
 struct memory_infra_symbols *
 memory_infra_symbols_find(const char *path, const struct memory_infra_symbolize_options *options,
                           struct error *error);
@@ -55,8 +55,8 @@ void memory_infra_symbols_free(struct memory_infra_symbols *symbols);
 void memory_infra_symbols_sum(const struct memory_infra_symbols *symbols,
                               struct memory_infra_summary *summary);
 
-/* Do the second pass: write the same file, which must not have changed, to fd. 0 or a negative
- * errno with *error set. */
+/* Do the second pass: write the same file, which must not have changed, to fd. Return 0 or a
+ * negative errno with *error set. */
 int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char *path, int fd,
                                bool gzip, struct error *error);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first pass of symbolize.h. An event names its process only at its end: until then its
- * contents are kept aside. Kept for good are the `pc:` strings, which of them each event's nodes
- * use, and each process's regions, where a dump has others than the one before.
+ * contents are kept aside. Kept for good are the `pc:` strings, the uses of them by each event's
+ * nodes, and each process's regions, if they differ from the previous dump's.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -179,9 +179,9 @@ static int compare_regions(const void *a, const void *b)
     return left->start < right->start ? -1 : left->start > right->start;
 }
 
-/* Sort regions; of those that overlap, keep the first. Each gets the first region of its file's
- * mapping: that of the file's region before it, unless another file lies in between or offsets
- * begin again. */
+/* Sort regions; of overlapping ones, keep the first. Each gets the first region of its file's
+ * mapping: that of the file's previous region, unless another file is between them or offsets begin
+ * again. */
 static void finish_regions(struct region_list *list, const struct texts *texts)
 {
     size_t kept = 0, last = SIZE_MAX;

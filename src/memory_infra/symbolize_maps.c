@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Give names to the frames of one `maps` object. The reader of read.h parses the object again and
- * reports where its strings and nodes stand; only what changes is replaced, all other bytes are
- * copied. Each object gets all strings and nodes that its own nodes refer to, also where an earlier
- * one has them: readers may take it alone, and the same definition twice is harmless.
+ * reports the positions of its strings and nodes; only changes are replaced, all other bytes are
+ * copied. Each object gets all strings and nodes that its own nodes refer to, even if an earlier
+ * one has them: readers may read it alone, and the same definition twice is harmless.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "util/array.h"
 #include "util/json.h"
 
-/* What a `maps` object stands in, for the reader. */
+/* The text around a `maps` object, for the reader. */
 #define BEFORE_MAPS "[{\"args\":{\"dumps\":{\"heaps_v2\":{\"version\":1,\"maps\":"
 #define AFTER_MAPS "}}}}]"
 #define BEFORE_LENGTH (sizeof(BEFORE_MAPS) - 1)
 
 #define BLANKS " \t\n\v\f\r" /* to yajl */
 
-/* A node that is inserted, without its id. MEMORY_INFRA_NONE: it lacks the member. */
+/* An inserted node, without its id. MEMORY_INFRA_NONE: it lacks the member. */
 struct node_contents {
     uint64_t process, parent, name, file, line;
 };
@@ -46,7 +46,7 @@ struct maps_rewriter {
     uint32_t process; /* of the event */
     uint32_t event;
     size_t next_frame; /* the first that no event so far has defined */
-    /* The object, as the reader counts bytes. */
+    /* The object, in the reader's byte counts. */
     uint64_t end;
     bool is_whole;                     /* nothing else was there */
     struct memory_infra_range strings; /* its list */
@@ -73,7 +73,7 @@ struct maps_rewriter {
     size_t insertion_count, insertion_capacity;
 };
 
-/* --- what is in the object --- */
+/* --- the object's contents --- */
 
 static const struct pc_frame *find_frame(const struct maps_rewriter *rewriter, uint64_t string)
 {
@@ -167,9 +167,9 @@ static int parse(struct maps_rewriter *rewriter, const char *bytes, size_t lengt
     return result == 0 && !rewriter->is_whole ? -EBADMSG : result;
 }
 
-/* --- what is new --- */
+/* --- additions --- */
 
-/* The id of a text in this object; MEMORY_INFRA_NONE: no memory. */
+/* Return the id of a text in this object; MEMORY_INFRA_NONE: no memory. */
 static uint64_t string_id(struct maps_rewriter *rewriter, uint32_t text)
 {
     struct string_state *string = &rewriter->texts[text];
@@ -245,7 +245,7 @@ static int name_node(struct maps_rewriter *rewriter, struct entry *entry)
 
 /* --- the text --- */
 
-/* Copies the object up to where something is replaced. */
+/* Copy the object up to the position of a replacement. */
 struct writing {
     const char *bytes;
     uint64_t copied;                   /* up to here, as the reader counts */
@@ -294,7 +294,7 @@ static void write_inserted(FILE *out, const struct insertion *node)
     fputs("},", out);
 }
 
-/* The next number of the node to be replaced; MEMBERS: there is none. */
+/* Return the next number of the node to be replaced; MEMBERS: there is none. */
 static enum member next_member(const struct entry *entry, const uint64_t values[MEMBERS],
                                uint64_t copied)
 {
@@ -341,7 +341,7 @@ static uint64_t skip_blanks(const struct writing *to, uint64_t at)
     return at;
 }
 
-/* The last byte before `at` that is not blank. */
+/* Return the last byte before `at` that is not blank. */
 static uint64_t byte_before(const struct writing *to, uint64_t at)
 {
     while (strchr(BLANKS, to->bytes[at - 1 - BEFORE_LENGTH]) != NULL)
@@ -374,7 +374,7 @@ static void write_string(struct writing *to, const struct entry *entry)
     }
 }
 
-/* At the end of the object's list of strings; if it has none, in a list of their own. */
+/* At the end of the object's list of strings; if it has none, in a separate list. */
 static void write_new_strings(const struct maps_rewriter *rewriter, struct writing *to)
 {
     uint64_t list_end = rewriter->strings.end;
@@ -414,9 +414,9 @@ static int write_object(struct maps_rewriter *rewriter, struct writing *to)
     return result;
 }
 
-/* --- one object after the other --- */
+/* --- all objects in order --- */
 
-/* What strings mean from this event on, and which frames it uses. */
+/* Apply the strings of this event, and mark the frames that it uses. */
 static int enter_event(struct maps_rewriter *rewriter, uint32_t event)
 {
     struct memory_infra_symbols *symbols = rewriter->symbols;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Find where in its module's file a return address is. Readers of MemoryInfra agree on `fo`: the
- * address in the file is the distance from the region's beginning plus `fo`. Chrome writes no `fo`,
- * so a file's first region is taken for its beginning; other writers have the offset in the file
- * there. If the file is at hand, its program headers decide: the right choice is the one by which
- * the region begins where a segment of code does. Programs at fixed addresses need none of this.
+ * Find the position of a return address in its module's file. Readers of MemoryInfra agree on `fo`:
+ * the address in the file is the distance from the region's beginning plus `fo`. Chrome writes no
+ * `fo`, so a file's first region counts as its beginning; other writers have the offset in the file
+ * there. If the file is available, its program headers decide: the right choice is the one by which
+ * the region begins at a segment of code. Programs at fixed addresses need none of this.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void keep_image(struct source_module *source, const struct elf_image *ima
         *source->image = *image;
 }
 
-/* Without a build id in the dump, the file that has the name now is the best there is. */
+/* Without a build id in the dump, the present file with the name is the best one available. */
 static void take_file_itself(struct trace_module *module, struct source_module *source)
 {
     struct elf_image image;
@@ -100,8 +100,8 @@ static int find_module(struct memory_infra_symbols *symbols, struct symbol_finde
 
 /* --- addresses --- */
 
-/* How well a load bias fits: 2, the region begins where a segment with this code does; 1, the code
- * is in a segment; 0, it is in none. */
+/* Rate a load bias: 2, the region begins at a segment with this code; 1, the code is in a segment;
+ * 0, it is in none. */
 static int fit_of(const struct elf_image *image, uint64_t region_start, uint64_t address,
                   uint64_t bias)
 {
@@ -182,7 +182,7 @@ static const struct vm_region *find_region(const struct region_list *list, uint6
     return &list->items[after - 1];
 }
 
-/* Whether the list has a file there. If it has other memory, *stray says so. */
+/* Return whether the list has a file there. If it has other memory, set *stray. */
 static bool look_in(const struct memory_infra_symbols *symbols, const struct region_list *list,
                     uint64_t address, const struct vm_region **region, uint32_t *stray)
 {
@@ -198,7 +198,7 @@ static bool look_in(const struct memory_infra_symbols *symbols, const struct reg
     return true;
 }
 
-/* Number of the process's lists from dumps up to an event. */
+/* Return the number of the process's lists from dumps up to an event. */
 static size_t lists_until(const struct dump_process *process, uint32_t event)
 {
     return SORTED_SEARCH(process->list_count, i, process->lists[i].event <= event);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the passes of symbolize.h share: the frames, regions and answers of a file. */
+/* Shared by the passes of symbolize.h: the frames, regions and answers of a file. */
 #ifndef HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_PRIVATE_H
 
@@ -41,7 +41,7 @@ struct dump_process {
     int64_t pid;
     struct region_list *lists;
     size_t list_count, list_capacity;
-    struct id_map strings;  /* string id: the pc_frame that it stands for */
+    struct id_map strings;  /* string id: its pc_frame */
     struct id_map list_ids; /* by hash: the latest of the lists */
 };
 
@@ -56,7 +56,7 @@ struct pc_frame {
     bool is_used, is_kept; /* by nodes; unchanged, by some node or as a type's name */
 };
 
-/* A frame that nodes of an event have, and where its address is. */
+/* A frame of an event's nodes, and the position of its address. */
 struct pc_use {
     uint32_t event, frame;
     uint32_t module;  /* NONE: none has it */
@@ -78,11 +78,11 @@ struct maps_place {
     uint32_t event;
 };
 
-/* A file with code, beside the trace_module of the same index. */
+/* A file with code; the trace_module of the same index belongs to it. */
 struct source_module {
     uint32_t *answers;       /* by address; NONE: none */
     struct elf_image *image; /* NULL: there is no such file */
-    bool unchecked;          /* the dump has no build id: the file's own is taken for it */
+    bool unchecked;          /* the dump has no build id: the file's own is used */
     bool is_missing;         /* and there is no such file */
 };
 
@@ -126,15 +126,15 @@ struct memory_infra_symbols {
 /* symbolize_collect.c: read the file. */
 int symbols_collect(struct memory_infra_symbols *symbols, const char *path, struct error *error);
 void symbols_clear_collected(struct memory_infra_symbols *symbols);
-/* symbolize_place.c: find the module of each use, and where in its file it is. */
+/* symbolize_place.c: find the module of each use, and the position in its file. */
 int symbols_place(struct memory_infra_symbols *symbols, struct symbol_finder *finder);
 
 /* symbolize_maps.c: the second pass, from one `maps` object to the next. */
 struct maps_rewriter;
 struct maps_rewriter *maps_rewriter_new(struct memory_infra_symbols *symbols);
 void maps_rewriter_free(struct maps_rewriter *rewriter);
-/* Write an object with the names that its event's frames have. 0; -EBADMSG: it is not what the
- * first pass saw; -ENOMEM. */
+/* Write an object with the names of its event's frames. Return 0; -EBADMSG: it differs from the
+ * first pass; -ENOMEM. */
 int maps_rewrite(struct maps_rewriter *rewriter, const char *bytes, size_t length, uint32_t event,
                  FILE *out);
 

@@ -38,7 +38,8 @@ static int write_maps(struct copying *at, uint32_t event)
     return result;
 }
 
-/* Take the next bytes up to where a `maps` object begins or ends. How many, or a negative errno. */
+/* Take the next bytes up to the beginning or end of a `maps` object. Return their number, or a
+ * negative errno. */
 static ssize_t take_bytes(struct copying *at, const char *bytes, size_t length)
 {
     const struct memory_infra_symbols *symbols = at->symbols;

@@ -12,7 +12,7 @@
 #include "util/json.h"
 #include "util/utf8.h"
 
-/* Bytes of a command line in a label; `metadata` has the whole. */
+/* Bytes of a command line in a label; `metadata` has the whole one. */
 #define LABEL_BYTES 200
 
 const char *const memory_infra_stack_modes[HEAP_STACK_MODES] = {
@@ -37,7 +37,7 @@ static int compare_dumps(const void *left_pointer, const void *right_pointer, vo
     return left->dump->order < right->dump->order ? -1 : left->dump->order > right->dump->order;
 }
 
-/* Whether the dump was made because its process ended. */
+/* Return whether the dump was made because its process ended. */
 static bool is_of_end(const struct export_dump *dump)
 {
     return dump->heap->status.disconnected &&
@@ -100,7 +100,7 @@ struct rounds {
     struct id_map last; /* by pid: the last global dump that it is in */
     uint32_t ids;       /* that were given, from 1 */
     uint32_t round, ends;
-    bool after_end;   /* the event before was of a process that ended */
+    bool after_end;   /* the previous event belongs to a process that ended */
     bool round_final; /* the last round is the session's last */
 };
 
@@ -109,10 +109,10 @@ static bool is_in(struct rounds *rounds, const struct written_event *event, uint
     return id_map_find(&rounds->last, (uint32_t)event->pid) == id;
 }
 
-/* A round has one event of each running process: it goes on until a process would be in it twice,
- * or one ended. Processes that ended since are a global dump of their own: they took part neither
- * in the round before nor in the next one. Only at the end of the session, when all processes are
- * dumped, one that has just ended may be between those of a round. */
+/* A round has one event of each running process: it continues until a process would be in it twice,
+ * or one ended. Processes that ended since then are a separate global dump: they belong neither to
+ * the previous round nor to the next one. Only at the end of the session, when all processes are
+ * dumped, an ended process can be between those of a round. */
 static int give_global_id(struct rounds *rounds, struct written_event *event)
 {
     uint32_t *open = event->ended ? &rounds->ends : &rounds->round;
@@ -270,7 +270,7 @@ static void put_number(FILE *out, const char *separator, const char *key, int64_
     fprintf(out, "%s\"%s\":%" PRId64, separator, key, value);
 }
 
-/* Write what is missing from the heap, or the reader would take its figures for whole. */
+/* Write the losses of the heap. Without them the reader would consider its figures complete. */
 static void write_losses(FILE *out, const struct profile_heap *heap)
 {
     const struct trace_heap_dump *status = &heap->status;
@@ -353,7 +353,7 @@ static void write_own_metadata(struct document *document)
         write_heap_metadata(document, &document->profile->heaps[i]);
 }
 
-/* Write the four keys that symbolize_trace requires, and the agent that it asks for on x86_64. */
+/* Write the four keys that symbolize_trace requires, and the agent that it requires on x86_64. */
 static void write_metadata(struct document *document)
 {
     struct utsname machine;

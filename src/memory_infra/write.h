@@ -41,14 +41,14 @@ extern const char *const memory_infra_stack_modes[HEAP_STACK_MODES];
 
 struct memory_infra_write_options {
     enum heap_stack_mode stack_mode;
-    /* Write what was live when each heap was largest, instead of at the dump. Heaps that were
-     * profiled with dump_at_max are always written so. */
+    /* Write the live memory at each heap's peak, instead of at the dump. Heaps that were profiled
+     * with dump_at_max are always written so. */
     bool at_peak;
-    /* Sites below both become part of `<other>`; both 0: none. */
+    /* Sites below both are summed up in `<other>`; both 0: none. */
     uint64_t prune_bytes, prune_count;
 };
 
-/* Errors of `out` are for the caller to check. Return the number of sites written, or -ENOMEM. */
+/* The caller checks `out` for errors. Return the number of sites written, or -ENOMEM. */
 int64_t memory_infra_write(const struct profile *profile, const struct export_dump *dumps,
                            size_t dump_count, const struct memory_infra_write_options *options,
                            FILE *out);

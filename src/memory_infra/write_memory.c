@@ -2,9 +2,9 @@
 /*
  * Write an event's regions and totals of a process's memory.
  *
- * Regions are the code that stacks lead through, and all mappings if the trace has snapshots of
- * them (SmapsPacket). `fo` is the ELF's own address of a region's beginning, which is right for
- * every linker.
+ * Regions are the code on stacks, and all mappings if the trace has snapshots of them
+ * (SmapsPacket). `fo` is the ELF's own address of a region's beginning, which is right for every
+ * linker.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static int compare_of_pid(const void *left_pointer, const void *right_pointer)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* Return the index of the first of a pid. */
+/* Return the index of the first one of a pid. */
 static size_t first_of_pid(const struct of_pid *items, size_t count, int32_t pid)
 {
     return SORTED_SEARCH(count, i, items[i].pid < pid);
@@ -102,8 +102,8 @@ static int sort_by_pid(struct document *document)
     return 0;
 }
 
-/* List the snapshots of the process's mappings. Code in them is written like code that stacks lead
- * through: a file that was read has both, and is written as it was. */
+/* List the snapshots of the process's mappings. Code in them is written like code on stacks: an
+ * imported file has both, and is written unchanged. */
 static void mark_looked_at(struct document *document)
 {
     const struct profile *profile = document->profile;
@@ -135,8 +135,8 @@ static int compare_mappings(const void *left_pointer, const void *right_pointer,
     return left < right ? -1 : left > right;
 }
 
-/* Take the addresses of used mappings that have none of their own from the heap; once for all of
- * its dumps. */
+/* Take the addresses of used mappings without addresses from the heap; once for all of its
+ * dumps. */
 static void take_places(struct document *document, const struct profile_heap *heap)
 {
     struct written_memory *memory = &document->memory;
@@ -152,8 +152,8 @@ static void take_places(struct document *document, const struct profile_heap *he
     *seen = memory->seen_now;
 }
 
-/* Of mappings that overlap, of a program and a later one of the process, the lowest stays: an
- * address can be in one only. Frames of the others are named by file and address. */
+/* Of overlapping mappings, of a program and a later one of the process, the lowest stays: an
+ * address can be in only one. Frames of the others are named by file and address. */
 static void place_mappings(struct document *document)
 {
     struct written_memory *memory = &document->memory;
@@ -266,7 +266,7 @@ static uint64_t distance(uint64_t one, uint64_t other)
     return one > other ? one - other : other - one;
 }
 
-/* The time of the snapshot nearest to the event; UINT64_MAX: none. */
+/* Return the time of the snapshot nearest to the event; UINT64_MAX: none. */
 static uint64_t time_of_look(const struct document *document, const struct written_event *event)
 {
     const struct written_memory *memory = &document->memory;
@@ -280,7 +280,7 @@ static uint64_t time_of_look(const struct document *document, const struct writt
     return nearest;
 }
 
-/* The placed mapping that a range overlaps first; SIZE_MAX: none. */
+/* Return the first placed mapping that overlaps a range; SIZE_MAX: none. */
 static size_t overlapped(const struct document *document, uint64_t start, uint64_t end)
 {
     const struct written_memory *memory = &document->memory;

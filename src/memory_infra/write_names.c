@@ -13,7 +13,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Names of allocators are paths: one with a '/' would be part of another. Invalid UTF-8 would
+/* Names of allocators are paths: a name with a '/' would be part of another. Invalid UTF-8 would
  * become the same replacement in all names. Chrome calls malloc's heap malloc. */
 static char *make_key(const char *name, unsigned number)
 {
@@ -95,7 +95,7 @@ int written_names_make(struct document *document)
         const struct export_dump *chosen = &document->dumps[i];
         struct written_name *name = &document->names[chosen->heap - profile->heaps];
         name->dumps++;
-        /* Contexts are not code, and hold the allocations of those inside of them, too. */
+        /* Contexts are not code, and also hold the allocations of inner contexts. */
         name->adds_frame = name->adds_frame || document->options->stack_mode == HEAP_STACK_PSEUDO ||
                            !sites_end_in_allocators(profile, chosen->dump);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sites are made of, each once: strings, types, and nodes, which are frames called from a
- * parent node.
+ * The parts of sites, each once: strings, types, and nodes, which are frames called from a parent
+ * node.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +52,7 @@ int sites_put_part(struct sites *sites, const char *text, size_t length, uint32_
     return code;
 }
 
-/* Types are kept by name: a program may call one of its own "[unknown]". */
+/* Types are identified by name: a program can have its own type "[unknown]". */
 int sites_put_type(struct sites *sites, const char *name, uint32_t *type)
 {
     uint32_t string;
@@ -71,7 +71,7 @@ int sites_put_type(struct sites *sites, const char *name, uint32_t *type)
     return 0;
 }
 
-/* The return address on the stack. Ours is within the call, one less. */
+/* Return the return address on the stack. Ours is within the call, one less. */
 static bool absolute_pc(const struct sites *sites, const struct profile_frame *frame, uint64_t *pc)
 {
     *pc = frame->rel_pc + 1;

@@ -14,9 +14,9 @@ struct written_event {
     uint32_t process;
     size_t first, count;  /* its dumps in the document */
     uint64_t boottime_ns; /* of its first dump */
-    uint64_t written_ns;  /* the same, but after the process's event before it */
+    uint64_t written_ns;  /* the same, but after the process's previous event */
     uint64_t order;
-    bool ended;  /* the process had ended, in all of its heaps */
+    bool ended;  /* the process had ended, with all of its heaps */
     bool final;  /* the session's last dump of a process */
     uint64_t id; /* of its global dump */
 };
@@ -25,7 +25,7 @@ struct written_region {
     const char *file, *build_id;
     uint64_t start, size;
     uint32_t protection;
-    const struct profile_mapping *mapping; /* NULL: its place in the file is unknown */
+    const struct profile_mapping *mapping; /* NULL: its position in the file is unknown */
     bool looked_at;
     uint32_t told; /* the known ones: enum profile_smaps_told */
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
@@ -41,15 +41,15 @@ struct written_memory {
     bool *placed;       /* and a region of it is written */
     uint32_t *mappings; /* those that are placed, by address */
     size_t mapping_count;
-    struct written_region *regions;     /* of these, at the event that is being written */
+    struct written_region *regions;     /* of these, at the present event */
     const struct profile_smaps **smaps; /* all snapshots of the process */
     size_t smaps_count;
     struct of_pid {
         int32_t pid;
         uint32_t index;                        /* of the profile's */
     } * all_smaps, *all_processes, *all_looks; /* by pid */
-    uint32_t *seen, seen_now;                  /* by callsite: seen_now if it was met */
-    uint32_t *heap_seen;                       /* by heap: seen_now where its places were taken */
+    uint32_t *seen, seen_now;                  /* by callsite: seen_now if already met */
+    uint32_t *heap_seen;                       /* by heap: seen_now if its places were taken */
     /* Mappings by file, start and size: the first of each, and the next of each, index + 1. */
     struct intern_table files, ranges;
     uint32_t *first_of_range, *next_of_range;
@@ -99,7 +99,7 @@ void written_memory_free(struct written_memory *memory);
 /* Print process_totals and process_mmaps, each with a comma after it. */
 void write_memory(struct document *document, const struct written_event *event);
 
-/* 0 or -ENOMEM, as all of these. */
+/* Return 0 or -ENOMEM, like all of these. */
 int written_names_make(struct document *document);
 void written_names_free(struct document *document);
 

@@ -12,7 +12,7 @@
 #include "util/array.h"
 #include "util/sorted_search.h"
 
-/* Names that are not the profile's. */
+/* Names that are not from the profile. */
 #define OTHER_FRAME "<other>"
 #define NO_CONTEXT_FRAME "[no context]"
 
@@ -129,7 +129,7 @@ static int push_all(struct sites *sites, size_t *depth, uint32_t callsite,
     return code;
 }
 
-/* Leave the middle out if the stack would be too deep with `more` frames inside of it. */
+/* Leave the middle out if the stack would be too deep with `more` inner frames. */
 static int cut_stack(struct sites *sites, size_t *depth, size_t more)
 {
     size_t outer = MEMORY_INFRA_FRAMES_MAX / 2, inner = MEMORY_INFRA_FRAMES_MAX - outer - 1 - more;
@@ -226,8 +226,8 @@ static int put_site(struct sites *sites, uint32_t node, const char *type, double
     return 0;
 }
 
-/* The figures of a sample, or of a part: at the dump, or when the heap was largest. Parts have the
- * latter if the sample is tagged; otherwise it is shared out by what they allocated. */
+/* Return the figures of a sample, or of a part: at the dump, or at the heap's peak. Parts have
+ * peaks if the sample is tagged; otherwise its peak is divided by their allocated memory. */
 static void values_of(const struct profile_sample *sample, const struct profile_part *part,
                       bool at_peak, double *bytes, double *count)
 {
@@ -309,7 +309,7 @@ static void round_sites(struct sites *sites, size_t first)
     sites->count = kept;
 }
 
-/* Other profilers' files have no peak: use what was live. */
+/* Other profilers' files have no peak: use the live memory. */
 static bool has_peak(const struct profile_dump *dump)
 {
     bool has = false;

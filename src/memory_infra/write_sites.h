@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sites of dumps as MemoryInfra has them: nodes (a name, called from a parent), names of types,
- * and figures for pairs of both. Built heap by heap; figures become whole numbers here.
+ * The sites of dumps in MemoryInfra's form: nodes (a name, called from a parent), names of types,
+ * and figures for pairs of both. Built heap by heap; figures are rounded here.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_SITES_H
 #define HEAPPROFD_MEMORY_INFRA_WRITE_SITES_H
@@ -20,8 +20,8 @@ struct site_frame {
 struct site_node {
     struct site_frame frame;
     uint32_t parent; /* SITES_NONE: a root; else a lower index */
-    bool kept;       /* a site is here or below: it is written */
-    bool has_kept;   /* of the heap that is being pruned */
+    bool kept;       /* written, because a site is here or below */
+    bool has_kept;   /* for the heap that is being pruned */
 };
 
 struct site {

@@ -16,9 +16,9 @@
 
 #define SQL_BYTES_MAX (1 << 20)
 
-/* --- what is allowed --- */
+/* --- permitted statements --- */
 
-/* Reading, and views of the connection's own. */
+/* Permit reading, and the connection's own views. */
 static int authorize(void *context, int action, const char *first, const char *second,
                      const char *database_name, const char *trigger)
 {
@@ -37,7 +37,7 @@ static int authorize(void *context, int action, const char *first, const char *s
         return second != NULL && strcasecmp(second, "load_extension") == 0 ? SQLITE_DENY
                                                                            : SQLITE_OK;
     case SQLITE_PRAGMA:
-        /* Those that only tell; first is its name, second its argument. */
+        /* PRAGMAs that only read; first is the name, second the argument. */
         return first != NULL && (strcasecmp(first, "table_info") == 0 ||
                                  strcasecmp(first, "table_xinfo") == 0 ||
                                  strcasecmp(first, "table_list") == 0 ||
@@ -63,7 +63,7 @@ static int authorize(void *context, int action, const char *first, const char *s
 
 /* --- functions --- */
 
-/* NULL where it is no mangled name, as Perfetto has it. */
+/* Return NULL for a name that is not mangled, like Perfetto. */
 static void function_demangle(sqlite3_context *result, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -186,8 +186,8 @@ int query_database_add(struct query_database *database, const char *path, struct
     return query_database_add_profile(database, path, profile, error);
 }
 
-/* A virtual table declares its columns in SQL when it is first named, which no statement of the
- * user may. */
+/* A virtual table declares its columns in SQL at its first use, which users' statements must not
+ * do. */
 static int connect_table(struct query_database *database, const char *name)
 {
     sqlite3_stmt *statement = NULL;
@@ -212,7 +212,7 @@ int query_database_register(struct query_database *database, struct error *error
 {
     static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables,
                                                       query_memory_tables};
-    /* What SQLite tells of tables, for the shell. */
+    /* SQLite's tables about tables, for the shell. */
     static const char *const told[] = {"pragma_table_info", "pragma_table_xinfo",
                                        "pragma_table_list", "pragma_module_list"};
     int code = SQLITE_OK;
@@ -270,7 +270,7 @@ static bool take_word(const char **at, const char *word)
     return true;
 }
 
-/* Errors of SQLite name a place in the SQL: its line, and a caret. */
+/* Errors of SQLite have a position in the SQL: print its line, and a caret. */
 static int say_where(const char *whole, const char *text, int offset, const char *message,
                      struct error *error)
 {
@@ -283,7 +283,7 @@ static int say_where(const char *whole, const char *text, int offset, const char
     int number = 1, width = (int)strcspn(line, "\n"), at = (int)(text + offset - line);
     for (const char *c = whole; c < line; c++)
         number += *c == '\n';
-    /* Long lines: what is around the place. */
+    /* For long lines, only the part around the position. */
     int from = at > 60 ? at - 60 : 0;
     while (from > 0 && utf8_continues(line[from]))
         from--;
@@ -295,7 +295,8 @@ static int say_where(const char *whole, const char *text, int offset, const char
                      line + from, column + 1, "^");
 }
 
-/* INCLUDE PERFETTO MODULE name; 1: it was one, known; 0: none; negative errno. */
+/* Handle INCLUDE PERFETTO MODULE name. Return 1: it is one, and known; 0: it is not one; negative
+ * errno. */
 static int take_include(const char *whole, const char *text, const char **rest, struct error *error)
 {
     static const char *const known[] = {"android.memory.heap_profile.summary_tree",
@@ -330,7 +331,7 @@ static int refuse(const char *whole, const char *text, int offset, const char *m
     return say_where(whole, text, offset, refused, error);
 }
 
-/* Statements that SQLite does not ask the authorizer about, or only while it runs them. */
+/* Statements for which SQLite does not call the authorizer, or only while they run. */
 static bool is_refused(const char *text)
 {
     static const char *const words[] = {"VACUUM", "REINDEX"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What database.c and export.c share of a query_database. */
+/* The parts of a query_database that database.c and export.c share. */
 #ifndef HEAPPROFD_QUERY_DATABASE_STATE_H
 #define HEAPPROFD_QUERY_DATABASE_STATE_H
 
@@ -11,10 +11,10 @@ struct query_database {
     struct query_traces traces;
     bool registered;   /* the tables of the traces */
     bool is_file;      /* tables are in a file */
-    bool is_exporting; /* statements are ours, and may write */
+    bool is_exporting; /* statements are ours, and can write */
 };
 
-/* Makes tables of the traces, before the first statement. 0 or a negative errno. */
+/* Make tables of the traces, before the first statement. Return 0 or a negative errno. */
 int query_database_register(struct query_database *database, struct error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See database.h: all tables of the traces as a file of their own. Written beside its place and
- * renamed, so that nobody finds half of one.
+ * Exports all tables of the traces to a file (database.h). It is written under a temporary name and
+ * renamed, so that nobody finds an incomplete file.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "query/database_state.h"
 #include "util/output_file.h"
 
-/* Marks our files, in the header where SQLite keeps a number for applications: "hpdb". */
+/* Marks our files, in the header field that SQLite reserves for applications: "hpdb". */
 #define APPLICATION_ID 0x68706462
 
 static int run(sqlite3 *sql, char *text)
@@ -22,7 +22,7 @@ static int run(sqlite3 *sql, char *text)
     return code;
 }
 
-/* Of columns of dumps the first will do. */
+/* Of columns of dumps the first is sufficient. */
 static bool gets_index(const struct query_table *table, unsigned column)
 {
     enum query_finding finding = table->columns[column].finding;
@@ -32,7 +32,7 @@ static bool gets_index(const struct query_table *table, unsigned column)
     return finding != QUERY_BY_LOOKING;
 }
 
-/* A table as it is, with trace_id where there are several traces, and its indexes. */
+/* Export a table unchanged, with trace_id if there are several traces, and its indexes. */
 static int export_table(struct query_database *database, const struct query_table *table)
 {
     sqlite3 *sql = database->sql;
@@ -74,7 +74,7 @@ static int export_all(struct query_database *database, const char *path)
     int code = run(sql, sqlite3_mprintf("ATTACH %Q AS export", path));
     if (code != SQLITE_OK)
         return code;
-    /* A file that is thrown away when anything fails needs no journal on disk. */
+    /* A file that is discarded after any failure needs no journal on disk. */
     code =
         run(sql, sqlite3_mprintf("PRAGMA export.journal_mode = MEMORY; PRAGMA export.synchronous = "
                                  "OFF; PRAGMA export.application_id = %d; BEGIN",
@@ -94,7 +94,7 @@ static int export_all(struct query_database *database, const char *path)
     return code;
 }
 
-/* Whether what stands there may be replaced: nothing, an empty file, or an earlier export. */
+/* Return whether the existing file may be replaced: it is empty, missing, or an earlier export. */
 static int check_place(const char *path, struct error *error)
 {
     uint8_t head[72];

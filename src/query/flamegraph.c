@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table function experimental_flamegraph(). Its arguments are hidden columns, by place or by
+/* The table function experimental_flamegraph(). Its arguments are hidden columns, by position or by
  * name. */
 #include "query/flamegraph.h"
 
@@ -26,7 +26,7 @@ enum column {
     COLUMN_PARENT_ID,
     COLUMN_SOURCE_FILE,
     COLUMN_LINE_NUMBER,
-    /* By place; what they are depends on the first: of then, or of today. */
+    /* By position; the first one shows whether the older or the present order is used. */
     COLUMN_FIRST_ARGUMENT,
     COLUMN_LAST_ARGUMENT = COLUMN_FIRST_ARGUMENT + 5,
     /* By name. */
@@ -47,14 +47,14 @@ enum column {
 
 struct table {
     sqlite3_vtab base;           /* first */
-    struct query_traces *traces; /* NULL: the tables of the connection are a file's */
+    struct query_traces *traces; /* NULL: the connection's tables come from a file */
     sqlite3 *sql;
 };
 
 struct cursor {
     sqlite3_vtab_cursor base; /* first */
     struct flamegraph flamegraph;
-    struct stored_trace stored; /* whose names it has, of a file */
+    struct stored_trace stored; /* owner of the names, if from a file */
     sqlite3_value *arguments[COLUMN_COUNT_OF_ALL];
     size_t at;
 };
@@ -80,8 +80,8 @@ static int disconnect_flamegraph(sqlite3_vtab *base)
     return SQLITE_OK;
 }
 
-/* All arguments are taken, each by its column; idxNum has a bit for each that is given, in the
- * order of the columns. */
+/* Accept all arguments, each by its column; idxNum has a bit for each given one, in the order of
+ * the columns. */
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     int given[COLUMN_COUNT_OF_ALL];
@@ -143,7 +143,7 @@ static int refuse(sqlite3_vtab_cursor *base, const char *message)
     return SQLITE_ERROR;
 }
 
-/* What the arguments by place are by name. */
+/* Assign the arguments by position to names. */
 struct wanted {
     sqlite3_value *ts, *upid, *type, *focus;
 };

@@ -16,7 +16,7 @@ struct tree_build {
     struct intern_table ids; /* of parent, name and mapping */
 };
 
-/* The node like this one, which has a parent and a name; PROFILE_NONE: no memory. */
+/* Return the node with this parent and name; PROFILE_NONE: no memory. */
 static uint32_t find_node(struct tree_build *build, const struct flame_node *wanted)
 {
     /* Equal strings of a profile are the same pointer. */
@@ -44,7 +44,7 @@ static uint32_t find_node(struct tree_build *build, const struct flame_node *wan
     return (uint32_t)flamegraph->count++;
 }
 
-/* A callsite's innermost node: one for each line of its frame's symbols, the outermost first. */
+/* Return a callsite's innermost node: one for each line of its frame's symbols, outermost first. */
 static uint32_t place_callsite(struct tree_build *build, const struct profile *profile,
                                const struct profile_frame *frame, uint32_t parent)
 {
@@ -122,7 +122,7 @@ static void sum_up(struct flamegraph *flamegraph)
 
 enum focus { AWAY, INSIDE, TOWARDS };
 
-/* Nodes that match and those below are inside; those above lead towards. The rest goes. */
+/* Matching nodes and those below are inside; those above lead to them. Others are removed. */
 static int apply_focus(struct flamegraph *flamegraph, const char *focus)
 {
     uint8_t *states = calloc(flamegraph->count + 1, 1);
@@ -160,7 +160,7 @@ static int apply_focus(struct flamegraph *flamegraph, const char *focus)
     return 0;
 }
 
-/* Whether heap_profile_allocation has a row of it. */
+/* Return whether heap_profile_allocation has a row of it. */
 static bool has_rows(const struct profile *profile, const struct query_counters *sums)
 {
     for (size_t i = 0; i < profile->callsite_count; i++)

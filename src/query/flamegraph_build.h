@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree behind experimental_flamegraph(), apart from SQL.
+ * The tree for experimental_flamegraph(), without SQL.
  */
 #ifndef HEAPPROFD_QUERY_FLAMEGRAPH_BUILD_H
 #define HEAPPROFD_QUERY_FLAMEGRAPH_BUILD_H
@@ -13,8 +13,8 @@ struct flame_figures {
 
 struct flame_node {
     const char *name, *map_name;
-    bool is_unnamed; /* name is "" then, and no empty name */
-    /* From the first of its callsites. */
+    bool is_unnamed; /* name is then "", which is not an empty name */
+    /* From its first callsite. */
     const char *source_file; /* "" if unknown */
     uint32_t line;
     bool has_line;
@@ -28,12 +28,12 @@ struct flamegraph {
     size_t count;
 };
 
-/* Of one process, by its row, with all up to a moment. focus: only nodes with this in their name
- * (any case), what they call, and what leads to them; NULL: all. A flamegraph without nodes where
- * the process has nothing by then. 0 or -ENOMEM. */
+/* Build the tree of one process, by its row, with everything up to a time. focus: only nodes with
+ * this in their name (in any case), their callees and callers; NULL: all. If the process has
+ * nothing by then, the flamegraph has no nodes. Return 0 or -ENOMEM. */
 int flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                      const char *focus, struct flamegraph *flamegraph);
-/* The same of sums that are known, by callsite. */
+/* The same from known sums, by callsite. */
 int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
                         const char *focus, struct flamegraph *flamegraph);
 void flamegraph_free(struct flamegraph *flamegraph);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * _android_heap_profile_intervals: a row for each process, heap and dump that changed anything,
- * with the time that it tells of and what was allocated in it. Where a dump does not say when its
- * time began, it begins 1 ns after the dump before, or after the begin of the trace. Ids are those
- * of the first rows of heap_profile_allocation, which begin anew in each trace here.
+ * with the time that it covers and the changes in it. If a dump does not have the start of its
+ * time, it begins 1 ns after the previous dump, or after the start of the trace. Ids are those of
+ * the first rows of heap_profile_allocation, which begin anew in each trace here.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static int64_t add(int64_t sum, int64_t more)
     return (int64_t)((uint64_t)sum + (uint64_t)more);
 }
 
-/* What the rows of a dump add up to. */
+/* The sums of a dump's rows. */
 static void sum_rows(const struct query_trace *trace, size_t first, size_t end,
                      struct query_interval *interval)
 {
@@ -35,7 +35,7 @@ static void sum_rows(const struct query_trace *trace, size_t first, size_t end,
     }
 }
 
-/* The first moment of what Perfetto has in tables: counters of memory, smaps and dumps. */
+/* The earliest time in Perfetto's tables: counters of memory, smaps and dumps. */
 static int64_t trace_start(const struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
@@ -58,7 +58,7 @@ static int64_t trace_start(const struct query_trace *trace)
     return start;
 }
 
-/* 0: the same process and heap. */
+/* Return 0 for the same process and heap. */
 static int compare_heaps(const struct query_interval *left, const struct query_interval *right)
 {
     if (left->process != right->process)

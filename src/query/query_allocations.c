@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See query_trace.h: what changed from dump to dump. Each heap's dumps are gone through in their
- * order, with the counters that each callsite had last beside them.
+ * Computes the changes between dumps (query_trace.h). It walks through each heap's dumps in order,
+ * and compares each callsite's counters with its previous ones.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 
 /* --- counters --- */
 
-/* More than any counter is, and what a double holds exactly. */
+/* Larger than any counter, and exact in a double. */
 #define COUNTER_MAX 0x1p62
 
-/* Rounded to the nearest, halves up: what llround() gives for what is not negative. */
+/* Round to the nearest, halves up, like llround() for nonnegative numbers. */
 static int64_t whole(double value)
 {
     if (!(value > 0))
@@ -25,7 +25,7 @@ static int64_t whole(double value)
     return floor + (value - (double)floor >= 0.5);
 }
 
-/* Whole numbers as Perfetto's fields have them. */
+/* Whole numbers as in Perfetto's fields. */
 static struct query_counters counters_of(const struct profile_heap *heap,
                                          const struct profile_sample *sample)
 {
@@ -38,12 +38,12 @@ static struct query_counters counters_of(const struct profile_heap *heap,
         };
     return (struct query_counters){
         .allocated_bytes = whole(sample->peak.bytes),
-        /* Older recorders wrote something else there. */
+        /* Older recorders wrote other values there. */
         .allocated_count = heap->status.first_interval_bytes != 0 ? whole(sample->peak.count) : 0,
     };
 }
 
-/* Sums that grow, of figures that fall, too: what the writer gives Perfetto's readers
+/* Growing sums, also of figures that decrease: as the writer makes them for Perfetto's readers
  * (trace_peaks.c). */
 static struct query_counters with_falls(const struct query_counters *now,
                                         const struct query_counters *last)
@@ -77,23 +77,23 @@ static bool is_below_zero(const struct query_counters *counters)
            counters->freed_bytes < 0 || counters->freed_count < 0;
 }
 
-/* --- going through dumps --- */
+/* --- walk through dumps --- */
 
-/* What a callsite of the heap had last. */
+/* The previous counters of a callsite of the heap. */
 struct last {
     struct query_counters counters;
-    const struct profile_sample *sample; /* NULL: it was not named yet */
+    const struct profile_sample *sample; /* NULL: not named yet */
 };
 
 struct walk {
     struct query_trace *trace;
     struct last *last; /* by callsite, of one heap at a time */
-    /* Callsites with a frame that the trace does not have: Perfetto leaves their samples out. */
+    /* Callsites with a frame that is not in the trace: Perfetto leaves their samples out. */
     bool *unplaced;
-    uint64_t *malformed; /* samples whose counters went down are added here; NULL: nowhere */
+    uint64_t *malformed; /* number of samples whose counters went down; NULL: do not count */
 };
 
-/* What a sample has more than the one before of its callsite. */
+/* Return the increase of a sample since the callsite's previous one. */
 typedef void walk_function(struct walk *walk, size_t dump, const struct profile_sample *sample,
                            const struct profile_sample *before, const struct query_counters *grown);
 
@@ -124,14 +124,14 @@ static void walk_end(struct walk *walk)
     free(walk->unplaced);
 }
 
-/* Android's Java heap tells of no frees; what stands there as such is left out. */
+/* Android's Java heap has no frees; values there are ignored. */
 static bool is_art(const struct profile_heap *heap)
 {
     return strcmp(heap->name, "com.android.art") == 0;
 }
 
-/* One dump of a heap; those before it were gone through. Samples whose counters went down are left
- * out, as if they were not there. */
+/* Take one dump of a heap, after all previous ones. Samples whose counters went down are
+ * ignored. */
 static void walk_dump(struct walk *walk, size_t dump, walk_function *take)
 {
     const struct profile_heap *heap = query_trace_heap(walk->trace, dump);
@@ -158,7 +158,7 @@ static void walk_dump(struct walk *walk, size_t dump, walk_function *take)
     }
 }
 
-/* Another heap follows. */
+/* Begin the next heap. */
 static void forget_heap(struct walk *walk, const struct profile_heap *heap)
 {
     for (size_t i = 0; i < heap->dump_count; i++)
@@ -184,8 +184,8 @@ static void take_row(struct walk *walk, size_t dump, const struct profile_sample
         trace->allocations[(*end)++] = row;
 }
 
-/* Rows of a heap's dumps stand where there is room for all that they could be, and are moved
- * together then, in the order of the trace. */
+/* Rows of a heap's dumps are written with room for the maximum, and then moved together in the
+ * order of the trace. */
 static void close_gaps(struct query_trace *trace)
 {
     size_t first = 0;
@@ -260,7 +260,7 @@ static int fill_totals(struct query_trace *trace)
     for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++) {
-            /* A checkpoint of ours is a sequence of its own, and tells everything again. */
+            /* Our own checkpoint is a separate sequence, and repeats all figures. */
             bool again = j > 0 && !heap->is_perfettos &&
                          heap->dumps[j].sequence != heap->dumps[j - 1].sequence;
             if (again)
@@ -292,7 +292,7 @@ static void take_nothing(struct walk *walk, size_t dump, const struct profile_sa
     (void)walk, (void)dump, (void)sample, (void)before, (void)grown;
 }
 
-/* Adds what the heap's callsites had last, each once, and forgets it. */
+/* Add each callsite's last counters once, and forget them. */
 static void add_last(struct walk *walk, const struct profile_heap *heap,
                      struct query_counters *sums)
 {
@@ -338,7 +338,7 @@ int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boo
     return dumps;
 }
 
-/* --- what is malformed --- */
+/* --- malformed samples --- */
 
 int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed)
 {

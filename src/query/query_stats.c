@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows of `stats` (query_trace.h): names, severities and order are those of Perfetto's trace
- * processor for heap profiles. Like Perfetto's, they add up what each packet says. Rows of our own
- * follow: what was lost, by the table of losses, figures that disagree, and damaged packets.
+ * processor for heap profiles. Like Perfetto's, they add up the values of all packets. Our own rows
+ * follow: losses, by the table of losses, figures that disagree, and damaged packets.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "query/query_trace.h"
 #include "util/id_map.h"
 
-/* Of the whole trace. */
+/* For the whole trace. */
 static void add_single(struct query_trace *trace, const char *name, const char *severity,
                        uint64_t value)
 {
@@ -20,14 +20,14 @@ static void add_single(struct query_trace *trace, const char *name, const char *
         (struct query_stat){.name = name, .severity = severity, .value = (int64_t)value};
 }
 
-/* How the values of a process's heaps become one. */
+/* How the values of a process's heaps are combined. */
 enum combining { ADDED, LAST, GREATEST };
 
 struct process_stat {
     const char *name, *severity; /* name NULL: the loss's */
     enum combining combining;
-    bool with_zeros; /* a row for each process with a heap, whatever its value is */
-    /* false: the heap does not say. NULL: the loss's amount. */
+    bool with_zeros; /* a row for each process with a heap, also if its value is 0 */
+    /* false: the heap does not have the value. NULL: the loss's amount. */
     bool (*value)(const struct profile_heap *heap, int64_t *value);
     enum trace_loss_id loss;
 };
@@ -163,7 +163,7 @@ static const struct process_stat disagreements =
 #define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 1 + LOST_COUNT)
 #define SINGLE_COUNT 4
 
-/* Counters that went down. This one goes by upid. */
+/* Counters that went down. This row is by upid. */
 static void add_malformed(struct query_trace *trace, const uint64_t *malformed)
 {
     for (size_t i = 0; i < trace->process_count; i++)
@@ -176,8 +176,8 @@ static void add_malformed(struct query_trace *trace, const uint64_t *malformed)
                                     .value = (int64_t)malformed[i]};
 }
 
-/* Count mappings whose files nobody finds later: those of a place for trials, without a build id.
- */
+/* Count mappings whose files will not be found later: below a directory for trials, without a build
+ * id. */
 static uint64_t count_lost_trials(const struct profile *profile)
 {
     static const char directory[] = "/data/local/tmp/";
@@ -198,7 +198,7 @@ static int add_all(struct query_trace *trace, const struct process_stat *stats, 
     return code;
 }
 
-/* Each heap of a process says what the process lost. */
+/* Each heap of a process has the process's losses. */
 static int add_losses(struct query_trace *trace)
 {
     int code = 0;

@@ -16,7 +16,7 @@ struct column_order {
 };
 
 struct table {
-    sqlite3_vtab base; /* first, as SQLite wants it */
+    sqlite3_vtab base; /* first, as SQLite requires */
     const struct query_table *about;
     struct query_traces *traces;
     struct column_order *orders; /* by trace and column */
@@ -25,15 +25,15 @@ struct table {
 struct cursor {
     sqlite3_vtab_cursor base; /* first */
     size_t trace;
-    size_t at, end;                   /* rows, or places in the order */
+    size_t at, end;                   /* rows, or positions in the order */
     const struct column_order *order; /* NULL: rows as they are */
     int64_t first_row;                /* rowid of the trace's row 0 */
     size_t last_trace;                /* stop after it */
-    size_t dump;                      /* the next that is looked at */
+    size_t dump;                      /* the next one to check */
     bool by_column, by_dump;
     unsigned column;
     int64_t wanted;
-    struct query_row row; /* whose columns were read last; row.trace NULL: none were */
+    struct query_row row; /* owner of the cached columns; row.trace NULL: none */
 };
 
 /* --- values --- */
@@ -93,13 +93,13 @@ static struct query_value value_of(const struct query_table *about, const struct
 
 /* --- tables --- */
 
-/* idxNum: how rows are found, with the column above. */
+/* idxNum: the way to find rows, with the column above. */
 #define FIND_ALL 0
 #define FIND_ID 1
 #define FIND_COLUMN 2
-#define FIND_DUMPS 3 /* by a column that all rows of a dump have the same in */
+#define FIND_DUMPS 3 /* by a column with one value for all rows of a dump */
 #define FIND_MASK 3
-#define IN_TRACE 4 /* and only in the trace that the last argument names */
+#define IN_TRACE 4 /* and only in the trace given by the last argument */
 #define COLUMN_SHIFT 8
 
 struct module_context {
@@ -175,7 +175,7 @@ static bool is_better(int finding, int than)
                                   : finding == FIND_DUMPS && than == FIND_ALL;
 }
 
-/* About how many rows are found, of all. */
+/* The approximate share of all rows that is found. */
 static double expect_rows(const struct table *table, int how, double rows)
 {
     size_t dumps = 1;
@@ -297,9 +297,9 @@ static size_t first_not_below(const struct column_order *order, int64_t value)
     return SORTED_SEARCH(order->count, i, order->values[i] < value);
 }
 
-/* --- going through rows --- */
+/* --- iteration --- */
 
-/* Sets the cursor to the next dump of its trace with rows that are wanted; false: there is none. */
+/* Set the cursor to the next dump of its trace with wanted rows; false: there is none. */
 static bool enter_dump(const struct query_table *about, struct query_trace *trace,
                        struct cursor *cursor)
 {
@@ -318,7 +318,7 @@ static bool enter_dump(const struct query_table *about, struct query_trace *trac
     return false;
 }
 
-/* Sets the cursor to the rows of its trace. */
+/* Set the cursor to the rows of its trace. */
 static int enter_trace(struct table *table, struct cursor *cursor)
 {
     const struct query_table *about = table->about;
@@ -344,7 +344,7 @@ static int enter_trace(struct table *table, struct cursor *cursor)
     return SQLITE_OK;
 }
 
-/* Over dumps and traces that have no more rows. */
+/* Skip dumps and traces without further rows. */
 static int skip_empty(struct table *table, struct cursor *cursor)
 {
     while (cursor->at >= cursor->end) {
@@ -375,7 +375,7 @@ static int at_end(sqlite3_vtab_cursor *base)
     return cursor->at >= cursor->end;
 }
 
-/* A whole number that equals the value; false: none does. */
+/* Return a whole number that equals the value; false: there is none. */
 static bool take_integer(sqlite3_value *value, int64_t *integer)
 {
     switch (sqlite3_value_numeric_type(value)) {
@@ -394,7 +394,7 @@ static bool take_integer(sqlite3_value *value, int64_t *integer)
     }
 }
 
-/* The row of an id alone. */
+/* Only the row with an id. */
 static int enter_row(struct table *table, struct cursor *cursor, int64_t id)
 {
     for (; cursor->trace <= cursor->last_trace; cursor->trace++) {
@@ -487,7 +487,7 @@ static int give_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
     return SQLITE_OK;
 }
 
-/* Without xCreate, so that the table is there without being created. */
+/* Without xCreate, so that the table exists without CREATE. */
 static const sqlite3_module module_functions = {
     .xConnect = connect_table,
     .xBestIndex = best_index,

@@ -2,8 +2,8 @@
 /*
  * The tables of SQL: rows over the arrays of the traces, made when they are read, never copied. A
  * table is an array of columns, each with a name, a type and an accessor, and a function that finds
- * the row that accessors read. query_table_register() makes a virtual table of it, which finds rows
- * by id at once, and by columns as they are marked.
+ * the row for the accessors. query_table_register() makes a virtual table of it, which finds rows
+ * directly by id, and by columns according to their marks.
  *
  * Every table has a hidden column trace_id, the number of the trace on the command line, from 0.
  */
@@ -21,25 +21,25 @@ struct query_value {
     const char *text; /* lives as long as the trace */
 };
 
-/* How rows with one value of a column are found. */
+/* How rows with a given value of a column are found. */
 enum query_finding {
     QUERY_BY_LOOKING, /* the default: by reading all rows */
-    QUERY_INDEXED, /* through an order that is made when it is first needed */
-    QUERY_OF_DUMP, /* all rows of a dump have the same, and stand together */
+    QUERY_INDEXED,    /* by an order that is made at its first use */
+    QUERY_OF_DUMP,    /* all rows of a dump have the same value, and are adjacent */
 };
 
-/* The row that accessors read. The last three stand where the table's rows are of a dump. */
+/* The row that accessors read. The last three are valid in tables whose rows belong to a dump. */
 struct query_row {
     struct query_trace *trace;
     size_t number;    /* in its trace */
-    const void *item; /* what the row is of, in the table's own type */
-    size_t part;      /* of the item, where its parts are rows */
+    const void *item; /* content of the row, in the table's own type */
+    size_t part;      /* of the item, if its parts are rows */
     size_t dump_number;
     const struct profile_heap *heap;
     const struct profile_dump *dump;
 };
 
-/* C type of a member that a column shows as it is. */
+/* C type of a member that a column shows unchanged. */
 enum query_member {
     QUERY_NO_MEMBER,
     QUERY_UINT64,
@@ -54,7 +54,7 @@ enum query_member {
 struct query_column {
     const char *name;
     const char *type; /* "INTEGER", "REAL", "TEXT" */
-    const char *says; /* what it is, for the documentation of the shell */
+    const char *says; /* description, for the documentation of the shell */
     enum query_member member;
     size_t offset; /* of the member in row->item */
     struct query_value (*get)(const struct query_row *row);
@@ -91,16 +91,17 @@ struct query_table {
     unsigned column_count;
     bool has_id; /* the first column is the row's number, going on over all traces */
     size_t (*count)(struct query_trace *trace);
-    /* About how many; NULL: count() is cheap. */
+    /* Approximate number; NULL: count() is cheap. */
     size_t (*estimate)(const struct query_trace *trace);
-    /* Find what the row is of: its trace and number are set. NULL: accessors need nothing else. */
+    /* Find the content of the row: its trace and number are set. NULL: accessors need nothing
+     * else. */
     void (*find)(struct query_row *row);
-    /* Where it has columns of dumps: the first row of a dump of query_trace.dumps; of the number
-     * behind the last, how many rows there are. count() was asked before. */
+    /* If the table has columns of dumps: return the first row of a dump of query_trace.dumps; for
+     * the number after the last dump, the number of rows. count() is called before. */
     size_t (*first_of_dump)(struct query_trace *trace, size_t dump);
 };
 
-/* What tables read; owned by the database. */
+/* The context of tables; owned by the database. */
 struct query_traces {
     struct query_trace *items;
     size_t count;
@@ -109,13 +110,13 @@ struct query_traces {
 int query_table_register(sqlite3 *sql, const struct query_table *table,
                          struct query_traces *traces);
 
-/* Perfetto's, then ours; ends with a table without a name. */
+/* Perfetto's tables, then ours; ends with a table without a name. */
 extern const struct query_table query_perfetto_tables[];
 extern const struct query_table query_own_tables[];
 extern const struct query_table query_memory_tables[];
 extern const struct query_table query_summary_tree, query_intervals;
 
-/* --- for those who define tables --- */
+/* --- helpers for tables --- */
 
 static inline void query_row_set_dump(struct query_row *row, size_t number)
 {
@@ -144,20 +145,20 @@ static inline struct query_value query_text(const char *value)
     return (struct query_value){.kind = QUERY_TEXT, .text = value};
 }
 
-/* NULL where it is empty, or there is none. */
+/* Return NULL for an empty or missing text. */
 static inline struct query_value query_text_or_null(const char *value)
 {
     return value == NULL || *value == '\0' ? query_null() : query_text(value);
 }
 
-/* An id of another table: base + index, or NULL. */
+/* Return an id of another table: base + index, or NULL. */
 static inline struct query_value query_id(int64_t base, uint32_t index)
 {
     return index == PROFILE_NONE ? query_null() : query_integer(base + index);
 }
 
-/* Accessors of rows that are of a dump. */
-struct query_value query_row_ts(const struct query_row *row); /* when it was taken */
+/* Accessors of rows that belong to a dump. */
+struct query_value query_row_ts(const struct query_row *row); /* time of the dump */
 struct query_value query_row_upid(const struct query_row *row);
 struct query_value query_row_heap_name(const struct query_row *row);
 

@@ -29,7 +29,7 @@ static void add_thread(struct filling *filling, uint32_t process, int32_t tid)
         (struct query_thread){.tid = tid, .name = key == 0 ? "swapper" : "", .process = process};
 }
 
-/* A process and its main thread get their rows when the process is first met. */
+/* Add a process and its main thread when the process is first met. */
 static uint32_t meet_process(struct filling *filling, int32_t pid)
 {
     struct query_trace *trace = filling->trace;
@@ -45,7 +45,7 @@ static uint32_t meet_process(struct filling *filling, int32_t pid)
     return row;
 }
 
-/* What is said of a process last counts, after an exec, too; but its first parent stays. */
+/* The last description of a process counts, also after an exec; but its first parent stays. */
 static void describe_process(struct filling *filling, uint32_t index)
 {
     struct query_trace *trace = filling->trace;
@@ -68,8 +68,8 @@ static void describe_process(struct filling *filling, uint32_t index)
     trace->process_rows[index] = row;
 }
 
-/* In the order in which Perfetto's packets name them; what only ours name follows. Row 0 is pid 0.
- */
+/* In the order in which Perfetto's packets name them; processes that only our packets name follow.
+ * Row 0 is pid 0. */
 static void fill_processes(struct filling *filling)
 {
     const struct profile *profile = filling->trace->profile;

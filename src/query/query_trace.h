@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One trace as the tables see it: a profile read as the trace has it, and what Perfetto's ids need
- * beside its arrays: processes and threads with their row 0 (query_trace.c), the rows of
- * heap_profile_allocation, which are differences between dumps (query_allocations.c), and those of
- * stats (query_stats.c).
- *
- * Ids of several traces go on from one to the next, so that joins by id need nothing else.
+ * One trace for the tables: a profile that was read as in the trace, and additions for Perfetto's
+ * ids: processes and threads with their row 0 (query_trace.c), the rows of heap_profile_allocation,
+ * which are differences between dumps (query_allocations.c), and those of stats (query_stats.c).
+ * Ids continue from one trace to the next, so joins by id need nothing else.
  */
 #ifndef HEAPPROFD_QUERY_QUERY_TRACE_H
 #define HEAPPROFD_QUERY_QUERY_TRACE_H
@@ -14,7 +12,7 @@
 
 struct query_process {
     int32_t pid, parent_pid;
-    uint32_t process; /* in profile.processes; PROFILE_NONE: nothing but the pid is known */
+    uint32_t process; /* in profile.processes; PROFILE_NONE: only the pid is known */
     uint32_t parent;  /* row; PROFILE_NONE: unknown */
 };
 
@@ -29,14 +27,15 @@ struct query_dump {
     uint32_t heap, number; /* in profile.heaps, in its dumps */
 };
 
-/* One row: what a callsite allocated since the dump before, or freed, which is negative. */
+/* One row: the allocations of a callsite since the previous dump, or its frees, which are
+ * negative. */
 struct query_allocation {
     int64_t size, count;
     uint32_t callsite;
     uint32_t dump; /* in query_trace.dumps */
 };
 
-/* Whole numbers as Perfetto's fields have them, since the start. */
+/* Whole numbers as in Perfetto's fields, since the start. */
 struct query_counters {
     int64_t allocated_bytes, allocated_count, freed_bytes, freed_count;
 };
@@ -63,7 +62,7 @@ struct query_interval {
     const char *heap_name;
 };
 
-/* Where the ids of a trace begin: after those of the traces before it. */
+/* The first ids of a trace: after those of the previous traces. */
 struct query_bases {
     int64_t process, thread, mapping, frame, callsite, symbol, dump, memory_snapshot;
 };
@@ -79,20 +78,20 @@ struct query_trace {
     size_t thread_count;
     struct query_dump *dumps;
     size_t dump_count;
-    size_t *sample_firsts, *part_firsts; /* by dump: how many there are in those before it */
+    size_t *sample_firsts, *part_firsts; /* by dump: the number of parts in the previous dumps */
     struct query_stat *stats;
     size_t stat_count;
     bool has_stats;
-    /* Where the part that was asked for last stands: its dump's first parts before that sample. */
+    /* Position of the latest requested part: the parts of its dump before that sample. */
     struct {
         size_t dump, sample, part;
     } cursor;
-    /* Made when they are asked for. */
+    /* Made at their first use. */
     struct query_allocation *allocations;
     size_t allocation_count;
-    size_t *allocation_firsts; /* by dump: its first; and behind the last */
+    size_t *allocation_firsts; /* by dump: its first; and after the last */
     bool has_allocations;
-    struct trace_figures *totals; /* by dump: of the heap up to it */
+    struct trace_figures *totals; /* by dump: totals of the heap up to it */
     bool has_totals;
     struct query_summary_node *summary;
     size_t summary_count;
@@ -104,29 +103,29 @@ struct query_trace {
     int error; /* -ENOMEM: rows are missing */
 };
 
-/* Takes the profile, whatever it returns. 0 or -ENOMEM. */
+/* Take over the profile, also on failure. Return 0 or -ENOMEM. */
 int query_trace_open(struct query_trace *trace, const char *path, struct profile *profile,
                      const struct query_bases *bases);
 void query_trace_close(struct query_trace *trace);
-/* Those of the trace that follows. */
+/* Return the bases of the next trace. */
 struct query_bases query_trace_next_bases(const struct query_trace *trace);
 
 const struct profile_heap *query_trace_heap(const struct query_trace *trace, size_t dump);
 const struct profile_dump *query_trace_dump(const struct query_trace *trace, size_t dump);
 
-/* Makes the rows of heap_profile_allocation, once. 0 or -ENOMEM. */
+/* Make the rows of heap_profile_allocation, once. Return 0 or -ENOMEM. */
 int query_trace_need_allocations(struct query_trace *trace);
-/* Makes the totals, once. 0 or -ENOMEM. */
+/* Make the totals, once. Return 0 or -ENOMEM. */
 int query_trace_need_totals(struct query_trace *trace);
-/* What each callsite has, by callsite, of all processes (PROFILE_NONE) or one, by its row, up to a
- * moment; how many dumps that is of, or -ENOMEM. The caller frees *sums. */
+/* Sum up by callsite, for all processes (PROFILE_NONE) or for one, by its row, up to a time. Return
+ * the number of dumps, or -ENOMEM. The caller frees *sums. */
 int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                         struct query_counters **sums);
 
-/* Adds, by row of process, samples whose counters went down. 0 or -ENOMEM. */
+/* Add, by row of process, the samples whose counters went down. Return 0 or -ENOMEM. */
 int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed);
 
-/* Makes the rows of stats, once. 0 or -ENOMEM. */
+/* Make the rows of stats, once. Return 0 or -ENOMEM. */
 int query_trace_need_stats(struct query_trace *trace);
 
 #endif

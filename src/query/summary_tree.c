@@ -15,7 +15,8 @@ static uint32_t line_count(const struct profile_frame *frame)
     return frame->symbol_count == 0 ? 1 : frame->symbol_count;
 }
 
-/* A name of the trace in the words of people; kept by frame, and behind all frames by line. */
+/* Return the readable form of a name of the trace. It is cached by frame, and after all frames by
+ * line. */
 static const char *plain_name(struct query_trace *trace, size_t slot, const char *name)
 {
     char **known = &trace->summary_names[slot];
