@@ -157,11 +157,17 @@ static long copy_pieces(const struct iovec *local, const struct iovec *remote, s
     return got;
 }
 
+static long pass_mask_at(uintptr_t address)
+{
+    return system_call(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t));
+}
+
 /* Return whether a page can be read. The kernel reads a new signal mask before it finds that it
- * does not know what to do with it. */
+ * does not know what to do with it. An emulated one may not: then it reports no fault at 8 either,
+ * and no page counts as readable. */
 static bool is_readable(uintptr_t page)
 {
-    return system_call(SYS_rt_sigprocmask, -1, page, NULL, sizeof(uint64_t)) == -EINVAL;
+    return pass_mask_at(page) == -EINVAL && pass_mask_at(8) == -EFAULT;
 }
 
 unsigned system_probe_pages(uintptr_t from, unsigned count)
