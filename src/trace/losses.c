@@ -32,9 +32,9 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
     [TRACE_LOST_LIVE_SET] = {"live_set", "hp_lost_live_set", "lost",
                              "frees: there was no memory to remember their allocations", NULL,
                              TRACE_LOSS_COUNT, TRACE_LOSES_FREES, LOST(TRACE_LOST_LIVE_SET)},
-    [TRACE_LOST_UNWIND] = {"unwind", "hp_lost_unwind", "lost",
-                           "stacks that end before the outermost frame", NULL, TRACE_LOSS_COUNT, 0,
-                           LOST(TRACE_LOST_UNWIND)},
+    [TRACE_LOST_UNWIND] = {"unwind", "hp_lost_unwind", "incomplete",
+                           "stacks that end before the outermost frame; their figures count", NULL,
+                           TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_UNWIND)},
     [TRACE_LOST_ABANDONED] = {"abandoned", "hp_lost_abandoned", "lost",
                               "samples that a signal handler left by longjmp, or that came too "
                               "late",

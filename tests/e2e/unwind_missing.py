@@ -134,8 +134,9 @@ def check_gaps(heap, output):
         check(abs(gaps[0]["share"] - share) < 1e-9, f"gap: {gaps[0]}, {share} of all")
         check("-fasynchronous-unwind-tables" in gaps[0]["remedy"], f"gap: {gaps[0]}")
     text = run([TOOL, "report", output]).stdout.decode()
-    lines = [line for line in text.splitlines() if "stacks end in libnothing.so" in line]
+    lines = [line for line in text.splitlines() if "stacks end in code of libnothing.so" in line]
     check(len(lines) == 1 and "33." in lines[0], f"the report has {lines}")
+    check(re.search(r"^  incomplete +[\d,]+ stacks that end .*; their figures count$", text, re.M), text[:900])
 
 
 def test_complete():

@@ -388,8 +388,8 @@ static void take_end(struct supervisor *supervisor, struct supervised *session,
                   (unsigned)session->owner.uid, (int)session->requester, message);
     else
         log_event(supervisor, session,
-                  "session %llu ended: %u processes, %llu samples, %llu lost%s%s%s",
-                  (unsigned long long)session->id, ended.profiled,
+                  "session %llu ended: %u process%s, %llu samples, %llu lost%s%s%s",
+                  (unsigned long long)session->id, ended.profiled, ended.profiled == 1 ? "" : "es",
                   (unsigned long long)ended.samples, (unsigned long long)ended.lost,
                   ended.code < 0 ? ", trace incomplete" : "", message[0] != 0 ? ": " : "", message);
 }
