@@ -24,7 +24,6 @@
 struct tables {
     uintptr_t base;
     uintptr_t symbols, strings, gnu_hash, hash;
-    uintptr_t soname; /* offset in strings; 0: none */
 };
 
 /* Copy memory. Return false if it is not mapped. */
@@ -67,9 +66,6 @@ static bool read_tables(bool direct, uintptr_t base, uintptr_t dynamic, struct t
             break;
         case DT_HASH:
             tables->hash = pointer;
-            break;
-        case DT_SONAME:
-            tables->soname = entry.d_un.d_val;
             break;
         }
     }

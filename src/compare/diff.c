@@ -50,21 +50,17 @@ struct profile_estimate diff_estimate_of(const struct rollup_values *values,
                                          enum diff_figure figure)
 {
     const struct trace_figures *figures = &values->figures;
-    double samples = (double)figures->samples;
     switch (figure) {
     case DIFF_ALLOCATED:
-        return (struct profile_estimate){figures->allocated_bytes, figures->allocated_count,
-                                         figures->allocated_bytes_variance,
-                                         figures->allocated_count_variance, samples};
+        return (struct profile_estimate){
+            figures->allocated_bytes, figures->allocated_count, figures->allocated_bytes_variance,
+            figures->allocated_count_variance, (double)figures->samples};
     case DIFF_PEAK:
         return (struct profile_estimate){values->peak.bytes, values->peak.count,
                                          values->peak.bytes_variance, values->peak.count_variance,
                                          values->peak.samples};
     default:
-        return (struct profile_estimate){rollup_live_bytes(figures), rollup_live_count(figures),
-                                         rollup_live_bytes_variance(figures),
-                                         rollup_live_count_variance(figures),
-                                         fmax(samples - (double)figures->freed_samples, 0)};
+        return rollup_live_of(figures);
     }
 }
 

@@ -21,6 +21,19 @@ double rollup_live_count_variance(const struct trace_figures *figures)
     return variance > 0 ? variance : 0;
 }
 
+struct profile_estimate rollup_live_of(const struct trace_figures *figures)
+{
+    return (struct profile_estimate){
+        .bytes = rollup_live_bytes(figures),
+        .count = rollup_live_count(figures),
+        .bytes_variance = rollup_live_bytes_variance(figures),
+        .count_variance = rollup_live_count_variance(figures),
+        .samples = figures->samples > figures->freed_samples
+                       ? (double)(figures->samples - figures->freed_samples)
+                       : 0,
+    };
+}
+
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts)
 {
     /* The exact totals lack samples that the program drew itself, and threads without a slot. */

@@ -9,6 +9,7 @@
 #define HEAPPROFD_PROFILE_ROLLUP_H
 
 #include "profile/callsite_nodes.h"
+#include "profile/confidence_interval.h"
 
 struct rollup_values {
     struct trace_figures figures;
@@ -31,6 +32,8 @@ static inline double rollup_live_count(const struct trace_figures *figures)
  * allocation with it. */
 double rollup_live_bytes_variance(const struct trace_figures *figures);
 double rollup_live_count_variance(const struct trace_figures *figures);
+/* Return all of these as one estimate. */
+struct profile_estimate rollup_live_of(const struct trace_figures *figures);
 
 /* Return the upper limit of all figures of the dump, in bytes or calls: the heap's exact total. 0:
  * unknown. */

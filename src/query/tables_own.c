@@ -79,23 +79,10 @@ static size_t first_part(struct query_trace *trace, size_t dump)
 
 /* --- figures of a callsite at a dump --- */
 
-static struct profile_estimate live_estimate(const struct trace_figures *figures)
-{
-    return (struct profile_estimate){
-        .bytes = rollup_live_bytes(figures),
-        .count = rollup_live_count(figures),
-        .bytes_variance = rollup_live_bytes_variance(figures),
-        .count_variance = rollup_live_count_variance(figures),
-        .samples = figures->samples > figures->freed_samples
-                       ? (double)(figures->samples - figures->freed_samples)
-                       : 0,
-    };
-}
-
 static struct profile_interval live_interval(const struct query_row *row,
                                              const struct trace_figures *figures, bool counts)
 {
-    struct profile_estimate live = live_estimate(figures);
+    struct profile_estimate live = rollup_live_of(figures);
     struct profile_interval interval =
         counts ? profile_interval_of_count(&live, row->heap->interval_bytes)
                : profile_interval_of_bytes(&live);

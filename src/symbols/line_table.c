@@ -261,8 +261,9 @@ int line_table_read(struct line_table *table, const struct line_sections *sectio
     struct dwarf_bytes program = {reader.rest.at + header, reader.rest.end};
     reader.rest.end = program.at;
     table->minimum_length = (unsigned)read_fixed(&reader, 1);
-    table->maximum_operations = table->version >= 4 ? (unsigned)read_fixed(&reader, 1) : 1;
-    read_fixed(&reader, 1); /* default_is_stmt */
+    if (table->version >= 4)
+        read_fixed(&reader, 1); /* maximum_operations_per_instruction */
+    read_fixed(&reader, 1);     /* default_is_stmt */
     table->line_base = (int8_t)read_fixed(&reader, 1);
     table->line_range = (unsigned)read_fixed(&reader, 1);
     table->opcode_base = (unsigned)read_fixed(&reader, 1);

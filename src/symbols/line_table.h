@@ -29,7 +29,7 @@ struct line_row {
 struct line_table {
     const struct line_sections *sections;
     struct dwarf_bytes program;
-    unsigned version, minimum_length, maximum_operations, line_range, opcode_base;
+    unsigned version, minimum_length, line_range, opcode_base;
     int line_base;
     unsigned address_bytes;
     bool wide; /* 64-bit DWARF */

@@ -12,10 +12,8 @@
 #include "daemon/processes/program.h"
 #include "wire/handshake.h"
 
-static void say(char *text, size_t size, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void say(char *text, size_t size, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void say(char *text, size_t size, const char *format,
+                                                      ...)
 {
     size_t used = strlen(text);
     if (used > 0 && used + 1 < size) {

@@ -70,7 +70,7 @@ struct session_process {
     uint64_t memory_bytes; /* its limit; 0: none */
     bool memory_is_used_up;
     unsigned refused; /* number of processes reported to the client as refused */
-    uint64_t progress_ms, state_ms, alive_ms; /* times when each is due, or was last sent */
+    uint64_t progress_ms, alive_ms; /* times when each is due, or was last sent */
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
     bool has_begun; /* the client has been notified */

@@ -335,10 +335,8 @@ int non_module_code_write(const struct non_module_code *code, struct trace_write
 
 /* --- remarks --- */
 
-static void say(char text[NON_MODULE_REMARK_BYTES], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void say(char text[NON_MODULE_REMARK_BYTES], const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(char text[NON_MODULE_REMARK_BYTES],
+                                                      const char *format, ...)
 {
     size_t used = strlen(text);
     va_list arguments;
