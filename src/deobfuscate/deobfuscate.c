@@ -19,12 +19,11 @@ static int add_map(struct deobfuscate_maps *maps, const char *package, size_t pa
         .path = strndup(path, path_length),
     };
     if (map.package == NULL || map.path == NULL ||
-        ARRAY_RESERVE(&maps->items, &maps->capacity, maps->count, 1) < 0) {
+        ARRAY_ADD(&maps->items, &maps->count, &maps->capacity, map) < 0) {
         free(map.package);
         free(map.path);
         return error_set(error, -ENOMEM, "no memory for the list of ProGuard maps");
     }
-    maps->items[maps->count++] = map;
     return 0;
 }
 

@@ -33,11 +33,10 @@ static int make_label(struct sites_names *names, struct sites_key *key, const ch
     struct sites *sites = names->sites;
     char *copy = strdup(text);
     if (copy == NULL ||
-        ARRAY_RESERVE(&sites->texts, &sites->text_capacity, sites->text_count, 1) < 0) {
+        ARRAY_ADD(&sites->texts, &sites->text_count, &sites->text_capacity, copy) < 0) {
         free(copy);
         return -ENOMEM;
     }
-    sites->texts[sites->text_count++] = copy;
     key->label = copy;
     return 0;
 }

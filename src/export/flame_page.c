@@ -149,9 +149,8 @@ static uint32_t node_of(struct flame_page *page, struct side *side, uint32_t cal
     size_t depth = 0;
     uint32_t at = callsite, node;
     for (; at != PROFILE_NONE && side->nodes[at] <= page->node_base; at = callsites[at].parent) {
-        if (ARRAY_RESERVE(&page->stack, &page->stack_capacity, depth, 1) < 0)
+        if (ARRAY_ADD(&page->stack, &depth, &page->stack_capacity, at) < 0)
             return 0;
-        page->stack[depth++] = at;
     }
     node = at == PROFILE_NONE ? 0 : side->nodes[at] - page->node_base;
     while (depth-- > 0) {

@@ -200,11 +200,10 @@ static void use_mapping(struct pprof *pprof, uint32_t index, bool has_lines)
 {
     enum mapping_use *use = &pprof->mappings[index];
     if (*use == MAPPING_UNUSED) {
-        if (ARRAY_RESERVE(&pprof->used, &pprof->used_capacity, pprof->used_count, 1) < 0) {
+        if (ARRAY_ADD(&pprof->used, &pprof->used_count, &pprof->used_capacity, index) < 0) {
             pprof->failed = true;
             return;
         }
-        pprof->used[pprof->used_count++] = index;
         *use = MAPPING_USED;
     }
     if (has_lines)

@@ -125,9 +125,8 @@ static uint32_t string_of(const struct reading *reading, uint64_t number)
 static int put_frame(struct reading *reading, uint32_t frame)
 {
     if (frame == PROFILE_NONE ||
-        ARRAY_RESERVE(&reading->frames, &reading->frame_capacity, reading->frame_count, 1) < 0)
+        ARRAY_ADD(&reading->frames, &reading->frame_count, &reading->frame_capacity, frame) < 0)
         return builder_fail(reading->builder);
-    reading->frames[reading->frame_count++] = frame;
     return 0;
 }
 
@@ -155,9 +154,8 @@ static int take_ip(struct reading *reading, const char *at, struct error *error)
         put_frame(reading, builder_frame(builder, mapping, address, 0, 0, 0)) < 0)
         return builder->error;
     ip.count = (uint32_t)(reading->frame_count - ip.first);
-    if (ARRAY_RESERVE(&reading->ips, &reading->ip_capacity, reading->ip_count, 1) < 0)
+    if (ARRAY_ADD(&reading->ips, &reading->ip_count, &reading->ip_capacity, ip) < 0)
         return builder_fail(reading->builder);
-    reading->ips[reading->ip_count++] = ip;
     return 0;
 }
 
@@ -182,9 +180,8 @@ static int take_node(struct reading *reading, const char *at, struct error *erro
         if (builder->profile->callsite_count > CALLSITES_MAX)
             return error_set(error, -EBADMSG, "more than 33,554,432 callsites");
     }
-    if (ARRAY_RESERVE(&reading->nodes, &reading->node_capacity, reading->node_count, 1) < 0)
+    if (ARRAY_ADD(&reading->nodes, &reading->node_count, &reading->node_capacity, callsite) < 0)
         return builder_fail(reading->builder);
-    reading->nodes[reading->node_count++] = callsite;
     return 0;
 }
 

@@ -66,9 +66,8 @@ static int find_callsite(struct pprof_reading *reading, uint32_t *callsite, stru
 
 static int put_id(struct pprof_reading *reading, uint64_t id)
 {
-    if (ARRAY_RESERVE(&reading->ids, &reading->id_capacity, reading->id_count, 1) < 0)
+    if (ARRAY_ADD(&reading->ids, &reading->id_count, &reading->id_capacity, id) < 0)
         return builder_fail(reading->builder);
-    reading->ids[reading->id_count++] = id;
     return 0;
 }
 

@@ -113,16 +113,14 @@ static int take_stack(struct reading *reading, const char *at, struct error *err
             return error_set(error, -EBADMSG, "an address is wrong");
         if (++stack.count > FRAMES_MAX)
             return error_set(error, -EBADMSG, "a stack of more than 4,096 frames");
-        if (ARRAY_RESERVE(&reading->addresses, &reading->address_capacity, reading->address_count,
-                          1) < 0)
+        if (ARRAY_ADD(&reading->addresses, &reading->address_count, &reading->address_capacity,
+                      address) < 0)
             return builder_fail(reading->builder);
-        reading->addresses[reading->address_count++] = address;
     }
     if (*at != '\0' && *at != '\r')
         return error_set(error, -EBADMSG, "an address is wrong");
-    if (ARRAY_RESERVE(&reading->stacks, &reading->stack_capacity, reading->stack_count, 1) < 0)
+    if (ARRAY_ADD(&reading->stacks, &reading->stack_count, &reading->stack_capacity, stack) < 0)
         return builder_fail(reading->builder);
-    reading->stacks[reading->stack_count++] = stack;
     return 0;
 }
 

@@ -74,10 +74,7 @@ static int add_range(struct code_ranges *ranges, const struct line *line)
     if (!is_generated(line) && line->path[0] == '/' &&
         (range.path = keep_text(ranges, line->path)) == 0)
         return -ENOMEM;
-    if (ARRAY_RESERVE(&ranges->items, &ranges->capacity, ranges->count, 1) < 0)
-        return -ENOMEM;
-    ranges->items[ranges->count++] = range;
-    return 0;
+    return ARRAY_ADD(&ranges->items, &ranges->count, &ranges->capacity, range);
 }
 
 /* Take a line. Generated code grows into address space that was reserved beside it: a closed range

@@ -235,9 +235,8 @@ static int take_load(struct dump *dump, uint64_t body, uint64_t end)
     }
     uint64_t start = number64(dump, bytes + 16), size = number64(dump, bytes + 24);
     struct load load = {.index = number64(dump, bytes + 32), .offset = body};
-    if (ARRAY_RESERVE(&dump->loads, &dump->load_capacity, dump->load_count, 1) < 0)
+    if (ARRAY_ADD(&dump->loads, &dump->load_count, &dump->load_capacity, load) < 0)
         return -ENOMEM;
-    dump->loads[dump->load_count++] = load;
     dump->report->entries++;
     int result = name_code(dump, body, end, start, size);
     if (result == 0 && dump->lines_of == start && dump->lines.end > dump->lines.offset &&

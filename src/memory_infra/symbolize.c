@@ -61,10 +61,7 @@ static int add_place(struct decoder *decoder, struct proto_span line)
     }
     if (place.function == NONE)
         return 0;
-    if (ARRAY_RESERVE(&symbols->places, &symbols->place_capacity, symbols->place_count, 1) < 0)
-        return -ENOMEM;
-    symbols->places[symbols->place_count++] = place;
-    return 0;
+    return ARRAY_ADD(&symbols->places, &symbols->place_count, &symbols->place_capacity, place);
 }
 
 static int take_answer(void *context, size_t module_index, uint64_t address, const void *lines,

@@ -83,10 +83,7 @@ static int take_string(void *context, uint64_t id, struct memory_infra_text text
     (void)range;
     see_id(at, id);
     memory_infra_read_pc(text, &string.address);
-    if (ARRAY_RESERVE(&at->strings, &at->string_capacity, at->string_count, 1) < 0)
-        return -ENOMEM;
-    at->strings[at->string_count++] = string;
-    return 0;
+    return ARRAY_ADD(&at->strings, &at->string_count, &at->string_capacity, string);
 }
 
 static int take_node(void *context, const struct memory_infra_node *node)
@@ -95,10 +92,7 @@ static int take_node(void *context, const struct memory_infra_node *node)
     see_id(at, node->id);
     see_id(at, node->parent);
     see_id(at, node->name_sid);
-    if (ARRAY_RESERVE(&at->names, &at->name_capacity, at->name_count, 1) < 0)
-        return -ENOMEM;
-    at->names[at->name_count++] = node->name_sid;
-    return 0;
+    return ARRAY_ADD(&at->names, &at->name_count, &at->name_capacity, node->name_sid);
 }
 
 static int take_type(void *context, uint64_t id, uint64_t name_sid)
@@ -106,10 +100,7 @@ static int take_type(void *context, uint64_t id, uint64_t name_sid)
     struct collector *at = context;
     see_id(at, id);
     see_id(at, name_sid);
-    if (ARRAY_RESERVE(&at->type_names, &at->type_capacity, at->type_count, 1) < 0)
-        return -ENOMEM;
-    at->type_names[at->type_count++] = name_sid;
-    return 0;
+    return ARRAY_ADD(&at->type_names, &at->type_count, &at->type_capacity, name_sid);
 }
 
 static int take_maps(void *context, struct memory_infra_range range,
@@ -117,10 +108,7 @@ static int take_maps(void *context, struct memory_infra_range range,
 {
     struct collector *at = context;
     (void)strings;
-    if (ARRAY_RESERVE(&at->maps, &at->maps_capacity, at->maps_count, 1) < 0)
-        return -ENOMEM;
-    at->maps[at->maps_count++] = range;
-    return 0;
+    return ARRAY_ADD(&at->maps, &at->maps_count, &at->maps_capacity, range);
 }
 
 static int take_v1_frame(void *context, const struct memory_infra_frame *frame)
@@ -147,9 +135,8 @@ static int take_region(void *context, const struct memory_infra_region *region)
         .build_id = texts_add(texts, region->build_id.at, region->build_id.length),
     };
     if (kept.file == NONE || kept.build_id == NONE ||
-        ARRAY_RESERVE(&list->items, &list->capacity, list->count, 1) < 0)
+        ARRAY_ADD(&list->items, &list->count, &list->capacity, kept) < 0)
         return -ENOMEM;
-    list->items[list->count++] = kept;
     return 0;
 }
 

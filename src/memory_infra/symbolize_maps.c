@@ -84,10 +84,7 @@ static const struct pc_frame *find_frame(const struct maps_rewriter *rewriter, u
 
 static int add_entry(struct maps_rewriter *rewriter, const struct entry *entry)
 {
-    if (ARRAY_RESERVE(&rewriter->entries, &rewriter->entry_capacity, rewriter->entry_count, 1) < 0)
-        return -ENOMEM;
-    rewriter->entries[rewriter->entry_count++] = *entry;
-    return 0;
+    return ARRAY_ADD(&rewriter->entries, &rewriter->entry_count, &rewriter->entry_capacity, *entry);
 }
 
 /* Remember strings that a name can refer to. An id that is defined twice has its last text. */

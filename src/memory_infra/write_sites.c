@@ -220,9 +220,8 @@ static int put_site(struct sites *sites, uint32_t node, const char *type, double
 {
     struct site site = {.node = node, .bytes = bytes, .count = count};
     if (sites_put_type(sites, type, &site.type) < 0 ||
-        ARRAY_RESERVE(&sites->items, &sites->capacity, sites->count, 1) < 0)
+        ARRAY_ADD(&sites->items, &sites->count, &sites->capacity, site) < 0)
         return -ENOMEM;
-    sites->items[sites->count++] = site;
     return 0;
 }
 

@@ -60,10 +60,9 @@ static int take_mapping(struct reading *reading, sqlite3_stmt *row)
     if (!is_next(row, profile->mapping_count, &reading->mapping_base))
         return -EBADMSG;
     mapping.path = take_text(reading->trace, row, 1);
-    if (mapping.path == NULL || ARRAY_RESERVE(&profile->mappings, &reading->mapping_capacity,
-                                              profile->mapping_count, 1) < 0)
+    if (mapping.path == NULL || ARRAY_ADD(&profile->mappings, &profile->mapping_count,
+                                          &reading->mapping_capacity, mapping) < 0)
         return -ENOMEM;
-    profile->mappings[profile->mapping_count++] = mapping;
     return 0;
 }
 
@@ -79,10 +78,9 @@ static int take_symbol(struct reading *reading, sqlite3_stmt *row)
     line.line = (uint32_t)sqlite3_column_int64(row, 4);
     line.has_line = sqlite3_column_type(row, 4) != SQLITE_NULL;
     if (line.name == NULL || line.source_file == NULL ||
-        ARRAY_RESERVE(&profile->symbol_lines, &reading->line_capacity, profile->symbol_line_count,
-                      1) < 0)
+        ARRAY_ADD(&profile->symbol_lines, &profile->symbol_line_count, &reading->line_capacity,
+                  line) < 0)
         return -ENOMEM;
-    profile->symbol_lines[profile->symbol_line_count++] = line;
     return 0;
 }
 
@@ -121,11 +119,8 @@ static int take_callsite(struct reading *reading, sqlite3_stmt *row)
         take_row(row, 2, reading->frame_base, profile->frame_count, &callsite.frame) < 0 ||
         callsite.frame == PROFILE_NONE)
         return -EBADMSG;
-    if (ARRAY_RESERVE(&profile->callsites, &reading->callsite_capacity, profile->callsite_count,
-                      1) < 0)
-        return -ENOMEM;
-    profile->callsites[profile->callsite_count++] = callsite;
-    return 0;
+    return ARRAY_ADD(&profile->callsites, &profile->callsite_count, &reading->callsite_capacity,
+                     callsite);
 }
 
 static int take_allocation(struct reading *reading, sqlite3_stmt *row)

@@ -283,11 +283,8 @@ static int take_frame(struct collector *collector, struct sequence *sequence,
     status = resolve_frame(collector, sequence, &frame);
     if (status != 0)
         return status < 0 ? status : 0;
-    if (ARRAY_RESERVE(&sequence->waiting, &sequence->waiting_capacity, sequence->waiting_count, 1) <
-        0)
-        return -ENOMEM;
-    sequence->waiting[sequence->waiting_count++] = frame;
-    return 0;
+    return ARRAY_ADD(&sequence->waiting, &sequence->waiting_count, &sequence->waiting_capacity,
+                     frame);
 }
 
 static int resolve_waiting(struct collector *collector, struct sequence *sequence)

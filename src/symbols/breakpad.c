@@ -339,10 +339,9 @@ static int add_inline(struct search *search, const struct inline_range *range)
         return 0;
     if (search->inline_count == RANGES_PER_FUNCTION_MAX)
         return fail(search, "too many functions are inlined");
-    if (ARRAY_RESERVE(&search->inline_ranges, &search->inline_capacity, search->inline_count, 1) <
+    if (ARRAY_ADD(&search->inline_ranges, &search->inline_count, &search->inline_capacity, *range) <
         0)
         return fail_memory(search);
-    search->inline_ranges[search->inline_count++] = *range;
     return 0;
 }
 

@@ -110,11 +110,8 @@ static int add_directory(struct line_table *table, const char *directory)
 {
     if (table->directory_count >= ENTRIES_MAX)
         return -EBADMSG;
-    if (ARRAY_RESERVE(&table->directories, &table->directory_capacity, table->directory_count, 1) <
-        0)
-        return -ENOMEM;
-    table->directories[table->directory_count++] = directory;
-    return 0;
+    return ARRAY_ADD(&table->directories, &table->directory_count, &table->directory_capacity,
+                     directory);
 }
 
 static int add_file(struct line_table *table, const char *name, uint64_t directory)

@@ -33,4 +33,9 @@ static inline int array_reserve(void *items, size_t *capacity, size_t used, size
 #define ARRAY_RESERVE(items, capacity, used, more)                                                 \
     array_reserve(items, capacity, used, more, sizeof(**(items)))
 
+/* Append an item. Return 0, or -ENOMEM with the array unchanged. */
+#define ARRAY_ADD(items, count, capacity, item)                                                    \
+    (ARRAY_RESERVE(items, capacity, *(count), 1) < 0 ? -ENOMEM                                     \
+                                                     : ((*(items))[(*(count))++] = (item), 0))
+
 #endif

@@ -29,9 +29,8 @@ static uint32_t find_module(struct finish_addresses *addresses, struct intern_ta
     struct trace_module module = {.load_bias = mapping->load_bias, .path = strdup(mapping->path)};
     trace_module_set_build_id(&module, mapping->build_id);
     if (module.path == NULL ||
-        ARRAY_RESERVE(&found->modules, &found->capacity, found->count, 1) < 0)
+        ARRAY_ADD(&found->modules, &found->count, &found->capacity, module) < 0)
         return PROFILE_NONE;
-    found->modules[found->count++] = module;
     return (uint32_t)(id - 1);
 }
 

@@ -117,9 +117,8 @@ static int count_sample(struct report_gap_finder *finder, const struct profile_s
     if (end == GAP_OF_NO_MODULE || end == NO_GAP || samples == 0)
         return 0;
     if (finder->samples[end] == 0) {
-        if (ARRAY_RESERVE(&finder->found, &finder->found_capacity, counts->found, 1) < 0)
+        if (ARRAY_ADD(&finder->found, &counts->found, &finder->found_capacity, end) < 0)
             return -ENOMEM;
-        finder->found[counts->found++] = end;
     }
     finder->samples[end] += samples;
     return 0;

@@ -135,9 +135,8 @@ static uint32_t node_intern(struct callsite_tree *tree, uint32_t parent, uint32_
     if (*slot != 0)
         return *slot - 1;
     if (tree->node_count >= CALLSITE_NODES_MAX ||
-        ARRAY_RESERVE(&tree->nodes, &tree->node_capacity, tree->node_count, 1) < 0)
+        ARRAY_ADD(&tree->nodes, &tree->node_count, &tree->node_capacity, node) < 0)
         return CALLSITE_ROOT;
-    tree->nodes[tree->node_count++] = node;
     *slot = (uint32_t)tree->node_count;
     return *slot - 1;
 }

@@ -37,10 +37,7 @@ static int append_name(struct tags *tags, const void *bytes, size_t length, uint
 
 static int append_type(struct tags *tags, uint32_t name)
 {
-    if (ARRAY_RESERVE(&tags->types, &tags->type_capacity, tags->type_count, 1) < 0)
-        return -ENOMEM;
-    tags->types[tags->type_count++] = name;
-    return 0;
+    return ARRAY_ADD(&tags->types, &tags->type_count, &tags->type_capacity, name);
 }
 
 /* Append a context. The caller then appends its `count` scopes. */
@@ -56,10 +53,7 @@ static int append_context(struct tags *tags, uint32_t count)
 
 static int append_tag(struct tags *tags, struct tag tag)
 {
-    if (ARRAY_RESERVE(&tags->items, &tags->tag_capacity, tags->tag_count, 1) < 0)
-        return -ENOMEM;
-    tags->items[tags->tag_count++] = tag;
-    return 0;
+    return ARRAY_ADD(&tags->items, &tags->tag_count, &tags->tag_capacity, tag);
 }
 
 int tags_init(struct tags *tags)

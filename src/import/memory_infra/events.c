@@ -65,10 +65,9 @@ static int on_type(void *context, uint64_t id, uint64_t name)
 
 static int add_part(struct importing *importing, const struct import_part *part)
 {
-    if (ARRAY_RESERVE(&importing->event_parts, &importing->event_part_capacity,
-                      importing->event_part_count, 1) < 0)
+    if (ARRAY_ADD(&importing->event_parts, &importing->event_part_count,
+                  &importing->event_part_capacity, *part) < 0)
         return builder_fail(importing->builder);
-    importing->event_parts[importing->event_part_count++] = *part;
     return 0;
 }
 
@@ -185,10 +184,9 @@ static int on_region(void *context, const struct memory_infra_region *region)
         smaps.start_address = 0;
         smaps.told &= ~(uint32_t)PROFILE_SMAPS_START;
     }
-    if (ARRAY_RESERVE(&importing->event_smaps, &importing->event_smaps_capacity,
-                      importing->event_smaps_count, 1) < 0)
+    if (ARRAY_ADD(&importing->event_smaps, &importing->event_smaps_count,
+                  &importing->event_smaps_capacity, smaps) < 0)
         return builder_fail(importing->builder);
-    importing->event_smaps[importing->event_smaps_count++] = smaps;
     return nowhere ? 0 : region_set_add(&importing->event_regions, importing->builder, region);
 }
 

@@ -315,9 +315,9 @@ static enum stack_status walk_inwards(struct stack_resolver *resolver, struct st
             return STACK_TOO_MANY;
         *callsite = builder_callsite(resolver->builder, *callsite, frame);
         if (*callsite == PROFILE_NONE ||
-            ARRAY_RESERVE(&maps->found, &maps->found_capacity, maps->found_count, 1) < 0)
+            ARRAY_ADD(&maps->found, &maps->found_count, &maps->found_capacity,
+                      resolver->path[*count - 1]) < 0)
             return STACK_NO_MEMORY;
-        maps->found[maps->found_count++] = resolver->path[*count - 1];
         node->callsite = *callsite;
         --*count;
     }

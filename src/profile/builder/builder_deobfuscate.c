@@ -147,9 +147,8 @@ static int add_package(struct builder *builder, uint32_t package)
         if (all->package_count - i == RECENT_PACKAGES)
             break;
     }
-    if (ARRAY_RESERVE(&all->packages, &all->package_capacity, all->package_count, 1) < 0)
+    if (ARRAY_ADD(&all->packages, &all->package_count, &all->package_capacity, package) < 0)
         return builder_fail(builder);
-    all->packages[all->package_count++] = package;
     return 0;
 }
 

@@ -77,9 +77,8 @@ static int set_named(struct builder *builder, struct builder_sequence *sequence,
 
 static int put_id(struct builder *builder, struct builder_sequence *sequence, uint64_t id)
 {
-    if (ARRAY_RESERVE(&sequence->ids, &sequence->id_capacity, sequence->id_count, 1) < 0)
+    if (ARRAY_ADD(&sequence->ids, &sequence->id_count, &sequence->id_capacity, id) < 0)
         return builder_fail(builder);
-    sequence->ids[sequence->id_count++] = id;
     return 0;
 }
 

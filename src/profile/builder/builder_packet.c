@@ -299,10 +299,9 @@ static int take_unprofiled(struct builder *builder, struct proto_span entry)
     int code = builder_read_members(builder, PROTO_MEMBERS(members), entry, &process);
     if (code < 0)
         return code;
-    if (ARRAY_RESERVE(&profile->unprofiled, &builder->unprofiled_capacity,
-                      profile->unprofiled_count, 1) < 0)
+    if (ARRAY_ADD(&profile->unprofiled, &profile->unprofiled_count, &builder->unprofiled_capacity,
+                  process) < 0)
         return builder_fail(builder);
-    profile->unprofiled[profile->unprofiled_count++] = process;
     return builder->error;
 }
 

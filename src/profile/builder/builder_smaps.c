@@ -66,9 +66,8 @@ static int add(struct builder *builder, const struct profile_smaps *smaps)
     struct profile *profile = builder->profile;
     if (profile->smaps_count >= FREE_ROWS + builder->smaps_bytes / ROW_BYTES_MIN)
         return -EBADMSG;
-    if (ARRAY_RESERVE(&profile->smaps, &builder->smaps_capacity, profile->smaps_count, 1) < 0)
+    if (ARRAY_ADD(&profile->smaps, &profile->smaps_count, &builder->smaps_capacity, *smaps) < 0)
         return builder_fail(builder);
-    profile->smaps[profile->smaps_count++] = *smaps;
     builder_date(builder, DATED_SMAPS, 0, profile->smaps_count - 1);
     return 0;
 }

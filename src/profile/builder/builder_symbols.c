@@ -38,10 +38,9 @@ static int take_line(struct builder *builder, struct proto_span entry)
     }
     if (status < 0)
         return -EBADMSG;
-    if (ARRAY_RESERVE(&builder->symbol_lines, &builder->symbol_line_capacity,
-                      builder->symbol_line_count, 1) < 0)
+    if (ARRAY_ADD(&builder->symbol_lines, &builder->symbol_line_count,
+                  &builder->symbol_line_capacity, line) < 0)
         return builder_fail(builder);
-    builder->symbol_lines[builder->symbol_line_count++] = line;
     return builder->error;
 }
 
