@@ -176,7 +176,7 @@ static const char *why_totals_partial(const struct profile_heap *heap,
 {
     const char *reason = profile_totals_why_partial(heap);
     if (profile_disagrees(heap, dump))
-        return "the exact totals and the samples disagree by more than chance explains";
+        return profile_disagreement_words;
     if (heap->status.unseen_allocator != NULL)
         return "the process has another allocator, which was not profiled: its memory could exceed "
                "the budget";

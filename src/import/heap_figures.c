@@ -133,6 +133,7 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
         .start_boottime_ns = head->start_boottime_ns,
         .final = !head->unfinished,
         .incomplete = head->incomplete,
+        .disagrees = head->disagrees,
         .exact_bytes = head->exact_bytes,
         .exact_calls = head->exact_calls,
         .order = builder->dumps++,

@@ -38,7 +38,8 @@ struct heap_figures_head {
     uint64_t peak_boottime_ns;
     const char *remark;            /* NULL: none */
     struct trace_heap_dump losses; /* only the losses (trace/losses.h) and unseen_allocator */
-    bool incomplete, unfinished;   /* as in profile_dump and profile_heap */
+    bool incomplete, disagrees;    /* as in profile_dump */
+    bool unfinished;               /* as in profile_heap */
     uint32_t unknown;              /* enum profile_unknown; if it includes the peak, the peak is
                                     * 0 */
 };

@@ -11,6 +11,7 @@
 
 #include "import/pprof_reading.h"
 #include "import/readers.h"
+#include "profile/partial.h"
 #include "util/base_name.h"
 
 static const struct {
@@ -81,6 +82,9 @@ static void take_loss(struct pprof_reading *reading, const char *text)
             reading->builder, text + strlen(other_allocator), length - strlen(other_allocator) - 1);
     else if (strncmp(text, "unfinished: ", 12) == 0)
         head->unfinished = true;
+    else if (strncmp(text, "partial: ", 9) == 0 &&
+             strcmp(text + 9, profile_disagreement_words) == 0)
+        head->disagrees = true;
     else if (strncmp(text, "partial: ", 9) == 0)
         head->incomplete = true;
     else

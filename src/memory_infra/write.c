@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "memory_infra/write_private.h"
+#include "profile/agreement.h"
 #include "util/json.h"
 #include "util/utf8.h"
 
@@ -317,8 +318,10 @@ static void write_dump_metadata(struct document *document, const struct written_
     put_number(out, "", "boottime-ns", (int64_t)dump->boottime_ns);
     put_number(out, ",", "exact-bytes", (int64_t)dump->exact_bytes);
     put_number(out, ",", "exact-calls", (int64_t)dump->exact_calls);
-    fprintf(out, ",\"final\":%s,\"incomplete\":%s%s}", dump->final ? "true" : "false",
-            dump->incomplete ? "true" : "false", is_of_end(chosen) ? ",\"ended\":true" : "");
+    fprintf(out, ",\"final\":%s,\"incomplete\":%s%s%s}", dump->final ? "true" : "false",
+            dump->incomplete ? "true" : "false",
+            profile_disagrees(chosen->heap, dump) ? ",\"disagrees\":true" : "",
+            is_of_end(chosen) ? ",\"ended\":true" : "");
 }
 
 static void write_process_metadata(struct document *document, const struct written_event *event)

@@ -20,8 +20,8 @@
  *                            unfinished (its last dump is missing), and loss-NAME: the amount of a
  *                            loss by its name in trace/losses.h
  *   heapprofd-dump-PID-N-ID  of heap N in the event with the `id` ID: boottime-ns, exact-bytes,
- *                            exact-calls, final, incomplete, ended (the process had; missing: it
- *                            had not)
+ *                            exact-calls, final, incomplete, disagrees (totals and samples;
+ *                            missing: they agree), ended (the process had; missing: it had not)
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_WRITE_H
 #define HEAPPROFD_MEMORY_INFRA_WRITE_H

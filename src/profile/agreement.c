@@ -62,6 +62,8 @@ bool profile_gap_is_real(const struct profile_gap *gap)
 bool profile_disagrees(const struct profile_heap *heap, const struct profile_dump *dump)
 {
     struct profile_agreement agreement = profile_agreement_of(heap, dump);
+    if (dump->disagrees)
+        return true;
     return agreement.known &&
            (profile_gap_is_real(&agreement.bytes) || profile_gap_is_real(&agreement.calls));
 }

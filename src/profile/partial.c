@@ -8,8 +8,10 @@ static const struct profile_partial_reason missing_samples = {
     "incomplete", "samples of this dump are missing from the trace", true};
 static const struct profile_partial_reason other_allocator = {
     "unseen_allocator", "the process has another allocator, which was not profiled", true};
-static const struct profile_partial_reason disagreement = {
-    "disagreement", "the exact totals and the samples disagree by more than chance explains", true};
+const char profile_disagreement_words[] =
+    "the exact totals and the samples disagree by more than chance explains";
+static const struct profile_partial_reason disagreement = {"disagreement",
+                                                           profile_disagreement_words, true};
 
 size_t profile_partial_reasons(const struct profile_heap *heap, const struct profile_dump *dump,
                                struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX])

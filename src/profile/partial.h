@@ -24,6 +24,9 @@ struct profile_partial_reason {
     bool of_dump;      /* reported by the dump or the heap, not in the table of losses */
 };
 
+/* The reason of a dump whose totals and samples disagree. */
+extern const char profile_disagreement_words[];
+
 #define PROFILE_PARTIAL_REASONS_MAX (TRACE_LOSS_IDS + 3)
 
 /* Fill in the reasons for which the dump's estimates leave out allocations. Return their number; 0:

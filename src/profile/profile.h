@@ -100,6 +100,7 @@ struct profile_dump {
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all figures but the exact
                       * totals are too low */
+    bool disagrees;  /* a file without some figures says that its totals and samples disagree */
     /* Consecutive dumps usually share the samples that have not changed. */
     const struct profile_sample **samples;
     size_t sample_count;

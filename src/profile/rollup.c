@@ -37,7 +37,8 @@ struct profile_estimate rollup_live_of(const struct trace_figures *figures)
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts)
 {
     /* The exact totals lack samples that the program drew itself, and threads without a slot. */
-    if (heap->status.weighed_samples > 0 || heap->status.lost[TRACE_LOST_NO_THREAD_SLOT] > 0)
+    if (heap->status.weighed_samples > 0 || heap->status.lost[TRACE_LOST_NO_THREAD_SLOT] > 0 ||
+        dump->disagrees)
         return 0;
     struct profile_agreement agreement = profile_agreement_of(heap, dump);
     const struct profile_gap *gap = counts ? &agreement.calls : &agreement.bytes;

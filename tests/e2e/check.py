@@ -441,6 +441,10 @@ def test_disagreement(directory):
             check(abs(heap["agreement"]["missing_bytes"]) < chance < 2_500_000, f"{heap['agreement']}")
             continue
         check(status == 2 and states == {"undecidable"}, f"{more}: {status}, {report['results']}")
+        for form in partial_forms(directory, trace, f"forms{more}"):
+            status, judged = judge(*budgets, form)
+            check(status == 2, f"{more}: {form}: {status}, {judged['results']}")
+            check(not any(result["state"] == "holds" for result in judged["results"]), f"{form}: {judged['results']}")
         check(all("disagree" in result["reason"] for result in report["results"]), f"{more}: reasons")
         line = next((line for line in text.splitlines() if b"disagree: exact" in line), b"")
         check(b"in no sample" in line if more > 0 else said in line, f"{more}: {line!r} in {text[:1500]!r}")

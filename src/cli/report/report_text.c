@@ -150,7 +150,10 @@ static void print_disagreement(const struct printer *printer)
 {
     const struct profile_dump *dump = printer->dump;
     struct profile_agreement agreement = profile_agreement_of(printer->heap, dump);
-    if (!agreement.known)
+    if (dump->disagrees)
+        fputs("  figures       disagree, as the file says: the exact totals and the samples\n",
+              printer->out);
+    if (!agreement.known || dump->disagrees)
         return;
     const struct profile_estimate all = report_total_of(dump, EXPORT_ALLOC_SPACE);
     print_gap(printer, &agreement.bytes, (double)dump->exact_bytes, &all, false);

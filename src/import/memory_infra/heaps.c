@@ -446,6 +446,7 @@ static int add_dump(struct making *making, size_t index, const struct import_par
         dump.exact_calls = said->exact_calls;
         dump.final = said->final;
         dump.incomplete = said->incomplete;
+        dump.disagrees = said->disagrees;
         heap->status.disconnected = said->ended;
     }
     dump.start_boottime_ns = heap->dump_count > 0 ? heap->dumps[heap->dump_count - 1].boottime_ns

@@ -47,6 +47,7 @@ static const struct note_member {
     {"exact-calls", MEMBER_NUMBER, offsetof(struct import_note, exact_calls)},
     {"final", MEMBER_BOOL, offsetof(struct import_note, final)},
     {"incomplete", MEMBER_BOOL, offsetof(struct import_note, incomplete)},
+    {"disagrees", MEMBER_BOOL, offsetof(struct import_note, disagrees)},
     {"unfinished", MEMBER_BOOL, offsetof(struct import_note, unfinished)},
     {"ended", MEMBER_BOOL, offsetof(struct import_note, ended)},
 };
