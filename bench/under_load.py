@@ -57,14 +57,16 @@ def run(arguments, how, expected, environment):
         if "user" in how:
             os.chown(output, how["user"], how["group"])
         began = time.monotonic()
-        status = subprocess.run(
+        process = subprocess.Popen(
             [part.format(output) for part in arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, env=environment, **how,
-        ).returncode
+        )
+        _, ended, usage = os.wait4(process.pid, 0)
         took = time.monotonic() - began
+        status = process.returncode = os.waitstatus_to_exitcode(ended)
     if status != expected:
         raise SystemExit(f"{' '.join(arguments)}: status {status}, not {expected}")
-    return took
+    return took, usage.ru_utime + usage.ru_stime
 
 
 def main():
@@ -92,9 +94,10 @@ def main():
                 process.kill()
                 process.wait()
     print(f"load {os.getloadavg()[0]:.0f}, {options.rounds} rounds; seconds")
-    for name, seconds in took.items():
-        seconds.sort()
-        print(f"  {name:28} median {seconds[len(seconds) // 2]:.2f}, longest {seconds[-1]:.2f}")
+    for name, figures in took.items():
+        seconds, used = (sorted(figure) for figure in zip(*figures))
+        print(f"  {name:28} median {seconds[len(seconds) // 2]:.2f}, longest {seconds[-1]:.2f}; "
+              f"processor time {used[len(used) // 2] * 1000:.1f} ms")
 
 
 main()

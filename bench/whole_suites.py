@@ -260,9 +260,9 @@ def end(modules):
         print(f"without the profiler: {seconds:.0f} s", flush=True)
         seconds, after, peak = one_run(
             lambda timed: harness.host_command([*timed, *tests], output, 1, "--follow-children"), stamp, directory)
-        size = sum(os.path.getsize(os.path.join(output, name)) for name in os.listdir(output))
+        size = os.path.getsize(os.path.join(output, "raw-trace"))
         print(f"profiled: {seconds:.0f} s, the profiler's end {after:.1f} s later, its memory {peak / 1e6:.0f} MB, "
-              f"files of {size / 1e6:.0f} MB", flush=True)
+              f"trace of {size / 1e6:.0f} MB", flush=True)
         # Every process's stacks as JSON would be gigabytes.
         print(harness.run([harness.TOOL, "query", output, KEPT_AND_LOST], timeout=600).stdout.decode(), end="")
     return 0
