@@ -87,8 +87,12 @@ static void take_loss(struct pprof_reading *reading, const char *text)
         head->disagrees = true;
     else if (strncmp(text, "partial: ", 9) == 0)
         head->incomplete = true;
-    else
-        trace_loss_take_text(&head->losses, text);
+    else if (trace_loss_take_text(&head->losses, text))
+        return;
+    else if (strncmp(text, "lost: ", 6) == 0) /* in the words of another version */
+        head->incomplete = true;
+    else if (strncmp(text, "ended early: ", 13) == 0 || strncmp(text, "no profile: ", 12) == 0)
+        head->losses.client_error = TRACE_CLIENT_OTHER;
 }
 
 /* Read the comments of our files. */
