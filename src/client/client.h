@@ -50,7 +50,8 @@ struct client_live {
     uint32_t interval_index;   /* of the sampling interval in force (client/sample/adaptive.h) */
     uint32_t lengthened_ms;    /* time of the last doubling */
     uint32_t newcomers;        /* threads in the client that had no slot when they entered */
-    uint32_t heaps_untold; /* 1: the program is to be told what changed (client/heaps/heaps.h) */
+    uint32_t
+        heaps_callbacks_due; /* 1: the program is to be told what changed (client/heaps/heaps.h) */
     uint32_t heap_words[RING_HEAPS_MAX]; /* enum heap_word */
     uint32_t heap_begun[RING_HEAPS_MAX]; /* not 0: the session has decided for it */
 };

@@ -223,7 +223,7 @@ void session_tick(void)
     errno = saved_errno;
 }
 
-void session_look(void)
+void session_join_or_tick(void)
 {
     struct thread_passage passage = thread_enter();
     if (client_state() == CLIENT_NEW)

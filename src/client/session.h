@@ -26,7 +26,7 @@ void session_join(void);
 void session_tick(void);
 
 /* Call session_join() or session_tick(), whichever is due. The thread must not be in the client. */
-void session_look(void);
+void session_join_or_tick(void);
 
 /* Tell the daemon, in this session and later ones, that a library is opened whose malloc calls
  * bypass the hooks. Call it before opening the library. It makes no system call and takes no lock.

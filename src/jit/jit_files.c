@@ -98,7 +98,7 @@ static void open_if_new(struct jit_files *files, const char *path, int *fd)
     close(opened);
 }
 
-void jit_files_look(struct jit_files *files, const char *jitdump)
+void jit_files_search(struct jit_files *files, const char *jitdump)
 {
     char path[64];
     /* Its user may have changed since. A process that has ended has none. */

@@ -31,6 +31,6 @@ void jit_files_open(struct jit_files *files, pid_t pid);
 void jit_files_close(struct jit_files *files);
 
 /* Open the files that exist now. `jitdump`: its path in the process's view, or NULL: unknown. */
-void jit_files_look(struct jit_files *files, const char *jitdump);
+void jit_files_search(struct jit_files *files, const char *jitdump);
 
 #endif

@@ -104,7 +104,7 @@ struct memory_infra_region {
     struct memory_infra_text debug_path;
     uint64_t timestamp;
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
-    uint32_t told; /* the existing ones: enum profile_smaps_told */
+    uint32_t known; /* the existing ones: enum profile_smaps_known */
 };
 
 /* An attribute of an allocator: malloc, size, bytes, 0x1a4. */

@@ -264,11 +264,11 @@ static uint64_t number_of(const struct memory_infra_reader *reader, enum field f
 }
 
 /* The byte counts of a region in the file. */
-static uint32_t told_bytes(const struct memory_infra_reader *reader)
+static uint32_t known_byte_counts(const struct memory_infra_reader *reader)
 {
     static const struct {
         enum field field;
-        enum profile_smaps_told told;
+        enum profile_smaps_known known;
     } kinds[] = {
         {FIELD_PROPORTIONAL, PROFILE_SMAPS_PROPORTIONAL},
         {FIELD_PRIVATE_DIRTY, PROFILE_SMAPS_PRIVATE_DIRTY},
@@ -277,11 +277,11 @@ static uint32_t told_bytes(const struct memory_infra_reader *reader)
         {FIELD_SHARED_CLEAN, PROFILE_SMAPS_SHARED_CLEAN},
         {FIELD_SWAPPED, PROFILE_SMAPS_SWAP},
     };
-    uint32_t told = 0;
+    uint32_t known = 0;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (reader->present[kinds[i].field])
-            told |= kinds[i].told;
-    return told;
+            known |= kinds[i].known;
+    return known;
 }
 
 static int leave_region(struct memory_infra_reader *reader)
@@ -310,7 +310,7 @@ static int leave_region(struct memory_infra_reader *reader)
         .shared_dirty = number_of(reader, FIELD_SHARED_DIRTY),
         .shared_clean = number_of(reader, FIELD_SHARED_CLEAN),
         .swapped = number_of(reader, FIELD_SWAPPED),
-        .told = told_bytes(reader),
+        .known = known_byte_counts(reader),
     };
     return VISIT(reader, region, &region);
 }

@@ -295,7 +295,7 @@ static void write_bytes(FILE *out, const struct written_region *region)
 {
     const struct {
         const char *key;
-        enum profile_smaps_told told;
+        enum profile_smaps_known known;
         uint64_t bytes;
     } kinds[] = {
         {"pss", PROFILE_SMAPS_PROPORTIONAL, region->proportional},
@@ -307,7 +307,7 @@ static void write_bytes(FILE *out, const struct written_region *region)
     };
     const char *separator = "";
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if ((region->told & kinds[i].told) == 0)
+        if ((region->known & kinds[i].known) == 0)
             continue;
         fprintf(out, "%s\"%s\"", separator, kinds[i].key);
         write_hex(out, ":", kinds[i].bytes);
@@ -353,7 +353,7 @@ static struct written_region region_of_look(const struct profile_smaps *smaps)
         .shared_dirty = smaps->shared_dirty_resident_kb * 1024,
         .shared_clean = smaps->shared_clean_resident_kb * 1024,
         .swapped = smaps->swap_kb * 1024,
-        .told = smaps->told,
+        .known = smaps->known,
     };
 }
 
@@ -375,7 +375,7 @@ static void add_look(struct written_region *region, const struct written_region 
 {
     if (!region->looked_at && look->protection != 0)
         region->protection = look->protection;
-    region->told = region->looked_at ? region->told & look->told : look->told;
+    region->known = region->looked_at ? region->known & look->known : look->known;
     region->looked_at = true;
     region->proportional += look->proportional;
     region->private_dirty += look->private_dirty;
@@ -398,7 +398,7 @@ static void write_regions(struct document *document, const struct written_event 
         struct written_region look = region_of_look(memory->smaps[i]);
         if (memory->smaps[i]->boottime_ns != time)
             continue;
-        bool placed = (look.told & PROFILE_SMAPS_START) != 0;
+        bool placed = (look.known & PROFILE_SMAPS_START) != 0;
         if (!placed) {
             look.start = nowhere;
             nowhere += look.size;

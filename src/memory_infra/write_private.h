@@ -27,7 +27,7 @@ struct written_region {
     uint32_t protection;
     const struct profile_mapping *mapping; /* NULL: its position in the file is unknown */
     bool looked_at;
-    uint32_t told; /* the known ones: enum profile_smaps_told */
+    uint32_t known; /* the known ones: enum profile_smaps_known */
     uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
 };
 

@@ -202,10 +202,10 @@ struct profile_smaps {
     uint64_t private_clean_resident_kb, shared_dirty_resident_kb, shared_clean_resident_kb;
     uint64_t locked_kb, proportional_resident_kb;
     uint32_t protection_flags;
-    uint32_t told; /* of enum profile_smaps_told; the others are unknown, and 0 */
+    uint32_t known; /* of enum profile_smaps_known; the others are unknown, and 0 */
 };
 
-enum profile_smaps_told {
+enum profile_smaps_known {
     PROFILE_SMAPS_START = 1,
     PROFILE_SMAPS_PROPORTIONAL = 2,
     PROFILE_SMAPS_PRIVATE_DIRTY = 4,

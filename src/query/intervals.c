@@ -147,7 +147,8 @@ INTERVAL(upid, query_id(row->trace->bases.process, interval->process))
 INTERVAL(dur, query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)interval->start_ns)))
 #undef INTERVAL
 
-#define INTERVAL_MEMBER(name, says, member) QUERY_MEMBER(name, says, struct query_interval, member)
+#define INTERVAL_MEMBER(name, description, member)                                                 \
+    QUERY_MEMBER(name, description, struct query_interval, member)
 
 static const struct query_column columns[] = {
     {INTERVAL_MEMBER("id", "its first row in heap_profile_allocation", id)},
@@ -162,7 +163,7 @@ static const struct query_column columns[] = {
 
 const struct query_table query_intervals = {
     .name = "_android_heap_profile_intervals",
-    .says = "the time that each dump covers, and its changes",
+    .description = "the time that each dump covers, and its changes",
     .columns = columns,
     .column_count = sizeof(columns) / sizeof(columns[0]),
     .count = interval_count,

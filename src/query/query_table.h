@@ -53,8 +53,8 @@ enum query_member {
 /* A column without a member and without get() is the row's id, in a table that has ids. */
 struct query_column {
     const char *name;
-    const char *type; /* "INTEGER", "REAL", "TEXT" */
-    const char *says; /* description, for the documentation of the shell */
+    const char *type;        /* "INTEGER", "REAL", "TEXT" */
+    const char *description; /* description, for the documentation of the shell */
     enum query_member member;
     size_t offset; /* of the member in row->item */
     struct query_value (*get)(const struct query_row *row);
@@ -68,13 +68,13 @@ struct query_column {
 #define TEXT "TEXT"
 
 /* Begin a column that shows a member of row->item, a struct of this type. */
-#define QUERY_MEMBER(name, says, struct_type, struct_member)                                       \
+#define QUERY_MEMBER(name, description, struct_type, struct_member)                                \
     name,                                                                                          \
         _Generic(((struct_type *)NULL)->struct_member,                                             \
             double: REAL,                                                                          \
             const char *: TEXT,                                                                    \
             default: INT),                                                                         \
-        says,                                                                                      \
+        description,                                                                                      \
         _Generic(((struct_type *)NULL)->struct_member,                                             \
             uint64_t: QUERY_UINT64,                                                                \
             int64_t: QUERY_INT64,                                                                  \
@@ -86,7 +86,7 @@ struct query_column {
 #define QUERY_COLUMNS(array) (array), sizeof(array) / sizeof((array)[0])
 
 struct query_table {
-    const char *name, *says;
+    const char *name, *description;
     const struct query_column *columns;
     unsigned column_count;
     bool has_id; /* the first column is the row's number, going on over all traces */

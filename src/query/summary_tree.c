@@ -172,7 +172,8 @@ NODE(source_file, query_text_or_null(node->source_file))
 NODE(line_number, node->has_line ? query_integer(node->line) : query_null())
 #undef NODE
 
-#define NODE_MEMBER(member, says) QUERY_MEMBER(#member, says, struct query_summary_node, member)
+#define NODE_MEMBER(member, description)                                                           \
+    QUERY_MEMBER(#member, description, struct query_summary_node, member)
 
 static const struct query_column columns[] = {
     {NODE_MEMBER(id, "number of the function on its stack"), .finding = QUERY_INDEXED},
@@ -190,7 +191,7 @@ static const struct query_column columns[] = {
 
 const struct query_table query_summary_tree = {
     .name = "android_heap_profile_summary_tree",
-    .says = "every function on every stack with its sums, of all processes together",
+    .description = "every function on every stack with its sums, of all processes together",
     .columns = columns,
     .column_count = sizeof(columns) / sizeof(columns[0]),
     .count = summary_count,

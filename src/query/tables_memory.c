@@ -108,8 +108,8 @@ SNAPSHOT(swapped_size, values->pages_unknown ? query_null() : query_real(values-
 SNAPSHOT(allocator, query_text_or_null(values->allocator))
 #undef SNAPSHOT
 
-#define SNAPSHOT_MEMBER(name, says, member)                                                        \
-    QUERY_MEMBER(name, says, struct profile_memory_snapshot, values.member)
+#define SNAPSHOT_MEMBER(name, description, member)                                                 \
+    QUERY_MEMBER(name, description, struct profile_memory_snapshot, values.member)
 
 static const struct query_column snapshot_columns[] = {
     {"id", INT, "number of the snapshot", .finding = QUERY_INDEXED},
@@ -206,7 +206,8 @@ STREAM(upid, stream->process == PROFILE_NONE
                  : query_id(row->trace->bases.process, row->trace->process_rows[stream->process]))
 #undef STREAM
 
-#define STREAM_MEMBER(name, says, member) QUERY_MEMBER(name, says, struct profile_stream, member)
+#define STREAM_MEMBER(name, description, member)                                                   \
+    QUERY_MEMBER(name, description, struct profile_stream, member)
 
 static const struct query_column stream_columns[] = {
     {"upid", INT, "process; NULL: the trace does not say", .get = stream_upid,

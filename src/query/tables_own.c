@@ -118,7 +118,8 @@ STATS(mean_lifetime_ms, figures->freed_count > 0
                             : query_null())
 #undef STATS
 
-#define STATS_MEMBER(name, says, member) QUERY_MEMBER(name, says, struct profile_sample, member)
+#define STATS_MEMBER(name, description, member)                                                    \
+    QUERY_MEMBER(name, description, struct profile_sample, member)
 
 static const struct query_column stats_columns[] = {
     {"dump_id", INT, "heap_profile.id", .get = dump_id, .finding = QUERY_OF_DUMP},

@@ -105,7 +105,8 @@ static void find_mapping(struct query_row *row)
     row->item = &row->trace->profile->mappings[row->number];
 }
 
-#define MAPPING(name, says, member) QUERY_MEMBER(name, says, struct profile_mapping, member)
+#define MAPPING(name, description, member)                                                         \
+    QUERY_MEMBER(name, description, struct profile_mapping, member)
 
 static const struct query_column mapping_columns[] = {
     {"id", INT, "number of the mapping", .finding = QUERY_INDEXED},
@@ -330,7 +331,8 @@ static void find_smaps(struct query_row *row)
 SMAPS(upid, query_id(row->trace->bases.process, row->trace->process_rows[smaps->process]))
 #undef SMAPS
 
-#define SMAPS_MEMBER(member, says) QUERY_MEMBER(#member, says, struct profile_smaps, member)
+#define SMAPS_MEMBER(member, description)                                                          \
+    QUERY_MEMBER(#member, description, struct profile_smaps, member)
 
 static const struct query_column smaps_columns[] = {
     {"id", INT, "number of the row", .finding = QUERY_INDEXED},

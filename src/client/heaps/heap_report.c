@@ -40,7 +40,7 @@ static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t 
 {
     uint32_t word = heap_word(id);
     if (likely(word == HEAP_IDLE))
-        return likely(!heaps_are_to_look());
+        return likely(!heaps_should_check());
     if (unlikely(word != HEAP_COUNTS))
         return false;
     struct ring_thread *line = heap_line_known(id);
@@ -68,7 +68,7 @@ EXPORT_HOT bool HeapProfile_reportAllocationOfType(uint32_t id, uint64_t allocat
 EXPORT bool AHeapProfile_reportSample(uint32_t id, uint64_t allocation, uint64_t size)
 {
     FORWARD(report_sample, id, allocation, size);
-    if (likely(heap_word(id) == HEAP_IDLE) && likely(!heaps_are_to_look()))
+    if (likely(heap_word(id) == HEAP_IDLE) && likely(!heaps_should_check()))
         return false;
     return entry_report_sample(id, allocation, size, NULL);
 }
@@ -104,7 +104,7 @@ static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, 
 {
     /* This thread is inside: an active session and its ring do not change until it leaves. */
     struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
-    if (thread == NULL || !heap_look(thread, id))
+    if (thread == NULL || !heap_apply_state(thread, id))
         return false;
     struct AHeapInfo *heap = &heaps[id];
     account_free(thread, id, allocation);
@@ -137,12 +137,12 @@ static bool report(uint32_t id, uint64_t allocation, uint64_t size, const char *
     if (id == 0 || id >= RING_HEAPS_MAX)
         return false;
     int saved_errno = errno;
-    session_look();
+    session_join_or_tick();
     struct thread_passage passage = thread_enter();
     bool sampled = account_allocation(id, allocation, size, type, flags, passage.was != 0, caller);
     thread_leave(&passage);
-    if (heaps_are_to_be_told())
-        heaps_tell();
+    if (heaps_have_due_callbacks())
+        heaps_run_callbacks();
     errno = saved_errno;
     return sampled;
 }

@@ -180,7 +180,7 @@ static void begin_heap(uint32_t id)
     heap->rule = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
     heap->interval_index = HEAP_INTERVALS_FIRST + number;
     store_release(&client.live->heap_words[id], HEAP_LOOKS);
-    store_release(&client.live->heaps_untold, 1);
+    store_release(&client.live->heaps_callbacks_due, 1);
 }
 
 static uint32_t heaps_end_id(void)
@@ -230,14 +230,14 @@ void heaps_forget(void)
         store_relaxed(&client.live->heap_begun[id], 0);
         live_set_forget(&heaps[id].live);
     }
-    store_release(&client.live->heaps_untold, 1);
+    store_release(&client.live->heaps_callbacks_due, 1);
 }
 
 void heaps_after_fork(void)
 {
     for (uint32_t id = 1; id < heaps_end_id(); id++)
         store_relaxed(&heaps[id].telling, 0);
-    store_release(&client.live->heaps_untold, 1);
+    store_release(&client.live->heaps_callbacks_due, 1);
 }
 
 EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
@@ -247,7 +247,7 @@ EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
     if (!is_described(info))
         return 0;
     uint32_t id = (uint32_t)(info - heaps);
-    session_look();
+    session_join_or_tick();
     struct thread_passage passage = thread_enter();
     bool counts = heaps_init() == 0 && cas_ordered(&info->stage, &described, HEAP_REGISTERED);
     /* A thread that makes the session active at this moment then reads the stages: one of us begins
@@ -255,7 +255,7 @@ EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
     if (counts && load_ordered(&client.live->state) == CLIENT_ACTIVE)
         begin_heap(id);
     thread_leave(&passage);
-    heaps_tell();
+    heaps_run_callbacks();
     return counts ? id : 0;
 }
 
@@ -278,7 +278,7 @@ bool heap_announce(struct ring_thread *thread, uint32_t id)
     return ring_writer_commit_of_heap(thread, record, RECORD_HEAP, (uint8_t)id);
 }
 
-bool heap_look(struct ring_thread *thread, uint32_t id)
+bool heap_apply_state(struct ring_thread *thread, uint32_t id)
 {
     uint32_t word = load_acquire(&client.live->heap_words[id]);
     if (word == HEAP_COUNTS)
@@ -308,13 +308,13 @@ static bool is_profiled(uint32_t id)
 static void tell_heap(uint32_t id)
 {
     struct AHeapInfo *heap = &heaps[id];
-    while (is_profiled(id) != (heap->told != 0)) {
+    while (is_profiled(id) != (heap->was_enabled != 0)) {
         uint32_t nobody = 0;
         if (!cas_acq_rel(&heap->telling, &nobody, 1))
             return;
         bool profiled = is_profiled(id);
-        if (profiled != (heap->told != 0)) {
-            heap->told = profiled;
+        if (profiled != (heap->was_enabled != 0)) {
+            heap->was_enabled = profiled;
             if (profiled && heap->enabled != NULL)
                 heap->enabled(heap->enabled_data, (const void *)heap);
             else if (!profiled && heap->disabled != NULL)
@@ -324,10 +324,10 @@ static void tell_heap(uint32_t id)
     }
 }
 
-void heaps_tell(void)
+void heaps_run_callbacks(void)
 {
     int saved_errno = errno;
-    store_release(&client.live->heaps_untold, 0);
+    store_release(&client.live->heaps_callbacks_due, 0);
     for (uint32_t id = 1; id < heaps_end_id(); id++) {
         if (load_acquire(&heaps[id].stage) == HEAP_REGISTERED)
             tell_heap(id);

@@ -23,10 +23,10 @@ struct AHeapInfo {
     struct live_set live;
     struct sampler_rule rule; /* of the session; interval 0: not profiled */
     uint32_t interval_index;
-    uint32_t stage;     /* enum heap_stage */
-    uint32_t telling;   /* 1 while a thread calls a callback, or is about to */
-    uint32_t told;      /* 1: the last call was that of the enabled callback */
-    uint32_t of_ranges; /* 1: the heap libc.mmap, which has no set of live allocations */
+    uint32_t stage;       /* enum heap_stage */
+    uint32_t telling;     /* 1 while a thread calls a callback, or is about to */
+    uint32_t was_enabled; /* 1: the last call was that of the enabled callback */
+    uint32_t of_ranges;   /* 1: the heap libc.mmap, which has no set of live allocations */
     AHeapProfileEnabledCallback enabled;
     AHeapProfileDisabledCallback disabled;
     void *enabled_data, *disabled_data;
@@ -57,10 +57,10 @@ void heaps_after_fork(void);
 bool heap_announce(struct ring_thread *thread, uint32_t id);
 
 /* Act on the heap's state. The thread is inside. Return whether the heap counts. */
-bool heap_look(struct ring_thread *thread, uint32_t id);
+bool heap_apply_state(struct ring_thread *thread, uint32_t id);
 
 /* Return whether a report to an unprofiled heap should take the slow path: the state may change. */
-static inline bool heaps_are_to_look(void)
+static inline bool heaps_should_check(void)
 {
     return unlikely(load_relaxed(&client.live->state) == CLIENT_NEW) || invitation_is_new();
 }

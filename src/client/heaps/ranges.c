@@ -57,7 +57,7 @@ static bool is_wanted(void)
 struct range_call ranges_enter(const struct unwind_registers *caller)
 {
     struct range_call call = {0};
-    session_look();
+    session_join_or_tick();
     struct thread_passage passage = thread_enter();
     if (is_wanted() && !is_allocators(caller->pc)) {
         call.session = this_session();
@@ -116,14 +116,14 @@ void ranges_leave(const struct range_call *call, uintptr_t unmapped, size_t unma
     struct ring_thread *thread =
         is_wanted() && call->session == this_session() ? thread_slot_get() : NULL;
     uint32_t id = load_acquire(&heaps_mmap);
-    if (thread != NULL && heap_look(thread, id)) {
+    if (thread != NULL && heap_apply_state(thread, id)) {
         if (unmapped_bytes != 0)
             send_unmap(thread, id, call, unmapped, unmapped_bytes);
         if (mapped_bytes != 0)
             account_range(thread, id, mapped, mapped_bytes, passage.was != 0, caller);
     }
     thread_leave(&passage);
-    if (heaps_are_to_be_told())
-        heaps_tell();
+    if (heaps_have_due_callbacks())
+        heaps_run_callbacks();
     errno = saved_errno;
 }

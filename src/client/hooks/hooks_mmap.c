@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) bool is_unseen(void)
 {
     uint32_t id = load_acquire(&heaps_mmap);
     return likely(load_relaxed(&client.live->heap_words[id]) == HEAP_IDLE) &&
-           likely(!heaps_are_to_look());
+           likely(!heaps_should_check());
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)

@@ -51,7 +51,7 @@ static void lengthen(struct ring_thread *thread)
     store_release(&client.live->interval_index, next);
 }
 
-void adaptive_look(struct ring_thread *thread)
+void adaptive_adjust(struct ring_thread *thread)
 {
     if (likely(client.adaptive_threshold_bytes == 0) || likely(!ring_is_crowded()))
         return;

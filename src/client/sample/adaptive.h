@@ -25,6 +25,6 @@ static inline uint32_t adaptive_index(void)
 const struct sampler_rule *adaptive_rule(uint32_t index);
 
 /* Double the interval if the ring is nearly full. Call it after a sample was committed. */
-void adaptive_look(struct ring_thread *thread);
+void adaptive_adjust(struct ring_thread *thread);
 
 #endif

@@ -25,28 +25,28 @@ static inline void heap_states_end(void)
         uint32_t counts = HEAP_COUNTS;
         cas_relaxed(&client.live->heap_words[id], &counts, HEAP_LOOKS);
     }
-    store_release(&client.live->heaps_untold, 1);
+    store_release(&client.live->heaps_callbacks_due, 1);
 }
 
 #ifdef HEAPPROFD_ATTACHED
 
 /* An attached client profiles malloc only. */
-static inline bool heaps_are_to_be_told(void)
+static inline bool heaps_have_due_callbacks(void)
 {
     return false;
 }
-static inline void heaps_tell(void) {}
+static inline void heaps_run_callbacks(void) {}
 
 #else
 
-static inline bool heaps_are_to_be_told(void)
+static inline bool heaps_have_due_callbacks(void)
 {
-    return unlikely(load_relaxed(&client.live->heaps_untold) != 0);
+    return unlikely(load_relaxed(&client.live->heaps_callbacks_due) != 0);
 }
 
-/* Call the program's callbacks for heaps whose profiling began or ended. The calling thread must not
- * be in the client. */
-void heaps_tell(void);
+/* Call the program's callbacks for heaps whose profiling began or ended. The calling thread must
+ * not be in the client. */
+void heaps_run_callbacks(void);
 
 #endif
 

@@ -374,7 +374,7 @@ static void account_allocation(const void *memory, size_t size, bool nested,
             .pending = pending,
         };
         sample_record(thread, &sample, caller);
-        adaptive_look(thread);
+        adaptive_adjust(thread);
     }
 }
 
@@ -390,8 +390,8 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
     }
     account_allocation(memory, size, passage.was != 0, caller);
     thread_leave(&passage);
-    if (heaps_are_to_be_told())
-        heaps_tell();
+    if (heaps_have_due_callbacks())
+        heaps_run_callbacks();
 }
 
 /* --- frees --- */

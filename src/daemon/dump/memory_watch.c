@@ -157,8 +157,8 @@ static bool has_memory(pid_t pid)
     return process_file_read(pid, "statm", text, sizeof(text)) > 1 && strncmp(text, "0 ", 2) != 0;
 }
 
-void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                       const char *allocator)
+void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
+                                const char *allocator)
 {
     char path[64];
     uint64_t began_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
@@ -201,7 +201,7 @@ void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *led
                        const char *allocator)
 {
     if (clock_read_ns(CLOCK_MONOTONIC) / 1000 >= watch->next_us)
-        memory_watch_look(watch, pid, ledger, allocator);
+        memory_watch_take_snapshot(watch, pid, ledger, allocator);
 }
 
 int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer)

@@ -20,8 +20,8 @@ struct memory_watch {
 
 /* Take a snapshot now. `allocator` is that of the handshake, "" if unknown; the caller keeps it. If
  * this fails because the process has ended or may not be read, the last snapshot stays. */
-void memory_watch_look(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                       const char *allocator);
+void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
+                                const char *allocator);
 
 /* Take a snapshot, unless it is too soon after the last one. */
 void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,

@@ -64,7 +64,7 @@ static int start_command(struct host *host, struct error *error)
     };
     int code = 0;
     descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
-    host->session.descends = descendants_tell;
+    host->session.descends = descendants_include;
     host->session.descends_context = &host->descendants;
     if (host->descendants.events >= 0)
         server_watch(&host->server, host->descendants.events);
@@ -117,7 +117,7 @@ static void report_progress(void *context, struct session *session, uint64_t now
 {
     struct host *host = context;
     (void)session;
-    descendants_look(&host->descendants);
+    descendants_scan(&host->descendants);
     call_progress(host, now_ms, 0);
 }
 

@@ -153,7 +153,7 @@ void descendants_read(struct descendants *descendants)
     descendants->lost |= exec_events_read(descendants->events, handle_event, descendants) < 0;
 }
 
-bool descendants_tell(void *context, pid_t pid)
+bool descendants_include(void *context, pid_t pid)
 {
     struct descendants *descendants = context;
     if (descendants->events < 0)
@@ -194,7 +194,7 @@ static void check_again(struct descendants *descendants, struct descendant *desc
     check_process(descendants, descendant->pid, UINT64_MAX);
 }
 
-void descendants_look(struct descendants *descendants)
+void descendants_scan(struct descendants *descendants)
 {
     if (descendants->events >= 0 || descendants->count == 0)
         return;
@@ -245,7 +245,7 @@ void descendants_close(struct descendants *descendants)
 void descendants_begin(struct descendants *descendants, pid_t command)
 {
     add(descendants, command);
-    descendants_look(descendants);
+    descendants_scan(descendants);
 }
 
 void descendants_take_rest(struct descendants *descendants)
@@ -254,7 +254,7 @@ void descendants_take_rest(struct descendants *descendants)
          i < LAST_READS_MAX && descendants->events >= 0 && exec_events_pending(descendants->events);
          i++)
         descendants_read(descendants);
-    descendants_look(descendants);
+    descendants_scan(descendants);
 }
 
 void descendants_command_ended(struct descendants *descendants)

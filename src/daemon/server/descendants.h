@@ -5,7 +5,7 @@
  * unprofiled processes, with the reason.
  *
  * The kernel's process events (exec_events.h) report all processes. If they are not available,
- * descendants_look() scans /proc ten times a second. That misses processes that end sooner, and the
+ * descendants_scan() scans /proc ten times a second. That misses processes that end sooner, and the
  * list says so.
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_DESCENDANTS_H
@@ -51,10 +51,10 @@ void descendants_read(struct descendants *descendants);
 
 /* Return whether the process is the command or descends from it, according to the kernel's events;
  * false without them. `descendants` is a struct descendants. */
-bool descendants_tell(void *descendants, pid_t pid);
+bool descendants_include(void *descendants, pid_t pid);
 
 /* Scan /proc if needed. Call it ten times a second. */
-void descendants_look(struct descendants *descendants);
+void descendants_scan(struct descendants *descendants);
 
 /* Note that the command has ended. Call it while the command is still a zombie. */
 void descendants_command_ended(struct descendants *descendants);

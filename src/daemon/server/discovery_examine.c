@@ -134,7 +134,7 @@ static int attach_to(struct server *server, struct session *session,
         return code;
     struct target *target = session_find(session, entry->pid);
     target->began_us = entry->began_us;
-    target->start_was_reported = entry->told;
+    target->start_was_reported = entry->was_reported;
     target->attached_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
     server_look_soon(server);
     return server_watch(server, pidfd);
@@ -153,7 +153,7 @@ static bool has_been_replaced(const struct target *target, const struct process_
                               const struct discovery_entry *entry)
 {
     return target_is_attached(target) && !target->image_gone &&
-           ((entry->told && entry->began_us > target->attached_us) ||
+           ((entry->was_reported && entry->began_us > target->attached_us) ||
             !is_same_executable(info->executable, target->info.executable));
 }
 

@@ -212,7 +212,7 @@ static void look(struct server *server, uint64_t now_ms)
     uint64_t fullest = 0, wanted = UINT64_MAX;
     for (size_t i = 0; i < server->session_count; i++) {
         struct session *session = server->sessions[i];
-        uint64_t bytes = session_look(session);
+        uint64_t bytes = session_take_in(session);
         if (session->config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES)
             longest = DRAIN_DELAY_MAX_DENSE_MS;
         if (bytes > fullest)
@@ -238,7 +238,7 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
     const struct server_user *user = server->user;
     if (now_ms >= session->sample_ms) {
         if (session->of_command)
-            session_look_for_execs(session, NULL, NULL);
+            session_handle_execs(session, NULL, NULL);
         else
             discovery_follow_execs(server, session);
         session_sample_memory(session);

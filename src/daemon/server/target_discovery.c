@@ -195,8 +195,8 @@ static void take_event(struct server *server, struct session *session,
         entry->state = DISCOVERY_FORKED;
         entry->due_ms = now_ms + FORKED_DELAY_MS;
     } else {
-        entry->told = event->kind == EXEC_EVENT_BEGAN;
-        entry->began_us = entry->told ? event->time_us : 0;
+        entry->was_reported = event->kind == EXEC_EVENT_BEGAN;
+        entry->began_us = entry->was_reported ? event->time_us : 0;
         discovery_examine(server, session, entry);
     }
     list->pending += is_pending(entry->state);
@@ -240,7 +240,7 @@ static void take_exec(void *context, pid_t pid)
 void discovery_follow_execs(struct server *server, struct session *session)
 {
     struct found_execs found = {server, session};
-    session_look_for_execs(session, take_exec, &found);
+    session_handle_execs(session, take_exec, &found);
 }
 
 bool discovery_serve(struct server *server, int fd)
@@ -270,7 +270,7 @@ void discovery_listen(struct server *server)
     }
 }
 
-bool discovery_is_told(const struct server *server, struct error *why_not)
+bool discovery_gets_exec_events(const struct server *server, struct error *why_not)
 {
     return server->exec_events >= 0 || exec_events_are_there(why_not);
 }

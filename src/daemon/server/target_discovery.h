@@ -27,7 +27,7 @@ bool discovery_wants_new(const struct session *session);
 void discovery_listen(struct server *server);
 
 /* Return whether the kernel reports programs that begin, or would; else set *why_not. */
-bool discovery_is_told(const struct server *server, struct error *why_not);
+bool discovery_gets_exec_events(const struct server *server, struct error *why_not);
 
 /* Handle a readable descriptor. Return false if it is not ours. */
 bool discovery_serve(struct server *server, int fd);

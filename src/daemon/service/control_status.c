@@ -180,7 +180,7 @@ void control_status_send_own(int fd, const struct server *server, uint64_t start
         .socket_path = server->socket_path,
         .start_ms = start_ms,
         .own_session_alone = true,
-        .has_exec_events = discovery_is_told(server, &why_not),
+        .has_exec_events = discovery_gets_exec_events(server, &why_not),
         .why_not = why_not.message,
     };
     size_t bytes_max = (REQUEST_BYTES_MAX - REPLY_HEAD_BYTES) / (server->session_count + 1);

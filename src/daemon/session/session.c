@@ -324,7 +324,7 @@ static void dump_superseded(struct session *session)
     }
 }
 
-uint64_t session_look(struct session *session)
+uint64_t session_take_in(struct session *session)
 {
     uint64_t fullest = 0;
     dump_superseded(session);

@@ -55,8 +55,8 @@ struct discovery_list {
         char comm[16];
         enum discovery_state state;
         bool running;      /* since before the session began */
-        bool told;         /* the kernel reported its exec */
-        uint64_t began_us; /* time of its exec if told, else a lower bound; 0: unknown */
+        bool was_reported; /* the kernel reported its exec */
+        uint64_t began_us; /* time of its exec if reported, else a lower bound; 0: unknown */
         uint64_t seen_ms, due_ms;
         unsigned attempts;
         struct invited invited; /* of an awaited process */
@@ -174,8 +174,8 @@ void session_lose_image(struct session *session, const struct process_info *info
 
 /* End the profile of each program that its process has replaced by exec since the last call.
  * `found` (may be NULL) is called for each and may add targets. */
-void session_look_for_execs(struct session *session, void (*found)(void *context, pid_t pid),
-                            void *context);
+void session_handle_execs(struct session *session, void (*found)(void *context, pid_t pid),
+                          void *context);
 
 /* Note in the trace that a process belongs to another session, if this one wants it too. `whose`
  * names the other session. */
@@ -194,7 +194,7 @@ void session_check_guardrails(struct session *session);
 
 /* Take in what all rings hold, and write the profiles of replaced programs. Return the number of
  * bytes in the fullest ring. */
-uint64_t session_look(struct session *session);
+uint64_t session_take_in(struct session *session);
 
 /* Take in what all rings hold in the middle of other work: write no dump and end no target. */
 void session_drain(struct session *session);

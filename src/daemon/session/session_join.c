@@ -65,7 +65,7 @@ static void replace_image(struct session *session, struct target *old,
         session_remove_target(session, old);
         return;
     }
-    /* It is dumped at the next session_look(): the new program waits for its reply. */
+    /* It is dumped at the next session_take_in(): the new program waits for its reply. */
     new->replaced_kept = true;
     old->superseded = true;
     old->image_gone = false;
@@ -309,8 +309,8 @@ void session_lose_image(struct session *session, const struct process_info *info
         replace_image(session, target, info, NULL);
 }
 
-void session_look_for_execs(struct session *session, void (*found)(void *context, pid_t pid),
-                            void *context)
+void session_handle_execs(struct session *session, void (*found)(void *context, pid_t pid),
+                          void *context)
 {
     for (size_t i = 0; i < session->target_count; i++) {
         struct target *target = session->targets[i];

@@ -185,7 +185,8 @@ static void cut(struct target *target)
 static void take_memory_snapshot(struct target *target)
 {
     if (!target->image_gone && !target->superseded)
-        memory_watch_look(&target->memory, target->info.pid, target->ledger, target->allocator);
+        memory_watch_take_snapshot(&target->memory, target->info.pid, target->ledger,
+                                   target->allocator);
 }
 
 /* Wait until the open records are finished; no new ones begin. A record that stays open was

@@ -41,8 +41,8 @@ struct non_module_code {
     struct place *places; /* one per address */
     size_t place_count, place_capacity;
     struct id_map numbers; /* by address: indexes of places */
-    size_t unknown;    /* number of unknown places */
-    size_t nodes_seen; /* number of the tree's nodes that were examined */
+    size_t unknown;        /* number of unknown places */
+    size_t nodes_seen;     /* number of the tree's nodes that were examined */
     size_t passed_over;
     uint64_t next_look_ms;
     unsigned look_ms;
@@ -194,7 +194,7 @@ static void read_maps(struct non_module_code *code)
 static void look_at_files(struct non_module_code *code)
 {
     const struct code_ranges *ranges = &code->ranges;
-    jit_files_look(&code->jit, ranges->jitdump != 0 ? ranges->texts + ranges->jitdump : NULL);
+    jit_files_search(&code->jit, ranges->jitdump != 0 ? ranges->texts + ranges->jitdump : NULL);
 }
 
 void non_module_code_classify(struct non_module_code *code, const struct callsite_tree *tree,

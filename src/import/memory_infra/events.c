@@ -177,12 +177,12 @@ static int on_region(void *context, const struct memory_infra_region *region)
         .shared_clean_resident_kb = region->shared_clean / 1024,
         .proportional_resident_kb = region->proportional / 1024,
         .protection_flags = region->protection,
-        .told = region->told | PROFILE_SMAPS_START,
+        .known = region->known | PROFILE_SMAPS_START,
     };
     bool nowhere = region->start >= MEMORY_INFRA_NOWHERE;
     if (nowhere) {
         smaps.start_address = 0;
-        smaps.told &= ~(uint32_t)PROFILE_SMAPS_START;
+        smaps.known &= ~(uint32_t)PROFILE_SMAPS_START;
     }
     if (ARRAY_ADD(&importing->event_smaps, &importing->event_smaps_count,
                   &importing->event_smaps_capacity, smaps) < 0)

@@ -38,7 +38,7 @@ static const struct proto_member entry_members[] = {
 };
 
 /* By field number: the figure that is known if the field is there. */
-static const enum profile_smaps_told told_by[] = {
+static const enum profile_smaps_known known_by[] = {
     [ENTRY(PRIVATE_DIRTY_KB)] = PROFILE_SMAPS_PRIVATE_DIRTY,
     [ENTRY(SWAP_KB)] = PROFILE_SMAPS_SWAP,
     [ENTRY(START_ADDRESS)] = PROFILE_SMAPS_START,
@@ -55,8 +55,8 @@ static int take_entry(struct builder *builder, struct proto_span entry, struct p
     smaps->path = smaps->file_name = smaps->module_debugid = smaps->module_debug_path = "";
     while ((status = proto_next(&entry, &field)) > 0) {
         builder_store(builder, PROTO_MEMBERS(entry_members), &field, smaps);
-        if (field.number < sizeof(told_by) / sizeof(told_by[0]))
-            smaps->told |= told_by[field.number];
+        if (field.number < sizeof(known_by) / sizeof(known_by[0]))
+            smaps->known |= known_by[field.number];
     }
     return status < 0 ? -EBADMSG : builder->error;
 }
@@ -125,7 +125,7 @@ static void fill_row(struct profile_smaps *smaps, const struct packed_smaps *pac
 {
     static const struct {
         unsigned list;
-        enum profile_smaps_told told;
+        enum profile_smaps_known known;
     } lists[] = {
         {PACKED(PSS_KB), PROFILE_SMAPS_PROPORTIONAL},
         {PACKED(PRIVATE_DIRTY_KB), PROFILE_SMAPS_PRIVATE_DIRTY},
@@ -143,7 +143,7 @@ static void fill_row(struct profile_smaps *smaps, const struct packed_smaps *pac
     smaps->locked_kb = values[PACKED(LOCKED_KB)];
     smaps->proportional_resident_kb = values[PACKED(PSS_KB)];
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        smaps->told |= packed->lists[lists[i].list].at != NULL ? lists[i].told : 0;
+        smaps->known |= packed->lists[lists[i].list].at != NULL ? lists[i].known : 0;
 }
 
 static int take_packed(struct builder *builder, struct proto_span message,
