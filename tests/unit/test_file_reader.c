@@ -237,7 +237,7 @@ static void end_in_the_middle(int number, const char *path)
         _exit(0);
     }
     int code = 0;
-    time_t begun = 0;
+    time_t begun = seconds();
     for (int i = 0; i < 10000 && code == 0 && complaint(path) == NULL; i++) {
         begun = seconds();
         code = ask(path);
