@@ -6,7 +6,9 @@
 
 #define FIRST_MS 1000u
 #define PERIOD_MS 60000u
-/* A checkpoint and the pause after it together take this many times as long as the checkpoint. */
+/* The pause after a checkpoint takes at least this many times as long as the processor needed for
+ * it. Time in which others had the processor does not count: on a loaded machine checkpoints would
+ * become rare. */
 #define PAUSE_TIMES 50u
 #define FREE_BYTES (UINT64_C(16) << 20)
 
@@ -26,9 +28,9 @@ void checkpoints_put_off(struct checkpoints *checkpoints, uint64_t now_ms)
     checkpoints->due_ms = now_ms + (age_ms < PERIOD_MS ? age_ms : PERIOD_MS);
 }
 
-/* Set when the next checkpoint is due. The last one took took_ms. */
+/* Set when the next checkpoint is due. The last one took cost_ms of processor time. */
 static void plan(struct checkpoints *checkpoints, const struct trace_writer *writer,
-                 uint64_t now_ms, uint64_t took_ms)
+                 uint64_t now_ms, uint64_t cost_ms)
 {
     uint64_t age_ms = now_ms - checkpoints->start_ms, pause_ms = age_ms;
     uint64_t others_bytes = trace_writer_bytes(writer) - checkpoints->written_bytes;
@@ -36,8 +38,8 @@ static void plan(struct checkpoints *checkpoints, const struct trace_writer *wri
         checkpoints->written_bytes <= FREE_BYTES || checkpoints->written_bytes <= others_bytes;
     if (is_cheap && pause_ms > PERIOD_MS)
         pause_ms = PERIOD_MS;
-    if (pause_ms < took_ms * PAUSE_TIMES)
-        pause_ms = took_ms * PAUSE_TIMES;
+    if (pause_ms < cost_ms * PAUSE_TIMES)
+        pause_ms = cost_ms * PAUSE_TIMES;
     checkpoints->due_ms = now_ms + pause_ms;
 }
 
@@ -53,7 +55,7 @@ struct trace_writer *checkpoints_begin(struct checkpoints *checkpoints, struct t
 }
 
 void checkpoints_end(struct checkpoints *checkpoints, struct trace_writer *writer,
-                     struct trace_writer *part, uint64_t began_ms)
+                     struct trace_writer *part, uint64_t cost_ms)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     if (part == NULL) {
@@ -67,7 +69,7 @@ void checkpoints_end(struct checkpoints *checkpoints, struct trace_writer *write
         trace_writer_withdraw_checkpoint(writer, &checkpoints->before);
     else
         checkpoints->last = checkpoints->before;
-    plan(checkpoints, writer, now_ms, now_ms - began_ms);
+    plan(checkpoints, writer, now_ms, cost_ms);
 }
 
 void checkpoints_supersede(struct checkpoints *checkpoints, struct trace_writer *writer,

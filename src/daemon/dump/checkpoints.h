@@ -5,9 +5,9 @@
  *
  * The first checkpoint comes one second after the session began, or at most one second after its
  * first process joined. The next ones come when the session is twice as old, counted from the
- * second before that process joined, and from the first minute on once a minute. They take at most a fiftieth of the profiler's time.
- * Once all together have taken more than 16 MiB, and more of the file than the rest of the trace,
- * each comes only when the session is twice as old as at the one before.
+ * second before that process joined, and from the first minute on once a minute. They take at most
+ * a fiftieth of a processor. Once all together have taken more than 16 MiB, and more of the file
+ * than the rest of the trace, each comes only when the session is twice as old as at the one before.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_CHECKPOINTS_H
 #define HEAPPROFD_DAEMON_DUMP_CHECKPOINTS_H
@@ -28,10 +28,10 @@ void checkpoints_start(struct checkpoints *checkpoints, uint64_t now_ms);
 /* Return the writer for the next checkpoint, or NULL if the trace cannot have one. */
 struct trace_writer *checkpoints_begin(struct checkpoints *checkpoints,
                                        struct trace_writer *writer);
-/* End a checkpoint that began at began_ms. Withdraw the one before it, and set when the next is
- * due. */
+/* End a checkpoint that took cost_ms of processor time. Withdraw the one before it, and set when
+ * the next is due. */
 void checkpoints_end(struct checkpoints *checkpoints, struct trace_writer *writer,
-                     struct trace_writer *part, uint64_t began_ms);
+                     struct trace_writer *part, uint64_t cost_ms);
 
 /* Set when the next checkpoint is due, after one that had nothing to write. */
 void checkpoints_put_off(struct checkpoints *checkpoints, uint64_t now_ms);
