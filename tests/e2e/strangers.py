@@ -14,6 +14,7 @@ import struct
 import subprocess
 import time
 
+import fuse_files
 import harness
 from daemon import (
     ALICE, BOB, DAEMON, LIBRARY, Commanded, Session, ask_as, as_user, check_figure, heap_of, joined, need_root, reachable,
@@ -147,6 +148,58 @@ def test_slow_close():
         works(daemon, directory)
         for end in ends:
             end.close()
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        return len(children.read().split())
+
+
+def pass_stuck_file(daemon, path):
+    """Pass a file whose last close waits for ever to the daemon, which is stopped."""
+    def pass_it(back):
+        passed, writer = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)
+        with connect(daemon) as peer:
+            socket.send_fds(peer, [b"x"], [passed])
+        os.close(passed)
+        os.write(writer, b"x")
+        os.write(back, b"passed")
+        signal.pause()
+
+    return as_another(ALICE, pass_it)
+
+
+def test_stuck_close():
+    """Files that the kernel cannot close keep the daemon neither from serving others nor from ending."""
+    need_root()
+    with contextlib.ExitStack() as stack:
+        daemon, directory = stack.enter_context(scene())
+        null = stack.enter_context(open("/dev/null"))
+        files = os.path.join(directory, "files")
+        os.mkdir(files)
+        reachable(directory)
+        end_files = stack.enter_context(fuse_files.mounted(files))
+        if end_files is None:
+            harness.skip("files on FUSE need /dev/fuse and mount()")
+        check(daemon.status() is not None, "it serves")
+        before = children_of(daemon.process.pid)
+        for number in range(8):
+            daemon.process.send_signal(signal.SIGSTOP)
+            pipe = stack.enter_context(pass_stuck_file(daemon, os.path.join(files, str(number))))
+            stack.callback(end_files)
+            check(pipe.read(6) == b"passed", "the file is passed")
+            daemon.process.send_signal(signal.SIGCONT)
+            wait_for("another child that cannot end",
+                     lambda: children_of(daemon.process.pid) == before + number + 1)
+        for _ in range(600):
+            with connect(daemon) as peer:
+                peer.settimeout(PATIENCE)
+                socket.send_fds(peer, [b"x"], [null.fileno()])
+        works(daemon, directory)
+        check(children_of(daemon.process.pid) == before + 8, "the children could end")
+        check(descriptors_of(daemon) < 300, f"it has {descriptors_of(daemon)} descriptors")
+        daemon.process.send_signal(signal.SIGTERM)
+        check(daemon.process.wait(PATIENCE) == 0, "it ends")
 
 
 def processor_ticks(pid):

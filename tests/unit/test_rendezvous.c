@@ -6,11 +6,13 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/sockets/log_shares.h"
@@ -201,33 +203,79 @@ static pid_t start_sleeper(void)
     return pid;
 }
 
-/* The daemon itself closes nothing, and accepts nobody meanwhile. */
-static void connections_wait_for_a_child(void **state)
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 4096; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void await_children(struct peer_sockets *sockets)
+{
+    bool has_child = true;
+    for (int i = 0; i < 1000 && has_child; i++) {
+        usleep(10000);
+        has_child = peer_sockets_expire(sockets, clock_read_ms(CLOCK_MONOTONIC) + 60000) !=
+                    UINT64_MAX;
+    }
+    assert_false(has_child);
+}
+
+#define ENDING_CONNECTIONS 600
+
+/* While strangers' descriptors keep all children from ending, connections cost no descriptor of the
+ * daemon, and it goes on to accept others. */
+static void connections_are_parked_without_a_child(void **state)
 {
     static struct peer_sockets sockets;
-    int peers[PEER_SOCKETS_ENDING_MAX];
+    static int peers[ENDING_CONNECTIONS];
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    unsigned before = count_descriptors();
     (void)state;
-    /* The maximum number of children still run. */
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)
         sockets.children[i] = start_sleeper();
-    for (unsigned i = 0; i < PEER_SOCKETS_ENDING_MAX; i++) {
+    for (unsigned i = 0; i < ENDING_CONNECTIONS; i++) {
         assert_false(peer_sockets_are_full(&sockets));
         peer_sockets_close(&sockets, connection_with_a_descriptor(&peers[i]));
         peer_sockets_expire(&sockets, now_ms + 60000);
     }
-    assert_true(peer_sockets_are_full(&sockets));
-    assert_true(is_open(peers[0]));
+    assert_false(peer_sockets_are_full(&sockets));
+    assert_in_range(count_descriptors() - before - ENDING_CONNECTIONS, 1,
+                    PEER_SOCKETS_PARKED_AT_ONCE + 2 * PEER_SOCKETS_QUEUES_MAX);
+    for (unsigned i = 0; i < ENDING_CONNECTIONS; i++)
+        assert_true(is_open(peers[i]));
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)
         kill(sockets.children[i], SIGKILL);
-    for (int i = 0; i < 1000 && sockets.count > 0; i++) {
-        usleep(10000);
-        peer_sockets_expire(&sockets, clock_read_ms(CLOCK_MONOTONIC) + 60000);
-    }
-    assert_int_equal(sockets.count, 0);
-    peer_sockets_clear(&sockets);
-    for (unsigned i = 0; i < PEER_SOCKETS_ENDING_MAX; i++)
+    await_children(&sockets);
+    for (unsigned i = 0; i < ENDING_CONNECTIONS; i++) {
+        assert_false(is_open(peers[i]));
         close(peers[i]);
+    }
+    peer_sockets_clear(&sockets);
+    assert_int_equal(before, count_descriptors());
+}
+
+/* The daemon's end does not wait for them either. */
+static void the_end_needs_no_free_child(void **state)
+{
+    static struct peer_sockets sockets;
+    pid_t sleepers[PEER_SOCKETS_CHILDREN_MAX];
+    int peer;
+    (void)state;
+    for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)
+        sockets.children[i] = sleepers[i] = start_sleeper();
+    peer_sockets_close(&sockets, connection_with_a_descriptor(&peer));
+    assert_true(is_open(peer));
+    peer_sockets_clear(&sockets);
+    for (int i = 0; i < 1000 && is_open(peer); i++)
+        usleep(10000);
+    assert_false(is_open(peer));
+    close(peer);
+    for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
+        kill(sleepers[i], SIGKILL);
+        waitpid(sleepers[i], NULL, 0);
+    }
 }
 
 int main(void)
@@ -238,7 +286,8 @@ int main(void)
         cmocka_unit_test(an_eighth_is_reserved_for_root),
         cmocka_unit_test(each_user_is_served_in_turn),
         cmocka_unit_test(idle_connections_end),
-        cmocka_unit_test(connections_wait_for_a_child),
+        cmocka_unit_test(connections_are_parked_without_a_child),
+        cmocka_unit_test(the_end_needs_no_free_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peek at messages, and close connections with slow descriptors by killing a child that holds
- * them. */
+/* Peek at messages, and hand connections with slow descriptors to children. */
 #include "daemon/sockets/peer_socket.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/sockets/closing_child.h"
 #include "util/clock.h"
-#include "util/priority.h"
 
-/* A flood of such connections costs one fork for each PEER_SOCKETS_ENDING_MAX of them, or for each
- * period of this length. It is also the time that the peer has to read why its connection ends. */
+/* A flood of such connections costs one fork for each PEER_SOCKETS_PARKED_AT_ONCE of them, or for
+ * each period of this length. It is also the time that the peer has to read why its connection
+ * ends. */
 #define ENDING_DELAY_MS 20
 
 /* Time between attempts to start a child. */
 #define AGAIN_MS 50
 
-/* Period of checks whether a killed child has ended: a descriptor may delay that for long. */
+/* Period of checks whether a child has ended: a descriptor may delay that for long. */
 #define REAP_PERIOD_MS 100
 
 /* Number of messages that fit into a socket's buffer. There is usually one. */
@@ -129,40 +126,92 @@ static bool reap_children(struct peer_sockets *sockets)
     return has_child;
 }
 
-/* Start a child that holds all our descriptors until it is killed. Return -1 if that fails. Its end
- * sends no SIGCHLD, because programs that embed the profiler wait for that signal. */
-static pid_t start_holder(void)
+static bool has_any(const struct peer_sockets *sockets)
 {
-    pid_t parent = getpid(), pid = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
-    if (pid != 0)
-        return pid;
-    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (syscall(SYS_getppid) != parent)
-        syscall(SYS_exit_group, 0);
-    for (;;)
-        syscall(SYS_pause);
+    return sockets->count > 0 || sockets->queue_count > 0;
 }
 
-/* Close all connections that end, unless no child can be started. */
-static void let_go(struct peer_sockets *sockets)
+/* Close all connections that end, in a child. Return false if none can be started. */
+static bool let_go(struct peer_sockets *sockets, pid_t *child)
+{
+    int fds[PEER_SOCKETS_WAITING_MAX + PEER_SOCKETS_QUEUES_MAX];
+    unsigned count = sockets->count;
+    memcpy(fds, sockets->ending, count * sizeof(*fds));
+    for (unsigned i = 0; i < sockets->queue_count; i++)
+        fds[count++] = sockets->queues[i].exit;
+    *child = closing_child_start(fds, count);
+    if (*child <= 0)
+        return false;
+    for (unsigned i = 0; i < sockets->queue_count; i++)
+        close(sockets->queues[i].entrance);
+    sockets->count = sockets->queue_count = 0;
+    return true;
+}
+
+/* Close all connections that end, if fewer than the maximum of children run. */
+static void try_to_let_go(struct peer_sockets *sockets)
 {
     reap_children(sockets);
-    unsigned place = 0;
-    while (place < PEER_SOCKETS_CHILDREN_MAX && sockets->children[place] != 0)
-        place++;
-    pid_t holder = place < PEER_SOCKETS_CHILDREN_MAX ? start_holder() : -1;
-    if (holder <= 0) {
-        sockets->due_ms = clock_read_ms(CLOCK_MONOTONIC) + AGAIN_MS;
-        return;
+    for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
+        if (sockets->children[i] != 0)
+            continue;
+        if (!let_go(sockets, &sockets->children[i]))
+            sockets->children[i] = 0;
+        break;
     }
-    priority_give_back(holder);
-    /* The child still has them, so that these closes do not wait. */
-    while (sockets->count > 0)
-        close(sockets->ending[--sockets->count]);
-    sockets->due_ms = UINT64_MAX;
-    kill(holder, SIGKILL);
-    sockets->children[place] = holder;
+    sockets->due_ms = has_any(sockets) ? clock_read_ms(CLOCK_MONOTONIC) + AGAIN_MS : UINT64_MAX;
 }
+
+/* --- parked connections --- */
+
+/* Send connections into a queue. Return false if it is full. */
+static bool send_all(int socket, const int *fds, unsigned count)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(PEER_SOCKETS_PARKED_AT_ONCE * sizeof(int))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(count * sizeof(int))}};
+    struct iovec byte = {.iov_base = "", .iov_len = 1};
+    struct msghdr message = {.msg_iov = &byte,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
+    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
+static bool add_queue(struct peer_sockets *sockets)
+{
+    int ends[2];
+    if (sockets->queue_count == PEER_SOCKETS_QUEUES_MAX ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return false;
+    sockets->queues[sockets->queue_count].entrance = ends[0];
+    sockets->queues[sockets->queue_count++].exit = ends[1];
+    return true;
+}
+
+/* Send newest connections into the last queue. Return false if it is full. */
+static bool park_in_last(const struct peer_sockets *sockets)
+{
+    return sockets->queue_count > 0 &&
+           send_all(sockets->queues[sockets->queue_count - 1].entrance,
+                    &sockets->ending[sockets->count - PEER_SOCKETS_PARKED_AT_ONCE],
+                    PEER_SOCKETS_PARKED_AT_ONCE);
+}
+
+/* Park the newest connections that end. They stay open, but are no descriptors of ours any more. */
+static void park(struct peer_sockets *sockets)
+{
+    if (!park_in_last(sockets) && !(add_queue(sockets) && park_in_last(sockets)))
+        return;
+    for (unsigned i = 0; i < PEER_SOCKETS_PARKED_AT_ONCE; i++)
+        close(sockets->ending[--sockets->count]);
+}
+
+/* --- interface --- */
 
 void peer_sockets_close(struct peer_sockets *sockets, int fd)
 {
@@ -170,9 +219,11 @@ void peer_sockets_close(struct peer_sockets *sockets, int fd)
         close(fd);
         return;
     }
-    if (peer_sockets_are_full(sockets))
-        let_go(sockets);
-    if (sockets->count == 0)
+    if (sockets->count >= PEER_SOCKETS_PARKED_AT_ONCE)
+        try_to_let_go(sockets);
+    if (sockets->count >= PEER_SOCKETS_PARKED_AT_ONCE)
+        park(sockets);
+    if (!has_any(sockets))
         sockets->due_ms = clock_read_ms(CLOCK_MONOTONIC) + ENDING_DELAY_MS;
     if (sockets->count < PEER_SOCKETS_WAITING_MAX)
         sockets->ending[sockets->count++] = fd;
@@ -191,18 +242,20 @@ void peer_sockets_adopt(struct peer_sockets *sockets, pid_t killed)
 
 uint64_t peer_sockets_expire(struct peer_sockets *sockets, uint64_t now_ms)
 {
-    if (sockets->count > 0 && now_ms >= sockets->due_ms)
-        let_go(sockets);
+    if (has_any(sockets) && now_ms >= sockets->due_ms)
+        try_to_let_go(sockets);
     uint64_t reap_ms = reap_children(sockets) ? now_ms + REAP_PERIOD_MS : UINT64_MAX;
-    return sockets->count > 0 && sockets->due_ms < reap_ms ? sockets->due_ms : reap_ms;
+    return has_any(sockets) && sockets->due_ms < reap_ms ? sockets->due_ms : reap_ms;
 }
 
 void peer_sockets_clear(struct peer_sockets *sockets)
 {
-    if (sockets->count > 0)
-        let_go(sockets);
-    /* Without a child they stay open: this process is about to end, which closes them, too. */
-    sockets->count = 0;
+    pid_t child;
+    /* One more child than usual, for our own end must not wait either. Without it they stay open.
+     */
+    if (has_any(sockets) && let_go(sockets, &child))
+        waitpid(child, NULL, WNOHANG | __WALL);
+    sockets->count = sockets->queue_count = 0;
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
         if (sockets->children[i] > 0)
             waitpid(sockets->children[i], NULL, WNOHANG | __WALL);

@@ -36,25 +36,34 @@ void peer_socket_skip(int fd);
  * have another one. */
 int peer_socket_take_descriptor(int fd);
 
-/* Connections that end with descriptors in them. A child that also holds them is killed: closing in
- * a process that is being killed does not wait long, and nobody waits for the child. */
-#define PEER_SOCKETS_ENDING_MAX 256
+/* Connections that end with descriptors in them. A child closes them (closing_child.h). Descriptors
+ * of a stranger may keep all children in the kernel for as long as the stranger likes. Then further
+ * connections are parked: sent into queues (SCM_RIGHTS) that this process keeps open until a child
+ * can take them. The kernel limits how many descriptors a user may have in unread messages
+ * (RLIMIT_NOFILE, usually at most 524,288). The queues have room for more connections than that. */
 #define PEER_SOCKETS_CHILDREN_MAX 8
-/* While no child can be started, connections wait here, and no new ones are accepted
+#define PEER_SOCKETS_PARKED_AT_ONCE 128
+#define PEER_SOCKETS_QUEUES_MAX 32
+/* If parking fails, too, connections wait here. From this number on no new ones are accepted
  * (peer_sockets_are_full). There is room for all that are open then. */
+#define PEER_SOCKETS_ENDING_MAX 256
 #define PEER_SOCKETS_WAITING_MAX 4096
 
 struct peer_sockets {
     int ending[PEER_SOCKETS_WAITING_MAX];
     unsigned count;
-    pid_t children[PEER_SOCKETS_CHILDREN_MAX]; /* killed, but perhaps not gone yet; 0: none */
-    uint64_t due_ms; /* time to close those in `ending`; CLOCK_MONOTONIC */
+    struct {
+        int entrance, exit;
+    } queues[PEER_SOCKETS_QUEUES_MAX]; /* full, except for the last one */
+    unsigned queue_count;
+    pid_t children[PEER_SOCKETS_CHILDREN_MAX]; /* ending; 0: none */
+    uint64_t due_ms; /* time to close those in `ending` and the queues; CLOCK_MONOTONIC */
 };
 
 /* Close a connection without waiting for what is left in it. */
 void peer_sockets_close(struct peer_sockets *sockets, int fd);
 
-/* Return whether so many connections wait for a child that no more should be accepted. */
+/* Return whether so many connections wait that no more should be accepted. */
 static inline bool peer_sockets_are_full(const struct peer_sockets *sockets)
 {
     return sockets->count >= PEER_SOCKETS_ENDING_MAX;
