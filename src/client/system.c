@@ -207,8 +207,9 @@ static long read_pieces(uint8_t *to, uintptr_t from, size_t bytes)
     return copy_pieces(&local, remote, pieces);
 }
 
-/* Copy page by page while these can be read. Other threads must not unmap them meanwhile: they are
- * stacks in use, and modules that are on a stack. */
+/* Copy page by page while these can be read. If another thread unmaps a page between its check and
+ * its read, the read faults. Stacks in use and modules with a frame on them stay; a damaged stack
+ * can lead elsewhere. */
 __attribute__((no_sanitize("address"))) static long load_readable(uint8_t *to, uintptr_t from,
                                                                   size_t bytes)
 {
