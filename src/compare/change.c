@@ -90,7 +90,7 @@ static double difference_tail(double difference, double mean)
     return fmin(fmax(2 * tail, 0), 1);
 }
 
-/* Return the weight of a sample that only one side can have; 0: there is none. */
+/* Return the weight of a sample that only one side can have, or 0. */
 static double weight_of(const struct profile_estimate *all, bool counts)
 {
     double variance = counts ? all->count_variance : all->bytes_variance;

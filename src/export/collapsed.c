@@ -32,7 +32,7 @@ static bool is_blank(char c)
     return (unsigned char)c <= ' ' || c == 0x7f;
 }
 
-/* Return where a number at the end of a name begins, after its space; NULL: there is none. */
+/* Return where a number at the end of a name begins, after its space, or NULL. */
 static char *find_number_at_end(char *name, size_t length)
 {
     char *end = name + length, *at = end;

@@ -291,7 +291,7 @@ static void write_inserted(FILE *out, const struct insertion *node)
     fputs("},", out);
 }
 
-/* Return the next number of the node to be replaced; MEMBERS: there is none. */
+/* Return the next number of the node to be replaced, or MEMBERS after the last one. */
 static enum member next_member(const struct entry *entry, const uint64_t values[MEMBERS],
                                uint64_t copied)
 {

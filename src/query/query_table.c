@@ -299,7 +299,8 @@ static size_t first_not_below(const struct column_order *order, int64_t value)
 
 /* --- iteration --- */
 
-/* Set the cursor to the next dump of its trace with wanted rows; false: there is none. */
+/* Set the cursor to the next dump of its trace with wanted rows. Return false after the last one.
+ */
 static bool enter_dump(const struct query_table *about, struct query_trace *trace,
                        struct cursor *cursor)
 {
@@ -375,7 +376,7 @@ static int at_end(sqlite3_vtab_cursor *base)
     return cursor->at >= cursor->end;
 }
 
-/* Return a whole number that equals the value; false: there is none. */
+/* Find a whole number that equals the value. Return false if there is no such number. */
 static bool take_integer(sqlite3_value *value, int64_t *integer)
 {
     switch (sqlite3_value_numeric_type(value)) {

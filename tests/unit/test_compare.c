@@ -314,8 +314,8 @@ static void marks_the_leak_and_nothing_else(void **state)
     assert_in_range(held, 922, 978);
 }
 
-/* Without sampling, a byte in a terabyte is a difference. With estimates, a rounding residue of
- * sums is none. */
+/* Without sampling, a byte in a terabyte is a difference. With estimates, the rounding
+ * error of a sum is no difference. */
 static void exact_numbers_differ_by_one_byte(void **state)
 {
     (void)state;

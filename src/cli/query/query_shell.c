@@ -146,7 +146,7 @@ static const struct {
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Return the index of the command that a line begins with; COMMANDS: there is none. */
+/* Return the index of the command that a line begins with, or COMMANDS if it begins with none. */
 static size_t find_command(const char *line)
 {
     size_t length = strcspn(line, " \t;\r\n"), i = 0;

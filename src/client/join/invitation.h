@@ -15,7 +15,7 @@
 /* Map the existing pages. Call it once, when the process starts. */
 void invitation_init(void);
 
-/* Return the socket of a daemon that profiles new processes; NULL: there is none. */
+/* Return the socket of a daemon that profiles new processes, or NULL. */
 const char *invitation_at_startup(void);
 
 /* Return the socket of a daemon that has invited this process since the last answer; NULL: none. */

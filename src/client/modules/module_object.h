@@ -32,7 +32,7 @@ bool module_maps_find(uintptr_t pc, struct module_object *object);
  * there is no such segment, or the object is not an ELF file. */
 bool module_object_read(const struct module_object *object, uintptr_t pc, struct module *module);
 
-/* Return the fingerprint of the object that is now at the module's place; 0: there is none. */
+/* Return the fingerprint of the object that is now at the module's place, or 0. */
 uint64_t module_object_fingerprint(const struct module *module);
 
 #endif

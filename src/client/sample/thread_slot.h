@@ -87,7 +87,7 @@ static inline void thread_leave(const struct thread_passage *passage)
         thread_leave_as_newcomer(passage);
 }
 
-/* Return the id of the slot's thread; 0: there is none, or it has ended. Makes one system call. */
+/* Return the id of the slot's thread, or 0 if none runs. Makes one system call. */
 uint32_t thread_slot_living(uint32_t number);
 
 /* Return whether the caller is the only thread inside. The state must keep others out. */

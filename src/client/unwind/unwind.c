@@ -79,7 +79,7 @@ struct warm_walk {
     uint64_t hash, power;
     struct unwind_memory *memory;
     const struct unwind_step *known; /* the innermost remembered frame not yet passed */
-    uintptr_t known_sp;              /* its stack pointer; UINTPTR_MAX: there is none */
+    uintptr_t known_sp;              /* its stack pointer; UINTPTR_MAX: none */
     unsigned noted;                  /* frames noted for the next walk */
 };
 

@@ -328,8 +328,8 @@ void discovery_new(struct server *server, struct session *session)
         scan(server, session, false);
 }
 
-/* Return the process whose next attempt to attach has been due for longest, so that each one has
- * its turn, however long attempts take. NULL: there is none. */
+/* Return the process whose next attempt to attach has been due for longest, or NULL. So each one
+ * has its turn, however long attempts take. */
 static const struct discovery_entry *next_busy(const struct discovery_list *list)
 {
     const struct discovery_entry *next = NULL;

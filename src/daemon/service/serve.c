@@ -55,7 +55,7 @@ static void log_line(const char *line)
     fprintf(stderr, "%s%sheapprofd: %s\n", remark, stamp, line);
 }
 
-/* Return the socket on which systemd listens for us; -1: there is none. */
+/* Return the socket on which systemd listens for us, or -1. */
 static int passed_listener(void)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");

@@ -26,7 +26,8 @@ struct run_directory {
  * message. */
 int run_directory_choose(char path[RUN_DIRECTORY_PATH_MAX], struct error *error);
 
-/* Return the n-th path (from 0) at which a daemon that serves us may be; false: there is none. */
+/* Set the n-th path (from 0) at which a daemon that serves us may be. Return false after the last.
+ */
 bool run_directory_candidate(unsigned n, char path[RUN_DIRECTORY_PATH_MAX]);
 
 /* Make the directory and its page if they are missing, so that processes that start now can be
