@@ -23,7 +23,7 @@
 #include "wire/ring.h"
 
 #ifdef HEAPPROFD_ATTACHED
-#include "client/attached/thread_table.h"
+#include "client/thread_table.h"
 #endif
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -65,8 +65,6 @@ struct client {
     const struct ring_heaps *wanted_heaps;
     uint8_t *data; /* of the ring, mapped twice; NULL when dormant */
     uint64_t data_mask;
-    uint64_t interval_bytes;
-    uint64_t certain_bytes;
     uint64_t start_ms;
     uint64_t block_timeout_us;
     uint64_t seed;

@@ -2,14 +2,12 @@
 /*
  * The process's part in a session: joining it at the first allocation, leaving
  * it, and beginning anew in a forked child.
+ *
+ * Hooks and samplers call these functions. They are implemented above them, because a change of
+ * session resets everything: join/session.c (preloaded, linked) or attached/session.c.
  */
 #ifndef HEAPPROFD_CLIENT_SESSION_H
 #define HEAPPROFD_CLIENT_SESSION_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "client/sample/sampler.h"
 
 /*
  * Called at the first allocation of a program or of a forked child: set the client
@@ -32,8 +30,5 @@ void session_join_or_tick(void);
  * bypass the hooks. Call it before opening the library. It makes no system call and takes no lock.
  */
 void session_note_bound_apart(void);
-
-/* The sampling rule in force. */
-const struct sampler_rule *session_rule(void);
 
 #endif

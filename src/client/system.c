@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 
 #ifdef HEAPPROFD_ATTACHED
-#include "client/attached/attached.h"
+#include "client/attached.h"
 #include "client/client.h"
 #endif
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "client/attached/attached.h"
+#include "client/attached.h"
 #include "client/client.h"
 #include "client/elf_lookup.h"
 #include "wire/barrier.h"

@@ -4,6 +4,7 @@
  * src/client/hooks/hooks.c, on real functions that may end in hooked ones (hooks.h).
  */
 #include "client/attached/hooks.h"
+#include "client/hooks/hook_entries.h"
 #include "client/modules/module.h"
 #include "client/real_allocator.h"
 #include "client/sample/thread_slot.h"
@@ -26,21 +27,6 @@
 #define FREE_SIZED REAL(FREE_SIZED, void, void *, size_t)
 #define FREE_ALIGNED_SIZED REAL(FREE_ALIGNED_SIZED, void, void *, size_t, size_t)
 #define DLCLOSE REAL(DLCLOSE, int, void *)
-
-/* As in src/client/hooks/hooks.c: the entry through entry.S into a slow half. */
-#define HOOK(type, name, parameters, ...)                                                          \
-    HIDDEN type entry_##name parameters;                                                           \
-    HIDDEN type slow_##name(__VA_ARGS__, const struct unwind_registers *caller)
-
-HOOK(void *, malloc, (size_t size), size_t, size_t, size_t);
-HOOK(void *, calloc, (size_t count, size_t size), size_t, size_t, size_t);
-HOOK(void *, realloc, (void *memory, size_t size), void *, size_t, size_t);
-HOOK(void *, reallocarray, (void *memory, size_t count, size_t size), void *, size_t, size_t);
-HOOK(int, posix_memalign, (void **memory, size_t alignment, size_t size), void **, size_t, size_t);
-HOOK(void *, aligned_alloc, (size_t alignment, size_t size), size_t, size_t, size_t);
-HOOK(void *, memalign, (size_t alignment, size_t size), size_t, size_t, size_t);
-HOOK(void *, valloc, (size_t size), size_t, size_t, size_t);
-HOOK(void *, pvalloc, (size_t size), size_t, size_t, size_t);
 
 /* --- slow halves --- */
 

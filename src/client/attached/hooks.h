@@ -18,10 +18,10 @@
 #include <stdint.h>
 
 #include "client/arch/registers.h"
-#include "client/attached/attached.h"
-#include "client/attached/thread_table.h"
+#include "client/attached.h"
 #include "client/client.h"
 #include "client/sample/sample.h"
+#include "client/thread_table.h"
 
 /* Bytes that a thread may allocate inside one real function before it checks whether a jump has
  * left that function. */

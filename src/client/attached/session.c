@@ -11,16 +11,17 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "client/attached/attached.h"
-#include "client/attached/thread_table.h"
+#include "client/attached.h"
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/modules/module.h"
+#include "client/sample/adaptive.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sample.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
+#include "client/thread_table.h"
 #include "client/unwind/unwind.h"
 
 static struct client_live live_at_start; /* until wiped memory is mapped */
@@ -31,13 +32,7 @@ struct ring_thread *client_no_slot;
 /* The end of the initial stack, for the unwinder. */
 HIDDEN void *__libc_stack_end;
 
-static struct sampler_rule rule;
 static bool is_set_up; /* stays true in a forked child */
-
-const struct sampler_rule *session_rule(void)
-{
-    return &rule;
-}
 
 static int set_up(const struct attached_params *params)
 {
@@ -58,7 +53,7 @@ static int set_up(const struct attached_params *params)
 
 static void start_session(const struct attached_params *params)
 {
-    rule = (struct sampler_rule){params->interval_bytes, params->certain_bytes};
+    adaptive_begin((struct sampler_rule){params->interval_bytes, params->certain_bytes});
     client.control = (struct ring_control *)params->ring;
     client.threads = (struct ring_thread *)(params->ring + RING_THREADS_OFFSET);
     client.pending = (struct ring_pending *)(params->ring + RING_PENDING_OFFSET);

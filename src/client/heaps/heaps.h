@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "client/client.h"
-#include "client/join/invitation.h"
+#include "client/invitation.h"
 #include "client/sample/heap_states.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sampler.h"

@@ -15,27 +15,11 @@
 
 #include "client/client.h"
 #include "client/elf_lookup.h"
+#include "client/hooks/hook_entries.h"
 #include "client/modules/module.h"
 #include "client/real_allocator.h"
 #include "client/sample/sample.h"
 #include "client/session.h"
-
-/* The entry to a hook's slow half (arch/<cpu>/entry.S, with the hook's own
- * arguments), and the slow half: always three arguments, and the caller's
- * registers. */
-#define HOOK(type, name, parameters, ...)                                                          \
-    HIDDEN type entry_##name parameters;                                                           \
-    HIDDEN type slow_##name(__VA_ARGS__, const struct unwind_registers *caller)
-
-HOOK(void *, malloc, (size_t size), size_t, size_t, size_t);
-HOOK(void *, calloc, (size_t count, size_t size), size_t, size_t, size_t);
-HOOK(void *, realloc, (void *memory, size_t size), void *, size_t, size_t);
-HOOK(void *, reallocarray, (void *memory, size_t count, size_t size), void *, size_t, size_t);
-HOOK(int, posix_memalign, (void **memory, size_t alignment, size_t size), void **, size_t, size_t);
-HOOK(void *, aligned_alloc, (size_t alignment, size_t size), size_t, size_t, size_t);
-HOOK(void *, memalign, (size_t alignment, size_t size), size_t, size_t, size_t);
-HOOK(void *, valloc, (size_t size), size_t, size_t, size_t);
-HOOK(void *, pvalloc, (size_t size), size_t, size_t, size_t);
 
 /* Not in every libc's headers. */
 void cfree(void *memory);

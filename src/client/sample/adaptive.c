@@ -6,7 +6,6 @@
 
 #include "client/clock.h"
 #include "client/sample/ring_writer.h"
-#include "client/session.h"
 #include "wire/record.h"
 #include "wire/sampling.h"
 
@@ -16,11 +15,16 @@
 /* Pause between two doublings: the daemon drains a crowded ring every few milliseconds. */
 #define PAUSE_MS 20
 
-static struct sampler_rule rules[RULES_MAX]; /* [0] unused: the session's own */
+static struct sampler_rule rules[RULES_MAX]; /* [0]: the session's own */
+
+void adaptive_begin(struct sampler_rule rule)
+{
+    rules[0] = rule;
+}
 
 const struct sampler_rule *adaptive_rule(uint32_t index)
 {
-    return index == 0 ? session_rule() : &rules[index];
+    return &rules[index];
 }
 
 static bool ring_is_crowded(void)

@@ -21,6 +21,9 @@ static inline uint32_t adaptive_index(void)
     return load_acquire(&client.live->interval_index);
 }
 
+/* Begin a session with its own rule, which is that of interval 0. */
+void adaptive_begin(struct sampler_rule rule);
+
 /* Return the sampling rule of the interval with this number. */
 const struct sampler_rule *adaptive_rule(uint32_t index);
 

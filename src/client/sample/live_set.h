@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/arch/words.h"
+#include "client/arch/vector.h"
 #include "wire/barrier.h"
 
 #define LIVE_SET_LINE_PLACES 15
@@ -130,9 +130,9 @@ static inline bool live_set_line_has(const struct live_set_line *line, uint32_t 
     return has;
 #else
     /* Reading a vector reads each of its words atomically. */
-    const volatile arch_words *words = (const volatile arch_words *)line;
-    return arch_words_any((arch_words)((words[0] == place) | (words[1] == place) |
-                                       (words[2] == place) | (words[3] == place)));
+    const volatile vector_u32x4 *words = (const volatile vector_u32x4 *)line;
+    return vector_any((vector_u32x4)((words[0] == place) | (words[1] == place) |
+                                     (words[2] == place) | (words[3] == place)));
 #endif
 }
 

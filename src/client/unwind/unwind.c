@@ -15,10 +15,10 @@
 
 #include <stddef.h>
 
-#include "client/arch/rule.h"
 #include "client/arch/unwind.h"
 #include "client/modules/module.h"
 #include "client/unwind/cfi.h"
+#include "client/unwind/frame_rule.h"
 #include "client/unwind/unfinished_walk.h"
 #include "client/unwind/unwind_memory.h"
 #include "client/unwind/unwind_rule.h"

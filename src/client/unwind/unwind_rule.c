@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the rule cache. arch/<cpu>/rule.h has the layout of a rule. */
+/* The table of the rule cache. frame_rule_<cpu>.h has the layout of a rule. */
 #include "client/unwind/unwind_rule.h"
 
 #include <errno.h>
 
-#include "client/arch/rule.h"
 #include "client/system.h"
+#include "client/unwind/frame_rule.h"
 
 #define TABLE_WORDS (1u << RULE_INDEX_BITS)
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slow half of the thread table: give entries to threads and take them back. */
-#include "client/attached/thread_table.h"
+#include "client/thread_table.h"
 
 #include <errno.h>
 #include <stdbool.h>
 
-#include "client/attached/attached.h"
+#include "client/attached.h"
 #include "client/client.h"
 #include "client/system.h"
 

@@ -7,8 +7,8 @@
  * A new thread may have the thread pointer of one that has ended. It then counts in that thread's
  * slot until its first slow path (thread_slot_get() checks the owner).
  */
-#ifndef HEAPPROFD_CLIENT_ATTACHED_THREAD_TABLE_H
-#define HEAPPROFD_CLIENT_ATTACHED_THREAD_TABLE_H
+#ifndef HEAPPROFD_CLIENT_THREAD_TABLE_H
+#define HEAPPROFD_CLIENT_THREAD_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processor's form of a rule (unwind_rule.h): make it from a row, apply it to a frame. */
-#ifndef HEAPPROFD_CLIENT_ARCH_RULE_H
-#define HEAPPROFD_CLIENT_ARCH_RULE_H
+#ifndef HEAPPROFD_CLIENT_UNWIND_FRAME_RULE_H
+#define HEAPPROFD_CLIENT_UNWIND_FRAME_RULE_H
 
 #include "client/unwind/cfi.h"
 #include "client/unwind/unwind_rule.h"
@@ -31,9 +31,9 @@ static inline bool arch_rule_apply(uint32_t rule, struct rule_frame *frame, uint
                                    struct unwind_stack *stack, struct rule_slots *slots);
 
 #if defined(__x86_64__)
-#include "client/arch/x86_64/rule.h"
+#include "client/unwind/frame_rule_x86_64.h"
 #elif defined(__aarch64__)
-#include "client/arch/aarch64/rule.h"
+#include "client/unwind/frame_rule_aarch64.h"
 #endif
 
 #endif

@@ -3,8 +3,8 @@
  * Tells a process of sessions that want it, by the control pages (wire/control_page.h) that it
  * mapped when it started. A check costs one load for each page and no system call.
  */
-#ifndef HEAPPROFD_CLIENT_JOIN_INVITATION_H
-#define HEAPPROFD_CLIENT_JOIN_INVITATION_H
+#ifndef HEAPPROFD_CLIENT_INVITATION_H
+#define HEAPPROFD_CLIENT_INVITATION_H
 
 #include <stdbool.h>
 #include <stdint.h>

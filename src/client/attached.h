@@ -3,8 +3,8 @@
  * The client in a running process that it was attached to. It has no loader, no libc and no
  * thread-local storage. The attacher fills a block with everything that it needs to know.
  */
-#ifndef HEAPPROFD_CLIENT_ATTACHED_ATTACHED_H
-#define HEAPPROFD_CLIENT_ATTACHED_ATTACHED_H
+#ifndef HEAPPROFD_CLIENT_ATTACHED_H
+#define HEAPPROFD_CLIENT_ATTACHED_H
 
 #include <stddef.h>
 

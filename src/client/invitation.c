@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Map control pages, and look for this process's token in a new generation. */
-#include "client/join/invitation.h"
+#include "client/invitation.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,8 +16,9 @@
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/heaps/heaps.h"
+#include "client/invitation.h"
 #include "client/join/handshake.h"
-#include "client/join/invitation.h"
+#include "client/sample/adaptive.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sample.h"
 #include "client/sample/stack_cache.h"
@@ -36,15 +37,9 @@ __thread uintptr_t client_cell_distance;
  * ignores. */
 #define NEVER_INTERVAL_BYTES (UINT64_C(1) << 55)
 
-static struct sampler_rule rule;
 static bool is_set_up;             /* stays true in a forked child */
 static uint32_t bound_apart;       /* stays 1 in a forked child, which inherits the libraries */
 static const char *session_socket; /* of the daemon of this process's present or last session */
-
-const struct sampler_rule *session_rule(void)
-{
-    return &rule;
-}
 
 /* Map the memory and tables that a program needs once. */
 static int set_up(void)
@@ -83,8 +78,8 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
         result = live_set_init(&sample_live_set, reply.interval_bytes);
     if (result < 0)
         return result;
-    rule =
-        (struct sampler_rule){reply.interval_bytes, sampling_certain_bytes(reply.interval_bytes)};
+    adaptive_begin(
+        (struct sampler_rule){reply.interval_bytes, sampling_certain_bytes(reply.interval_bytes)});
     session_socket = socket_path;
     client.start_ms = reply.start_ms;
     client.block_timeout_us = reply.block_client_timeout_us;
