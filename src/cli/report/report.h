@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "cli/options/profile_options.h"
-#include "compare/diff.h"
+#include "compare/estimates.h"
 #include "profile/grouping.h"
 
 struct report_options {
@@ -54,28 +54,6 @@ size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum exp
 const struct profile_dump *report_dump_of(const struct profile *profile,
                                           const struct profile_heap *heap,
                                           const struct report_options *options);
-
-/* Return the estimates in a view. */
-struct profile_estimate report_figure_of(const struct rollup_values *values, enum export_view view);
-
-/* Return the 95 % interval of a figure's bytes or count; NAN if the sampling interval is
- * unknown. */
-struct profile_interval report_interval_of(const struct profile_estimate *figure, bool counts,
-                                           const struct profile_heap *heap,
-                                           const struct profile_dump *dump);
-/* The same for a sum over the whole heap, which leaves room for sizes without samples. */
-struct profile_interval report_total_interval_of(const struct profile_estimate *figure, bool counts,
-                                                 const struct profile_heap *heap,
-                                                 const struct profile_dump *dump);
-
-/* Return the value that the view ranks by: bytes or count. */
-double report_rank(const struct profile_estimate *figure, enum export_view view);
-
-/* Return the sum over a dump in a view, including what a filter left out. */
-struct profile_estimate report_total_of(const struct profile_dump *dump, enum export_view view);
-
-/* Return the bytes of the heap at its peak before this dump. */
-double report_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump);
 
 uint64_t report_peak_rss(const struct profile_process *process);
 

@@ -57,8 +57,8 @@ size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum exp
     struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
     size_t *order = calloc(count + 1, sizeof(*order)), used = 0;
     for (size_t i = 0; ranked != NULL && order != NULL && i < count; i++) {
-        struct profile_estimate figure = report_figure_of(&rows[i].values, view);
-        double rank = report_rank(&figure, view);
+        struct profile_estimate figure = estimate_of_view(&rows[i].values, view);
+        double rank = estimate_rank(&figure, view);
         if (rank >= 0.5)
             ranked[used++] = (struct ranked){i, rank};
     }

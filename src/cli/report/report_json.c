@@ -30,7 +30,7 @@ static void print_figures(struct json_writer *json, const struct rollup_values *
 {
     struct profile_interval (*interval_of)(
         const struct profile_estimate *, bool, const struct profile_heap *,
-        const struct profile_dump *) = is_total ? report_total_interval_of : report_interval_of;
+        const struct profile_dump *) = is_total ? estimate_total_interval : estimate_interval;
     static const struct {
         enum export_view view;
         const char *bytes, *count;
@@ -38,7 +38,7 @@ static void print_figures(struct json_writer *json, const struct rollup_values *
                  {EXPORT_ALLOC_SPACE, "alloc_space", "alloc_objects"},
                  {EXPORT_MAX, "max", "max_objects"}};
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
-        struct profile_estimate figure = report_figure_of(values, views[i].view);
+        struct profile_estimate figure = estimate_of_view(values, views[i].view);
         if (views[i].view == EXPORT_MAX && !peak_is_known)
             continue;
         bool is_known = !export_view_is_unknown(heap, views[i].view);
@@ -286,7 +286,7 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     json_unsigned(json, "blocked_us", status->blocked_us);
     json_number(json, "peak_live_bytes",
                 export_view_is_unknown(heap, EXPORT_MAX) ? (double)NAN
-                                                         : report_peak_bytes(heap, dump));
+                                                         : estimate_peak_bytes(heap, dump));
     json_bool(json, "unfinished", heap->unfinished);
     json_bool(json, "incomplete", dump->incomplete);
 }

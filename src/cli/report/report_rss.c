@@ -251,7 +251,7 @@ static void print_note(void *context, const char *words)
 static void print_missing(const struct subject *subject, FILE *out)
 {
     uint64_t rss = timeline_rss(subject->process, subject->dump);
-    struct profile_estimate live = report_total_of(subject->dump, EXPORT_SPACE);
+    struct profile_estimate live = estimate_of_dump(subject->dump, EXPORT_SPACE);
     fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live.bytes)).bytes,
             source_words[RSS_ESTIMATED]);
     if (rss > 0) {
@@ -379,7 +379,7 @@ static double mapped_of(const struct profile *profile, uint32_t process,
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], &same);
         if (dump != NULL && profile->heaps[i].process == process)
-            return report_total_of(dump, EXPORT_SPACE).bytes;
+            return estimate_of_dump(dump, EXPORT_SPACE).bytes;
     }
     return -1;
 }

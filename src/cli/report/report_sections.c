@@ -127,11 +127,11 @@ int report_sections_make(struct report_sections *sections, const struct profile 
         const struct profile_dump *dump = report_dump_of(profile, heap, options);
         if (dump == NULL)
             continue;
-        struct profile_estimate total = report_total_of(dump, options->view);
+        struct profile_estimate total = estimate_of_dump(dump, options->view);
         sections->items[sections->count++] = (struct report_section){
             .heap = heap,
             .dump = dump,
-            .rank = report_rank(&total, options->view),
+            .rank = estimate_rank(&total, options->view),
             .size = rollup_size_of(dump),
             .unseen = heap->unseen,
         };
@@ -160,7 +160,7 @@ static void print_figure(struct printer *printer, const struct report_section *s
     static const char limit[] = "at most ";
     bool counts = export_view_counts_calls(view);
     struct formatted words = counts ? format_count(value) : format_bytes(value);
-    struct profile_estimate total = report_total_of(section->dump, view);
+    struct profile_estimate total = estimate_of_dump(section->dump, view);
     printer->heap = section->heap;
     printer->dump = section->dump;
     struct formatted margin = printer_total_margin(printer, &total, counts);
@@ -178,9 +178,9 @@ static void print_figure(struct printer *printer, const struct report_section *s
 static double rank_in(const struct report_section *section, enum export_view view)
 {
     if (view == EXPORT_MAX)
-        return report_peak_bytes(section->heap, section->dump);
-    struct profile_estimate figure = report_total_of(section->dump, view);
-    return report_rank(&figure, view);
+        return estimate_peak_bytes(section->heap, section->dump);
+    struct profile_estimate figure = estimate_of_dump(section->dump, view);
+    return estimate_rank(&figure, view);
 }
 
 /* Return the columns of a process's title. */

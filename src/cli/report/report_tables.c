@@ -59,7 +59,7 @@ struct formatted printer_margin(const struct printer *printer,
     if (text.bytes[0] != '\0')
         return text;
     struct profile_interval interval =
-        report_interval_of(figure, counts, printer->heap, printer->dump);
+        estimate_interval(figure, counts, printer->heap, printer->dump);
     return format_margin(counts ? figure->count : figure->bytes, interval.low, interval.high,
                          counts);
 }
@@ -71,7 +71,7 @@ struct formatted printer_total_margin(const struct printer *printer,
     if (text.bytes[0] != '\0')
         return text;
     struct profile_interval interval =
-        report_total_interval_of(total, counts, printer->heap, printer->dump);
+        estimate_total_interval(total, counts, printer->heap, printer->dump);
     return format_margin(counts ? total->count : total->bytes, interval.low, interval.high, counts);
 }
 
@@ -133,7 +133,7 @@ void printer_figures(const struct printer *printer, const struct profile_estimat
                      double total, enum export_view view)
 {
     bool counts = export_view_counts_calls(view);
-    double rank = report_rank(figure, view);
+    double rank = estimate_rank(figure, view);
     struct formatted value = counts ? format_count(figure->count) : format_bytes(figure->bytes);
     struct formatted margin = printer_margin(printer, figure, counts);
     struct formatted other = counts ? format_bytes(figure->bytes) : format_count(figure->count);
@@ -204,8 +204,8 @@ static double rank_of(const struct rollup_values *values, int by)
 {
     if (by == BY_TEMPORARY)
         return values->figures.temporary_count;
-    struct profile_estimate figure = report_figure_of(values, (enum export_view)by);
-    return report_rank(&figure, (enum export_view)by);
+    struct profile_estimate figure = estimate_of_view(values, (enum export_view)by);
+    return estimate_rank(&figure, (enum export_view)by);
 }
 
 /* Merge rows that are printed alike. Return the number left. */
@@ -279,7 +279,7 @@ static void print_callsites(const struct printer *printer, const struct callsite
     size_t shown = top == 0 || top > count ? count : top;
     printer_columns(printer, view, "function < its callers");
     for (size_t i = 0; i < shown; i++) {
-        struct profile_estimate figure = report_figure_of(&lines[i].values, view);
+        struct profile_estimate figure = estimate_of_view(&lines[i].values, view);
         printer_figures(printer, &figure, total, view);
         print_callsite(printer, lines[i].callsite);
     }
@@ -319,14 +319,14 @@ void printer_callsites(const struct printer *printer, enum export_view view, siz
     struct callsite_line *lines = rank_callsites(printer, (int)view, &count);
     if (lines == NULL)
         return;
-    struct profile_estimate total = report_total_of(printer->dump, view);
+    struct profile_estimate total = estimate_of_dump(printer->dump, view);
     printer_title(printer, title);
     if (count == 0)
         fputs("  nothing\n", printer->out);
     else
-        print_callsites(printer, lines, count, report_rank(&total, view), view, top);
+        print_callsites(printer, lines, count, estimate_rank(&total, view), view, top);
     if (count > 0 && with_stacks && !printer->options->stacks)
-        print_top_stacks(printer, lines, count, report_rank(&total, view), view);
+        print_top_stacks(printer, lines, count, estimate_rank(&total, view), view);
     free(lines);
 }
 
@@ -368,8 +368,8 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
     for (size_t i = 0; i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
         struct profile_estimate figure =
-            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
-        double rank = report_rank(&figure, view);
+            estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        double rank = estimate_rank(&figure, view);
         bool is_folded =
             key != ROLLUP_THREAD && folding_of(printer->words.folding, row->frame) != NULL;
         folded += is_folded && rank >= 0.5;
@@ -377,7 +377,7 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
             lines[count++] = (struct line){(uint32_t)i, rank};
     }
     qsort(lines, count, sizeof(*lines), compare_lines);
-    struct profile_estimate total = report_total_of(printer->dump, view);
+    struct profile_estimate total = estimate_of_dump(printer->dump, view);
     size_t top = printer->options->top;
     printer_title(printer, title);
     if (count == 0)
@@ -391,8 +391,8 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
     for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
         const struct rollup_row *row = &rollup->rows[lines[i].index];
         struct profile_estimate figure =
-            report_figure_of(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
-        printer_figures(printer, &figure, report_rank(&total, view), view);
+            estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+        printer_figures(printer, &figure, estimate_rank(&total, view), view);
         if (key == ROLLUP_THREAD) {
             int32_t pid = printer->profile->processes[printer->heap->process].pid;
             fprintf(printer->out, "%d ", row->tid);
@@ -428,7 +428,7 @@ static void print_group(const struct printer *printer, const struct grouping_row
                         enum grouping_key key, double total, const char *indent)
 {
     enum export_view view = printer->options->view;
-    struct profile_estimate figure = report_figure_of(&row->values, view);
+    struct profile_estimate figure = estimate_of_view(&row->values, view);
     printer_figures(printer, &figure, total, view);
     fputs(indent, printer->out);
     if (key == GROUPING_BACKTRACE) {
@@ -472,10 +472,10 @@ void printer_groups(const struct printer *printer)
     struct grouping *grouping = grouping_new(printer->dump, by[0], by[1]);
     if (grouping == NULL)
         return;
-    struct profile_estimate total = report_total_of(printer->dump, printer->options->view);
+    struct profile_estimate total = estimate_of_dump(printer->dump, printer->options->view);
     printer_title(printer, title_of_groups(by[0]));
     printer_columns(printer, printer->options->view, report_group_key_name(by[0]));
-    print_group_rows(printer, grouping, NULL, report_rank(&total, printer->options->view),
+    print_group_rows(printer, grouping, NULL, estimate_rank(&total, printer->options->view),
                      printer->options->top);
     if (grouping->outer_count == 1 && grouping->outer[0].label != NULL &&
         grouping->outer[0].label[0] == '\0' && by[0] != GROUPING_BACKTRACE)

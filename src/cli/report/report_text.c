@@ -91,7 +91,7 @@ static void print_allocated(const struct printer *printer)
         fputs("\n  allocated     not in the file\n", printer->out);
         return;
     }
-    const struct profile_estimate all = report_total_of(dump, EXPORT_ALLOC_SPACE);
+    const struct profile_estimate all = estimate_of_dump(dump, EXPORT_ALLOC_SPACE);
     fputs("\n  allocated     ", printer->out);
     print_total(printer, all.bytes, &all, false);
     if (export_view_is_unknown(printer->heap, EXPORT_ALLOC_OBJECTS))
@@ -103,7 +103,7 @@ static void print_allocated(const struct printer *printer)
 
 static void print_live(const struct printer *printer)
 {
-    const struct profile_estimate live = report_total_of(printer->dump, EXPORT_SPACE);
+    const struct profile_estimate live = estimate_of_dump(printer->dump, EXPORT_SPACE);
     FILE *out = printer->out;
     if (export_view_is_unknown(printer->heap, EXPORT_SPACE)) {
         fputs("  live          not in the file\n", out);
@@ -120,13 +120,13 @@ static void print_live(const struct printer *printer)
 
 static void print_peak(const struct printer *printer)
 {
-    const struct profile_estimate peak = report_total_of(printer->dump, EXPORT_MAX);
+    const struct profile_estimate peak = estimate_of_dump(printer->dump, EXPORT_MAX);
     if (export_view_is_unknown(printer->heap, EXPORT_MAX)) {
         fputs("  peak          not in the file", printer->out);
         return;
     }
     fputs("  peak          ", printer->out);
-    print_total(printer, report_peak_bytes(printer->heap, printer->dump), &peak, false);
+    print_total(printer, estimate_peak_bytes(printer->heap, printer->dump), &peak, false);
 }
 
 /* Print one line of figures that disagree; `amount` formats them. */
@@ -155,7 +155,7 @@ static void print_disagreement(const struct printer *printer)
               printer->out);
     if (!agreement.known || dump->disagrees)
         return;
-    const struct profile_estimate all = report_total_of(dump, EXPORT_ALLOC_SPACE);
+    const struct profile_estimate all = estimate_of_dump(dump, EXPORT_ALLOC_SPACE);
     print_gap(printer, &agreement.bytes, (double)dump->exact_bytes, &all, false);
     print_gap(printer, &agreement.calls, (double)dump->exact_calls, &all, true);
 }
@@ -174,14 +174,14 @@ static void print_filter(const struct printer *printer)
     if (*printer->profile->filter == '\0')
         return;
     struct rollup_values left = rollup_values_of(&printer->dump->left_out.sum);
-    const struct profile_estimate part = report_figure_of(&left, view);
-    const struct profile_estimate whole = report_total_of(printer->dump, view);
+    const struct profile_estimate part = estimate_of_view(&left, view);
+    const struct profile_estimate whole = estimate_of_dump(printer->dump, view);
     bool counts = export_view_counts_calls(view);
     fputs("  filter        ", printer->out);
     format_print(printer->out, printer->profile->filter, PRINTER_COMMAND_WIDTH);
-    fprintf(
-        printer->out, " leaves out %s\n",
-        filter_options_share(report_rank(&part, view), report_rank(&whole, view), counts).bytes);
+    fprintf(printer->out, " leaves out %s\n",
+            filter_options_share(estimate_rank(&part, view), estimate_rank(&whole, view), counts)
+                .bytes);
 }
 
 static void print_samples(const struct printer *printer)
@@ -448,8 +448,8 @@ static bool is_peak(const struct printer *printer)
 {
     for (size_t i = 0; i < printer->dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(printer->dump->samples[i]);
-        struct profile_estimate live = report_figure_of(&values, EXPORT_SPACE);
-        struct profile_estimate peak = report_figure_of(&values, EXPORT_MAX);
+        struct profile_estimate live = estimate_of_view(&values, EXPORT_SPACE);
+        struct profile_estimate peak = estimate_of_view(&values, EXPORT_MAX);
         if (fabs(live.bytes - peak.bytes) >= 0.5 || fabs(live.count - peak.count) >= 0.5)
             return false;
     }
@@ -458,8 +458,8 @@ static bool is_peak(const struct printer *printer)
 
 static void print_brief(const struct printer *printer)
 {
-    struct profile_estimate live = report_total_of(printer->dump, EXPORT_SPACE);
-    struct profile_estimate all = report_total_of(printer->dump, EXPORT_ALLOC_SPACE);
+    struct profile_estimate live = estimate_of_dump(printer->dump, EXPORT_SPACE);
+    struct profile_estimate all = estimate_of_dump(printer->dump, EXPORT_ALLOC_SPACE);
     if (all.bytes < 0.5)
         return;
     bool peak_is_end = is_peak(printer);

@@ -64,7 +64,7 @@ static int compare_lines(const void *left_pointer, const void *right_pointer)
 
 static struct profile_estimate figure_of(const struct tree_printer *at, uint32_t node)
 {
-    return report_figure_of(&at->tree->nodes[node].cumulative, at->printer->options->view);
+    return estimate_of_view(&at->tree->nodes[node].cumulative, at->printer->options->view);
 }
 
 /* Collect a list of siblings. level->lines is malloc'd, or NULL if there is no memory. */
@@ -79,7 +79,7 @@ static struct level collect_level(const struct tree_printer *at, uint32_t first)
         return level;
     for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->nodes[node].next_sibling) {
         struct profile_estimate figure = figure_of(at, node);
-        double rank = report_rank(&figure, at->printer->options->view);
+        double rank = estimate_rank(&figure, at->printer->options->view);
         if (rank >= at->total * SHARE_MIN && rank >= 0.5) {
             level.lines[level.count++] = (struct tree_line){node, rank};
         } else if (rank >= 0.5) {
@@ -189,12 +189,12 @@ void printer_tree(const struct printer *printer)
         rollup_tree_new(printer->tables, printer->dump, !printer->options->addresses);
     if (tree == NULL)
         return;
-    struct profile_estimate total = report_total_of(printer->dump, view);
+    struct profile_estimate total = estimate_of_dump(printer->dump, view);
     struct tree_printer at = {
         .printer = printer,
         .tree = tree,
         .marks = locale_is_utf8() ? &box_drawing : &ascii,
-        .total = report_rank(&total, view),
+        .total = estimate_rank(&total, view),
     };
     printer_title(printer, printer_view_title(view));
     printer_columns(printer, view, "function, below its caller");

@@ -125,8 +125,8 @@ static void add_dumps(struct collecting *at, const struct report_options *option
             report_dump_of(at->profile, &at->profile->heaps[i], options);
         for (size_t j = 0; dump != NULL && j < dump->sample_count; j++) {
             struct rollup_values values = rollup_values_of(dump->samples[j]);
-            struct profile_estimate figure = report_figure_of(&values, options->view);
-            double weight = report_rank(&figure, options->view);
+            struct profile_estimate figure = estimate_of_view(&values, options->view);
+            double weight = estimate_rank(&figure, options->view);
             at->unnamed->total += weight;
             add_sample(at, dump->samples[j]->callsite, weight, ++number);
         }
