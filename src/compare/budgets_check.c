@@ -440,8 +440,8 @@ static const struct profile_heap *find_unseen(const struct budget_subject *subje
     return NULL;
 }
 
-/* Judge the growth between two runs, after - before, whose limits are MOVER's (change.h). For a
- * limit that is a share of the baseline, the margin covers after - (1 + share) before. */
+/* Judge the growth between two runs, after - before, whose limits are MOVER's (estimate_change.h).
+ * For a limit that is a share of the baseline, the margin covers after - (1 + share) before. */
 static void check_growth(const struct budgets *budgets, const struct budget_subject *subject,
                          const struct budget_subject *baseline, struct budget_result *result)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/diff_judge.h"
 #include "compare/diff_pairs.h"
+#include "compare/diff_significance.h"
 #include "compare/matching.h"
 #include "profile/callsite_nodes.h"
 #include "trace/intern.h"
@@ -145,7 +145,7 @@ static struct profile_estimate freed_of(const struct rollup_values *values)
                                      (double)figures->freed_samples};
 }
 
-/* Return a lower bound of what both dumps have in common; see change.h. */
+/* Return a lower bound of what both dumps have in common; see estimate_change.h. */
 static struct profile_estimate common_at_least(const struct atom *atom, enum diff_figure figure,
                                                const struct profile_estimate *first)
 {
@@ -444,7 +444,7 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
         code = add_by_frames(work);
     if (code == 0) {
         order_types(pair);
-        code = diff_judge(work->options, pair);
+        code = diff_judge_significance(work->options, pair);
     }
     intern_free(&work->atom_ids);
     intern_free(&work->text_ids);

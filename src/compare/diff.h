@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The difference of two profiles: gained and lost figures by callsite, function, module, thread,
- * type or context, for every heap that both or one of them have. change.h explains the figures and
- * which are beyond chance; matching.h defines when two things are the same.
+ * type or context, for every heap that both or one of them have. estimate_change.h explains the
+ * figures and which are beyond chance; matching.h defines when two things are the same.
  *
  * Two dumps of the same process (same pid and start) are compared heap by heap. Other heaps are
  * paired by the names of program and heap; several processes of one name are added up. If each side
@@ -11,7 +11,7 @@
 #ifndef HEAPPROFD_COMPARE_DIFF_H
 #define HEAPPROFD_COMPARE_DIFF_H
 
-#include "compare/change.h"
+#include "compare/estimate_change.h"
 #include "export/view.h"
 #include "profile/folding.h"
 #include "profile/rollup.h"

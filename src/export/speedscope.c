@@ -111,13 +111,13 @@ static void write_profile(struct document *document, const struct export_dump *c
     char name[EXPORT_LABEL_BYTES];
     snprintf(name, sizeof(name), "%.80s (%d), %.80s: %s (%s)",
              *process->name == '\0' ? "?" : process->name, process->pid, chosen->heap->name,
-             export_view_words[view].title, export_view_words[view].name);
+             export_view_info[view].title, export_view_info[view].name);
     fprintf(document->out,
             "%s\n{\"type\":\"sampled\",\"name\":", document->profiles == 0 ? "" : ",");
     json_print_string(document->out, name);
     fprintf(document->out,
             ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\"samples\":[\n",
-            export_view_words[view].counts_bytes ? "bytes" : "none", sum);
+            export_view_info[view].counts_bytes ? "bytes" : "none", sum);
     write_samples(document, chosen->dump, view, false);
     fputs("],\n\"weights\":[", document->out);
     write_samples(document, chosen->dump, view, true);

@@ -18,7 +18,7 @@
 #define CALLERS_MAX (UINT64_C(1) << 25)
 #define CALLERS_PER_STACK 128u
 
-const struct export_view_words export_view_words[EXPORT_VIEWS] = {
+const struct export_view_info export_view_info[EXPORT_VIEWS] = {
     [EXPORT_SPACE] = {"space", "bytes live", true},
     [EXPORT_OBJECTS] = {"objects", "allocations live", false},
     [EXPORT_ALLOC_SPACE] = {"alloc_space", "bytes ever allocated", true},

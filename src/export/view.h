@@ -17,16 +17,16 @@ enum export_view {
     EXPORT_VIEWS,
 };
 
-struct export_view_words {
+struct export_view_info {
     const char *name;  /* as in heap_profile report --view */
     const char *title; /* "bytes live" */
     bool counts_bytes;
 };
-extern const struct export_view_words export_view_words[EXPORT_VIEWS];
+extern const struct export_view_info export_view_info[EXPORT_VIEWS];
 
 static inline bool export_view_counts_calls(enum export_view view)
 {
-    return !export_view_words[view].counts_bytes;
+    return !export_view_info[view].counts_bytes;
 }
 
 /* Return whether the heap's file does not contain this view. */

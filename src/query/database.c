@@ -213,14 +213,14 @@ int query_database_register(struct query_database *database, struct error *error
     static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables,
                                                       query_memory_tables};
     /* SQLite's tables about tables, for the shell. */
-    static const char *const told[] = {"pragma_table_info", "pragma_table_xinfo",
-                                       "pragma_table_list", "pragma_module_list"};
+    static const char *const pragmas[] = {"pragma_table_info", "pragma_table_xinfo",
+                                          "pragma_table_list", "pragma_module_list"};
     int code = SQLITE_OK;
     if (database->registered)
         return 0;
     database->registered = true;
-    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]) && code == SQLITE_OK; i++)
-        code = connect_table(database, told[i]);
+    for (size_t i = 0; i < sizeof(pragmas) / sizeof(pragmas[0]) && code == SQLITE_OK; i++)
+        code = connect_table(database, pragmas[i]);
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         for (const struct query_table *table = lists[i]; table->name != NULL; table++) {
             if (code == SQLITE_OK && !database->is_file)

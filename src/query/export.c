@@ -25,11 +25,11 @@ static int run(sqlite3 *sql, char *text)
 /* Of columns of dumps the first is sufficient. */
 static bool gets_index(const struct query_table *table, unsigned column)
 {
-    enum query_finding finding = table->columns[column].finding;
-    for (unsigned i = 0; i < column && finding == QUERY_OF_DUMP; i++)
-        if (table->columns[i].finding == QUERY_OF_DUMP)
+    enum query_lookup lookup = table->columns[column].lookup;
+    for (unsigned i = 0; i < column && lookup == QUERY_OF_DUMP; i++)
+        if (table->columns[i].lookup == QUERY_OF_DUMP)
             return false;
-    return finding != QUERY_BY_LOOKING;
+    return lookup != QUERY_BY_SCAN;
 }
 
 /* Export a table unchanged, with trace_id if there are several traces, and its indexes. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "query/exported_trace.h"
 #include "query/flamegraph_build.h"
-#include "query/stored_trace.h"
 
 enum column {
     COLUMN_ID,
@@ -54,7 +54,7 @@ struct table {
 struct cursor {
     sqlite3_vtab_cursor base; /* first */
     struct flamegraph flamegraph;
-    struct stored_trace stored; /* owner of the names, if from a file */
+    struct exported_trace stored; /* owner of the names, if from a file */
     sqlite3_value *arguments[COLUMN_COUNT_OF_ALL];
     size_t at;
 };
@@ -121,7 +121,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **made)
 static void clear_cursor(struct cursor *cursor)
 {
     flamegraph_free(&cursor->flamegraph);
-    stored_trace_free(&cursor->stored);
+    exported_trace_free(&cursor->stored);
     for (size_t i = 0; i < COLUMN_COUNT_OF_ALL; i++) {
         sqlite3_value_free(cursor->arguments[i]);
         cursor->arguments[i] = NULL;
@@ -184,8 +184,8 @@ static bool is_null(sqlite3_value *value)
 static int build_stored(struct cursor *cursor, int64_t upid, int64_t ts, const char *focus)
 {
     sqlite3 *sql = ((struct table *)cursor->base.pVtab)->sql;
-    struct stored_trace *stored = &cursor->stored;
-    int code = stored_trace_read(sql, upid, ts, stored);
+    struct exported_trace *stored = &cursor->stored;
+    int code = exported_trace_read(sql, upid, ts, stored);
     if (code == 0 && stored->dumps > 0)
         code = flamegraph_build_of(&stored->profile, stored->sums, focus, &cursor->flamegraph);
     if (code == -EIO)

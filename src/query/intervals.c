@@ -152,7 +152,7 @@ INTERVAL(dur, query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)int
 
 static const struct query_column columns[] = {
     {INTERVAL_MEMBER("id", "its first row in heap_profile_allocation", id)},
-    {"upid", INT, "process", .get = interval_upid, .finding = QUERY_INDEXED},
+    {"upid", INT, "process", .get = interval_upid, .lookup = QUERY_INDEXED},
     {INTERVAL_MEMBER("heap_name", "libc.malloc, a custom heap, or unknown", heap_name)},
     {INTERVAL_MEMBER("ts", "begin, in ns", start_ns)},
     {"dur", INT, "until the dump", .get = interval_dur},

@@ -162,17 +162,15 @@ static double estimate_rows(const struct table *table)
     return rows;
 }
 
-static int finding_of(enum query_finding finding)
+static int lookup_of(enum query_lookup lookup)
 {
-    return finding == QUERY_INDEXED   ? FIND_COLUMN
-           : finding == QUERY_OF_DUMP ? FIND_DUMPS
-                                      : FIND_ALL;
+    return lookup == QUERY_INDEXED ? FIND_COLUMN : lookup == QUERY_OF_DUMP ? FIND_DUMPS : FIND_ALL;
 }
 
-static bool is_better(int finding, int than)
+static bool is_better(int lookup, int than)
 {
-    return finding == FIND_COLUMN ? than == FIND_ALL || than == FIND_DUMPS
-                                  : finding == FIND_DUMPS && than == FIND_ALL;
+    return lookup == FIND_COLUMN ? than == FIND_ALL || than == FIND_DUMPS
+                                 : lookup == FIND_DUMPS && than == FIND_ALL;
 }
 
 /* The approximate share of all rows that is found. */
@@ -208,8 +206,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
             trace_constraint = i;
         else if (column < 0 || (column == 0 && about->has_id))
             found = i, how = FIND_ID;
-        else if (is_better(finding_of(about->columns[column].finding), how & FIND_MASK))
-            found = i, how = finding_of(about->columns[column].finding) | column << COLUMN_SHIFT;
+        else if (is_better(lookup_of(about->columns[column].lookup), how & FIND_MASK))
+            found = i, how = lookup_of(about->columns[column].lookup) | column << COLUMN_SHIFT;
     }
     if (found >= 0)
         info->aConstraintUsage[found].argvIndex = ++arguments;

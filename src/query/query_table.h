@@ -22,10 +22,10 @@ struct query_value {
 };
 
 /* How rows with a given value of a column are found. */
-enum query_finding {
-    QUERY_BY_LOOKING, /* the default: by reading all rows */
-    QUERY_INDEXED,    /* by an order that is made at its first use */
-    QUERY_OF_DUMP,    /* all rows of a dump have the same value, and are adjacent */
+enum query_lookup {
+    QUERY_BY_SCAN, /* the default: by reading all rows */
+    QUERY_INDEXED, /* by an order that is made at its first use */
+    QUERY_OF_DUMP, /* all rows of a dump have the same value, and are adjacent */
 };
 
 /* The row that accessors read. The last three are valid in tables whose rows belong to a dump. */
@@ -58,7 +58,7 @@ struct query_column {
     enum query_member member;
     size_t offset; /* of the member in row->item */
     struct query_value (*get)(const struct query_row *row);
-    enum query_finding finding;
+    enum query_lookup lookup;
     /* enum profile_unknown: NULL in heaps whose file does not contain all of these figures. */
     uint32_t figures;
 };

@@ -50,17 +50,17 @@ static void describe_process(struct filling *filling, uint32_t index)
 {
     struct query_trace *trace = filling->trace;
     const struct profile_process *process = &trace->profile->processes[index];
-    bool is_told = process->first_argument != NULL;
-    uint32_t parent = is_told ? meet_process(filling, process->parent_pid) : PROFILE_NONE;
+    bool is_described = process->first_argument != NULL;
+    uint32_t parent = is_described ? meet_process(filling, process->parent_pid) : PROFILE_NONE;
     uint32_t row = meet_process(filling, process->pid);
     struct query_process *of = &trace->processes[row];
-    if (of->process == PROFILE_NONE || is_told)
+    if (of->process == PROFILE_NONE || is_described)
         of->process = index;
-    if (of->parent == PROFILE_NONE && is_told) {
+    if (of->parent == PROFILE_NONE && is_described) {
         of->parent_pid = process->parent_pid;
         of->parent = parent;
     }
-    if (process->arguments_are_comm && is_told)
+    if (process->arguments_are_comm && is_described)
         trace
             ->threads[id_map_find(&filling->threads,
                                   (uint64_t)(uint32_t)process->pid << 32 | (uint32_t)process->pid)]

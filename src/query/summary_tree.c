@@ -176,9 +176,9 @@ NODE(line_number, node->has_line ? query_integer(node->line) : query_null())
     QUERY_MEMBER(#member, description, struct query_summary_node, member)
 
 static const struct query_column columns[] = {
-    {NODE_MEMBER(id, "number of the function on its stack"), .finding = QUERY_INDEXED},
+    {NODE_MEMBER(id, "number of the function on its stack"), .lookup = QUERY_INDEXED},
     {"parent_id", INT, "its caller; NULL: outermost", .get = node_parent_id,
-     .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
     {NODE_MEMBER(name, "function, for people")},
     {NODE_MEMBER(mapping_name, "path of its file")},
     {"source_file", TEXT, "NULL: unknown", .get = node_source_file},

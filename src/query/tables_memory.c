@@ -48,7 +48,7 @@ TIMELINE(vm_size, size_or_null(point->vm_bytes))
 
 static const struct query_column timeline_columns[] = {
     {QUERY_MEMBER("ts", "in ns", struct profile_memory_point, boottime_ns)},
-    {"upid", INT, "process", .get = timeline_upid, .finding = QUERY_INDEXED},
+    {"upid", INT, "process", .get = timeline_upid, .lookup = QUERY_INDEXED},
     {"live_size", INT, "live bytes of all its profiled heaps; NULL: unknown",
      .get = timeline_live_size},
     {"rss_size", INT, "resident bytes; NULL: unknown", .get = timeline_rss_size},
@@ -112,11 +112,11 @@ SNAPSHOT(allocator, query_text_or_null(values->allocator))
     QUERY_MEMBER(name, description, struct profile_memory_snapshot, values.member)
 
 static const struct query_column snapshot_columns[] = {
-    {"id", INT, "number of the snapshot", .finding = QUERY_INDEXED},
+    {"id", INT, "number of the snapshot", .lookup = QUERY_INDEXED},
     {SNAPSHOT_MEMBER("ts", "when, in ns", boottime_ns)},
-    {"upid", INT, "process", .get = snapshot_upid, .finding = QUERY_INDEXED},
+    {"upid", INT, "process", .get = snapshot_upid, .lookup = QUERY_INDEXED},
     {"dump_id", INT, "the next dump of the process, heap_profile.id; NULL: none",
-     .get = snapshot_dump_id, .finding = QUERY_INDEXED},
+     .get = snapshot_dump_id, .lookup = QUERY_INDEXED},
     {"rss_size", INT, "resident bytes: the sum of hp_memory_part", .get = snapshot_rss_size},
     {"swap_size", INT, "bytes swapped out: the same sum", .get = snapshot_swap_size},
     {SNAPSHOT_MEMBER("live_size", "live bytes of malloc's heap, an estimate", live_bytes)},
@@ -174,7 +174,7 @@ SNAPSHOT_PART(kind, query_text(kind_names[row->number % MEMORY_KINDS]))
 
 static const struct query_column snapshot_part_columns[] = {
     {"look_id", INT, "hp_memory_snapshot.id", .get = snapshot_part_look_id,
-     .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
     {"kind", TEXT, "kind of the mappings, as in report --rss --json", .get = snapshot_part_kind},
     {QUERY_MEMBER("rss_size", "resident bytes", struct memory_part, rss_bytes)},
     {QUERY_MEMBER("swap_size", "bytes swapped out", struct memory_part, swap_bytes)},
@@ -211,7 +211,7 @@ STREAM(upid, stream->process == PROFILE_NONE
 
 static const struct query_column stream_columns[] = {
     {"upid", INT, "process; NULL: the trace does not say", .get = stream_upid,
-     .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
     {STREAM_MEMBER("heap_id", "0: malloc", heap_id)},
     {STREAM_MEMBER("allocations", "events of allocations", allocations)},
     {STREAM_MEMBER("frees", "events of frees", frees)},

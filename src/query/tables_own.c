@@ -34,7 +34,7 @@ TRACE(warning, query_text_or_null(profile->warning))
 #undef TRACE
 
 static const struct query_column trace_columns[] = {
-    {"id", INT, "trace_id of the other tables", .finding = QUERY_INDEXED},
+    {"id", INT, "trace_id of the other tables", .lookup = QUERY_INDEXED},
     {"path", TEXT, "file", .get = trace_path},
     {"boottime_to_realtime_ns", INT, "add to a ts for ns since 1970; NULL: unknown",
      .get = trace_boottime_to_realtime_ns},
@@ -122,12 +122,12 @@ STATS(mean_lifetime_ms, figures->freed_count > 0
     QUERY_MEMBER(name, description, struct profile_sample, member)
 
 static const struct query_column stats_columns[] = {
-    {"dump_id", INT, "heap_profile.id", .get = dump_id, .finding = QUERY_OF_DUMP},
-    {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts, .finding = QUERY_OF_DUMP},
-    {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_OF_DUMP},
+    {"dump_id", INT, "heap_profile.id", .get = dump_id, .lookup = QUERY_OF_DUMP},
+    {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts, .lookup = QUERY_OF_DUMP},
+    {"upid", INT, "process", .get = query_row_upid, .lookup = QUERY_OF_DUMP},
     {"heap_name", TEXT, "heap", .get = query_row_heap_name},
     {"callsite_id", INT, "stack_profile_callsite.id", .get = stats_callsite_id,
-     .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
     {STATS_MEMBER("samples", "number of samples in the figures", figures.samples)},
     {STATS_MEMBER("freed_samples", "freed ones among these", figures.freed_samples)},
     {STATS_MEMBER("alloc_size", "bytes allocated since the start, an estimate",
@@ -237,13 +237,13 @@ PART(peak_size, part_peak(sample, part))
 #undef PART
 
 static const struct query_column part_columns[] = {
-    {"dump_id", INT, "heap_profile.id", .get = dump_id, .finding = QUERY_OF_DUMP},
-    {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts, .finding = QUERY_OF_DUMP},
-    {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_OF_DUMP},
+    {"dump_id", INT, "heap_profile.id", .get = dump_id, .lookup = QUERY_OF_DUMP},
+    {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts, .lookup = QUERY_OF_DUMP},
+    {"upid", INT, "process", .get = query_row_upid, .lookup = QUERY_OF_DUMP},
     {"heap_name", TEXT, "heap", .get = query_row_heap_name},
     {"callsite_id", INT, "stack_profile_callsite.id", .get = part_callsite_id,
-     .finding = QUERY_INDEXED},
-    {"tid", INT, "thread", .get = part_tid, .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
+    {"tid", INT, "thread", .get = part_tid, .lookup = QUERY_INDEXED},
     {"thread_name", TEXT, "its name; NULL: unknown", .get = part_thread_name},
     {"type_name", TEXT, "type of the object; NULL: none", .get = part_type_name},
     {"context", TEXT, "names of scopes, the outermost first, with ';'; NULL: none",
@@ -321,9 +321,9 @@ TOTAL(live_count_high, total_limit(row, total, true, true))
 #undef TOTAL
 
 static const struct query_column total_columns[] = {
-    {"dump_id", INT, "heap_profile.id", .get = dump_id, .finding = QUERY_INDEXED},
+    {"dump_id", INT, "heap_profile.id", .get = dump_id, .lookup = QUERY_INDEXED},
     {"ts", INT, "when the dump was taken, in ns", .get = query_row_ts},
-    {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_INDEXED},
+    {"upid", INT, "process", .get = query_row_upid, .lookup = QUERY_INDEXED},
     {"heap_name", TEXT, "heap", .get = query_row_heap_name},
     {"final", INT, "1: the last dump of the process or the session", .get = total_final},
     {"incomplete", INT, "1: samples of it are missing from the trace", .get = total_incomplete},

@@ -49,16 +49,16 @@ PROCESS(parent_upid, query_id(row->trace->bases.process, process->parent))
 #undef PROCESS
 
 static const struct query_column process_columns[] = {
-    {"id", INT, "the same as upid", .finding = QUERY_INDEXED},
+    {"id", INT, "the same as upid", .lookup = QUERY_INDEXED},
     {"upid", INT, "number of the process in the trace", .get = process_upid,
-     .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
     {QUERY_MEMBER("pid", "process id", struct query_process, pid)},
     {"name", TEXT, "its first argument; NULL if the trace does not say", .get = process_name},
     {"cmdline", TEXT, "all its arguments", .get = process_cmdline},
     {"uid", INT, "user id", .get = process_uid},
     {"start_ts", INT, "when it began, in ns; NULL: the trace does not say",
      .get = process_start_ts},
-    {"parent_upid", INT, "its parent", .get = process_parent_upid, .finding = QUERY_INDEXED},
+    {"parent_upid", INT, "its parent", .get = process_parent_upid, .lookup = QUERY_INDEXED},
 };
 
 static size_t thread_count(struct query_trace *trace)
@@ -85,12 +85,11 @@ THREAD(upid, query_id(row->trace->bases.process, thread->process))
 #undef THREAD
 
 static const struct query_column thread_columns[] = {
-    {"id", INT, "the same as utid", .finding = QUERY_INDEXED},
-    {"utid", INT, "number of the thread in the trace", .get = thread_utid,
-     .finding = QUERY_INDEXED},
+    {"id", INT, "the same as utid", .lookup = QUERY_INDEXED},
+    {"utid", INT, "number of the thread in the trace", .get = thread_utid, .lookup = QUERY_INDEXED},
     {QUERY_MEMBER("tid", "thread id", struct query_thread, tid)},
     {"name", TEXT, "its name; NULL if the trace does not say", .get = thread_name},
-    {"upid", INT, "its process", .get = thread_upid, .finding = QUERY_INDEXED},
+    {"upid", INT, "its process", .get = thread_upid, .lookup = QUERY_INDEXED},
 };
 
 /* --- stacks --- */
@@ -109,7 +108,7 @@ static void find_mapping(struct query_row *row)
     QUERY_MEMBER(name, description, struct profile_mapping, member)
 
 static const struct query_column mapping_columns[] = {
-    {"id", INT, "number of the mapping", .finding = QUERY_INDEXED},
+    {"id", INT, "number of the mapping", .lookup = QUERY_INDEXED},
     {MAPPING("build_id", "build id of the file, in lower-case hex", build_id)},
     {MAPPING("exact_offset", "offset in the file", exact_offset)},
     {MAPPING("start_offset", "offset in the file of its first mapping", start_offset)},
@@ -147,13 +146,13 @@ FRAME(type, frame->kind == TRACE_FRAME_NATIVE ? query_text("native")
 #undef FRAME
 
 static const struct query_column frame_columns[] = {
-    {"id", INT, "number of the frame", .finding = QUERY_INDEXED},
+    {"id", INT, "number of the frame", .lookup = QUERY_INDEXED},
     {"name", TEXT, "function, as the trace has it (mangled, or obfuscated); NULL: none",
      .get = frame_name},
-    {"mapping", INT, "stack_profile_mapping.id", .get = frame_mapping, .finding = QUERY_INDEXED},
+    {"mapping", INT, "stack_profile_mapping.id", .get = frame_mapping, .lookup = QUERY_INDEXED},
     {QUERY_MEMBER("rel_pc", "address in the ELF file", struct profile_frame, rel_pc)},
     {"symbol_set_id", INT, "lines of stack_profile_symbol; NULL: none", .get = frame_symbol_set_id,
-     .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
     {"deobfuscated_name", TEXT, "original name of the function; NULL: unknown",
      .get = frame_deobfuscated_name},
     {"type", TEXT, "native, jit, interpreted, kernel, gc, runtime, or another; NULL: unknown",
@@ -182,11 +181,11 @@ CALLSITE(frame_id, query_id(row->trace->bases.frame, callsite->frame))
 #undef CALLSITE
 
 static const struct query_column callsite_columns[] = {
-    {"id", INT, "number of the callsite", .finding = QUERY_INDEXED},
+    {"id", INT, "number of the callsite", .lookup = QUERY_INDEXED},
     {QUERY_MEMBER("depth", "0: the outermost frame", struct profile_callsite, depth)},
     {"parent_id", INT, "the caller; NULL: outermost", .get = callsite_parent_id,
-     .finding = QUERY_INDEXED},
-    {"frame_id", INT, "stack_profile_frame.id", .get = callsite_frame_id, .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
+    {"frame_id", INT, "stack_profile_frame.id", .get = callsite_frame_id, .lookup = QUERY_INDEXED},
 };
 
 static size_t symbol_count(struct query_trace *trace)
@@ -213,9 +212,9 @@ SYMBOL(inlined, line->has_inlined ? query_integer(line->inlined) : query_null())
 #undef SYMBOL
 
 static const struct query_column symbol_columns[] = {
-    {"id", INT, "number of the line", .finding = QUERY_INDEXED},
+    {"id", INT, "number of the line", .lookup = QUERY_INDEXED},
     {"symbol_set_id", INT, "lines of one address, the innermost first: id of the first",
-     .get = symbol_symbol_set_id, .finding = QUERY_INDEXED},
+     .get = symbol_symbol_set_id, .lookup = QUERY_INDEXED},
     {QUERY_MEMBER("name", "function", struct profile_symbol_line, name)},
     {"source_file", TEXT, "NULL: unknown", .get = symbol_source_file},
     {"line_number", INT, "NULL: unknown", .get = symbol_line_number},
@@ -248,12 +247,12 @@ HEAP_PROFILE(heap_name, row->heap->unnamed ? query_null() : query_text(row->heap
 #undef HEAP_PROFILE
 
 static const struct query_column heap_profile_columns[] = {
-    {"id", INT, "number of the dump", .finding = QUERY_INDEXED},
+    {"id", INT, "number of the dump", .lookup = QUERY_INDEXED},
     {"ts", INT, "start of the covered time, in ns: the previous dump or the start, if known",
-     .get = heap_profile_ts, .finding = QUERY_INDEXED},
-    {"ts_end", INT, "when it was taken, in ns", .get = query_row_ts, .finding = QUERY_INDEXED},
+     .get = heap_profile_ts, .lookup = QUERY_INDEXED},
+    {"ts_end", INT, "when it was taken, in ns", .get = query_row_ts, .lookup = QUERY_INDEXED},
     {"dur", INT, "ts_end - ts", .get = heap_profile_dur},
-    {"upid", INT, "process", .get = query_row_upid, .finding = QUERY_INDEXED},
+    {"upid", INT, "process", .get = query_row_upid, .lookup = QUERY_INDEXED},
     {"heap_name", TEXT, "libc.malloc, or a custom heap; NULL: no name",
      .get = heap_profile_heap_name},
 };
@@ -297,12 +296,12 @@ CHANGE(callsite_id, query_id(row->trace->bases.callsite, change->callsite))
 #undef CHANGE
 
 static const struct query_column allocation_columns[] = {
-    {"id", INT, "number of the row", .finding = QUERY_INDEXED},
-    {"ts", INT, "when the dump was taken, in ns", .get = change_ts, .finding = QUERY_OF_DUMP},
-    {"upid", INT, "process", .get = change_upid, .finding = QUERY_OF_DUMP},
+    {"id", INT, "number of the row", .lookup = QUERY_INDEXED},
+    {"ts", INT, "when the dump was taken, in ns", .get = change_ts, .lookup = QUERY_OF_DUMP},
+    {"upid", INT, "process", .get = change_upid, .lookup = QUERY_OF_DUMP},
     {"heap_name", TEXT, "libc.malloc, a custom heap, or unknown", .get = change_heap_name},
     {"callsite_id", INT, "stack_profile_callsite.id, the innermost", .get = change_callsite_id,
-     .finding = QUERY_INDEXED},
+     .lookup = QUERY_INDEXED},
     {QUERY_MEMBER("count", "allocations since the previous dump; frees are negative",
                   struct query_allocation, count)},
     {QUERY_MEMBER("size", "bytes since the previous dump; freed ones are negative",
@@ -335,10 +334,9 @@ SMAPS(upid, query_id(row->trace->bases.process, row->trace->process_rows[smaps->
     QUERY_MEMBER(#member, description, struct profile_smaps, member)
 
 static const struct query_column smaps_columns[] = {
-    {"id", INT, "number of the row", .finding = QUERY_INDEXED},
-    {"upid", INT, "process", .get = smaps_upid, .finding = QUERY_INDEXED},
-    {QUERY_MEMBER("ts", "when, in ns", struct profile_smaps, boottime_ns),
-     .finding = QUERY_INDEXED},
+    {"id", INT, "number of the row", .lookup = QUERY_INDEXED},
+    {"upid", INT, "process", .get = smaps_upid, .lookup = QUERY_INDEXED},
+    {QUERY_MEMBER("ts", "when, in ns", struct profile_smaps, boottime_ns), .lookup = QUERY_INDEXED},
     {SMAPS_MEMBER(path, "file, or [heap], [stack] and the like")},
     {SMAPS_MEMBER(size_kb, "size")},
     {SMAPS_MEMBER(private_dirty_kb, "modified, private")},

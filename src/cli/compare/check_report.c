@@ -114,7 +114,7 @@ static void print_result(const struct check_page *page, const struct budget_resu
                          FILE *out)
 {
     char text[1024];
-    const struct stack_format words = {
+    const struct stack_format format = {
         .profile = page->profile,
         .folding = &page->folding,
         .lines = true,
@@ -141,7 +141,7 @@ static void print_result(const struct check_page *page, const struct budget_resu
             break;
         fprintf(out, "%*s %10s %s ", STATE_WIDTH, "", format_bytes(result->culprit_bytes[i]).bytes,
                 is_growth ? "live" : "");
-        stack_format_print_row(&words, result->culprits[i], out);
+        stack_format_print_row(&format, result->culprits[i], out);
         fputc('\n', out);
     }
 }

@@ -102,8 +102,8 @@ void compare_stacks_clear(struct compare_stacks *stacks)
     folding_clear(&stacks->foldings[1]);
 }
 
-struct stack_format compare_stacks_words(const struct compare_stacks *stacks,
-                                         const struct profile *profile, size_t figures)
+struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
+                                          const struct profile *profile, size_t figures)
 {
     int side = profile == stacks->profiles[0] ? 0 : 1;
     return (struct stack_format){
@@ -115,10 +115,11 @@ struct stack_format compare_stacks_words(const struct compare_stacks *stacks,
     };
 }
 
-void compare_print_stack(const struct stack_format *words, uint32_t callsite, bool whole, FILE *out)
+void compare_print_stack(const struct stack_format *format, uint32_t callsite, bool whole,
+                         FILE *out)
 {
-    stack_format_print_row(words, callsite, out);
+    stack_format_print_row(format, callsite, out);
     fputc('\n', out);
     if (whole)
-        stack_format_print_stack(words, callsite, 0, STACK_INDENT, out);
+        stack_format_print_stack(format, callsite, 0, STACK_INDENT, out);
 }

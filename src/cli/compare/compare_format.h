@@ -39,10 +39,10 @@ struct compare_stacks {
 int compare_stacks_make(struct compare_stacks *stacks);
 void compare_stacks_clear(struct compare_stacks *stacks);
 /* Return the format for rows of a profile, after the given number of columns for figures. */
-struct stack_format compare_stacks_words(const struct compare_stacks *stacks,
-                                         const struct profile *profile, size_t figures);
+struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
+                                          const struct profile *profile, size_t figures);
 /* Print a row and, with `whole`, its stack below it. */
-void compare_print_stack(const struct stack_format *words, uint32_t callsite, bool whole,
+void compare_print_stack(const struct stack_format *format, uint32_t callsite, bool whole,
                          FILE *out);
 
 /* Print a line about what the filter left out of both sides. Without a filter print nothing. */

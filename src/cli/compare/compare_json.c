@@ -15,12 +15,12 @@ static void print_views(struct json_writer *json, const struct diff_pair *pair,
         const struct change *change = &row->changes[view];
         const struct profile_estimate *before = &row->before[diff_figure_of(view)];
         const struct profile_estimate *after = &row->after[diff_figure_of(view)];
-        bool bytes = export_view_words[view].counts_bytes;
+        bool bytes = export_view_info[view].counts_bytes;
         bool is_unknown = diff_is_unknown(pair, view),
              has_limits = !is_unknown && !change->uncertain;
         if (view == EXPORT_MAX && row->peak_is_unknown)
             continue;
-        json_object(json, export_view_words[view].name);
+        json_object(json, export_view_info[view].name);
         json_number(json, "change", is_unknown ? (double)NAN : change->value);
         json_number(json, "low95", has_limits ? change->interval.low : (double)NAN);
         json_number(json, "high95", has_limits ? change->interval.high : (double)NAN);
@@ -104,7 +104,7 @@ void compare_print_unknown(struct json_writer *json, const struct diff_pair *pai
     json_array(json, "untold");
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
         if (diff_is_unknown(pair, view))
-            json_string(json, NULL, export_view_words[view].name);
+            json_string(json, NULL, export_view_info[view].name);
     json_end_array(json);
 }
 
@@ -121,7 +121,7 @@ void compare_print_left_out(struct json_writer *json, const char *filter,
             compare_left_out(side == 0 ? pair->before : pair->after,
                              side == 0 ? pair->before_count : pair->after_count, view, &part,
                              &whole);
-            json_number(json, export_view_words[view].name, part);
+            json_number(json, export_view_info[view].name, part);
         }
         json_end_object(json);
     }
@@ -163,7 +163,7 @@ int compare_print_json(const struct diff *diff, const struct compare_source sour
     json_object(&json, NULL);
     json_unsigned(&json, "version", 1);
     json_string(&json, "by", compare_by_names[options->diff.by]);
-    json_string(&json, "view", export_view_words[options->view].name);
+    json_string(&json, "view", export_view_info[options->view].name);
     json_string(&json, "filter", sources[1].profile->filter);
     json_array(&json, "heaps");
     for (size_t i = 0; i < diff->pair_count && code == 0; i++)

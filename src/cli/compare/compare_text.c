@@ -39,14 +39,15 @@ static void print_name(const struct page *page, const struct diff_row *row)
     static const char *const nothing[] = {
         [DIFF_THREAD] = "[no name]", [DIFF_TYPE] = "[no type]", [DIFF_CONTEXT] = "[no context]"};
     enum diff_by by = page->options->diff.by;
-    struct stack_format words;
+    struct stack_format format;
     if (by == DIFF_CALLSITE || by == DIFF_FUNCTION)
-        words = compare_stacks_words(page->options->shown, row->profile, FIGURES_COLUMNS);
+        format = compare_stacks_format(page->options->shown, row->profile, FIGURES_COLUMNS);
     if (by == DIFF_CALLSITE) {
-        compare_print_stack(&words, row->callsite, page->options->stacks, page->out);
+        compare_print_stack(&format, row->callsite, page->options->stacks, page->out);
         return;
     } else if (by == DIFF_FUNCTION) {
-        stack_format_print_frame(&words, row->frame, words.columns, words.lines, true, page->out);
+        stack_format_print_frame(&format, row->frame, format.columns, format.lines, true,
+                                 page->out);
     } else if (by == DIFF_MODULE) {
         print_module(page, row);
     } else {
@@ -201,7 +202,7 @@ static void print_head(const struct page *page, const struct compare_source sour
         const struct change *change = &pair->total.changes[view];
         bool counts = export_view_counts_calls(view);
         if (diff_is_unknown(pair, view)) {
-            fprintf(page->out, "    %-38s %11s not in both files\n", export_view_words[view].title,
+            fprintf(page->out, "    %-38s %11s not in both files\n", export_view_info[view].title,
                     "?");
             continue;
         }
@@ -209,7 +210,7 @@ static void print_head(const struct page *page, const struct compare_source sour
         if (change->value != 0 || has_margin(change))
             margin = compare_margin(page->pair, change, counts);
         fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
-                export_view_words[view].title, compare_signed_amount(change->value, counts).bytes,
+                export_view_info[view].title, compare_signed_amount(change->value, counts).bytes,
                 margin.bytes);
     }
 }
@@ -229,7 +230,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     }
     if (diff_is_unknown(page->pair, page->options->view)) {
         fprintf(page->out, "\n%s: not in one of the files; try --view %s\n",
-                export_view_words[page->options->view].title,
+                export_view_info[page->options->view].title,
                 page->options->view == EXPORT_SPACE ? "alloc_space" : "space");
         free(rows);
         return 0;
@@ -244,7 +245,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
         fputs("\nthe peaks of threads are unknown: choose another --view\n", page->out);
     else if (shown == 0)
         fprintf(page->out, "\nno difference in %s by %s\n",
-                export_view_words[page->options->view].title,
+                export_view_info[page->options->view].title,
                 compare_by_names[page->options->diff.by]);
     else if (!page->pair->exact && page->options->view == EXPORT_MAX)
         fputs("\nat the peak only the total is marked: samples decide which moment that is\n",

@@ -41,14 +41,14 @@ static bool is_ours(const char *name, const char *suffix)
 
 /* Remove the files of an earlier run, which would be taken for files of this one. Return 0 or a
  * negative errno. */
-int leaks_remove_old(const struct leaks_place *place, const char *suffix, size_t *removed,
+int leaks_remove_old(const struct leaks_directory *output, const char *suffix, size_t *removed,
                      struct error *error)
 {
-    int code = 0, fd = openat(place->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int code = 0, fd = openat(output->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct dirent *entry;
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
     if (listing == NULL)
-        return error_set(error, -errno, "%s: cannot be read: %s", place->path, strerror(errno));
+        return error_set(error, -errno, "%s: cannot be read: %s", output->path, strerror(errno));
     while (code == 0 && (entry = readdir(listing)) != NULL) {
         if (!is_ours(entry->d_name, suffix))
             continue;
@@ -56,22 +56,22 @@ int leaks_remove_old(const struct leaks_place *place, const char *suffix, size_t
             (*removed)++;
         else
             code = error_set(error, -errno, "%s/%s of an earlier run cannot be removed: %s",
-                             place->path, entry->d_name, strerror(errno));
+                             output->path, entry->d_name, strerror(errno));
     }
     closedir(listing);
     return code;
 }
 
-int leaks_open_place(struct leaks_place *place, const char *path, struct error *error)
+int leaks_open_directory(struct leaks_directory *output, const char *path, struct error *error)
 {
-    if (snprintf(place->path, sizeof(place->path), "%s", path) >= (int)sizeof(place->path))
+    if (snprintf(output->path, sizeof(output->path), "%s", path) >= (int)sizeof(output->path))
         return error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", path);
-    place->fd = safe_directory_make(path, error);
-    return place->fd < 0 ? place->fd : 0;
+    output->fd = safe_directory_make(path, error);
+    return output->fd < 0 ? output->fd : 0;
 }
 
 /* Two heaps may have the same name (processes that reuse a pid): number the second one. */
-FILE *leaks_create(const struct leaks_place *place, const struct leaks_heap *heap,
+FILE *leaks_create(const struct leaks_directory *output, const struct leaks_heap *heap,
                    const char *suffix, struct output_file *file, struct error *error)
 {
     char name[200], whole[NAME_MAX + 1], again[16] = "";
@@ -82,7 +82,7 @@ FILE *leaks_create(const struct leaks_place *place, const struct leaks_heap *hea
             snprintf(again, sizeof(again), "-%d", number);
         snprintf(whole, sizeof(whole), "process_%d_%s%s%s", heap->process->pid, name, again,
                  suffix);
-        code = output_file_open_in(file, place->fd, place->path, whole, OUTPUT_FILE_NEW, error);
+        code = output_file_open_in(file, output->fd, output->path, whole, OUTPUT_FILE_NEW, error);
     }
     FILE *out = code < 0 ? NULL : output_file_stream(file);
     if (code == 0 && out == NULL)
@@ -90,11 +90,11 @@ FILE *leaks_create(const struct leaks_place *place, const struct leaks_heap *hea
     return out;
 }
 
-static int write_heap(const struct leaks_heap *heap, const struct leaks_place *place,
+static int write_heap(const struct leaks_heap *heap, const struct leaks_directory *output,
                       struct error *error)
 {
     struct output_file file;
-    FILE *out = leaks_create(place, heap, LEAKS_SUFFIX, &file, error);
+    FILE *out = leaks_create(output, heap, LEAKS_SUFFIX, &file, error);
     if (out == NULL)
         return error->code;
     leaks_print_list(heap, out);
@@ -104,19 +104,19 @@ static int write_heap(const struct leaks_heap *heap, const struct leaks_place *p
 int leaks_write_files(const struct leaks *leaks, const char *directory, bool graph,
                       struct leaks_written *written, struct error *error)
 {
-    struct leaks_place place;
+    struct leaks_directory output;
     *written = (struct leaks_written){0};
-    int code = leaks_open_place(&place, directory, error);
+    int code = leaks_open_directory(&output, directory, error);
     if (code < 0)
         return code;
-    code = leaks_remove_old(&place, LEAKS_SUFFIX, &written->removed, error);
+    code = leaks_remove_old(&output, LEAKS_SUFFIX, &written->removed, error);
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
         if (leaks->heaps[i].grown.count == 0)
             continue;
-        code = write_heap(&leaks->heaps[i], &place, error);
+        code = write_heap(&leaks->heaps[i], &output, error);
         written->files += code == 0;
     }
-    close(place.fd);
+    close(output.fd);
     if (code == 0 && graph)
         code = leaks_write_graph(leaks, directory, &written->removed, error);
     return code;

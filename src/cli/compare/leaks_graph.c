@@ -102,14 +102,14 @@ static int write_page(const struct leaks *leaks, FILE *out)
 /* --- the nested objects --- */
 
 /* A node of the tree of all entries' stacks, with the outermost frame at the root. */
-struct place {
+struct node {
     const char *name; /* of the function; unused in the root */
     double size, count;
     size_t first, last, next; /* children, and the next sibling; 0: none */
 };
 
-struct places {
-    struct place *items; /* the first is the root */
+struct tree {
+    struct node *items; /* the first is the root */
     size_t count, capacity;
     struct intern_table names, ids;
     char **texts;
@@ -117,93 +117,93 @@ struct places {
     uint32_t *stack;
 };
 
-static const char *name_of(struct places *places, const struct profile *profile,
+static const char *name_of(struct tree *tree, const struct profile *profile,
                            const struct profile_frame *frame, uint64_t *number)
 {
     char buffer[EXPORT_LABEL_BYTES];
     bool added = false;
     const char *label = export_frame_label(profile, frame, buffer);
-    *number = intern_bytes(&places->names, label, strlen(label), &added);
-    if (*number == 0 || ARRAY_RESERVE(&places->texts, &places->text_capacity, *number - 1, 1) < 0)
+    *number = intern_bytes(&tree->names, label, strlen(label), &added);
+    if (*number == 0 || ARRAY_RESERVE(&tree->texts, &tree->text_capacity, *number - 1, 1) < 0)
         return NULL;
     if (added)
-        places->texts[*number - 1] = strdup(label);
-    return places->texts[*number - 1];
+        tree->texts[*number - 1] = strdup(label);
+    return tree->texts[*number - 1];
 }
 
 /* Return the node of a frame below another, creating it if needed; 0: no memory. */
-static size_t place_below(struct places *places, size_t parent, const struct profile *profile,
-                          const struct profile_frame *frame)
+static size_t node_below(struct tree *tree, size_t parent, const struct profile *profile,
+                         const struct profile_frame *frame)
 {
     uint64_t number;
     bool added = false;
-    const char *name = name_of(places, profile, frame, &number);
+    const char *name = name_of(tree, profile, frame, &number);
     uint64_t key[] = {parent, number};
-    uint64_t id = name == NULL ? 0 : intern_bytes(&places->ids, key, sizeof(key), &added);
-    if (id == 0 || ARRAY_RESERVE(&places->items, &places->capacity, id, 1) < 0)
+    uint64_t id = name == NULL ? 0 : intern_bytes(&tree->ids, key, sizeof(key), &added);
+    if (id == 0 || ARRAY_RESERVE(&tree->items, &tree->capacity, id, 1) < 0)
         return 0;
     if (added) {
-        struct place *above = &places->items[parent];
-        places->items[id] = (struct place){.name = name};
+        struct node *above = &tree->items[parent];
+        tree->items[id] = (struct node){.name = name};
         if (above->first == 0)
             above->first = id;
         else
-            places->items[above->last].next = id;
+            tree->items[above->last].next = id;
         above->last = id;
-        places->count = id + 1;
+        tree->count = id + 1;
     }
     return (size_t)id;
 }
 
-static int add_entry(struct places *places, const struct growth_entry *entry)
+static int add_entry(struct tree *tree, const struct growth_entry *entry)
 {
     const struct profile *profile = entry->row->profile;
-    size_t depth = export_take_stack(profile, entry->row->callsite, places->stack), at = 0;
+    size_t depth = export_take_stack(profile, entry->row->callsite, tree->stack), at = 0;
     for (;;) {
-        places->items[at].size += entry->size;
-        places->items[at].count += entry->count;
+        tree->items[at].size += entry->size;
+        tree->items[at].count += entry->count;
         if (depth == 0)
             return 0;
-        at = place_below(places, at, profile, &profile->frames[places->stack[--depth]]);
+        at = node_below(tree, at, profile, &profile->frames[tree->stack[--depth]]);
         if (at == 0)
             return -ENOMEM;
     }
 }
 
-static void begin_place(FILE *out, const struct place *place)
+static void begin_node(FILE *out, const struct node *node)
 {
     fputs("{\"name\":", out);
-    json_print_string(out, place->name);
+    json_print_string(out, node->name);
     fputs(",\"size\":", out);
-    json_print_number(out, place->size);
+    json_print_number(out, node->size);
     fputs(",\"count\":", out);
-    json_print_number(out, place->count);
-    if (place->first != 0)
+    json_print_number(out, node->count);
+    if (node->first != 0)
         fputs(",\"children\":[", out);
 }
 
 /* Write the tree without recursion: its stacks may be deeper than our own stack allows. */
-static int write_places(const struct places *places, FILE *out)
+static int write_tree(const struct tree *tree, FILE *out)
 {
-    size_t *way = calloc(places->count + 1, sizeof(*way)), depth = 0, at = 0;
+    size_t *way = calloc(tree->count + 1, sizeof(*way)), depth = 0, at = 0;
     if (way == NULL)
         return -ENOMEM;
     for (;;) {
-        begin_place(out, &places->items[at]);
-        if (places->items[at].first != 0) {
+        begin_node(out, &tree->items[at]);
+        if (tree->items[at].first != 0) {
             way[depth++] = at;
-            at = places->items[at].first;
+            at = tree->items[at].first;
             continue;
         }
         fputc('}', out);
-        while (depth > 0 && places->items[at].next == 0) {
+        while (depth > 0 && tree->items[at].next == 0) {
             at = way[--depth];
             fputs("]}", out);
         }
-        if (places->items[at].next == 0)
+        if (tree->items[at].next == 0)
             break;
         fputs(",\n", out);
-        at = places->items[at].next;
+        at = tree->items[at].next;
     }
     fputc('\n', out);
     free(way);
@@ -219,33 +219,33 @@ static size_t deepest_of(const struct leaks *leaks)
 
 static int write_objects(const struct leaks *leaks, const struct leaks_heap *heap, FILE *out)
 {
-    struct places places = {.count = 1};
-    int code = ARRAY_RESERVE(&places.items, &places.capacity, 0, 1);
-    places.stack = calloc(deepest_of(leaks), sizeof(*places.stack));
-    if (code == 0 && places.stack != NULL)
-        places.items[0] = (struct place){.name = "root"};
+    struct tree tree = {.count = 1};
+    int code = ARRAY_RESERVE(&tree.items, &tree.capacity, 0, 1);
+    tree.stack = calloc(deepest_of(leaks), sizeof(*tree.stack));
+    if (code == 0 && tree.stack != NULL)
+        tree.items[0] = (struct node){.name = "root"};
     else
         code = -ENOMEM;
     for (size_t i = 0; i < heap->grown.count && code == 0; i++)
-        code = add_entry(&places, &heap->grown.entries[i]);
+        code = add_entry(&tree, &heap->grown.entries[i]);
     if (code == 0)
-        code = write_places(&places, out);
-    for (uint64_t i = 0; i < places.names.count && i < places.text_capacity; i++)
-        free(places.texts[i]);
-    intern_free(&places.names);
-    intern_free(&places.ids);
-    free(places.texts);
-    free(places.items);
-    free(places.stack);
+        code = write_tree(&tree, out);
+    for (uint64_t i = 0; i < tree.names.count && i < tree.text_capacity; i++)
+        free(tree.texts[i]);
+    intern_free(&tree.names);
+    intern_free(&tree.ids);
+    free(tree.texts);
+    free(tree.items);
+    free(tree.stack);
     return code;
 }
 
 /* --- the files --- */
 
-static FILE *open_in(const struct leaks_place *place, const char *name, struct output_file *file,
-                     struct error *error)
+static FILE *open_in(const struct leaks_directory *output, const char *name,
+                     struct output_file *file, struct error *error)
 {
-    if (output_file_open_in(file, place->fd, place->path, name, 0, error) < 0)
+    if (output_file_open_in(file, output->fd, output->path, name, 0, error) < 0)
         return NULL;
     FILE *out = output_file_stream(file);
     if (out == NULL)
@@ -268,7 +268,7 @@ static void write_index_entry(const struct leaks_heap *heap, const char *objects
     fputc('}', index);
 }
 
-static int write_heaps(const struct leaks *leaks, const struct leaks_place *place, FILE *index,
+static int write_heaps(const struct leaks *leaks, const struct leaks_directory *output, FILE *index,
                        struct error *error)
 {
     struct output_file file;
@@ -278,7 +278,7 @@ static int write_heaps(const struct leaks *leaks, const struct leaks_place *plac
         const struct leaks_heap *heap = &leaks->heaps[i];
         if (heap->grown.count == 0)
             continue;
-        FILE *out = leaks_create(place, heap, OBJECTS_SUFFIX, &file, error);
+        FILE *out = leaks_create(output, heap, OBJECTS_SUFFIX, &file, error);
         if (out == NULL)
             return error->code;
         code = write_objects(leaks, heap, out);
@@ -291,24 +291,24 @@ static int write_heaps(const struct leaks *leaks, const struct leaks_place *plac
     return code;
 }
 
-static int write_index(const struct leaks *leaks, const struct leaks_place *place,
+static int write_index(const struct leaks *leaks, const struct leaks_directory *output,
                        struct error *error)
 {
     struct output_file file;
-    FILE *out = open_in(place, "index.json", &file, error);
+    FILE *out = open_in(output, "index.json", &file, error);
     if (out == NULL)
         return error->code;
     fputc('[', out);
-    int code = write_heaps(leaks, place, out, error);
+    int code = write_heaps(leaks, output, out, error);
     fputs("\n]\n", out);
     return output_file_close(&file, code, error);
 }
 
-static int write_index_page(const struct leaks *leaks, const struct leaks_place *place,
+static int write_index_page(const struct leaks *leaks, const struct leaks_directory *output,
                             struct error *error)
 {
     struct output_file file;
-    FILE *out = open_in(place, "index.html", &file, error);
+    FILE *out = open_in(output, "index.html", &file, error);
     if (out == NULL)
         return error->code;
     int code = write_page(leaks, out);
@@ -320,18 +320,18 @@ static int write_index_page(const struct leaks *leaks, const struct leaks_place 
 int leaks_write_graph(const struct leaks *leaks, const char *parent, size_t *removed,
                       struct error *error)
 {
-    struct leaks_place place;
+    struct leaks_directory output;
     char directory[PATH_MAX];
     if (snprintf(directory, sizeof(directory), "%s/graph", parent) >= (int)sizeof(directory))
         return error_set(error, -ENAMETOOLONG, "%.200s: its name is too long", parent);
-    int code = leaks_open_place(&place, directory, error);
+    int code = leaks_open_directory(&output, directory, error);
     if (code < 0)
         return code;
-    code = leaks_remove_old(&place, OBJECTS_SUFFIX, removed, error);
+    code = leaks_remove_old(&output, OBJECTS_SUFFIX, removed, error);
     if (code == 0)
-        code = write_index(leaks, &place, error);
+        code = write_index(leaks, &output, error);
     if (code == 0)
-        code = write_index_page(leaks, &place, error);
-    close(place.fd);
+        code = write_index_page(leaks, &output, error);
+    close(output.fd);
     return code;
 }

@@ -31,7 +31,7 @@ static bool is_unknown(const struct page *page, enum export_view view)
     return diff_is_unknown(page->heap->pair, view);
 }
 
-static struct formatted size_words(const struct page *page, double value, bool counts)
+static struct formatted size_text(const struct page *page, double value, bool counts)
 {
     if (counts && is_unknown(page, EXPORT_OBJECTS))
         return (struct formatted){"?"};
@@ -58,7 +58,7 @@ static void print_types(const struct page *page, const struct diff_row *row)
         }
         fputs(shown++ == 0 ? "              by type: " : ", ", page->out);
         format_print(page->out, types[i].type, TYPE_WIDTH);
-        fprintf(page->out, " %s", size_words(page, count, true).bytes);
+        fprintf(page->out, " %s", size_text(page, count, true).bytes);
     }
     if (left > 0)
         fprintf(page->out, ", %zu types more", left);
@@ -75,14 +75,15 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
     struct formatted count_margin = {""};
     if (!is_unknown(page, EXPORT_OBJECTS))
         count_margin = compare_margin(page->heap->pair, count, true);
-    fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_words(page, size->value, false).bytes,
+    fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_text(page, size->value, false).bytes,
             is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
             compare_margin_width(&size_margin, 19), size_margin.bytes,
-            size_words(page, count->value, true).bytes,
+            size_text(page, count->value, true).bytes,
             is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
             compare_margin_width(&count_margin, 17), count_margin.bytes);
-    struct stack_format words = compare_stacks_words(&page->stacks, row->profile, FIGURES_COLUMNS);
-    compare_print_stack(&words, row->callsite, options->stacks, page->out);
+    struct stack_format format =
+        compare_stacks_format(&page->stacks, row->profile, FIGURES_COLUMNS);
+    compare_print_stack(&format, row->callsite, options->stacks, page->out);
     print_types(page, row);
 }
 
@@ -149,7 +150,7 @@ static void print_total(const struct page *page)
     if (pair->exact)
         return;
     fputs("; in all ", page->out);
-    format_print_amount(page->out, total->value, size_words(page, total->value, false).bytes, "",
+    format_print_amount(page->out, total->value, size_text(page, total->value, false).bytes, "",
                         &margin);
 }
 

@@ -30,7 +30,7 @@ const struct conversion *conversion_find(const char *name)
     return NULL;
 }
 
-const char *conversion_meant(const char *name)
+const char *conversion_suggest(const char *name)
 {
     static const char *const others[][2] = {
         {"pprof", "profile"},

@@ -19,7 +19,7 @@ extern const size_t conversion_count;
 const struct conversion *conversion_find(const char *name);
 /* Return what an unknown name may mean: the nearest name, or our name for another tool's. NULL:
  * none. */
-const char *conversion_meant(const char *name);
+const char *conversion_suggest(const char *name);
 
 int convert_binary(int argc, char **argv);
 int convert_bundle(int argc, char **argv);

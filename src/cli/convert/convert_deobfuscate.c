@@ -147,7 +147,7 @@ static int run(struct request *request)
     if (result == 0 && conversion_is_no_trace(path, &error))
         result = error.code;
     if (result == 0)
-        result = trace_names_read_telling(&names, path, progress_tell_bytes, &shown, &error);
+        result = trace_names_read_telling(&names, path, progress_show_bytes, &shown, &error);
     progress_end(&shown);
     if (names.warning[0] != '\0')
         conversion_warn("%s", names.warning);
@@ -156,7 +156,7 @@ static int run(struct request *request)
     if (result >= 0) {
         names.has_heap_graph |= request->whole;
         shown = progress_begin(path, isatty(file.fd));
-        request->maps.tell = progress_tell_lines;
+        request->maps.tell = progress_show_lines;
         request->maps.tell_context = &shown;
         result = deobfuscate_write(&request->maps, &names, file.fd, &report, &error);
         progress_end(&shown);

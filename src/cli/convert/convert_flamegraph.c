@@ -46,9 +46,9 @@ static int add_dump(struct flame_page *page, const struct profile *profile,
     const struct profile_process *process = &profile->processes[heap->process];
     const struct source source = {profile, chosen->dump};
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-        views[view] = (struct flame_view){
-            export_view_words[view].name, export_view_words[view].title,
-            (unsigned)diff_figure_of(view), export_view_words[view].counts_bytes};
+        views[view] = (struct flame_view){export_view_info[view].name, export_view_info[view].title,
+                                          (unsigned)diff_figure_of(view),
+                                          export_view_info[view].counts_bytes};
     struct flame_graph graph = {
         .process = process->name,
         .labels = process->command,

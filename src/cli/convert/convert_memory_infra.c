@@ -90,7 +90,7 @@ static int64_t write_file(const struct profile *profile, const struct choice *ch
         struct progress shown = progress_begin("-", isatty(output.fd));
         const struct memory_infra_file file = {.fd = output.fd,
                                                .packed = memory_infra_file_is_packed(out),
-                                               .tell = progress_tell_written,
+                                               .tell = progress_show_written,
                                                .tell_context = &shown};
         int code =
             memory_infra_file_write(profile, dumps, (size_t)count, &choice->writing, &file, error);

@@ -217,8 +217,8 @@ static int write_files(struct request *request)
     int fd = -1, files = conversion_find_input(request->argument, path, &error);
     if (files == 0) {
         shown = progress_begin(path, false);
-        request->reading.tell = progress_tell_bytes;
-        request->choice.tell = progress_tell_files;
+        request->reading.tell = progress_show_bytes;
+        request->choice.tell = progress_show_files;
         request->reading.tell_context = request->choice.tell_context = &shown;
         profile = import_profile(path, &request->reading, &error);
         files = profile == NULL ? error.code : 0;

@@ -67,7 +67,7 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
     if (code < 0)
         return conversion_fail(&error);
     struct progress shown = progress_begin(path, isatty(file.fd));
-    struct trace_text_progress progress = {progress_tell_bytes, &shown};
+    struct trace_text_progress progress = {progress_show_bytes, &shown};
     code = stream(path, file.fd, &progress, &error);
     /* Keep the output before the damage in a trace: it is useful, and the error reports that it is
      * incomplete. */

@@ -128,7 +128,7 @@ static void warn_of_filter(const struct profile *profile, const struct export_du
     }
     conversion_warn("%.300s leaves out %s: %s", profile->filter,
                     filter_options_share(part, part + whole, export_view_counts_calls(view)).bytes,
-                    export_view_words[view].title);
+                    export_view_info[view].title);
 }
 
 static int check_size(const struct stack_conversion *conversion, const struct profile *profile,
@@ -197,8 +197,7 @@ static int convert(const struct stack_conversion *conversion, const struct choic
         conversion_warn("%s", profile->warning);
     if (written == 0)
         conversion_warn("%s: there is nothing in the view %s (%s)", path,
-                        export_view_words[choice->view].name,
-                        export_view_words[choice->view].title);
+                        export_view_info[choice->view].name, export_view_info[choice->view].title);
     profile_free(profile);
     return written < 0 ? conversion_fail(&error) : 0;
 }

@@ -58,7 +58,7 @@ static void draw_title(const struct screen *screen)
         snprintf(line + used, sizeof(line) - (size_t)used, ", %zu heaps", heaps->count);
     snprintf(right, sizeof(right), "%s %s ",
              screen_figure_text(screen, &all, &total, &total, figure),
-             screen_figure_words[breakdown_figure(screen->breakdown)]);
+             screen_figure_names[breakdown_figure(screen->breakdown)]);
     int width = (int)strlen(right);
     screen_put(screen, 0, 0, COLS - width - 1, SCREEN_BAR, line);
     screen_put(screen, 0, COLS - width - 1, 1, SCREEN_BAR, "");
@@ -68,20 +68,20 @@ static void draw_title(const struct screen *screen)
 /* Draw the mode and the dimensions. */
 static void draw_tabs(const struct screen *screen)
 {
-    const char *mode = screen_mode_words[breakdown_mode(screen->breakdown)];
+    const char *mode = screen_mode_names[breakdown_mode(screen->breakdown)];
     screen_put(screen, 1, 0, COLS, SCREEN_PLAIN, "");
     int x = 1 + screen_put(screen, 1, 1, COLS - 1, SCREEN_PLAIN, mode) + 2;
     int room = COLS - x, wanted = 0;
     for (int i = 0; i < SITES_DIMENSIONS; i++)
         if (sites_has_dimension(screen->sites, (enum sites_dimension)i))
-            wanted += (int)strlen(screen_dimension_words[i]) + 3;
+            wanted += (int)strlen(screen_dimension_names[i]) + 3;
     for (int i = 0; i < SITES_DIMENSIONS; i++) {
         char tab[64];
         bool shown = screen->dimension == (enum sites_dimension)i;
         if (!sites_has_dimension(screen->sites, (enum sites_dimension)i) ||
             (wanted > room && !shown))
             continue;
-        snprintf(tab, sizeof(tab), shown ? "[%s]" : " %s ", screen_dimension_words[i]);
+        snprintf(tab, sizeof(tab), shown ? "[%s]" : " %s ", screen_dimension_names[i]);
         x += 1 + screen_put(screen, 1, x, COLS - x, shown ? SCREEN_STRONG : SCREEN_PLAIN, tab);
     }
 }
@@ -179,7 +179,7 @@ static void draw_head(const struct screen *screen, const struct layout *layout,
     const char *sorts = screen->order.key != BREAKDOWN_BY_NAME ? ""
                         : screen->order.reverse                ? "^"
                                                                : "v";
-    snprintf(text, sizeof(text), "  %s%s", sorts, screen_dimension_words[screen->dimension]);
+    snprintf(text, sizeof(text), "  %s%s", sorts, screen_dimension_names[screen->dimension]);
     screen_put(screen, layout->head_y, x, COLS - x, SCREEN_STRONG, text);
 }
 

@@ -105,7 +105,7 @@ void screen_choose_from(struct screen *screen, enum sites_dimension dimension)
                 at = i + 1;
     }
     char title[64];
-    snprintf(title, sizeof(title), " %s", screen_dimension_words[dimension]);
+    snprintf(title, sizeof(title), " %s", screen_dimension_names[dimension]);
     int chosen = choose(screen, title, items, keys->count + 1, at, false);
     if (chosen >= 0)
         screen_choose(screen, dimension, chosen == 0 ? PROFILE_NONE : (uint32_t)chosen - 1);

@@ -47,8 +47,8 @@ static void show_known(struct screen *screen, enum diff_figure wanted)
     enum diff_figure known = first_known(screen, wanted);
     breakdown_set_figure(screen->breakdown, known);
     if (known != wanted)
-        say(screen, "'%s' is not in the file; '%s' is shown instead.", screen_figure_words[wanted],
-            screen_figure_words[known]);
+        say(screen, "'%s' is not in the file; '%s' is shown instead.", screen_figure_names[wanted],
+            screen_figure_names[known]);
 }
 
 void screen_next_figure(struct screen *screen)
@@ -121,8 +121,8 @@ static void show_something(struct screen *screen)
     enum diff_figure before = breakdown_figure(screen->breakdown);
     breakdown_set_figure(screen->breakdown, DIFF_PEAK);
     if (bytes_of_all(screen) >= 0.5)
-        say(screen, "Nothing is %s; '%s' is shown instead.", screen_figure_words[before],
-            screen_figure_words[DIFF_PEAK]);
+        say(screen, "Nothing is %s; '%s' is shown instead.", screen_figure_names[before],
+            screen_figure_names[DIFF_PEAK]);
     else
         breakdown_set_figure(screen->breakdown, before);
 }

@@ -78,9 +78,9 @@ size_t screen_figures(const struct screen *screen, int width,
 
 /* --- screen_text.c: texts --- */
 
-extern const char *const screen_mode_words[BREAKDOWN_MODES];
-extern const char *const screen_figure_words[DIFF_FIGURES];
-extern const char *const screen_dimension_words[SITES_DIMENSIONS];
+extern const char *const screen_mode_names[BREAKDOWN_MODES];
+extern const char *const screen_figure_names[DIFF_FIGURES];
+extern const char *const screen_dimension_names[SITES_DIMENSIONS];
 
 /* Return a name as shown, cut to the buffer. */
 const char *screen_name(const struct screen *screen, enum sites_dimension dimension, uint32_t key,

@@ -15,19 +15,19 @@
 /* Limit of the end of a path in the title. */
 #define NAME_BYTES 100
 
-const char *const screen_mode_words[BREAKDOWN_MODES] = {
+const char *const screen_mode_names[BREAKDOWN_MODES] = {
     [BREAKDOWN_TREE] = "Top-down (Tree)",
     [BREAKDOWN_HEAVY] = "Top-down (Heavy)",
     [BREAKDOWN_BOTTOM_UP] = "Bottom-up",
 };
 
-const char *const screen_figure_words[DIFF_FIGURES] = {
+const char *const screen_figure_names[DIFF_FIGURES] = {
     [DIFF_LIVE] = "live",
     [DIFF_ALLOCATED] = "allocated",
     [DIFF_PEAK] = "at peak",
 };
 
-const char *const screen_dimension_words[SITES_DIMENSIONS] = {
+const char *const screen_dimension_names[SITES_DIMENSIONS] = {
     [SITES_FRAME] = "Stack frame", [SITES_TYPE] = "Object type", [SITES_THREAD] = "Thread",
     [SITES_CONTEXT] = "Context",   [SITES_MODULE] = "Module",    [SITES_HEAP] = "Heap",
     [SITES_PROCESS] = "Process",
@@ -161,7 +161,7 @@ void screen_title(const struct screen *screen, char buffer[SCREEN_TEXT_BYTES])
 const char *screen_figure_head(const struct screen *screen, const struct screen_figure *figure,
                                char buffer[64])
 {
-    static const char *const words[] = {"Size", "Count", "Share"};
+    static const char *const names[] = {"Size", "Count", "Share"};
     static const char *const aggregates[] = {"Diff", "Max"};
     const struct breakdown_order *order = &screen->order;
     char name[64] = "";
@@ -178,22 +178,22 @@ const char *screen_figure_head(const struct screen *screen, const struct screen_
              *name == '\0' ? ""
              : counts      ? " n"
                            : "",
-             *name == '\0' ? words[figure->kind] : "");
+             *name == '\0' ? names[figure->kind] : "");
     return buffer;
 }
 
 static struct formatted short_count(double count)
 {
-    struct formatted words = format_count(count);
+    struct formatted text = format_count(count);
     double size = count < 0 ? -count : count;
     if (size >= 1e9)
-        snprintf(words.bytes, sizeof(words.bytes), "%.1f G", size / 1e9);
+        snprintf(text.bytes, sizeof(text.bytes), "%.1f G", size / 1e9);
     else if (size >= 1e7)
-        snprintf(words.bytes, sizeof(words.bytes), "%.1f M", size / 1e6);
-    return words;
+        snprintf(text.bytes, sizeof(text.bytes), "%.1f M", size / 1e6);
+    return text;
 }
 
-static struct formatted words_of(const struct screen *screen, double value, bool counts)
+static struct formatted format_figure(const struct screen *screen, double value, bool counts)
 {
     if (screen->exact_figures)
         return format_count(value);
@@ -235,7 +235,7 @@ const char *screen_figure_text(const struct screen *screen, const struct screen_
     bool is_difference =
         all && screen->column_count > 1 && screen->order.aggregate == BREAKDOWN_DIFFERENCE;
     const char *sign = number <= -0.5 ? "-" : is_difference && number >= 0.5 ? "+" : "";
-    snprintf(buffer, 64, "%s%s", sign, words_of(screen, number, counts).bytes);
+    snprintf(buffer, 64, "%s%s", sign, format_figure(screen, number, counts).bytes);
     return buffer;
 }
 

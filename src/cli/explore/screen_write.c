@@ -38,8 +38,8 @@ static void write_head(const struct screen *screen, FILE *out)
     size_t columns = screen->column_count;
     screen_title(screen, text);
     format_printf(out, "%s, %s, %s\n", text,
-                  screen_figure_words[breakdown_figure(screen->breakdown)],
-                  screen_mode_words[breakdown_mode(screen->breakdown)]);
+                  screen_figure_names[breakdown_figure(screen->breakdown)],
+                  screen_mode_names[breakdown_mode(screen->breakdown)]);
     for (size_t i = 0; i < columns; i++) {
         screen_column_name(screen, i, name);
         fprintf(out, "%*s%*s", FIGURE_WIDTH, columns > 1 ? name : "bytes", FIGURE_WIDTH, "count");
@@ -48,7 +48,7 @@ static void write_head(const struct screen *screen, FILE *out)
         fprintf(out, "%*s%*s", FIGURE_WIDTH,
                 screen->order.aggregate == BREAKDOWN_MAX ? "maximum" : "difference", FIGURE_WIDTH,
                 "count");
-    fprintf(out, "  %s\n", screen_dimension_words[screen->dimension]);
+    fprintf(out, "  %s\n", screen_dimension_names[screen->dimension]);
 }
 
 static void write_rows(const struct screen *screen, FILE *out)

@@ -65,7 +65,7 @@ static int refuse(const char *name)
     const char *nearest =
         suggest_nearest(name, verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
     if (nearest == NULL)
-        nearest = conversion_meant(name);
+        nearest = conversion_suggest(name);
     format_printf(stderr, "heap_profile: there is no verb '%s'", name);
     if (nearest != NULL)
         format_printf(stderr, "; did you mean %s?", nearest);

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
         print_help(stdout);
         return 0;
     }
-    const char *nearest = conversion_meant(argv[1]);
+    const char *nearest = conversion_suggest(argv[1]);
     format_printf(stderr, "traceconv: there is no conversion '%s'", argv[1]);
     if (nearest != NULL)
         format_printf(stderr, "; did you mean %s?", nearest);

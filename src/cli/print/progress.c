@@ -43,7 +43,7 @@ static bool is_due(struct progress *progress)
     return true;
 }
 
-void progress_tell_bytes(void *context, uint64_t bytes)
+void progress_show_bytes(void *context, uint64_t bytes)
 {
     struct progress *progress = context;
     if (!is_due(progress))
@@ -56,13 +56,13 @@ void progress_tell_bytes(void *context, uint64_t bytes)
         fprintf(stderr, "\r%s%.0f MB          \b", progress->doing, (double)bytes / 1e6);
 }
 
-void progress_tell_written(void *context, uint64_t bytes)
+void progress_show_written(void *context, uint64_t bytes)
 {
     if (is_due(context))
         fprintf(stderr, "\r%.0f MB written   \b", (double)bytes / 1e6);
 }
 
-void progress_tell_lines(void *context, const char *path, size_t lines)
+void progress_show_lines(void *context, const char *path, size_t lines)
 {
     if (!is_due(context))
         return;
@@ -70,13 +70,13 @@ void progress_tell_lines(void *context, const char *path, size_t lines)
     format_printf(stderr, "%.60s: %zu lines", path, lines);
 }
 
-void progress_tell_profiles(void *context, size_t files, size_t all)
+void progress_show_profiles(void *context, size_t files, size_t all)
 {
     if (is_due(context))
         fprintf(stderr, "\r\033[Kwriting the profiles: %zu of %zu files", files, all);
 }
 
-void progress_tell_files(void *context, size_t files, size_t all)
+void progress_show_files(void *context, size_t files, size_t all)
 {
     if (is_due(context))
         fprintf(stderr, "\r%zu of %zu files      \b", files, all);
@@ -95,7 +95,7 @@ struct profile *progress_import(const char *path, const struct profile_read_opti
     struct profile_read_options telling = {.demangling = DEMANGLE_FULL};
     if (options != NULL)
         telling = *options;
-    telling.tell = progress_tell_bytes;
+    telling.tell = progress_show_bytes;
     telling.tell_context = &shown;
     struct profile *profile = import_profile(path, &telling, error);
     progress_end(&shown);

@@ -22,15 +22,15 @@ struct progress {
 struct progress progress_begin(const char *path, bool writes);
 /* Report the bytes of the input read so far. In this and the next functions, `context` is the
  * struct progress. */
-void progress_tell_bytes(void *context, uint64_t bytes);
+void progress_show_bytes(void *context, uint64_t bytes);
 /* Report the lines of another file read so far. */
-void progress_tell_lines(void *context, const char *path, size_t lines);
+void progress_show_lines(void *context, const char *path, size_t lines);
 /* Report the bytes written so far. */
-void progress_tell_written(void *context, uint64_t bytes);
+void progress_show_written(void *context, uint64_t bytes);
 /* Report the files written so far. */
-void progress_tell_files(void *context, size_t files, size_t all);
+void progress_show_files(void *context, size_t files, size_t all);
 /* Report the profiles written so far at the end of a command or session. */
-void progress_tell_profiles(void *context, size_t files, size_t all);
+void progress_show_profiles(void *context, size_t files, size_t all);
 void progress_end(const struct progress *progress);
 
 /* Call import_profile() and show its progress. options->tell is ignored. */

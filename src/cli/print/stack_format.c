@@ -154,20 +154,20 @@ static void print_module(FILE *out, const struct profile *profile,
     fputc(']', out);
 }
 
-static void print_function(const struct stack_format *words, const struct profile_frame *frame,
+static void print_function(const struct stack_format *format, const struct profile_frame *frame,
                            size_t columns, FILE *out)
 {
     bool renamed = *frame->obfuscated_name != '\0' || *frame->linkage_name == '\0';
     char *simple =
-        words->simple && !renamed ? demangle_name_as(frame->linkage_name, DEMANGLE_SIMPLE) : NULL;
+        format->simple && !renamed ? demangle_name_as(frame->linkage_name, DEMANGLE_SIMPLE) : NULL;
     print_name(out, simple != NULL ? simple : frame->name, columns);
     free(simple);
 }
 
-void stack_format_print_frame(const struct stack_format *words, uint32_t index, size_t columns,
+void stack_format_print_frame(const struct stack_format *format, uint32_t index, size_t columns,
                               bool lines, bool module, FILE *out)
 {
-    const struct profile *profile = words->profile;
+    const struct profile *profile = format->profile;
     const struct profile_frame *frame = &profile->frames[index];
     if (frame->name[0] == '\0') {
         const char *path =
@@ -176,7 +176,7 @@ void stack_format_print_frame(const struct stack_format *words, uint32_t index, 
         format_print(out, *path != '\0' ? base_name(path) : "unknown code", MODULE_WIDTH);
         return;
     }
-    print_function(words, frame, columns, out);
+    print_function(format, frame, columns, out);
     if (lines && frame->source_file[0] != '\0') {
         fputc(' ', out);
         format_print(out, base_name(frame->source_file), MODULE_WIDTH);
@@ -194,15 +194,15 @@ struct piece {
     size_t length, columns;
 };
 
-static struct piece make_piece(const struct stack_format *words, uint32_t callsite, size_t columns,
+static struct piece make_piece(const struct stack_format *format, uint32_t callsite, size_t columns,
                                bool module)
 {
     struct piece piece = {0};
     FILE *out = open_memstream(&piece.text, &piece.length);
     if (out == NULL)
         return piece;
-    stack_format_print_frame(words, words->profile->callsites[callsite].frame, columns,
-                             words->lines, module, out);
+    stack_format_print_frame(format, format->profile->callsites[callsite].frame, columns,
+                             format->lines, module, out);
     if (fclose(out) == 0)
         piece.columns = utf8_count(piece.text);
     return piece;
@@ -221,29 +221,29 @@ static bool put_caller(struct piece *piece, size_t columns, size_t *used, FILE *
     return fits;
 }
 
-void stack_format_print_row(const struct stack_format *words, uint32_t callsite, FILE *out)
+void stack_format_print_row(const struct stack_format *format, uint32_t callsite, FILE *out)
 {
-    const struct profile *profile = words->profile;
-    uint32_t charged = folding_charge(words->folding, profile, callsite);
-    uint32_t head = folding_head(words->folding, profile, callsite);
-    size_t used = 0, width = words->columns;
-    struct piece piece = make_piece(words, head, 0, true);
+    const struct profile *profile = format->profile;
+    uint32_t charged = folding_charge(format->folding, profile, callsite);
+    uint32_t head = folding_head(format->folding, profile, callsite);
+    size_t used = 0, width = format->columns;
+    struct piece piece = make_piece(format, head, 0, true);
     if (width > 0 && piece.columns > width) {
         /* Omit the module before shortening the name. */
         free(piece.text);
-        piece = make_piece(words, head, width, false);
+        piece = make_piece(format, head, width, false);
     }
     if (piece.text != NULL)
         fputs(piece.text, out);
     used += piece.columns;
     free(piece.text);
-    uint32_t at = head != charged ? charged : folding_caller(words->folding, profile, charged);
+    uint32_t at = head != charged ? charged : folding_caller(format->folding, profile, charged);
     for (int i = 0; i < FOLDING_CALLERS && at != PROFILE_NONE; i++) {
-        uint32_t next = folding_caller(words->folding, profile, at);
+        uint32_t next = folding_caller(format->folding, profile, at);
         size_t reserved = strlen(BEFORE_CALLER) + (next != PROFILE_NONE ? strlen(MORE) : 0);
         size_t room = width > used + reserved ? width - used - reserved : 1;
         room = room < CALLER_COLUMNS ? room : CALLER_COLUMNS;
-        piece = make_piece(words, at, width > 0 ? room : 0, false);
+        piece = make_piece(format, at, width > 0 ? room : 0, false);
         if (!put_caller(&piece, width > 0 ? room : SIZE_MAX, &used, out))
             break;
         at = next;
@@ -285,14 +285,14 @@ static void print_folded(const struct folded *folded, FILE *out)
 
 /* If `out` is not NULL, print the line that begins at a callsite. Return the callsite of the next
  * line. */
-static uint32_t put_line(const struct stack_format *words, uint32_t at, uint32_t charged,
+static uint32_t put_line(const struct stack_format *format, uint32_t at, uint32_t charged,
                          size_t columns, FILE *out)
 {
-    const struct profile *profile = words->profile;
+    const struct profile *profile = format->profile;
     struct folded folded = {0};
     const struct known_frames *known;
     while (at != PROFILE_NONE && at != charged &&
-           (known = folding_of(words->folding, profile->callsites[at].frame)) != NULL) {
+           (known = folding_of(format->folding, profile->callsites[at].frame)) != NULL) {
         add_folded(&folded, known);
         at = profile->callsites[at].parent;
     }
@@ -302,18 +302,18 @@ static uint32_t put_line(const struct stack_format *words, uint32_t at, uint32_t
         return at;
     }
     if (out != NULL)
-        stack_format_print_frame(words, profile->callsites[at].frame, columns, true, true, out);
+        stack_format_print_frame(format, profile->callsites[at].frame, columns, true, true, out);
     return profile->callsites[at].parent;
 }
 
 #define OUTERMOST_LINES 4u /* kept of a stack that is too long */
 
-void stack_format_print_stack(const struct stack_format *words, uint32_t callsite, size_t most,
+void stack_format_print_stack(const struct stack_format *format, uint32_t callsite, size_t most,
                               const char *indent, FILE *out)
 {
-    uint32_t charged = folding_charge(words->folding, words->profile, callsite), at, next;
-    size_t columns = stack_format_room(words->line_columns, strlen(indent)), lines = 0, line = 0;
-    for (at = callsite; at != PROFILE_NONE; at = put_line(words, at, charged, 0, NULL))
+    uint32_t charged = folding_charge(format->folding, format->profile, callsite), at, next;
+    size_t columns = stack_format_room(format->line_columns, strlen(indent)), lines = 0, line = 0;
+    for (at = callsite; at != PROFILE_NONE; at = put_line(format, at, charged, 0, NULL))
         lines++;
     size_t left_out = most == 0 || lines <= most ? 0 : lines - most + 1;
     size_t first = most - OUTERMOST_LINES - 1;
@@ -323,7 +323,7 @@ void stack_format_print_stack(const struct stack_format *words, uint32_t callsit
             fprintf(out, "%s... %zu lines more; --stacks shows them\n", indent, left_out);
         if (!is_left_out)
             fputs(indent, out);
-        next = put_line(words, at, charged, columns, is_left_out ? NULL : out);
+        next = put_line(format, at, charged, columns, is_left_out ? NULL : out);
         if (!is_left_out)
             fputc('\n', out);
     }

@@ -25,16 +25,16 @@ size_t stack_format_columns(FILE *out);
 size_t stack_format_room(size_t columns, size_t figures);
 
 /* Print a frame's function or address, with its line and module if asked for. */
-void stack_format_print_frame(const struct stack_format *words, uint32_t frame, size_t columns,
+void stack_format_print_frame(const struct stack_format *format, uint32_t frame, size_t columns,
                               bool lines, bool module, FILE *out);
 
 /* Print "function [module] < caller < caller < ...". */
-void stack_format_print_row(const struct stack_format *words, uint32_t callsite, FILE *out);
+void stack_format_print_row(const struct stack_format *format, uint32_t callsite, FILE *out);
 
 /* Print all frames, one a line, with source lines. A group of folded frames is one line with their
  * number. If a stack has more than `most` lines (0: no limit), one line replaces those in the
  * middle. */
-void stack_format_print_stack(const struct stack_format *words, uint32_t callsite, size_t most,
+void stack_format_print_stack(const struct stack_format *format, uint32_t callsite, size_t most,
                               const char *indent, FILE *out);
 
 #endif

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cli/print/format.h"
-#include "cli/record/finish.h"
+#include "cli/record/finish_profile.h"
 #include "daemon/host/preload_path.h"
 
 /* --- progress --- */
@@ -82,10 +82,10 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         output_publish(&outcome->output);
     else
         output_discard(&outcome->output);
-    const struct finish_options finish = {request->quiet, request->no_symbols,
-                                          request->memory_infra};
+    const struct finish_profile_options finish = {request->quiet, request->no_symbols,
+                                                  request->memory_infra};
     if (code == 0 && outcome->result.started)
-        code = finish_output(&outcome->output, &finish, error);
+        code = finish_profile(&outcome->output, &finish, error);
     return code;
 }
 

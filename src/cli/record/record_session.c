@@ -10,7 +10,7 @@
 
 #include "cli/files/output_directory.h"
 #include "cli/print/format.h"
-#include "cli/record/finish.h"
+#include "cli/record/finish_profile.h"
 #include "cli/record/session_run.h"
 #include "util/output_file.h"
 
@@ -141,8 +141,9 @@ int record_session_run(const struct record_session *session)
     if (session->trace_path == NULL && wrote) {
         if (result.profiled > 0) /* else the latest profile stays the one that has something */
             output_publish(&output);
-        const struct finish_options finish = {quiet, session->no_symbols, session->memory_infra};
-        int finished = finish_output(&output, &finish, &error);
+        const struct finish_profile_options finish = {quiet, session->no_symbols,
+                                                      session->memory_infra};
+        int finished = finish_profile(&output, &finish, &error);
         if (finished < 0)
             format_printf(stderr, "heap_profile: %s\n", error.message);
         code = code < 0 ? code : finished;

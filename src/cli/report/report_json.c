@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "cli/report/report.h"
-#include "cli/report/report_gaps.h"
 #include "cli/report/unnamed_frames.h"
+#include "cli/report/unwind_gaps.h"
 #include "export/view.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
@@ -66,7 +66,7 @@ struct frame_texts {
     char **texts; /* by frame; NULL: not cached */
     size_t *lengths;
     size_t kept_bytes;
-    struct report_gap_finder gaps;
+    struct unwind_gap_finder gaps;
 };
 
 static bool frame_texts_begin(struct frame_texts *frames, const struct profile *profile)
@@ -83,7 +83,7 @@ static void frame_texts_end(struct frame_texts *frames)
         free(frames->texts[i]);
     free(frames->texts);
     free(frames->lengths);
-    report_gap_finder_clear(&frames->gaps);
+    unwind_gap_finder_clear(&frames->gaps);
 }
 
 static void print_frame(struct json_writer *json, const struct profile *profile,
@@ -245,7 +245,7 @@ static void print_unknown(struct json_writer *json, const struct profile_heap *h
     json_array(json, "untold");
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
         if (export_view_is_unknown(heap, view))
-            json_string(json, NULL, export_view_words[view].name);
+            json_string(json, NULL, export_view_info[view].name);
     json_end_array(json);
 }
 
@@ -321,7 +321,7 @@ static void print_heap(struct json_writer *json, struct frame_texts *frames,
     print_unknown(json, heap);
     print_lost(json, status);
     print_agreement(json, heap, dump);
-    report_gaps_print_json(&frames->gaps, profile, dump, json);
+    unwind_gaps_print_json(&frames->gaps, profile, dump, json);
     json_unsigned(json, "weighed_samples", status->weighed_samples);
     json_unsigned(json, "other_types", status->other_types);
     json_unsigned(json, "other_contexts", status->other_contexts);

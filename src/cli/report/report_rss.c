@@ -23,38 +23,39 @@ static void add(struct rss_table *table, struct rss_row row)
         table->rows[table->count++] = row;
 }
 
-static void add_of_allocator(struct rss_table *table, const struct memory_snapshot *look)
+static void add_of_allocator(struct rss_table *table, const struct memory_snapshot *snapshot)
 {
-    double margin = DEVIATIONS * sqrt(fmax(look->live_bytes_variance, 0));
-    bool has_rule = look->rounding_rule != NULL;
-    enum rss_source of_pages = look->pages_unknown ? RSS_NOT_KNOWN : RSS_ESTIMATED;
-    add(table, (struct rss_row){"live_requested", "live blocks, as requested",
-                                llround(look->live_bytes), margin, RSS_ESTIMATED, MEMORY_UNKNOWN});
+    double margin = DEVIATIONS * sqrt(fmax(snapshot->live_bytes_variance, 0));
+    bool has_rule = snapshot->rounding_rule != NULL;
+    enum rss_source of_pages = snapshot->pages_unknown ? RSS_NOT_KNOWN : RSS_ESTIMATED;
+    add(table,
+        (struct rss_row){"live_requested", "live blocks, as requested",
+                         llround(snapshot->live_bytes), margin, RSS_ESTIMATED, MEMORY_UNKNOWN});
     add(table, (struct rss_row){"rounding", "rounding and headers",
-                                has_rule ? llround(look->rounding_bytes) : 0, -1,
+                                has_rule ? llround(snapshot->rounding_bytes) : 0, -1,
                                 has_rule ? RSS_BY_RULE : RSS_NOT_KNOWN, MEMORY_UNKNOWN});
     add(table, (struct rss_row){"untouched", "live blocks' untouched pages",
-                                look->pages_unknown ? 0 : -llround(look->untouched_bytes), -1,
-                                of_pages, MEMORY_UNKNOWN});
-    if (look->pages_unknown || look->swapped_bytes > 0)
+                                snapshot->pages_unknown ? 0 : -llround(snapshot->untouched_bytes),
+                                -1, of_pages, MEMORY_UNKNOWN});
+    if (snapshot->pages_unknown || snapshot->swapped_bytes > 0)
         add(table, (struct rss_row){"live_swapped", "live blocks' swapped-out pages",
-                                    look->pages_unknown ? 0 : -llround(look->swapped_bytes), -1,
-                                    of_pages, MEMORY_UNKNOWN});
+                                    snapshot->pages_unknown ? 0 : -llround(snapshot->swapped_bytes),
+                                    -1, of_pages, MEMORY_UNKNOWN});
     int64_t known = 0;
     for (size_t i = 0; i < table->count; i++)
         known += table->rows[i].bytes;
-    table->allocator_bytes = look->parts[MEMORY_ALLOCATOR].rss_bytes;
+    table->allocator_bytes = snapshot->parts[MEMORY_ALLOCATOR].rss_bytes;
     add(table, (struct rss_row){"free_lists", "free lists, fragmentation, not profiled",
                                 (int64_t)table->allocator_bytes - known, margin, RSS_REMAINDER,
                                 MEMORY_UNKNOWN});
     table->allocator_count = table->count;
 }
 
-void rss_table_fill(struct rss_table *table, const struct memory_snapshot *look)
+void rss_table_fill(struct rss_table *table, const struct memory_snapshot *snapshot)
 {
     static const struct {
         enum memory_kind kind;
-        const char *name, *words;
+        const char *name, *text;
     } others[] = {
         {MEMORY_ANONYMOUS, "anonymous", "anonymous mappings without live blocks"},
         {MEMORY_THREAD_STACKS, "thread_stacks", "thread stacks"},
@@ -66,29 +67,29 @@ void rss_table_fill(struct rss_table *table, const struct memory_snapshot *look)
         {MEMORY_KERNEL, "kernel", "kernel pages"},
         {MEMORY_UNKNOWN, "unknown", "of a kind unknown to this version"},
     };
-    *table = (struct rss_table){.rss_bytes = memory_snapshot_rss(look)};
-    add_of_allocator(table, look);
+    *table = (struct rss_table){.rss_bytes = memory_snapshot_rss(snapshot)};
+    add_of_allocator(table, snapshot);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        const struct memory_part *part = &look->parts[others[i].kind];
+        const struct memory_part *part = &snapshot->parts[others[i].kind];
         if (part->rss_bytes > 0)
-            add(table, (struct rss_row){others[i].name, others[i].words, (int64_t)part->rss_bytes,
+            add(table, (struct rss_row){others[i].name, others[i].text, (int64_t)part->rss_bytes,
                                         -1, RSS_MEASURED, others[i].kind});
     }
     for (unsigned i = 0; i < MEMORY_KINDS; i++)
-        table->swap_bytes += look->parts[i].swap_bytes;
+        table->swap_bytes += snapshot->parts[i].swap_bytes;
 }
 
 /* --- choosing the snapshot --- */
 
 /* Return the last memory snapshot before the dump. */
-static const struct memory_snapshot *look_of(const struct profile *profile, uint32_t process,
-                                             const struct profile_dump *dump)
+static const struct memory_snapshot *snapshot_of(const struct profile *profile, uint32_t process,
+                                                 const struct profile_dump *dump)
 {
     const struct memory_snapshot *found = NULL;
     for (size_t i = 0; i < profile->memory_snapshot_count; i++) {
-        const struct profile_memory_snapshot *look = &profile->memory_snapshots[i];
-        if (look->process == process && look->order <= dump->order)
-            found = &look->values;
+        const struct profile_memory_snapshot *snapshot = &profile->memory_snapshots[i];
+        if (snapshot->process == process && snapshot->order <= dump->order)
+            found = &snapshot->values;
     }
     return found;
 }
@@ -135,8 +136,8 @@ struct subject {
 
 static double age_seconds(const struct subject *subject)
 {
-    uint64_t look = subject->snapshot->boottime_ns, dump = subject->dump->boottime_ns;
-    return dump > look + AT_THE_DUMP_NS ? (double)(dump - look) / 1e9 : 0;
+    uint64_t taken = subject->snapshot->boottime_ns, dump = subject->dump->boottime_ns;
+    return dump > taken + AT_THE_DUMP_NS ? (double)(dump - taken) / 1e9 : 0;
 }
 
 /* Return whether the process had certainly ended before the dump. */
@@ -147,55 +148,59 @@ static bool has_ended(const struct subject *subject)
 
 /* --- caveats --- */
 
-typedef void tell_fn(void *context, const char *words);
+typedef void caveat_fn(void *context, const char *text);
 
-static void tell_of_remainder(const struct subject *subject, const struct rss_table *table,
-                              tell_fn *tell, void *context)
+static void print_remainder_caveats(const struct subject *subject, const struct rss_table *table,
+                                    caveat_fn *print, void *context)
 {
     const struct rss_row *rest = &table->rows[table->allocator_count - 1];
-    tell(context,
-         "Free lists, fragmentation and allocations from before the profile share one row: only "
-         "the allocator's own count (malloc_info), a call in the process, could separate them. The "
-         "row is the rest of the allocator's memory, and includes the error of the estimates "
-         "above.");
+    print(
+        context,
+        "Free lists, fragmentation and allocations from before the profile share one row: only "
+        "the allocator's own count (malloc_info), a call in the process, could separate them. The "
+        "row is the rest of the allocator's memory, and includes the error of the estimates "
+        "above.");
     if (rest->bytes < 0)
-        tell(context, "That row is negative: the estimates are too high by at least that amount. A "
-                      "smaller interval (-i) makes them more precise, and -i 1 exact.");
+        print(context,
+              "That row is negative: the estimates are too high by at least that amount. A "
+              "smaller interval (-i) makes them more precise, and -i 1 exact.");
     if (subject->snapshot->rounding_rule == NULL)
-        tell(context, "The size classes of this allocator are unknown: its rounding is part of the "
-                      "remainder.");
+        print(context,
+              "The size classes of this allocator are unknown: its rounding is part of the "
+              "remainder.");
     if (subject->snapshot->pages_unknown)
-        tell(context,
-             "The untouched pages of live blocks are unknown, because /proc/PID/pagemap could "
-             "not be read: the remainder is too low by them.");
+        print(context,
+              "The untouched pages of live blocks are unknown, because /proc/PID/pagemap could "
+              "not be read: the remainder is too low by them.");
 }
 
-static void tell_unknown(const struct subject *subject, const struct rss_table *table,
-                         tell_fn *tell, void *context)
+static void print_caveats(const struct subject *subject, const struct rss_table *table,
+                          caveat_fn *print, void *context)
 {
-    char words[256];
-    tell_of_remainder(subject, table, tell, context);
+    char text[256];
+    print_remainder_caveats(subject, table, print, context);
     if (subject->snapshot->parts[MEMORY_ANONYMOUS].rss_bytes > 0 && subject->mapped_bytes < 0)
-        tell(context, "It is unknown whether the program itself or an allocator made the anonymous "
-                      "mappings: --heaps libc.malloc,libc.mmap profiles the program's, too.");
+        print(context,
+              "It is unknown whether the program itself or an allocator made the anonymous "
+              "mappings: --heaps libc.malloc,libc.mmap profiles the program's, too.");
     if (subject->mapped_bytes >= 0) {
         snprintf(
-            words, sizeof(words),
+            text, sizeof(text),
             "The program itself had %s of anonymous mappings (heap libc.mmap), touched or not.",
             format_bytes(subject->mapped_bytes).bytes);
-        tell(context, words);
+        print(context, text);
     }
     if (age_seconds(subject) > 0) {
-        snprintf(words, sizeof(words),
+        snprintf(text, sizeof(text),
                  "The table shows the last memory snapshot, %.1f s before the dump%s.",
                  age_seconds(subject), has_ended(subject) ? ": the program had ended since" : "");
-        tell(context, words);
+        print(context, text);
     }
 }
 
 /* --- for people --- */
 
-static const char *const source_words[] = {
+static const char *const source_texts[] = {
     [RSS_ESTIMATED] = "estimated from samples",
     [RSS_BY_RULE] = "by the size classes of",
     [RSS_MEASURED] = "measured",
@@ -210,40 +215,41 @@ static const char *const source_names[] = {
 
 static struct formatted signed_count(int64_t value)
 {
-    struct formatted words = format_count(fabs((double)value)), result;
-    snprintf(result.bytes, sizeof(result.bytes), "%s%.30s", value < 0 ? "-" : "", words.bytes);
+    struct formatted text = format_count(fabs((double)value)), result;
+    snprintf(result.bytes, sizeof(result.bytes), "%s%.30s", value < 0 ? "-" : "", text.bytes);
     return result;
 }
 
-static void print_row(const struct rss_row *row, const struct memory_snapshot *look, FILE *out)
+static void print_row(const struct rss_row *row, const struct memory_snapshot *snapshot, FILE *out)
 {
     struct formatted bytes = signed_count(row->bytes);
-    fprintf(out, "  %-54s %17s  %s", row->words, row->source == RSS_NOT_KNOWN ? "?" : bytes.bytes,
-            source_words[row->source]);
+    fprintf(out, "  %-54s %17s  %s", row->text, row->source == RSS_NOT_KNOWN ? "?" : bytes.bytes,
+            source_texts[row->source]);
     if (row->source == RSS_BY_RULE) {
         fputc(' ', out);
-        format_print(out, look->rounding_rule, NAME_WIDTH);
+        format_print(out, snapshot->rounding_rule, NAME_WIDTH);
     }
     if (row->margin >= 0.5)
         fprintf(out, ", ± %s", format_count(row->margin).bytes);
     if (row->kind != MEMORY_UNKNOWN)
-        fprintf(out, ", %s mapping%s", format_count((double)look->parts[row->kind].mappings).bytes,
-                look->parts[row->kind].mappings == 1 ? "" : "s");
+        fprintf(out, ", %s mapping%s",
+                format_count((double)snapshot->parts[row->kind].mappings).bytes,
+                snapshot->parts[row->kind].mappings == 1 ? "" : "s");
     fputc('\n', out);
 }
 
-static void print_note(void *context, const char *words)
+static void print_note(void *context, const char *text)
 {
     FILE *out = context;
     size_t column = 0;
-    while (*words != '\0') {
-        size_t length = strcspn(words, " ");
+    while (*text != '\0') {
+        size_t length = strcspn(text, " ");
         if (column > 0 && column + 1 + length > 92) {
             fputc('\n', out);
             column = 0;
         }
-        column += (size_t)fprintf(out, "%s%.*s", column == 0 ? "  " : " ", (int)length, words);
-        words += length + strspn(words + length, " ");
+        column += (size_t)fprintf(out, "%s%.*s", column == 0 ? "  " : " ", (int)length, text);
+        text += length + strspn(text + length, " ");
     }
     fputc('\n', out);
 }
@@ -253,13 +259,13 @@ static void print_missing(const struct subject *subject, FILE *out)
     uint64_t rss = timeline_rss(subject->process, subject->dump);
     struct profile_estimate live = estimate_of_dump(subject->dump, EXPORT_SPACE);
     fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live.bytes)).bytes,
-            source_words[RSS_ESTIMATED]);
+            source_texts[RSS_ESTIMATED]);
     if (rss > 0) {
         fprintf(out, "  everything else           %17s  %s\n",
                 signed_count((int64_t)rss - llround(live.bytes)).bytes,
-                source_words[RSS_REMAINDER]);
+                source_texts[RSS_REMAINDER]);
         fprintf(out, "= RSS                       %17s  %s\n", format_count((double)rss).bytes,
-                source_words[RSS_MEASURED]);
+                source_texts[RSS_MEASURED]);
     } else {
         fputs("= RSS                                       ?  not in the trace\n", out);
     }
@@ -293,63 +299,63 @@ static void print_text(const struct subject *subject, FILE *out)
     fprintf(out, "= %-54s %17s  measured\n", "RSS", format_count((double)table.rss_bytes).bytes);
     fprintf(out, "  %-54s %17s  measured\n\n", "swapped out, not part of the RSS",
             format_count((double)table.swap_bytes).bytes);
-    tell_unknown(subject, &table, print_note, out);
+    print_caveats(subject, &table, print_note, out);
 }
 
 /* --- for scripts --- */
 
-static void print_json_note(void *context, const char *words)
+static void print_json_note(void *context, const char *text)
 {
-    json_string(context, NULL, words);
+    json_string(context, NULL, text);
 }
 
 static void print_json_row(struct json_writer *json, const struct rss_row *row,
-                           const struct memory_snapshot *look)
+                           const struct memory_snapshot *snapshot)
 {
     json_object(json, NULL);
     json_string(json, "name", row->name);
-    json_string(json, "words", row->words);
+    json_string(json, "words", row->text);
     if (row->source == RSS_NOT_KNOWN)
         json_null(json, "bytes");
     else
         json_signed(json, "bytes", row->bytes);
     json_string(json, "source", source_names[row->source]);
     if (row->source == RSS_BY_RULE)
-        json_string(json, "rule", look->rounding_rule);
+        json_string(json, "rule", snapshot->rounding_rule);
     if (row->margin >= 0)
         json_number(json, "margin_bytes", row->margin);
     if (row->kind != MEMORY_UNKNOWN) {
-        json_unsigned(json, "mappings", look->parts[row->kind].mappings);
-        json_unsigned(json, "mapped_bytes", look->parts[row->kind].mapped_bytes);
+        json_unsigned(json, "mappings", snapshot->parts[row->kind].mappings);
+        json_unsigned(json, "mapped_bytes", snapshot->parts[row->kind].mapped_bytes);
     }
     json_end_object(json);
 }
 
 static void print_json_rows(struct json_writer *json, const char *name, const struct rss_row *rows,
-                            size_t count, const struct memory_snapshot *look)
+                            size_t count, const struct memory_snapshot *snapshot)
 {
     json_array(json, name);
     for (size_t i = 0; i < count; i++)
-        print_json_row(json, &rows[i], look);
+        print_json_row(json, &rows[i], snapshot);
     json_end_array(json);
 }
 
 static void print_json_memory(struct json_writer *json, const struct subject *subject)
 {
     struct rss_table table;
-    const struct memory_snapshot *look = subject->snapshot;
-    rss_table_fill(&table, look);
+    const struct memory_snapshot *snapshot = subject->snapshot;
+    rss_table_fill(&table, snapshot);
     json_number(json, "seconds_before_dump", age_seconds(subject));
-    json_unsigned(json, "look_us", look->duration_us);
-    json_string(json, "allocator", look->allocator);
-    print_json_rows(json, "allocator_rows", table.rows, table.allocator_count, look);
+    json_unsigned(json, "look_us", snapshot->duration_us);
+    json_string(json, "allocator", snapshot->allocator);
+    print_json_rows(json, "allocator_rows", table.rows, table.allocator_count, snapshot);
     json_unsigned(json, "allocator_bytes", table.allocator_bytes);
     print_json_rows(json, "other_rows", table.rows + table.allocator_count,
-                    table.count - table.allocator_count, look);
+                    table.count - table.allocator_count, snapshot);
     json_unsigned(json, "rss_bytes", table.rss_bytes);
     json_unsigned(json, "swap_bytes", table.swap_bytes);
     json_array(json, "not_known");
-    tell_unknown(subject, &table, print_json_note, json);
+    print_caveats(subject, &table, print_json_note, json);
     json_end_array(json);
 }
 
@@ -395,7 +401,7 @@ int report_print_rss(const struct profile *profile, const struct report_options 
         if (subject.heap == NULL)
             continue;
         subject.dump = report_dump_of(profile, subject.heap, options);
-        subject.snapshot = look_of(profile, i, subject.dump);
+        subject.snapshot = snapshot_of(profile, i, subject.dump);
         subject.mapped_bytes = mapped_of(profile, i, options);
         if (json && !any) {
             json_object(&writer, NULL);

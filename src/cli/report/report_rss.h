@@ -18,10 +18,10 @@ enum rss_source {
 };
 
 struct rss_row {
-    const char *name;  /* for scripts */
-    const char *words; /* for people */
-    int64_t bytes;     /* 0 if unknown */
-    double margin;     /* 95 % margin; < 0: exact */
+    const char *name; /* for scripts */
+    const char *text; /* for people */
+    int64_t bytes;    /* 0 if unknown */
+    double margin;    /* 95 % margin; < 0: exact */
     enum rss_source source;
     enum memory_kind kind; /* MEMORY_UNKNOWN: a part of the allocator's */
 };
@@ -36,7 +36,7 @@ struct rss_table {
     uint64_t allocator_bytes, rss_bytes, swap_bytes;
 };
 
-void rss_table_fill(struct rss_table *table, const struct memory_snapshot *look);
+void rss_table_fill(struct rss_table *table, const struct memory_snapshot *snapshot);
 
 /* Print the tables. Return 0, or -ENOENT if nothing in the profile matches the options. */
 int report_print_rss(const struct profile *profile, const struct report_options *options, bool json,

@@ -159,7 +159,7 @@ static void print_figure(struct printer *printer, const struct report_section *s
 {
     static const char limit[] = "at most ";
     bool counts = export_view_counts_calls(view);
-    struct formatted words = counts ? format_count(value) : format_bytes(value);
+    struct formatted text = counts ? format_count(value) : format_bytes(value);
     struct profile_estimate total = estimate_of_dump(section->dump, view);
     printer->heap = section->heap;
     printer->dump = section->dump;
@@ -171,7 +171,7 @@ static void print_figure(struct printer *printer, const struct report_section *s
         snprintf(least, sizeof(least), "≤ %s", margin.bytes + strlen(limit));
         fprintf(printer->out, "%12s ", least); /* 10 columns: the sign has three bytes */
     } else {
-        fprintf(printer->out, "%10s ", words.bytes);
+        fprintf(printer->out, "%10s ", text.bytes);
     }
 }
 

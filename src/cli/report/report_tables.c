@@ -96,8 +96,8 @@ void printer_title(const struct printer *printer, const char *title)
 
 void printer_frame(const struct printer *printer, uint32_t index, size_t used)
 {
-    size_t columns = printer->words.columns;
-    stack_format_print_frame(&printer->words, index, stack_format_room(columns, used), false, true,
+    size_t columns = printer->stacks.columns;
+    stack_format_print_frame(&printer->stacks, index, stack_format_room(columns, used), false, true,
                              printer->out);
 }
 
@@ -107,11 +107,11 @@ void printer_frame(const struct printer *printer, uint32_t index, size_t used)
 #define FEW_FIGURES_COLUMNS 39u
 #define TEXT_LEAST 48u /* if it would get less, drop two figures */
 
-void printer_set_words(struct printer *printer, const struct folding *folding)
+void printer_set_format(struct printer *printer, const struct folding *folding)
 {
     size_t columns = printer->options->columns;
     printer->is_narrow = columns > 0 && columns < FIGURES_COLUMNS + TEXT_LEAST;
-    printer->words = (struct stack_format){
+    printer->stacks = (struct stack_format){
         .profile = printer->profile,
         .folding = folding,
         .simple = printer->options->simple_names,
@@ -164,10 +164,10 @@ void printer_columns(const struct printer *printer, enum export_view view, const
 /* Print the function that a callsite is charged to, and its callers. */
 static void print_callsite(const struct printer *printer, uint32_t callsite)
 {
-    stack_format_print_row(&printer->words, callsite, printer->out);
+    stack_format_print_row(&printer->stacks, callsite, printer->out);
     fputc('\n', printer->out);
     if (printer->options->stacks)
-        stack_format_print_stack(&printer->words, callsite, 0, STACK_INDENT, printer->out);
+        stack_format_print_stack(&printer->stacks, callsite, 0, STACK_INDENT, printer->out);
 }
 
 /* A row of a table of callsites. */
@@ -307,7 +307,7 @@ static void print_top_stacks(const struct printer *printer, const struct callsit
                     format_count((double)line->stacks).bytes, own.bytes);
         else
             fputs("in one stack\n", printer->out);
-        stack_format_print_stack(&printer->words, line->callsite, TOP_STACK_LINES, STACK_INDENT,
+        stack_format_print_stack(&printer->stacks, line->callsite, TOP_STACK_LINES, STACK_INDENT,
                                  printer->out);
     }
 }
@@ -371,7 +371,7 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
             estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
         double rank = estimate_rank(&figure, view);
         bool is_folded =
-            key != ROLLUP_THREAD && folding_of(printer->words.folding, row->frame) != NULL;
+            key != ROLLUP_THREAD && folding_of(printer->stacks.folding, row->frame) != NULL;
         folded += is_folded && rank >= 0.5;
         if (rank >= 0.5 && !is_folded)
             lines[count++] = (struct line){(uint32_t)i, rank};

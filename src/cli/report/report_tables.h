@@ -7,7 +7,7 @@
 #include "cli/print/format.h"
 #include "cli/print/stack_format.h"
 #include "cli/report/report.h"
-#include "cli/report/report_gaps.h"
+#include "cli/report/unwind_gaps.h"
 
 #define PRINTER_COMMAND_WIDTH 4096 /* the most that the profile keeps */
 #define PRINTER_MODULE_WIDTH 255
@@ -18,11 +18,11 @@
 struct printer {
     const struct profile *profile;
     struct rollup_tables *tables;   /* shared by all heaps */
-    struct report_gap_finder *gaps; /* shared by all heaps */
+    struct unwind_gap_finder *gaps; /* shared by all heaps */
     const struct report_options *options;
     const struct profile_heap *heap;
     const struct profile_dump *dump;
-    struct stack_format words;
+    struct stack_format stacks;
     bool is_narrow; /* the line has no room for all figures */
     FILE *out;
 };
@@ -58,7 +58,7 @@ void printer_frame(const struct printer *printer, uint32_t index, size_t used);
 void printer_callsites(const struct printer *printer, enum export_view view, size_t top,
                        const char *title, bool with_stacks);
 /* Choose the columns of tables by the width of the output. folding NULL: fold nothing. */
-void printer_set_words(struct printer *printer, const struct folding *folding);
+void printer_set_format(struct printer *printer, const struct folding *folding);
 void printer_temporary(const struct printer *printer);
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title);
 void printer_groups(const struct printer *printer);

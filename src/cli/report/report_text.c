@@ -7,10 +7,10 @@
 
 #include "cli/options/filter_options.h"
 #include "cli/print/wrap.h"
-#include "cli/report/report_gaps.h"
 #include "cli/report/report_sections.h"
 #include "cli/report/report_tables.h"
 #include "cli/report/unnamed_frames.h"
+#include "cli/report/unwind_gaps.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
 #include "trace/intern.h"
@@ -265,7 +265,7 @@ static void print_facts(const struct printer *printer)
     print_filter(printer);
     print_losses(printer);
     print_disagreement(printer);
-    report_gaps_print_text(printer->gaps, printer->profile, dump, out);
+    unwind_gaps_print_text(printer->gaps, printer->profile, dump, out);
     print_others(printer);
     print_partial(printer);
     if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
@@ -575,7 +575,7 @@ int report_print_text(const struct profile *profile, const struct report_options
     struct report_sections sections;
     struct folding folding = {0};
     struct rollup_tables tables = {.profile = profile};
-    struct report_gap_finder gaps = {0};
+    struct unwind_gap_finder gaps = {0};
     struct unseen_groups unseen = {0};
     int code = report_sections_make(&sections, profile, options);
     if (code == 0 && sections.count == 0)
@@ -600,7 +600,7 @@ int report_print_text(const struct profile *profile, const struct report_options
             .dump = sections.items[i].dump,
             .out = out,
         };
-        printer_set_words(&printer, options->all_frames ? NULL : &folding);
+        printer_set_format(&printer, options->all_frames ? NULL : &folding);
         if (sections.items[i].hidden)
             continue;
         const struct unseen_group *group =
@@ -615,6 +615,6 @@ int report_print_text(const struct profile *profile, const struct report_options
     unseen_groups_clear(&unseen);
     folding_clear(&folding);
     rollup_tables_clear(&tables);
-    report_gap_finder_clear(&gaps);
+    unwind_gap_finder_clear(&gaps);
     return 0;
 }

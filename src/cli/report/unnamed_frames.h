@@ -21,8 +21,8 @@ struct unnamed_modules {
     double total; /* weight of all samples */
 };
 
-/* Collect from all dumps that the options ask for. `reasons` as in finish_names.h; NULL: from the
- * profile itself. Return 0 or -ENOMEM. */
+/* Collect from all dumps that the options ask for. `reasons` as in automatic_names.h; NULL: from
+ * the profile itself. Return 0 or -ENOMEM. */
 int unnamed_collect(struct unnamed_modules *unnamed, const struct profile *profile,
                     const struct report_options *options, const uint8_t *reasons);
 void unnamed_clear(struct unnamed_modules *unnamed);

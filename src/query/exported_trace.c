@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads stacks and sums from the tables of an exported file, and checks every id. */
-#include "query/stored_trace.h"
+#include "query/exported_trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 
 /* Ids of a trace go on from one row to the next; where they begin. */
 struct reading {
-    struct stored_trace *trace;
+    struct exported_trace *trace;
     int64_t mapping_base, frame_base, callsite_base, symbol_base;
     size_t mapping_capacity, frame_capacity, callsite_capacity, line_capacity;
 };
 
-static const char *take_text(struct stored_trace *trace, sqlite3_stmt *row, int column)
+static const char *take_text(struct exported_trace *trace, sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);
     bool added;
@@ -125,7 +125,7 @@ static int take_callsite(struct reading *reading, sqlite3_stmt *row)
 
 static int take_allocation(struct reading *reading, sqlite3_stmt *row)
 {
-    struct stored_trace *trace = reading->trace;
+    struct exported_trace *trace = reading->trace;
     int64_t size = sqlite3_column_int64(row, 1), count = sqlite3_column_int64(row, 2);
     uint32_t callsite;
     if (take_row(row, 0, reading->callsite_base, trace->profile.callsite_count, &callsite) < 0 ||
@@ -205,10 +205,10 @@ static int read_stacks(sqlite3 *sql, const char *where, struct reading *reading)
     return code;
 }
 
-int stored_trace_read(sqlite3 *sql, int64_t upid, int64_t ts, struct stored_trace *trace)
+int exported_trace_read(sqlite3 *sql, int64_t upid, int64_t ts, struct exported_trace *trace)
 {
     struct reading reading = {.trace = trace};
-    *trace = (struct stored_trace){0};
+    *trace = (struct exported_trace){0};
     char *where = only_of(sql, upid);
     int code = where == NULL ? -ENOMEM : read_stacks(sql, where, &reading);
     sqlite3_free(where);
@@ -230,11 +230,11 @@ int stored_trace_read(sqlite3 *sql, int64_t upid, int64_t ts, struct stored_trac
                                          (long long)upid, (long long)ts),
                          &reading, take_dumps);
     if (code < 0)
-        stored_trace_free(trace);
+        exported_trace_free(trace);
     return code;
 }
 
-void stored_trace_free(struct stored_trace *trace)
+void exported_trace_free(struct exported_trace *trace)
 {
     for (size_t i = 0; i < trace->text_ids.count && i < trace->text_capacity; i++)
         free(trace->texts[i]);
@@ -245,5 +245,5 @@ void stored_trace_free(struct stored_trace *trace)
     free(trace->profile.callsites);
     free(trace->profile.symbol_lines);
     free(trace->sums);
-    *trace = (struct stored_trace){0};
+    *trace = (struct exported_trace){0};
 }

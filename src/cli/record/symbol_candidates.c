@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects the modules for which a symbol file may add names, and drops the others with a
  * reason. */
-#include "cli/record/finish_addresses.h"
+#include "cli/record/symbol_candidates.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 /* --- modules --- */
 
 /* Return the number of a mapping's module. Processes that map the same file share it. */
-static uint32_t find_module(struct finish_addresses *addresses, struct intern_table *ids,
+static uint32_t find_module(struct symbol_candidates *addresses, struct intern_table *ids,
                             const struct profile_mapping *mapping)
 {
     const void *key[] = {mapping->path, mapping->build_id, (void *)(uintptr_t)mapping->load_bias};
@@ -34,7 +34,7 @@ static uint32_t find_module(struct finish_addresses *addresses, struct intern_ta
     return (uint32_t)(id - 1);
 }
 
-static int take_modules(struct finish_addresses *addresses, const struct profile *profile)
+static int take_modules(struct symbol_candidates *addresses, const struct profile *profile)
 {
     struct intern_table ids = {0};
     int result = 0;
@@ -82,7 +82,7 @@ static uint8_t reason_of(struct symbol_finder *finder, const struct trace_module
 }
 
 /* Drop the modules that have a reason, and renumber the others. */
-static int drop_modules(struct finish_addresses *addresses, struct symbol_finder *finder,
+static int drop_modules(struct symbol_candidates *addresses, struct symbol_finder *finder,
                         uint8_t *reasons)
 {
     struct trace_addresses *found = &addresses->found;
@@ -127,7 +127,7 @@ static void take_processes(struct trace_addresses *found, const struct profile *
     }
 }
 
-static int take_addresses(struct finish_addresses *addresses, const struct profile *profile)
+static int take_addresses(struct symbol_candidates *addresses, const struct profile *profile)
 {
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct profile_frame *frame = &profile->frames[i];
@@ -142,8 +142,8 @@ static int take_addresses(struct finish_addresses *addresses, const struct profi
     return 0;
 }
 
-int finish_addresses_collect(struct finish_addresses *addresses, const struct profile *profile,
-                             struct symbol_finder *finder, uint8_t *reasons, struct error *error)
+int symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
+                              struct symbol_finder *finder, uint8_t *reasons, struct error *error)
 {
     addresses->mapping_count = profile->mapping_count;
     addresses->module_of = calloc(profile->mapping_count + 1, sizeof(*addresses->module_of));
@@ -159,8 +159,8 @@ int finish_addresses_collect(struct finish_addresses *addresses, const struct pr
     return result < 0 ? error_set(error, result, "no memory for the addresses of the trace") : 0;
 }
 
-void finish_addresses_set_reasons(const struct finish_addresses *addresses,
-                                  const struct symbolize_report *report, uint8_t *reasons)
+void symbol_candidates_set_reasons(const struct symbol_candidates *addresses,
+                                   const struct symbolize_report *report, uint8_t *reasons)
 {
     for (size_t i = 0; i < addresses->mapping_count; i++) {
         uint32_t index = addresses->module_of == NULL ? PROFILE_NONE : addresses->module_of[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds names to a finished trace, writes its pprof files and prints the short report. */
-#include "cli/record/finish.h"
+#include "cli/record/finish_profile.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "cli/print/stack_format.h"
-#include "cli/record/finish_names.h"
+#include "cli/record/automatic_names.h"
 #include "cli/report/report.h"
 #include "cli/report/unnamed_frames.h"
 #include "util/output_file.h"
@@ -21,7 +21,7 @@
 struct finished {
     const struct output *output;
     struct profile *profile;
-    struct finish_names names;
+    struct automatic_names names;
     int files; /* number of pprof files */
 };
 
@@ -80,7 +80,7 @@ static struct profile *read_trace(const char *path, bool quiet, struct error *er
 {
     struct progress shown = begin_progress(path, quiet);
     const struct profile_read_options reading = {
-        .demangling = DEMANGLE_FULL, .tell = progress_tell_bytes, .tell_context = &shown};
+        .demangling = DEMANGLE_FULL, .tell = progress_show_bytes, .tell_context = &shown};
     struct profile *profile = profile_read_as(path, &reading, error);
     progress_end(&shown);
     return profile;
@@ -90,7 +90,7 @@ static int write_pprof(const struct finished *finished, bool quiet, struct error
 {
     struct progress shown = begin_progress("-", quiet);
     const struct output_pprof all = {.options = {.gzip = true, .annotated = true},
-                                     .tell = progress_tell_profiles,
+                                     .tell = progress_show_profiles,
                                      .tell_context = &shown};
     int files = output_write_pprof(finished->output->fd, finished->output->directory,
                                    finished->profile, &all, error);
@@ -102,7 +102,7 @@ static int write_pprof(const struct finished *finished, bool quiet, struct error
 static int add_names(struct finished *finished, bool quiet, struct error *error)
 {
     char path[PATH_MAX];
-    finish_names_add(finished->output, finished->profile, quiet, &finished->names);
+    automatic_names_add(finished->output, finished->profile, quiet, &finished->names);
     if (!finished->names.added)
         return 0;
     int printed = snprintf(path, sizeof(path), "%s/symbolized-trace", finished->output->directory);
@@ -132,8 +132,8 @@ static int write_memory_infra(const struct finished *finished, bool quiet, struc
     return code;
 }
 
-int finish_output(const struct output *output, const struct finish_options *options,
-                  struct error *error)
+int finish_profile(const struct output *output, const struct finish_profile_options *options,
+                   struct error *error)
 {
     struct finished finished = {.output = output,
                                 .profile = read_trace(output->trace, options->quiet, error)};
@@ -148,6 +148,6 @@ int finish_output(const struct output *output, const struct finish_options *opti
     if (code == 0 && options->memory_infra)
         code = write_memory_infra(&finished, options->quiet, error);
     profile_free(finished.profile);
-    finish_names_clear(&finished.names);
+    automatic_names_clear(&finished.names);
     return code;
 }

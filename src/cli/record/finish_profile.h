@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finishes a trace that has just been written: adds names for its addresses (finish_names.h),
+/* Finishes a trace that has just been written: adds names for its addresses (automatic_names.h),
  * writes pprof files beside it, and prints the short report. */
-#ifndef HEAPPROFD_CLI_RECORD_FINISH_H
-#define HEAPPROFD_CLI_RECORD_FINISH_H
+#ifndef HEAPPROFD_CLI_RECORD_FINISH_PROFILE_H
+#define HEAPPROFD_CLI_RECORD_FINISH_PROFILE_H
 
 #include <stdbool.h>
 
 #include "cli/files/output_directory.h"
 #include "util/error.h"
 
-struct finish_options {
+struct finish_profile_options {
     bool quiet;        /* no report */
     bool no_symbols;   /* search neither symbol files nor maps */
     bool memory_infra; /* write memory_infra.json.gz, too */
@@ -17,7 +17,7 @@ struct finish_options {
 
 /* Read the trace back, add names, write the pprof and other files, and print the short report to
  * standard error. Return 0, or a negative errno with *error set. */
-int finish_output(const struct output *output, const struct finish_options *options,
-                  struct error *error);
+int finish_profile(const struct output *output, const struct finish_profile_options *options,
+                   struct error *error);
 
 #endif

@@ -4,15 +4,15 @@
  * profiler has read each module's own symbols, so a module without a better file is left out, at
  * the cost of opening its file.
  */
-#ifndef HEAPPROFD_CLI_RECORD_FINISH_ADDRESSES_H
-#define HEAPPROFD_CLI_RECORD_FINISH_ADDRESSES_H
+#ifndef HEAPPROFD_CLI_RECORD_SYMBOL_CANDIDATES_H
+#define HEAPPROFD_CLI_RECORD_SYMBOL_CANDIDATES_H
 
 #include <stdint.h>
 
 #include "profile/profile.h"
 #include "symbolize/symbolize.h"
 
-struct finish_addresses {
+struct symbol_candidates {
     struct trace_addresses found; /* modules for which files may add names */
     uint32_t *module_of;          /* by mapping of the profile; PROFILE_NONE: left out */
     size_t mapping_count;
@@ -20,11 +20,11 @@ struct finish_addresses {
 
 /* Collect the addresses. reasons[mapping] becomes 1 + enum symbol_reason for modules left out.
  * Return 0 or a negative errno. *addresses lives as long as the process. */
-int finish_addresses_collect(struct finish_addresses *addresses, const struct profile *profile,
-                             struct symbol_finder *finder, uint8_t *reasons, struct error *error);
+int symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
+                              struct symbol_finder *finder, uint8_t *reasons, struct error *error);
 
 /* Set the reasons of the modules that were symbolized, from the report. */
-void finish_addresses_set_reasons(const struct finish_addresses *addresses,
-                                  const struct symbolize_report *report, uint8_t *reasons);
+void symbol_candidates_set_reasons(const struct symbol_candidates *addresses,
+                                   const struct symbolize_report *report, uint8_t *reasons);
 
 #endif

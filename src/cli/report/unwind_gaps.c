@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the modules whose code stopped the unwinder, and the share of samples that each cost. */
-#include "cli/report/report_gaps.h"
+#include "cli/report/unwind_gaps.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -83,15 +83,15 @@ static size_t merge(struct gap *gaps, size_t count)
     return used;
 }
 
-void report_gap_finder_clear(struct report_gap_finder *finder)
+void unwind_gap_finder_clear(struct unwind_gap_finder *finder)
 {
     free(finder->ends);
     free(finder->samples);
     free(finder->found);
-    *finder = (struct report_gap_finder){0};
+    *finder = (struct unwind_gap_finder){0};
 }
 
-static int begin(struct report_gap_finder *finder, const struct profile *profile)
+static int begin(struct unwind_gap_finder *finder, const struct profile *profile)
 {
     if (finder->ends == NULL)
         finder->ends = find_ends(profile);
@@ -106,7 +106,7 @@ struct counts {
     size_t found; /* entries in finder->found */
 };
 
-static int count_sample(struct report_gap_finder *finder, const struct profile_sample *sample,
+static int count_sample(struct unwind_gap_finder *finder, const struct profile_sample *sample,
                         struct counts *counts)
 {
     uint32_t end = finder->ends[sample->callsite];
@@ -125,7 +125,7 @@ static int count_sample(struct report_gap_finder *finder, const struct profile_s
 }
 
 /* Find a dump's gaps; clear `gaps` in any case. */
-static int find_gaps(struct report_gap_finder *finder, const struct profile *profile,
+static int find_gaps(struct unwind_gap_finder *finder, const struct profile *profile,
                      const struct profile_dump *dump, struct gaps *gaps)
 {
     struct counts counts = {0};
@@ -167,7 +167,7 @@ static const char *remedy_of(const struct gap *gap)
                : "have what generates it keep frame pointers (java -XX:+PreserveFramePointer)";
 }
 
-void report_gaps_print_text(struct report_gap_finder *finder, const struct profile *profile,
+void unwind_gaps_print_text(struct unwind_gap_finder *finder, const struct profile *profile,
                             const struct profile_dump *dump, FILE *out)
 {
     struct gaps gaps;
@@ -190,7 +190,7 @@ void report_gaps_print_text(struct report_gap_finder *finder, const struct profi
     free(gaps.items);
 }
 
-void report_gaps_print_json(struct report_gap_finder *finder, const struct profile *profile,
+void unwind_gaps_print_json(struct unwind_gap_finder *finder, const struct profile *profile,
                             const struct profile_dump *dump, struct json_writer *json)
 {
     struct gaps gaps;

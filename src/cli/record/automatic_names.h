@@ -7,8 +7,8 @@
  * are not empty, and then symbolized-trace, the concatenation of all of them. No server is
  * contacted. A child does the work, so that its failure cannot harm the profile.
  */
-#ifndef HEAPPROFD_CLI_RECORD_FINISH_NAMES_H
-#define HEAPPROFD_CLI_RECORD_FINISH_NAMES_H
+#ifndef HEAPPROFD_CLI_RECORD_AUTOMATIC_NAMES_H
+#define HEAPPROFD_CLI_RECORD_AUTOMATIC_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "cli/files/output_directory.h"
 #include "profile/profile.h"
 
-struct finish_names {
+struct automatic_names {
     bool added; /* symbolized-trace was written */
     /* By mapping of the profile: why it has frames without names, as 1 + enum symbol_reason; 0:
      * none. */
@@ -25,8 +25,8 @@ struct finish_names {
 };
 
 /* Add names; `profile` is raw-trace's. Errors are printed to standard error. */
-void finish_names_add(const struct output *output, const struct profile *profile, bool quiet,
-                      struct finish_names *names);
-void finish_names_clear(struct finish_names *names);
+void automatic_names_add(const struct output *output, const struct profile *profile, bool quiet,
+                         struct automatic_names *names);
+void automatic_names_clear(struct automatic_names *names);
 
 #endif

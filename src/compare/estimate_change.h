@@ -49,8 +49,8 @@
  * Chance means that of sampling only. A program that behaves differently from run to run is outside
  * of this.
  */
-#ifndef HEAPPROFD_COMPARE_CHANGE_H
-#define HEAPPROFD_COMPARE_CHANGE_H
+#ifndef HEAPPROFD_COMPARE_ESTIMATE_CHANGE_H
+#define HEAPPROFD_COMPARE_ESTIMATE_CHANGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the search for names in a child with few rights, and joins its output with the trace. */
-#include "cli/record/finish_names.h"
+#include "cli/record/automatic_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include "cli/files/symbol_options.h"
 #include "cli/print/format.h"
-#include "cli/record/finish_addresses.h"
+#include "cli/record/symbol_candidates.h"
 #include "deobfuscate/deobfuscate.h"
 #include "symbolize/symbol_cache.h"
 #include "util/output_file.h"
@@ -29,7 +29,7 @@ struct work {
     const struct profile *profile;
     bool progress;
     struct output_file symbols, names;
-    uint8_t *reasons; /* by mapping, as in struct finish_names; memory shared with the child */
+    uint8_t *reasons; /* by mapping, as in struct automatic_names; memory shared with the child */
 };
 
 static void warn(const char *what, const char *why)
@@ -103,7 +103,7 @@ static bool write_symbolized(const struct work *work)
 static int write_symbols(const struct work *work)
 {
     struct symbol_places places;
-    struct finish_addresses addresses = {0};
+    struct symbol_candidates addresses = {0};
     struct symbolize_report report = {0};
     struct error error, warning = {0};
     if (symbol_places_read(&places, &error) < 0) {
@@ -121,7 +121,8 @@ static int write_symbols(const struct work *work)
     if (warning.code != 0)
         warn("symbols", warning.message);
     if (result == 0)
-        result = finish_addresses_collect(&addresses, work->profile, finder, work->reasons, &error);
+        result =
+            symbol_candidates_collect(&addresses, work->profile, finder, work->reasons, &error);
     size_t modules = addresses.found.count;
     if (result == 0 && modules > 0)
         result = symbolize_addresses(&addresses.found, finder, work->symbols.fd, &report,
@@ -129,7 +130,7 @@ static int write_symbols(const struct work *work)
                                      &error);
     if (work->progress && modules > 0)
         fputs("\r\033[K", stderr);
-    finish_addresses_set_reasons(&addresses, &report, work->reasons);
+    symbol_candidates_set_reasons(&addresses, &report, work->reasons);
     if (result < 0)
         warn("no symbols", error.message);
     return result < 0 ? 1 : 0;
@@ -202,10 +203,10 @@ static bool make_file(struct work *work, const struct output_file *file,
 
 /* --- joining --- */
 
-void finish_names_add(const struct output *output, const struct profile *profile, bool quiet,
-                      struct finish_names *names)
+void automatic_names_add(const struct output *output, const struct profile *profile, bool quiet,
+                         struct automatic_names *names)
 {
-    *names = (struct finish_names){.reason_count = profile->mapping_count};
+    *names = (struct automatic_names){.reason_count = profile->mapping_count};
     /* Nothing may be appended to a trace that is cut off inside a packet. */
     if (profile->warning[0] != '\0' || profile->frame_count == 0)
         return;
@@ -235,9 +236,9 @@ void finish_names_add(const struct output *output, const struct profile *profile
     close_file(&work.names, has_names);
 }
 
-void finish_names_clear(struct finish_names *names)
+void automatic_names_clear(struct automatic_names *names)
 {
     if (names->reasons != NULL)
         munmap(names->reasons, names->reason_count + 1);
-    *names = (struct finish_names){0};
+    *names = (struct automatic_names){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Computes a change's value, its interval by MOVER, its probability by a saddle point approximation
  * of the difference of two Poisson numbers, and Holm's marks over a table. */
-#include "compare/change.h"
+#include "compare/estimate_change.h"
 
 #include <errno.h>
 #include <math.h>
@@ -212,17 +212,17 @@ static int compare_ranked(const void *left, const void *right)
 int change_mark(const struct change *changes, size_t count, bool *marks)
 {
     struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
-    size_t looked_at = 0;
+    size_t tested = 0;
     if (ranked == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
         marks[i] = false;
         if (!changes[i].uncertain && changes[i].probability_least <= LEVEL)
-            ranked[looked_at++] = (struct ranked){i, changes[i].probability};
+            ranked[tested++] = (struct ranked){i, changes[i].probability};
     }
-    qsort(ranked, looked_at, sizeof(*ranked), compare_ranked);
-    for (size_t i = 0; i < looked_at; i++) {
-        if (ranked[i].probability > LEVEL / (double)(looked_at - i))
+    qsort(ranked, tested, sizeof(*ranked), compare_ranked);
+    for (size_t i = 0; i < tested; i++) {
+        if (ranked[i].probability > LEVEL / (double)(tested - i))
             break;
         marks[ranked[i].index] = changes[ranked[i].index].value != 0;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Judge the rows of a difference: bound what each side may have had without a sample, then compute
  * and mark the changes. */
-#include "compare/diff_judge.h"
+#include "compare/diff_significance.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,8 @@ static struct change_bounds bounds_of(const struct diff_pair *pair, enum diff_fi
     bool forward = after->boottime_ns >= before->boottime_ns;
     struct unseen *early = forward ? &bounds.lost_unseen : &bounds.gained_unseen;
     if (figure == DIFF_PEAK)
-        bounds.same |= profile_estimate_is_same(&pair->total.before[figure], &pair->total.after[figure]);
+        bounds.same |=
+            profile_estimate_is_same(&pair->total.before[figure], &pair->total.after[figure]);
     else if (forward)
         bound_later(pair->before, pair->after, counts, &bounds.gained_most, &bounds.gained_unseen);
     else
@@ -79,7 +80,7 @@ static void judge_row(const struct diff_options *options, const struct diff_pair
                 row == &pair->total);
 }
 
-int diff_judge(const struct diff_options *options, struct diff_pair *pair)
+int diff_judge_significance(const struct diff_options *options, struct diff_pair *pair)
 {
     struct change *changes = calloc(pair->row_count + 1, sizeof(*changes));
     bool *marks = calloc(pair->row_count + 1, sizeof(*marks));

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Judges which differences are beyond chance; see estimate_change.h. */
+#ifndef HEAPPROFD_COMPARE_DIFF_SIGNIFICANCE_H
+#define HEAPPROFD_COMPARE_DIFF_SIGNIFICANCE_H
+
+#include "compare/diff.h"
+
+/* Set bounds, changes and marks of a pair's total and rows, whose parts are complete. Return 0 or
+ * -ENOMEM. */
+int diff_judge_significance(const struct diff_options *options, struct diff_pair *pair);
+
+#endif
