@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "attach/tracee.h"
+#include "util/array.h"
 #include "util/process_files.h"
+#include "util/process_maps.h"
 #include "util/sorted_search.h"
 
 #define REGIONS_MAX (1u << 20)
@@ -146,57 +148,35 @@ static int check_executable(const struct process *process, struct attach_outcome
     return 0;
 }
 
-static bool parse_region(char *line, struct process_region *region)
+static struct process_region region_of(const struct process_map *map)
 {
-    unsigned long long start, end, offset;
-    char permissions[8];
-    int path_at = 0;
-    if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, permissions, &offset,
-               &path_at) < 4)
-        return false;
-    line[strcspn(line, "\n")] = 0;
-    *region = (struct process_region){.start = start,
-                                      .end = end,
-                                      .offset = offset,
-                                      .readable = permissions[0] == 'r',
-                                      .writable = permissions[1] == 'w',
-                                      .executable = permissions[2] == 'x'};
-    if (path_at > 0)
-        snprintf(region->path, sizeof(region->path), "%s", line + path_at);
-    return true;
+    struct process_region region = {.start = map->start,
+                                    .end = map->end,
+                                    .offset = map->offset,
+                                    .readable = map->readable,
+                                    .writable = map->writable,
+                                    .executable = map->executable};
+    snprintf(region.path, sizeof(region.path), "%s", map->path);
+    return region;
 }
 
 int process_read_regions(struct process *process)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)process->pid);
-    FILE *maps = fopen(path, "re");
-    if (maps == NULL)
-        return -errno;
-    free(process->regions);
-    process->regions = NULL;
-    process->region_count = 0;
-    size_t room = 0, length = 0;
-    char *line = NULL;
-    int code = 0;
-    while (code == 0 && getline(&line, &length, maps) > 0) {
-        if (process->region_count == room) {
-            room = room ? 2 * room : 256;
-            struct process_region *grown =
-                room <= REGIONS_MAX ? realloc(process->regions, room * sizeof(*grown)) : NULL;
-            if (grown == NULL) {
-                code = -ENOMEM;
-                break;
-            }
-            process->regions = grown;
-        }
-        if (parse_region(line, &process->regions[process->region_count]))
-            process->region_count++;
+    struct process_maps maps;
+    struct process_map map;
+    size_t capacity = 0;
+    int code = process_maps_open(&maps, process->pid);
+    if (code == 0)
+        process_clear(process);
+    while (code == 0 && process_maps_next(&maps, &map)) {
+        const struct process_region region = region_of(&map);
+        code = process->region_count < REGIONS_MAX
+                   ? ARRAY_ADD(&process->regions, &process->region_count, &capacity, region)
+                   : -ENOMEM;
     }
-    if (code == 0 && ferror(maps))
-        code = -EIO;
-    free(line);
-    fclose(maps);
+    int closed = process_maps_close(&maps);
+    if (code == 0)
+        code = closed;
     return code == 0 && process->region_count == 0 ? -ESRCH : code;
 }
 

@@ -20,6 +20,7 @@
 #include "import/readers.h"
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/process_maps.h"
 #include "util/sorted_search.h"
 
 #define FRAMES_MAX 4096u
@@ -188,24 +189,17 @@ static int take_gperftools(struct reading *reading, const char *at, struct error
 /* Take a line of /proc/PID/maps; skip other lines. */
 static void take_mapping(struct reading *reading, const char *line)
 {
-    struct profile_mapping mapping = {0};
-    uint64_t offset;
-    int path = 0;
-    char access[8];
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &mapping.start,
-               &mapping.end, access, &offset, &path) < 4 ||
-        path == 0 || line[path] == '\0' || strchr(access, 'x') == NULL ||
-        mapping.end <= mapping.start)
+    struct process_map map;
+    if (!process_map_parse(line, &map) || map.path[0] == '\0' || !map.executable)
         return;
-    mapping.exact_offset = offset;
+    const struct profile_mapping mapping = {
+        .start = map.start, .end = map.end, .exact_offset = map.offset};
     struct region region = {mapping.start, mapping.end, 0};
-    region.mapping = builder_mapping(
-        reading->builder, &mapping,
-        builder_string(reading->builder, line + path, strcspn(line + path, "\r\n")), 0);
-    if (ARRAY_RESERVE(&reading->regions, &reading->region_capacity, reading->region_count, 1) < 0)
+    region.mapping =
+        builder_mapping(reading->builder, &mapping,
+                        builder_string(reading->builder, map.path, strcspn(map.path, "\r")), 0);
+    if (ARRAY_ADD(&reading->regions, &reading->region_count, &reading->region_capacity, region) < 0)
         builder_fail(reading->builder);
-    else
-        reading->regions[reading->region_count++] = region;
 }
 
 static int compare_regions(const void *left_pointer, const void *right_pointer)

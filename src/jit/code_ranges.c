@@ -4,49 +4,32 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/array.h"
+#include "util/process_maps.h"
 #include "util/sorted_search.h"
-
-struct line {
-    uint64_t start, end, offset, inode;
-    bool executable, closed; /* closed: not readable, writable or executable */
-    const char *path;        /* "" if it has none */
-};
-
-static bool parse_line(char *text, struct line *line)
-{
-    char permissions[5];
-    int path = 0;
-    text[strcspn(text, "\n")] = 0;
-    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*x:%*x %" SCNu64 " %n", &line->start,
-               &line->end, permissions, &line->offset, &line->inode, &path) < 5 ||
-        path == 0 || line->start >= line->end)
-        return false;
-    line->executable = strchr(permissions, 'x') != NULL;
-    line->closed = strncmp(permissions, "---", 3) == 0;
-    line->path = text + path;
-    return true;
-}
 
 static bool begins_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Return whether memory belongs to no file with a name: it is anonymous, or shared so that it can
- * be mapped twice, once for writing and once for execution. */
-static bool is_generated(const struct line *line)
+/* Return whether a mapping can hold generated code: no named file backs it. It is anonymous, or
+ * shared memory, which some compilers map twice: once for writing, once for execution. */
+static bool is_generated(const struct process_map *map)
 {
-    if (line->path[0] != '/')
-        return line->path[0] == 0 || begins_with(line->path, "[anon") ||
-               begins_with(line->path, "[heap]") || begins_with(line->path, "[stack");
-    return begins_with(line->path, "/memfd:") || begins_with(line->path, "/dev/zero") ||
-           begins_with(line->path, "/SYSV") || begins_with(line->path, "/dev/shm/");
+    if (map->path[0] != '/')
+        return map->path[0] == 0 || begins_with(map->path, "[anon") ||
+               begins_with(map->path, "[heap]") || begins_with(map->path, "[stack");
+    return begins_with(map->path, "/memfd:") || begins_with(map->path, "/dev/zero") ||
+           begins_with(map->path, "/SYSV") || begins_with(map->path, "/dev/shm/");
+}
+
+static bool is_closed(const struct process_map *map)
+{
+    return !map->readable && !map->writable && !map->executable;
 }
 
 static bool is_jitdump(const char *path)
@@ -68,67 +51,62 @@ static uint32_t keep_text(struct code_ranges *ranges, const char *text)
     return at;
 }
 
-static int add_range(struct code_ranges *ranges, const struct line *line)
+static int add_range(struct code_ranges *ranges, const struct process_map *map)
 {
-    struct code_range range = {line->start, line->end, line->offset, 0};
-    if (!is_generated(line) && line->path[0] == '/' &&
-        (range.path = keep_text(ranges, line->path)) == 0)
+    struct code_range range = {map->start, map->end, map->offset, 0};
+    if (!is_generated(map) && map->path[0] == '/' &&
+        (range.path = keep_text(ranges, map->path)) == 0)
         return -ENOMEM;
     return ARRAY_ADD(&ranges->items, &ranges->count, &ranges->capacity, range);
 }
 
-/* Take a line. Generated code grows into address space that was reserved beside it: a closed range
- * that adjoins generated code counts as part of it. */
-static int take_line(struct code_ranges *ranges, const struct line *line, const struct line *before)
+/* Take a mapping. Generated code grows into address space that was reserved beside it: a closed
+ * range that adjoins generated code counts as part of it. */
+static int take_map(struct code_ranges *ranges, const struct process_map *map,
+                    const struct process_map *before)
 {
     struct code_range *last = ranges->count > 0 ? &ranges->items[ranges->count - 1] : NULL;
-    bool adjoins = last != NULL && last->end == line->start && last->path == 0;
-    if (line->executable && is_jitdump(line->path)) {
-        ranges->jitdump = keep_text(ranges, line->path);
+    bool adjoins = last != NULL && last->end == map->start && last->path == 0;
+    if (map->executable && is_jitdump(map->path)) {
+        ranges->jitdump = keep_text(ranges, map->path);
         return ranges->jitdump != 0 ? 0 : -ENOMEM;
     }
-    if (line->executable && line->path[0] == '[' && !is_generated(line))
+    if (map->executable && map->path[0] == '[' && !is_generated(map))
         return 0; /* the kernel's code */
-    bool is_room = line->closed && line->inode == 0 && line->path[0] == 0;
-    if (adjoins && (is_room || (line->executable && is_generated(line)))) {
-        last->end = line->end;
+    bool is_room = is_closed(map) && map->inode == 0 && map->path[0] == 0;
+    if (adjoins && (is_room || (map->executable && is_generated(map)))) {
+        last->end = map->end;
         return 0;
     }
-    if (!line->executable)
+    if (!map->executable)
         return 0;
-    int result = add_range(ranges, line);
-    if (result == 0 && is_generated(line) && before->end == line->start && before->closed &&
+    int result = add_range(ranges, map);
+    if (result == 0 && is_generated(map) && before->end == map->start && is_closed(before) &&
         before->inode == 0 && before->path[0] == 0)
         ranges->items[ranges->count - 1].start = before->start;
     return result;
 }
 
-static int read_lines(struct code_ranges *ranges, FILE *file)
+static int read_maps(struct code_ranges *ranges, struct process_maps *maps)
 {
-    char *text = NULL;
-    size_t size = 0;
-    struct line line, before = {.path = ""};
+    struct process_map map, before = {.path = ""};
     int result = keep_text(ranges, "") == 0 && ranges->text_length == 0 ? -ENOMEM : 0;
-    /* Read whole lines: a path may exceed any limit, and its rest must not be taken for a line. */
-    while (result == 0 && ranges->count < CODE_RANGES_MAX && getline(&text, &size, file) > 0) {
-        if (!parse_line(text, &line))
-            continue;
-        result = take_line(ranges, &line, &before);
-        before = line;
-        before.path = line.path[0] == 0 ? "" : "/"; /* getline() overwrites the text */
+    while (result == 0 && ranges->count < CODE_RANGES_MAX && process_maps_next(maps, &map)) {
+        result = take_map(ranges, &map, &before);
+        before = map;
+        before.path = map.path[0] == 0 ? "" : "/"; /* the next line overwrites the path */
     }
-    free(text);
-    return result == 0 && ferror(file) ? -EIO : result;
+    return result;
 }
 
-int code_ranges_read_file(struct code_ranges *ranges, const char *path)
+/* Read from an open file, or from the error of opening it, and replace the ranges on success. */
+static int replace_ranges(struct code_ranges *ranges, struct process_maps *maps, int opened)
 {
     struct code_ranges fresh = {0};
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return -errno;
-    int result = read_lines(&fresh, file);
-    fclose(file);
+    int result = opened < 0 ? opened : read_maps(&fresh, maps);
+    int closed = process_maps_close(maps);
+    if (result == 0)
+        result = closed;
     /* A process that is ending has no memory left, and its file is empty. */
     if (result == 0 && fresh.count == 0)
         result = -ESRCH;
@@ -138,11 +116,18 @@ int code_ranges_read_file(struct code_ranges *ranges, const char *path)
     return result;
 }
 
+int code_ranges_read_file(struct code_ranges *ranges, const char *path)
+{
+    struct process_maps maps;
+    int opened = process_maps_open_file(&maps, path);
+    return replace_ranges(ranges, &maps, opened);
+}
+
 int code_ranges_read(struct code_ranges *ranges, pid_t pid)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-    return code_ranges_read_file(ranges, path);
+    struct process_maps maps;
+    int opened = process_maps_open(&maps, pid);
+    return replace_ranges(ranges, &maps, opened);
 }
 
 void code_ranges_clear(struct code_ranges *ranges)

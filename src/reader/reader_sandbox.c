@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/process_maps.h"
 #include "util/process_title.h"
 
 /* Root's reader gets a uid of its own, so that no other process may send it signals. These uids are
@@ -42,19 +43,15 @@
  */
 static int unmap_shared(void)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char line[4608];
-    if (maps == NULL)
-        return -errno;
-    while (fgets(line, sizeof(line), maps) != NULL) {
-        unsigned long start, end;
-        char rights[8];
-        if (sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3 && rights[1] == 'w' &&
-            rights[3] == 's')
-            munmap((void *)start, end - start);
+    struct process_maps maps;
+    struct process_map map;
+    int code = process_maps_open_file(&maps, "/proc/self/maps");
+    while (process_maps_next(&maps, &map)) {
+        if (map.writable && map.shared)
+            munmap((void *)(uintptr_t)map.start, map.end - map.start);
     }
-    fclose(maps);
-    return 0;
+    process_maps_close(&maps);
+    return code;
 }
 
 static int keep_socket_alone(int socket)

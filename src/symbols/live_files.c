@@ -8,47 +8,39 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "util/process_maps.h"
 
 /* A process may have 65530 mappings, unless its administrator allowed more. */
 #define LINES_MAX 1000000u
 
-/* Read the range of a line of /proc/PID/maps. Return whether the line belongs to this file. */
-static int parse_line(char *line, const char *path, uint64_t *start, uint64_t *end)
+/* Return whether a mapping is of this file, which may be deleted. */
+static bool is_of_file(const struct process_map *map, const char *path)
 {
-    int at = 0;
-    line[strcspn(line, "\n")] = '\0';
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %*s %*s %n", start, end, &at) != 2 || at == 0)
-        return 0;
     size_t length = strlen(path);
-    const char *name = line + at;
-    return strncmp(name, path, length) == 0 &&
-           (name[length] == '\0' || strcmp(name + length, LIVE_FILES_DELETED) == 0);
+    return strncmp(map->path, path, length) == 0 &&
+           (map->path[length] == '\0' || strcmp(map->path + length, LIVE_FILES_DELETED) == 0);
 }
 
-static int each_mapping(pid_t process, const char *path, live_file_sink *sink, void *context)
+static int offer_mapping(pid_t process, const char *path, live_file_sink *sink, void *context)
 {
-    char name[PATH_MAX], *line = NULL;
-    size_t capacity = 0;
+    struct process_maps maps;
+    struct process_map map;
+    char name[PATH_MAX];
     int result = 0;
-    snprintf(name, sizeof(name), "/proc/%d/maps", (int)process);
-    FILE *maps = fopen(name, "re");
-    if (maps == NULL)
-        return 0;
-    for (unsigned i = 0; i < LINES_MAX && result == 0 && getline(&line, &capacity, maps) > 0; i++) {
-        uint64_t start, end;
-        if (!parse_line(line, path, &start, &end))
+    process_maps_open(&maps, process);
+    for (unsigned i = 0; i < LINES_MAX && process_maps_next(&maps, &map); i++) {
+        if (!is_of_file(&map, path))
             continue;
-        snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)process, start,
-                 end);
+        snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)process,
+                 map.start, map.end);
         result = sink(context, name);
         break; /* the other mappings of this path are of the same file */
     }
-    free(line);
-    fclose(maps);
+    process_maps_close(&maps);
     return result;
 }
 
@@ -63,7 +55,7 @@ int live_files_each(const pid_t *processes, size_t count, const char *path, live
         snprintf(name, sizeof(name), "/proc/%d/exe", (int)processes[i]);
         result = sink(context, name);
         if (result == 0)
-            result = each_mapping(processes[i], path, sink, context);
+            result = offer_mapping(processes[i], path, sink, context);
         if (result == 0 && snprintf(name, sizeof(name), "/proc/%d/root%s", (int)processes[i],
                                     path) < (int)sizeof(name))
             result = sink(context, name);

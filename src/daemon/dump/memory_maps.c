@@ -11,6 +11,7 @@
 #include "util/array.h"
 #include "util/base_name.h"
 #include "util/heartbeat.h"
+#include "util/process_maps.h"
 #include "util/sorted_search.h"
 
 /* The kernel's default limit is 65,530. */
@@ -43,21 +44,16 @@ static enum memory_kind kind_of_name(const char *name)
     return MEMORY_FILES_CLEAN;
 }
 
-/* Return whether the line begins a mapping, and fill in *map. */
-static bool read_head(const char *line, struct memory_map *map)
+static struct memory_map map_of(const struct process_map *from)
 {
-    char flags[5];
-    int name_at = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*x %*s %*u %n", &map->start, &map->end, flags,
-               &name_at) != 3 ||
-        name_at == 0 || map->end <= map->start)
-        return false;
-    map->readable = flags[0] == 'r';
-    map->writable = flags[1] == 'w';
-    map->unnamed = line[name_at] == '\0';
-    map->kind = kind_of_name(line + name_at);
-    map->file_is_written = map->kind == MEMORY_FILES_CLEAN && map->writable && flags[3] == 'p';
-    return true;
+    struct memory_map map = {.start = from->start,
+                             .end = from->end,
+                             .kind = kind_of_name(from->path),
+                             .readable = from->readable,
+                             .writable = from->writable,
+                             .unnamed = from->path[0] == '\0'};
+    map.file_is_written = map.kind == MEMORY_FILES_CLEAN && map.writable && !from->shared;
+    return map;
 }
 
 /* Return whether the VmFlags contain this two-letter flag, which has a blank before and after
@@ -90,17 +86,16 @@ static int read_lines(struct memory_maps *maps, FILE *file)
     ssize_t length;
     int code = 0;
     while (code == 0 && (length = getline(&line, &size, file)) > 0) {
-        struct memory_map map = {0};
+        struct process_map parsed;
         heartbeat_give();
         if (line[length - 1] == '\n')
             line[length - 1] = '\0';
         /* A detail begins with its name. A mapping begins with a hexadecimal number and "-". */
-        if (read_head(line, &map)) {
+        if (process_map_parse(line, &parsed)) {
+            const struct memory_map map = map_of(&parsed);
             code = maps->count < MAPS_MAX
-                       ? ARRAY_RESERVE(&maps->items, &maps->capacity, maps->count, 1)
+                       ? ARRAY_ADD(&maps->items, &maps->count, &maps->capacity, map)
                        : -E2BIG;
-            if (code == 0)
-                maps->items[maps->count++] = map;
         } else if (maps->count > 0) {
             read_detail(line, &maps->items[maps->count - 1]);
         }

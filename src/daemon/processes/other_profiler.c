@@ -17,6 +17,7 @@
 #include "daemon/processes/process_info.h"
 #include "daemon/ring/ring_reader.h"
 #include "util/clock.h"
+#include "util/process_maps.h"
 #include "util/regular_file.h"
 #include "wire/ring.h"
 
@@ -34,42 +35,25 @@ struct mapped_ring {
     uint64_t address, device, inode;
 };
 
-/* Return whether a line of maps is the beginning of a ring. */
-static bool read_line(const char *line, struct mapped_ring *ring)
+/* Return whether a mapping is the beginning of a ring. */
+static bool is_ring(const struct process_map *map)
 {
-    unsigned long long address, offset, inode;
-    unsigned major, minor;
-    if (strstr(line, "/memfd:" RING_MEMFD_NAME) == NULL ||
-        sscanf(line, "%llx-%*x %*s %llx %x:%x %llu", &address, &offset, &major, &minor, &inode) !=
-            5 ||
-        offset != 0)
-        return false;
-    *ring = (struct mapped_ring){address, (uint64_t)major << 32 | minor, inode};
-    return true;
-}
-
-static FILE *open_maps(pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-    return fopen(path, "re");
+    return map->offset == 0 && strstr(map->path, "/memfd:" RING_MEMFD_NAME) != NULL;
 }
 
 /* Find the rings that a process maps. Return their number. */
 static unsigned read_rings(pid_t pid, struct mapped_ring rings[RINGS_MAX])
 {
-    char *line = NULL;
-    size_t size = 0;
+    struct process_maps maps;
+    struct process_map map;
     unsigned count = 0;
-    FILE *file = open_maps(pid);
-    for (unsigned i = 0; file != NULL && i < LINES_MAX && count < RINGS_MAX; i++) {
-        if (getline(&line, &size, file) < 0)
-            break;
-        count += read_line(line, &rings[count]);
+    process_maps_open(&maps, pid);
+    for (unsigned i = 0; i < LINES_MAX && count < RINGS_MAX && process_maps_next(&maps, &map);
+         i++) {
+        if (is_ring(&map))
+            rings[count++] = (struct mapped_ring){map.start, map.device, map.inode};
     }
-    free(line);
-    if (file != NULL)
-        fclose(file);
+    process_maps_close(&maps);
     return count;
 }
 
@@ -89,23 +73,19 @@ static enum ring_state state_of(pid_t pid, const struct mapped_ring *ring)
 }
 
 /* Return whether a profiler maps this ring. *hidden: its maps cannot be read, or not completely. */
-static bool maps(pid_t pid, const struct mapped_ring *wanted, unsigned *lines_left, bool *hidden)
+static bool maps_ring(pid_t pid, const struct mapped_ring *wanted, unsigned *lines_left,
+                      bool *hidden)
 {
-    char *line = NULL;
-    size_t size = 0;
-    struct mapped_ring ring;
+    struct process_maps maps;
+    struct process_map map;
     bool found = false;
-    FILE *file = open_maps(pid);
-    *hidden = file == NULL && errno == EACCES;
-    while (file != NULL && !found && *lines_left > 0 && getline(&line, &size, file) >= 0) {
+    *hidden = process_maps_open(&maps, pid) == -EACCES;
+    while (!found && *lines_left > 0 && process_maps_next(&maps, &map)) {
         --*lines_left;
-        found =
-            read_line(line, &ring) && ring.inode == wanted->inode && ring.device == wanted->device;
+        found = is_ring(&map) && map.inode == wanted->inode && map.device == wanted->device;
     }
     *hidden |= *lines_left == 0;
-    free(line);
-    if (file != NULL)
-        fclose(file);
+    process_maps_close(&maps);
     return found;
 }
 
@@ -134,7 +114,7 @@ static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool 
         if (pid <= 0 || pid == profiled || !process_info_comm(pid, comm) ||
             strncmp(comm, "heap", 4) != 0)
             continue;
-        if (maps(pid, ring, &lines_left, &hidden))
+        if (maps_ring(pid, ring, &lines_left, &hidden))
             found = is_silent && is_same_program(pid, profiled) ? 0 : pid;
         else if (hidden)
             unseen = OTHER_PROFILER_UNSEEN;
