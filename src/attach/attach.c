@@ -148,7 +148,7 @@ static void fill_params(struct attached_params *params, const struct attach *att
     params->site_count = attach->count;
     if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=
         (ssize_t)sizeof(params->seed))
-        params->seed = clock_read_ns(CLOCK_MONOTONIC) / 1000 ^ ((uint64_t)attach->pid << 40);
+        params->seed = clock_read_us(CLOCK_MONOTONIC) ^ ((uint64_t)attach->pid << 40);
 }
 
 /* --- with all threads stopped --- */
@@ -262,7 +262,7 @@ static int stop_outside_entries(const struct attach *attach, struct tracee *trac
                                 struct error *error)
 {
     for (int attempt = 0;; attempt++) {
-        *stopped_at = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+        *stopped_at = clock_read_us(CLOCK_MONOTONIC);
         int code = tracee_stop(tracee);
         if (code < 0)
             return stop_explain(tracee, code, outcome, error);

@@ -37,9 +37,9 @@ static void pause_ms(unsigned ms)
 int remove_client(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
 {
     int restored = -EBUSY;
-    uint64_t deadline_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 + REMOVE_PATIENCE_MS * 1000;
+    uint64_t deadline_us = clock_read_us(CLOCK_MONOTONIC) + REMOVE_PATIENCE_MS * 1000;
     for (int attempt = 0; attempt < REMOVE_ATTEMPTS; attempt++) {
-        uint64_t began = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+        uint64_t began = clock_read_us(CLOCK_MONOTONIC);
         int code = tracee_stop(tracee);
         if (code < 0)
             return code;
@@ -72,7 +72,7 @@ int remove_client(struct presence *presence, struct tracee *tracee, struct attac
         do {
             pause_ms(REMOVE_PAUSE_MS);
         } while (presence_is_busy(presence, tracee) &&
-                 clock_read_ns(CLOCK_MONOTONIC) / 1000 < deadline_us);
+                 clock_read_us(CLOCK_MONOTONIC) < deadline_us);
     }
     return -EBUSY;
 }

@@ -31,7 +31,7 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-/* Severity of an error from the system call. */
+/* How bad it is if the filter makes the system call fail. */
 enum severity {
     AVOIDABLE, /* the client works without it, and does not make it if it must not */
     BEARABLE,  /* the client works without it, but makes it */
@@ -82,126 +82,156 @@ static const struct {
     {SYS_read, "read", BEARABLE, {0}},
 };
 
+/* The registers of a running filter. */
+struct machine {
+    uint32_t a, x, memory[BPF_MEMWORDS];
+};
+
 /* The kernel refuses constant shifts of 32 bits or more, and takes shifts by X modulo 32. */
 #define SHIFT_MASK 31u
+
+/* Run a load or a store. Return false if it is invalid. */
+static bool run_move(struct machine *machine, uint16_t code, uint32_t k,
+                     const struct seccomp_data *data)
+{
+    bool is_in_memory = k < BPF_MEMWORDS;
+    switch (code) {
+    case BPF_LD | BPF_W | BPF_ABS:
+        if (k > sizeof(*data) - 4 || k % 4 != 0)
+            return false;
+        memcpy(&machine->a, (const char *)data + k, 4);
+        return true;
+    case BPF_LD | BPF_W | BPF_LEN:
+        machine->a = sizeof(*data);
+        return true;
+    case BPF_LDX | BPF_W | BPF_LEN:
+        machine->x = sizeof(*data);
+        return true;
+    case BPF_LD | BPF_IMM:
+        machine->a = k;
+        return true;
+    case BPF_LDX | BPF_IMM:
+        machine->x = k;
+        return true;
+    case BPF_LD | BPF_MEM:
+        machine->a = is_in_memory ? machine->memory[k] : 0;
+        return is_in_memory;
+    case BPF_LDX | BPF_MEM:
+        machine->x = is_in_memory ? machine->memory[k] : 0;
+        return is_in_memory;
+    case BPF_ST:
+    case BPF_STX:
+        if (is_in_memory)
+            machine->memory[k] = code == BPF_ST ? machine->a : machine->x;
+        return is_in_memory;
+    default:
+        return false;
+    }
+}
+
+/* Calculate. Return false if the operation is invalid. */
+static bool run_arithmetic(uint32_t *a, uint16_t code, uint32_t operand)
+{
+    if (code == (BPF_ALU | BPF_NEG)) {
+        *a = 0 - *a;
+        return true;
+    }
+    switch (code & ~BPF_X) {
+    case BPF_ALU | BPF_ADD:
+        *a += operand;
+        return true;
+    case BPF_ALU | BPF_SUB:
+        *a -= operand;
+        return true;
+    case BPF_ALU | BPF_MUL:
+        *a *= operand;
+        return true;
+    case BPF_ALU | BPF_DIV:
+        if (operand != 0)
+            *a /= operand;
+        return operand != 0;
+    case BPF_ALU | BPF_AND:
+        *a &= operand;
+        return true;
+    case BPF_ALU | BPF_OR:
+        *a |= operand;
+        return true;
+    case BPF_ALU | BPF_XOR:
+        *a ^= operand;
+        return true;
+    case BPF_ALU | BPF_LSH:
+        *a <<= operand & SHIFT_MASK;
+        return true;
+    case BPF_ALU | BPF_RSH:
+        *a >>= operand & SHIFT_MASK;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Set *skipped to the number of instructions that a jump skips. Return false if it is invalid. */
+static bool run_jump(const struct sock_filter *at, uint32_t a, uint32_t operand, size_t *skipped)
+{
+    bool holds;
+    switch (at->code & ~BPF_X) {
+    case BPF_JMP | BPF_JEQ:
+        holds = a == operand;
+        break;
+    case BPF_JMP | BPF_JGT:
+        holds = a > operand;
+        break;
+    case BPF_JMP | BPF_JGE:
+        holds = a >= operand;
+        break;
+    case BPF_JMP | BPF_JSET:
+        holds = (a & operand) != 0;
+        break;
+    default:
+        *skipped = at->k;
+        return at->code == (BPF_JMP | BPF_JA);
+    }
+    *skipped = holds ? at->jt : at->jf;
+    return true;
+}
 
 /* Run a filter. Jumps only lead forward, so every program ends. */
 uint32_t seccomp_filter_run(const struct sock_filter *program, size_t length,
                             const struct seccomp_data *data)
 {
-    uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = {0};
+    struct machine machine = {0};
     for (size_t pc = 0; pc < length; pc++) {
         const struct sock_filter *at = &program[pc];
-        uint32_t k = at->k, operand = BPF_SRC(at->code) == BPF_X ? x : k;
-        bool holds = false;
-        switch (at->code) {
-        case BPF_LD | BPF_W | BPF_ABS:
-            if (k > sizeof(*data) - 4 || k % 4 != 0)
-                return SECCOMP_RET_KILL_PROCESS;
-            memcpy(&a, (const char *)data + k, 4);
+        uint32_t operand = BPF_SRC(at->code) == BPF_X ? machine.x : at->k;
+        size_t skipped = 0;
+        bool is_valid = true;
+        switch (BPF_CLASS(at->code)) {
+        case BPF_ALU:
+            is_valid = run_arithmetic(&machine.a, at->code, operand);
             break;
-        case BPF_LD | BPF_W | BPF_LEN:
-            a = sizeof(*data);
+        case BPF_JMP:
+            is_valid = run_jump(at, machine.a, operand, &skipped);
             break;
-        case BPF_LDX | BPF_W | BPF_LEN:
-            x = sizeof(*data);
-            break;
-        case BPF_LD | BPF_IMM:
-            a = k;
-            break;
-        case BPF_LDX | BPF_IMM:
-            x = k;
-            break;
-        case BPF_LD | BPF_MEM:
-        case BPF_LDX | BPF_MEM:
-        case BPF_ST:
-        case BPF_STX:
-            if (k >= BPF_MEMWORDS)
-                return SECCOMP_RET_KILL_PROCESS;
-            if (at->code == (BPF_LD | BPF_MEM))
-                a = memory[k];
-            else if (at->code == (BPF_LDX | BPF_MEM))
-                x = memory[k];
+        case BPF_MISC:
+            if (at->code == (BPF_MISC | BPF_TAX))
+                machine.x = machine.a;
+            else if (at->code == (BPF_MISC | BPF_TXA))
+                machine.a = machine.x;
             else
-                memory[k] = at->code == BPF_ST ? a : x;
+                is_valid = false;
             break;
-        case BPF_ALU | BPF_ADD | BPF_K:
-        case BPF_ALU | BPF_ADD | BPF_X:
-            a += operand;
-            break;
-        case BPF_ALU | BPF_SUB | BPF_K:
-        case BPF_ALU | BPF_SUB | BPF_X:
-            a -= operand;
-            break;
-        case BPF_ALU | BPF_MUL | BPF_K:
-        case BPF_ALU | BPF_MUL | BPF_X:
-            a *= operand;
-            break;
-        case BPF_ALU | BPF_DIV | BPF_K:
-        case BPF_ALU | BPF_DIV | BPF_X:
-            if (operand == 0)
-                return SECCOMP_RET_KILL_PROCESS;
-            a /= operand;
-            break;
-        case BPF_ALU | BPF_AND | BPF_K:
-        case BPF_ALU | BPF_AND | BPF_X:
-            a &= operand;
-            break;
-        case BPF_ALU | BPF_OR | BPF_K:
-        case BPF_ALU | BPF_OR | BPF_X:
-            a |= operand;
-            break;
-        case BPF_ALU | BPF_XOR | BPF_K:
-        case BPF_ALU | BPF_XOR | BPF_X:
-            a ^= operand;
-            break;
-        case BPF_ALU | BPF_LSH | BPF_K:
-        case BPF_ALU | BPF_LSH | BPF_X:
-            a <<= operand & SHIFT_MASK;
-            break;
-        case BPF_ALU | BPF_RSH | BPF_K:
-        case BPF_ALU | BPF_RSH | BPF_X:
-            a >>= operand & SHIFT_MASK;
-            break;
-        case BPF_ALU | BPF_NEG:
-            a = 0 - a;
-            break;
-        case BPF_MISC | BPF_TAX:
-            x = a;
-            break;
-        case BPF_MISC | BPF_TXA:
-            a = x;
-            break;
-        case BPF_JMP | BPF_JA:
-            pc += k;
-            break;
-        case BPF_JMP | BPF_JEQ | BPF_K:
-        case BPF_JMP | BPF_JEQ | BPF_X:
-            holds = a == operand;
-            pc += holds ? at->jt : at->jf;
-            break;
-        case BPF_JMP | BPF_JGT | BPF_K:
-        case BPF_JMP | BPF_JGT | BPF_X:
-            holds = a > operand;
-            pc += holds ? at->jt : at->jf;
-            break;
-        case BPF_JMP | BPF_JGE | BPF_K:
-        case BPF_JMP | BPF_JGE | BPF_X:
-            holds = a >= operand;
-            pc += holds ? at->jt : at->jf;
-            break;
-        case BPF_JMP | BPF_JSET | BPF_K:
-        case BPF_JMP | BPF_JSET | BPF_X:
-            holds = (a & operand) != 0;
-            pc += holds ? at->jt : at->jf;
-            break;
-        case BPF_RET | BPF_K:
-            return k;
-        case BPF_RET | BPF_A:
-            return a;
-        default:
+        case BPF_RET:
+            if (at->code == (BPF_RET | BPF_K))
+                return at->k;
+            if (at->code == (BPF_RET | BPF_A))
+                return machine.a;
             return SECCOMP_RET_KILL_PROCESS;
+        default:
+            is_valid = run_move(&machine, at->code, at->k, data);
         }
+        if (!is_valid)
+            return SECCOMP_RET_KILL_PROCESS;
+        pc += skipped;
     }
     return SECCOMP_RET_KILL_PROCESS;
 }

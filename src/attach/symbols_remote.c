@@ -169,9 +169,8 @@ int remote_objects(const struct process *process, struct remote_memory *memory,
         read_name(memory, (uintptr_t)map.l_name, object.name, sizeof(object.name));
         if (!read_dynamic(memory, (uintptr_t)map.l_ld, &object, NULL))
             continue;
-        if (ARRAY_RESERVE(objects, &capacity, *count, 1) < 0)
+        if (ARRAY_ADD(objects, count, &capacity, object) < 0)
             return -ENOMEM;
-        (*objects)[(*count)++] = object;
     }
     return 0;
 }

@@ -12,8 +12,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ptrace.h>
 #include <sys/types.h>
 #include <sys/user.h>
+
+#ifndef PTRACE_EVENT_STOP
+#define PTRACE_EVENT_STOP 128
+#endif
 
 /* Time for a thread to stop while it waits in the kernel. */
 #define TRACEE_STOP_MS 1000
@@ -34,7 +39,7 @@ struct tracee {
     pid_t pid;
     int memory_fd; /* /proc/PID/mem */
     struct tracee_thread *threads;
-    size_t thread_count, thread_room;
+    size_t thread_count, thread_capacity;
     unsigned patience_ms;         /* TRACEE_STOP_MS, unless the caller sets it */
     uint64_t syscall_instruction; /* address of a system call instruction; the caller finds it */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` follows syscall_instruction */
@@ -48,9 +53,12 @@ struct tracee {
     struct tracee_thread *worker;
     uint64_t worker_mask;
     uint64_t worker_frame; /* its way back if we are killed (return_frame.h); 0: none */
-    uint64_t rseq_field,
-        rseq_value; /* address of the pointer to its critical section, and the saved pointer */
+    uint64_t rseq_field;   /* address of the pointer to its critical section (rseq); 0: none */
+    uint64_t rseq_value;   /* that pointer */
 };
+
+/* Make a ptrace request. Return its result or a negative errno. */
+long tracee_request(int request, pid_t tid, void *address, void *data);
 
 int tracee_open(struct tracee *tracee, pid_t pid);
 

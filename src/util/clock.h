@@ -13,6 +13,11 @@ static inline uint64_t clock_read_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+static inline uint64_t clock_read_us(clockid_t clock)
+{
+    return clock_read_ns(clock) / 1000;
+}
+
 static inline uint64_t clock_read_ms(clockid_t clock)
 {
     return clock_read_ns(clock) / 1000000;

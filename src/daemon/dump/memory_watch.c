@@ -161,7 +161,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
                                 const char *allocator)
 {
     char path[64];
-    uint64_t began_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    uint64_t began_us = clock_read_us(CLOCK_MONOTONIC);
     struct memory_snapshot snapshot = {.pid = pid, .boottime_ns = clock_read_ns(CLOCK_BOOTTIME)};
     snapshot.allocator = allocator[0] != '\0' ? allocator : NULL;
     struct survey survey = {
@@ -186,7 +186,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
     memory_maps_clear(&survey.maps);
     if (survey.pagemap >= 0)
         close(survey.pagemap);
-    uint64_t ended_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    uint64_t ended_us = clock_read_us(CLOCK_MONOTONIC);
     snapshot.duration_us = ended_us - began_us;
     /* If the ring is not mapped, an exec made the process another program without a client: this
      * memory is not that of the program whose live samples the ledger has. */
@@ -200,7 +200,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
 void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
                        const char *allocator)
 {
-    if (clock_read_ns(CLOCK_MONOTONIC) / 1000 >= watch->next_us)
+    if (clock_read_us(CLOCK_MONOTONIC) >= watch->next_us)
         memory_watch_take_snapshot(watch, pid, ledger, allocator);
 }
 

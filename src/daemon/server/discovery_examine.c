@@ -135,7 +135,7 @@ static int attach_to(struct server *server, struct session *session,
     struct target *target = session_find(session, entry->pid);
     target->began_us = entry->began_us;
     target->start_was_reported = entry->was_reported;
-    target->attached_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    target->attached_us = clock_read_us(CLOCK_MONOTONIC);
     server_look_soon(server);
     return server_watch(server, pidfd);
 }
@@ -316,7 +316,7 @@ static uint64_t delay_of(const struct discovery_entry *entry)
 /* Return the processor time that this process and its file reader have used. */
 static uint64_t processor_time_us(void)
 {
-    return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000 + file_reader_cpu_us();
+    return clock_read_us(CLOCK_PROCESS_CPUTIME_ID) + file_reader_cpu_us();
 }
 
 void discovery_examine(struct server *server, struct session *session,

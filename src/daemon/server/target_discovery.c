@@ -117,8 +117,8 @@ static uint64_t began_after_us(const struct session *session, pid_t pid)
     uint64_t after_us = session->reach.scan_ms * 1000;
     if (process_info_read(&info, pid) < 0)
         return after_us;
-    uint64_t age_us = clock_read_ns(CLOCK_BOOTTIME) / 1000 - info.start_boottime_ns / 1000;
-    uint64_t start_us = clock_read_ns(CLOCK_MONOTONIC) / 1000 - age_us;
+    uint64_t age_us = clock_read_us(CLOCK_BOOTTIME) - info.start_boottime_ns / 1000;
+    uint64_t start_us = clock_read_us(CLOCK_MONOTONIC) - age_us;
     process_info_clear(&info);
     return start_us > after_us ? start_us : after_us;
 }

@@ -69,7 +69,7 @@ struct session_process {
     Heapprofd__ControlReply__End__Reason reason;
     uint64_t memory_bytes; /* its limit; 0: none */
     bool memory_is_used_up;
-    unsigned refused; /* number of processes reported to the client as refused */
+    unsigned refused;               /* number of processes reported to the client as refused */
     uint64_t progress_ms, alive_ms; /* times when each is due, or was last sent */
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
@@ -312,7 +312,7 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
     case SESSION_WIRE_SHARE:
         if (session_wire_read(&number, sizeof(number), bytes, length))
             attach_budget_set_share(&process.manager.server.attach_budget, number.number,
-                                    clock_read_ns(CLOCK_MONOTONIC) / 1000);
+                                    clock_read_us(CLOCK_MONOTONIC));
         break;
     case SESSION_WIRE_STOP:
         if (!session_wire_read(&number, sizeof(number), bytes, length))

@@ -45,7 +45,7 @@ void unprofiled_add(struct unprofiled_list *list, pid_t pid, pid_t parent_pid, c
     record->parent_pid = parent_pid;
     record->profiled = false;
     record->reason = reason;
-    record->noted_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    record->noted_us = clock_read_us(CLOCK_MONOTONIC);
     snprintf(record->name, sizeof(record->name), "%s", name);
 }
 
@@ -65,7 +65,7 @@ void unprofiled_note_profiled(struct unprofiled_list *list, pid_t pid)
     if (record == NULL)
         return;
     record->profiled = true;
-    record->noted_us = clock_read_ns(CLOCK_MONOTONIC) / 1000;
+    record->noted_us = clock_read_us(CLOCK_MONOTONIC);
 }
 
 const struct unprofiled_record *unprofiled_find(struct unprofiled_list *list, pid_t pid)

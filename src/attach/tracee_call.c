@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Make system calls in a stopped thread.
+ *
+ * A thread that PTRACE_INTERRUPT took out of a system call is inside the kernel's signal delivery,
+ * with -ERESTART... in rax and the call's number in orig_rax. If it continues from there with these
+ * registers, the kernel restarts the call. Therefore a system call of ours ends in a stop of the
+ * same kind, and the thread's own registers are restored only there.
+ */
+#include "attach/tracee.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "attach/return_frame.h"
+
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+#endif
+
+#define SYSCALL_STOP (SIGTRAP | 0x80) /* see PTRACE_O_TRACESYSGOOD */
+
+/* Wait for the worker's next stop. Return its status, or a negative errno. */
+static int wait_worker(struct tracee *tracee)
+{
+    int status;
+    pid_t got;
+    do {
+        got = waitpid(tracee->worker->tid, &status, __WALL);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+        tracee->worker->gone = true;
+        return -ESRCH;
+    }
+    return status;
+}
+
+/* Save the state of restartable sequences (rseq). An allocator may be stopped inside such a
+ * sequence. The kernel would treat our code as the end of the sequence and clear its pointer. */
+static void note_rseq(struct tracee *tracee)
+{
+    struct {
+        uint64_t pointer;
+        uint32_t size, signature, flags, pad;
+    } configuration = {0};
+    tracee->rseq_field = 0;
+    if (tracee_request(PTRACE_GET_RSEQ_CONFIGURATION, tracee->worker->tid,
+                       (void *)(uintptr_t)sizeof(configuration), &configuration) < 0 ||
+        configuration.pointer == 0)
+        return;
+    uint64_t field = configuration.pointer + 8;
+    if (tracee_read(tracee, field, &tracee->rseq_value, 8) == 0 && tracee->rseq_value != 0)
+        tracee->rseq_field = field;
+}
+
+static long prepare_call(struct tracee *tracee, long number, const uint64_t arguments[6])
+{
+    struct user_regs_struct registers = tracee->worker->registers;
+    registers.rip = tracee->syscall_instruction;
+    if (tracee->worker_frame != 0)
+        registers.rsp = tracee->worker_frame;
+    registers.rax = (uint64_t)number;
+    registers.orig_rax = UINT64_MAX; /* nothing must be restarted */
+    registers.rdi = arguments[0];
+    registers.rsi = arguments[1];
+    registers.rdx = arguments[2];
+    registers.r10 = arguments[3];
+    registers.r8 = arguments[4];
+    registers.r9 = arguments[5];
+    return tracee_request(PTRACE_SETREGS, tracee->worker->tid, NULL, &registers);
+}
+
+/* Return whether the thread sleeps for a time, or is about to continue such a sleep. */
+static bool sleeps(const struct user_regs_struct *registers)
+{
+    const int64_t restart_block = -516; /* ERESTART_RESTARTBLOCK */
+    return (int64_t)registers->orig_rax >= 0 &&
+           ((int64_t)registers->rax == restart_block || registers->rax == SYS_restart_syscall);
+}
+
+/* Choose any thread, but preferably one that does not sleep: if we are killed, its sleep would end.
+ */
+static struct tracee_thread *choose_worker(struct tracee *tracee)
+{
+    struct tracee_thread *any = NULL;
+    for (size_t i = 0; i < tracee->thread_count; i++) {
+        const struct user_regs_struct *registers = tracee_registers(&tracee->threads[i]);
+        if (registers == NULL)
+            continue;
+        if (!sleeps(registers))
+            return &tracee->threads[i];
+        if (any == NULL)
+            any = &tracee->threads[i];
+    }
+    return any;
+}
+
+int tracee_work_begin(struct tracee *tracee)
+{
+    tracee->worker = choose_worker(tracee);
+    if (tracee->worker == NULL)
+        return -ESRCH;
+    if (tracee->syscall_instruction == 0) {
+        tracee->worker = NULL;
+        return -ENOTSUP;
+    }
+    pid_t tid = tracee->worker->tid;
+    uint64_t all = UINT64_MAX;
+    note_rseq(tracee);
+    long code = tracee_request(PTRACE_GETSIGMASK, tid, (void *)8, &tracee->worker_mask);
+    tracee->worker_frame = 0;
+    if (code == 0) {
+        tracee->worker_frame = return_frame_put(tracee, tid, &tracee->worker->registers,
+                                                tracee->worker_mask, tracee->sigreturn);
+        /* Set up the way back before its signals are blocked. */
+        static const uint64_t nothing[6];
+        code = prepare_call(tracee, SYS_getpid, nothing);
+    }
+    if (code == 0)
+        code = tracee_request(PTRACE_SETSIGMASK, tid, (void *)8, &all);
+    if (code < 0)
+        tracee->worker = NULL;
+    return (int)code;
+}
+
+/* Run the worker until its next system call stop. */
+static int run_to_syscall_stop(struct tracee *tracee)
+{
+    for (;;) {
+        long code = tracee_request(PTRACE_SYSCALL, tracee->worker->tid, NULL, NULL);
+        if (code < 0)
+            return (int)code;
+        int status = wait_worker(tracee);
+        if (status < 0)
+            return status;
+        if (WSTOPSIG(status) == SYSCALL_STOP)
+            return 0;
+        /* All signals are blocked, so another signal is a fault of the instruction itself. A stop
+         * of the whole process waits for us. */
+        if (status >> 16 == 0 && WSTOPSIG(status) != SIGSTOP)
+            return -EFAULT;
+    }
+}
+
+long tracee_system_call(struct tracee *tracee, int *code, long number, const uint64_t arguments[6])
+{
+    struct user_regs_struct registers;
+    *code = (int)prepare_call(tracee, number, arguments);
+    if (*code == 0)
+        *code = run_to_syscall_stop(tracee);
+    if (*code == 0)
+        *code = run_to_syscall_stop(tracee);
+    if (*code == 0)
+        *code = (int)tracee_request(PTRACE_GETREGS, tracee->worker->tid, NULL, &registers);
+    return *code == 0 ? (long)registers.rax : -EIO;
+}
+
+int tracee_work_end(struct tracee *tracee)
+{
+    struct tracee_thread *worker = tracee->worker;
+    if (worker == NULL || worker->gone)
+        return -ESRCH;
+    int status = 0;
+    tracee_request(PTRACE_INTERRUPT, worker->tid, NULL, NULL);
+    do {
+        long code = tracee_request(PTRACE_CONT, worker->tid, NULL, NULL);
+        status = code < 0 ? (int)code : wait_worker(tracee);
+    } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
+    if (status >= 0) {
+        /* Restore its own registers last: until then it has the way back. */
+        tracee_request(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
+        tracee_request(PTRACE_SETREGS, worker->tid, NULL, &worker->registers);
+        if (tracee->rseq_field != 0)
+            tracee_write(tracee, tracee->rseq_field, &tracee->rseq_value, 8);
+    }
+    tracee->worker = NULL;
+    return status < 0 ? status : 0;
+}
