@@ -6,6 +6,7 @@
 #define HEAPPROFD_EXPORT_PPROF_H
 
 #include "profile/profile.h"
+#include "util/error.h"
 
 struct pprof_options {
     bool gzip;

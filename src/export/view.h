@@ -7,6 +7,7 @@
 #define HEAPPROFD_EXPORT_VIEW_H
 
 #include "profile/callsite_nodes.h"
+#include "util/error.h"
 
 enum export_view {
     EXPORT_SPACE,         /* bytes live */

@@ -6,9 +6,9 @@
 #ifndef HEAPPROFD_IMPORT_IMPORT_H
 #define HEAPPROFD_IMPORT_IMPORT_H
 
-#include "profile/profile.h"
+#include "profile/builder/profile_read.h"
 
-/* Like profile_read_as() of profile.h, for any of these files. options NULL: names in full. */
+/* Like profile_read(), for any of these files. */
 struct profile *import_profile(const char *path, const struct profile_read_options *options,
                                struct error *error);
 /* The same for a file's bytes in memory. */

@@ -21,6 +21,7 @@
 #include <regex.h>
 
 #include "profile/profile.h"
+#include "util/error.h"
 
 enum profile_filter_kind {
     PROFILE_FOCUS,

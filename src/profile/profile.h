@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile: the only model of a heap profile in memory, which every tool reads. profile_read()
- * builds it from a trace; it does not change afterwards.
+ * The profile: the only model of a heap profile in memory, which every tool reads. It is made from
+ * a trace (profile/builder/profile_read.h) or another profiler's file (import/import.h), and does
+ * not change afterwards.
  *
  * All processes and dumps of the profile share mappings, functions, frames and callsites, which are
  * identified by index. A callsite is a node of a tree: its frame, called from its parent; the whole
@@ -14,12 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "symbols/demangle.h"
 #include "trace/frame_kind.h"
 #include "trace/heap_dump.h"
 #include "trace/memory_snapshot.h"
 #include "trace/trace_figures.h"
-#include "util/error.h"
 
 #define PROFILE_NONE UINT32_MAX
 
@@ -265,38 +264,7 @@ struct profile {
     const char *filter; /* the filter that left out parts, as options: "--focus 'x'"; "" */
 };
 
-/*
- * Read a trace from a path ("-": standard input). If the file is cut off or damaged, return the
- * good part before the damage, with `warning` set; without a good part return NULL and an error
- * with the offset and the reason.
- */
-struct profile *profile_read(const char *path, struct error *error);
-
-struct profile_filter;
-struct profile_read_options {
-    enum demangle_mode demangling; /* form of profile_frame.name */
-    /* Keep the trace's own frames, mappings and callsites one by one, with the names of the trace
-     * (or, if obfuscated_name is set, of a map). Inlined functions are in symbol_lines and are no
-     * callsites. */
-    bool as_in_trace;
-    const struct profile_filter *filter; /* for import_profile(); NULL: keep everything */
-    /* Called repeatedly with the number of (unpacked) bytes read so far; NULL: nobody. */
-    void (*tell)(void *context, uint64_t bytes);
-    void *tell_context;
-};
-struct profile *profile_read_as(const char *path, const struct profile_read_options *options,
-                                struct error *error);
-/* The same for a source that nothing was read from. The profile closes it. Errors call it
- * `name`. */
-struct trace_source;
-struct profile *profile_read_source(struct trace_source *source, const char *name,
-                                    const struct profile_read_options *options,
-                                    struct error *error);
-/* The same for a trace in memory. */
-struct profile *profile_read_bytes(const void *bytes, size_t length, struct error *error);
-struct profile *profile_read_bytes_as(const void *bytes, size_t length,
-                                      const struct profile_read_options *options,
-                                      struct error *error);
+/* NULL is allowed. */
 void profile_free(struct profile *profile);
 
 /* Return "jit", "interpreted", "kernel" and the like; "" if native or unknown. */

@@ -30,8 +30,6 @@ struct profile_owner {
     struct profile_chunk *chunks;
     struct profile_sample_block *samples; /* of all dumps */
     struct profile_memory *memory;
-    enum demangle_mode demangling; /* of the names of frames, while they are built */
-    bool as_in_trace;              /* of profile_read_options */
 };
 
 #endif

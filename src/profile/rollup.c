@@ -2,6 +2,7 @@
 /* Sums of figures by function, mapping and thread, and over the tree of callsites. */
 #include "profile/rollup.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     if (write_trace(path, strtoull(argv[2], NULL, 10)) < 0)
         return 1;
     double begin = now_seconds();
-    struct profile *profile = profile_read(path, &error);
+    struct profile *profile = profile_read(path, NULL, &error);
     if (profile == NULL) {
         fprintf(stderr, "%s\n", error.message);
         return 1;

@@ -12,6 +12,7 @@
 #include "fuzzing.h"
 #include "memory_infra/read.h"
 #include "memory_infra/write.h"
+#include "profile/builder/profile_read.h"
 
 /* The sums of one event's heaps, by their sites and by their allocators. */
 struct sums {
@@ -122,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct error error;
-    struct profile *profile = profile_read_bytes(bytes, length, &error);
+    struct profile *profile = profile_read_bytes(bytes, length, NULL, &error);
     size_t most = 0, count = 0;
     if (profile == NULL)
         return 0;

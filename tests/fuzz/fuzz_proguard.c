@@ -14,7 +14,7 @@
 #include "deobfuscate/proguard_map.h"
 #include "fuzzing.h"
 #include "pb_field_numbers.h"
-#include "profile/profile.h"
+#include "profile/builder/profile_read.h"
 #include "trace/proto_buffer.h"
 
 #define NAMES_MAX 64u
@@ -105,7 +105,7 @@ static void read_back(struct proto_buffer *trace, int fd)
     if (room == NULL || pread(fd, room, (size_t)length, 0) != length)
         abort();
     trace->length += (size_t)length;
-    struct profile *profile = profile_read_bytes(trace->bytes, trace->length, &error);
+    struct profile *profile = profile_read_bytes(trace->bytes, trace->length, NULL, &error);
     if (profile == NULL || *profile->warning != '\0')
         abort();
     for (size_t i = 0; i < profile->frame_count; i++)

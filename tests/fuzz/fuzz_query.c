@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/builder/profile_read.h"
 #include "query/database.h"
 
 #define TEXT_BYTES_MAX 4096u
@@ -118,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                         .as_in_trace = true};
     struct error error;
     if (database == NULL) {
-        struct profile *profile = profile_read_bytes_as(trace, sizeof(trace), &options, &error);
+        struct profile *profile = profile_read_bytes(trace, sizeof(trace), &options, &error);
         database = query_database_new(&error);
         if (profile == NULL || database == NULL || profile->callsite_count != 2 ||
             query_database_add_profile(database, "fuzz", profile, &error) < 0)

@@ -12,6 +12,7 @@
 #include "export/collapsed.h"
 #include "export/pprof.h"
 #include "export/speedscope.h"
+#include "profile/builder/profile_read.h"
 #include "profile/grouping.h"
 #include "profile_checks.h"
 
@@ -59,7 +60,7 @@ static void check_in_trace(const uint8_t *bytes, size_t length)
     static const struct profile_read_options options = {.demangling = DEMANGLE_NONE,
                                                         .as_in_trace = true};
     struct error error = {0};
-    struct profile *profile = profile_read_bytes_as(bytes, length, &options, &error);
+    struct profile *profile = profile_read_bytes(bytes, length, &options, &error);
     if (profile == NULL)
         return;
     for (size_t i = 0; i < profile->frame_count; i++)
@@ -75,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct error error = {0};
-    struct profile *profile = profile_read_bytes(bytes, length, &error);
+    struct profile *profile = profile_read_bytes(bytes, length, NULL, &error);
     if (profile == NULL) {
         check(error.code < 0 && error.message[0] != '\0');
         return 0;

@@ -76,7 +76,7 @@ static struct query_database *open_profile(const struct random_profile *made)
                                                         .as_in_trace = true};
     struct error error = {0};
     struct profile *profile =
-        profile_read_bytes_as(made->trace.bytes, made->trace.length, &options, &error);
+        profile_read_bytes(made->trace.bytes, made->trace.length, &options, &error);
     struct query_database *database = query_database_new(&error);
     assert_non_null(profile);
     assert_non_null(database);

@@ -221,7 +221,7 @@ static void check_totals(uint64_t interval_bytes)
     assert_true(sums.undone > 10);
     assert_true(sums.events > EVENTS / 2);
 
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     assert_non_null(profile);
     assert_string_equal(profile->warning, "");
     assert_int_equal(profile->stream_count, 2);
@@ -295,7 +295,7 @@ static struct profile *read_message(uint32_t field, const struct proto_buffer *m
     proto_put_uint(&packet, PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, 1);
     proto_put_bytes(&packet, field, message->bytes, message->length);
     proto_put_bytes(&trace, PB_TRACE_PACKET, packet.bytes, packet.length);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     proto_buffer_free(&packet);
     proto_buffer_free(&trace);
     assert_non_null(profile);

@@ -20,7 +20,7 @@ static struct profile *read_fixture(void)
 {
     struct fixture_trace trace = fixture_full_trace();
     struct error error = {0};
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, &error);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, &error);
     if (profile == NULL)
         fail_msg("%s", error.message);
     free(trace.bytes);
@@ -150,7 +150,7 @@ static void every_cut_is_survived(void **state)
         /* A separate allocation, so that a sanitizer sees a read beyond the cut. */
         uint8_t *part = malloc(length + (length == 0));
         memcpy(part, trace.bytes, length);
-        struct profile *profile = profile_read_bytes(part, length, &error);
+        struct profile *profile = profile_read_bytes(part, length, NULL, &error);
         if (profile == NULL)
             assert_true(error.message[0] != '\0');
         profile_free(profile);
@@ -165,7 +165,7 @@ static void every_flipped_byte_is_survived(void **state)
     struct fixture_trace trace = fixture_full_trace();
     for (size_t at = 0; at < trace.length; at++) {
         trace.bytes[at] ^= 0xff;
-        profile_free(profile_read_bytes(trace.bytes, trace.length, NULL));
+        profile_free(profile_read_bytes(trace.bytes, trace.length, NULL, NULL));
         trace.bytes[at] ^= 0xff;
     }
     free(trace.bytes);
@@ -175,7 +175,7 @@ static void truncation_is_reported_with_its_offset(void **state)
 {
     (void)state;
     struct fixture_trace trace = fixture_full_trace();
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length - 1, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length - 1, NULL, NULL);
     assert_non_null(strstr(profile->warning, "cut off in the packet at offset"));
     assert_int_equal(profile->heap_count, 1);
     profile_free(profile);
@@ -186,10 +186,10 @@ static void files_other_than_traces_are_refused(void **state)
 {
     (void)state;
     struct error error = {0};
-    assert_null(profile_read_bytes("hello, world", 12, &error));
+    assert_null(profile_read_bytes("hello, world", 12, NULL, &error));
     assert_true(error.code < 0);
-    assert_null(profile_read_bytes("", 0, &error));
-    assert_null(profile_read("/nonexistent/trace", &error));
+    assert_null(profile_read_bytes("", 0, NULL, &error));
+    assert_null(profile_read("/nonexistent/trace", NULL, &error));
     assert_non_null(strstr(error.message, "/nonexistent/trace"));
 }
 
@@ -206,7 +206,7 @@ static void a_gzipped_trace_reads_the_same(void **state)
     stream.next_out = packed;
     stream.avail_out = (uInt)room;
     assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
-    struct profile *profile = profile_read_bytes(packed, stream.total_out, NULL);
+    struct profile *profile = profile_read_bytes(packed, stream.total_out, NULL, NULL);
     deflateEnd(&stream);
     assert_true(profile->heaps[0].dumps[0].total.allocated_bytes == 1564.25);
     assert_string_equal(profile->warning, "");
@@ -225,7 +225,7 @@ static void compressed_packets_read_the_same(void **state)
     struct proto_buffer packet = {0}, file = {0};
     proto_put_bytes(&packet, PB_TRACE_PACKET_COMPRESSED_PACKETS, packed, length);
     proto_put_bytes(&file, PB_TRACE_PACKET, packet.bytes, packet.length);
-    struct profile *profile = profile_read_bytes(file.bytes, file.length, NULL);
+    struct profile *profile = profile_read_bytes(file.bytes, file.length, NULL, NULL);
     assert_true(profile->heaps[0].dumps[0].total.allocated_bytes == 1564.25);
     profile_free(profile);
     proto_buffer_free(&packet);
@@ -314,7 +314,7 @@ static struct profile *read_packet_with_own_tables(void)
 
     struct proto_buffer file = {0};
     proto_put_message(&file, PB_TRACE_PACKET, &packet.base);
-    struct profile *profile = profile_read_bytes(file.bytes, file.length, NULL);
+    struct profile *profile = profile_read_bytes(file.bytes, file.length, NULL, NULL);
     proto_buffer_free(&file);
     return profile;
 }

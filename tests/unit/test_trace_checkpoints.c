@@ -58,7 +58,7 @@ static void check_dumps(int fd, size_t length, const uint64_t *times_ns, size_t 
     uint8_t *bytes = malloc(length);
     struct error error = {0};
     assert_int_equal(pread(fd, bytes, length, 0), length);
-    struct profile *profile = profile_read_bytes(bytes, length, &error);
+    struct profile *profile = profile_read_bytes(bytes, length, NULL, &error);
     free(bytes);
     if (profile == NULL)
         fail_msg("%zu bytes: %s", length, error.message);

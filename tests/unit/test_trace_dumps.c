@@ -7,10 +7,11 @@
 
 #include <cmocka.h>
 
-#include "profile/profile.h"
+#include "profile/builder/profile_read.h"
 #include "trace.pb-c.h"
 #include "trace/proto_buffer.h"
 #include "trace/read/trace_reader.h"
+#include "trace/read/trace_source.h"
 #include "trace_fixture.h"
 
 static void write_dump(struct trace_writer *writer, uint64_t timestamp_ns, uint64_t callstack,
@@ -42,7 +43,7 @@ static void omitted_values_are_carried_over(void **state)
     write_dump(writer, 2, stacks.in_inner, 50, false);
     trace_writer_close(writer);
     struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     assert_int_equal(profile->heaps[0].dump_count, 2);
     assert_true(profile->heaps[0].dumps[1].total.allocated_bytes == 150);
     profile_free(profile);
@@ -71,7 +72,7 @@ static void a_dump_of_heapprofd_is_complete(void **state)
     }
     trace_writer_close(writer);
     struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     assert_int_equal(profile->heaps[0].dump_count, 2);
     assert_true(profile->heaps[0].dumps[1].total.allocated_bytes == 100);
     profile_free(profile);
@@ -96,7 +97,7 @@ static void dump_at_max_has_self_max_and_no_other_counter(void **state)
     assert_false(sample->has_self_allocated);
     assert_false(sample->has_alloc_count);
     perfetto__protos__trace__free_unpacked(message, NULL);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     assert_true(profile->heaps[0].status.dump_at_max);
     assert_true(profile->heaps[0].dumps[0].samples[0]->figures.allocated_bytes == 100);
     assert_true(profile->heaps[0].dumps[0].samples[0]->peak.bytes == 50);
@@ -167,7 +168,7 @@ static void processes_share_stacks_of_one_file(void **state)
     assert_int_equal(frames, 4);
     assert_int_equal(callstacks, 2);
 
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     assert_string_equal(profile->warning, "");
     assert_int_equal(profile->heap_count, SHARING_PROCESSES);
     assert_int_equal(profile->mapping_count, 4);
@@ -208,7 +209,7 @@ static void a_checkpoint_has_the_callstacks_of_its_trace(void **state)
             dump_at(writer, 1, 4000000000);
         assert_int_equal(trace_writer_close(writer), 0);
         struct fixture_trace trace = fixture_take(fd);
-        struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+        struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
         const struct profile_heap *heap = &profile->heaps[1];
         assert_int_equal(heap->dump_count, 2);
         assert_int_equal(heap->dumps[0].samples[0]->callsite, heap->dumps[1].samples[0]->callsite);
@@ -280,7 +281,7 @@ static void a_decreasing_part_of_the_maximum_gets_counters(void **state)
         assert_int_equal(sample->self_freed, steps[i].freed);
     }
     perfetto__protos__trace__free_unpacked(message, NULL);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     assert_int_equal(profile->heaps[0].dump_count, STEPS);
     assert_true(profile->heaps[0].status.dump_at_max);
     for (unsigned i = 0; i < STEPS; i++) {
@@ -315,12 +316,13 @@ static void a_large_dump_is_split_below_the_limit(void **state)
     trace_writer_dump_end(writer);
     assert_int_equal(trace_writer_close(writer), 0);
     struct fixture_trace trace = fixture_take(fd);
-    struct trace_reader *reader = trace_reader_open_bytes(trace.bytes, trace.length, NULL);
+    struct trace_reader *reader =
+        trace_reader_open_source(trace_source_of_bytes(trace.bytes, trace.length, NULL), NULL);
     struct proto_span packet;
     while (trace_reader_next(reader, &packet, NULL) > 0)
         assert_true(proto_length(packet) < TRACE_PACKET_BYTES_MAX);
     trace_reader_close(reader);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     assert_string_equal(profile->warning, "");
     assert_int_equal(profile->heaps[0].dump_count, 1);
     assert_int_equal(profile->heaps[0].dumps[0].sample_count, STACKS);

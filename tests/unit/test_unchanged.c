@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "pb_field_numbers.h"
-#include "profile/profile.h"
+#include "profile/builder/profile_read.h"
 #include "trace/proto_buffer.h"
 
 #define UNKNOWN_FIELD 900
@@ -216,7 +216,8 @@ static void put_dump(struct scene *scene)
 static struct profile *read_scene(struct scene *scene)
 {
     struct error error = {0};
-    struct profile *profile = profile_read_bytes(scene->trace.bytes, scene->trace.length, &error);
+    struct profile *profile =
+        profile_read_bytes(scene->trace.bytes, scene->trace.length, NULL, &error);
     assert_non_null(profile);
     proto_buffer_free(&scene->trace);
     return profile;

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "profile/profile.h"
+#include "profile/builder/profile_read.h"
 #include "trace/write/trace_writer.h"
 
 struct fixture_trace {
@@ -30,7 +30,7 @@ static inline struct fixture_trace fixture_take(int fd)
 static inline struct profile *fixture_take_profile(int fd)
 {
     struct fixture_trace trace = fixture_take(fd);
-    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL);
+    struct profile *profile = profile_read_bytes(trace.bytes, trace.length, NULL, NULL);
     if (profile == NULL)
         abort();
     free(trace.bytes);

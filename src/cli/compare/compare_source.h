@@ -9,6 +9,7 @@
 
 #include "cli/options/options.h"
 #include "compare/diff.h"
+#include "profile/builder/profile_read.h"
 
 enum compare_dump { COMPARE_LAST, COMPARE_NUMBER, COMPARE_TIME, COMPARE_MAX };
 

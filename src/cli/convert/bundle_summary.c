@@ -9,6 +9,7 @@
 #include "cli/files/symbol_options.h"
 #include "cli/print/format.h"
 #include "cli/report/unnamed_frames.h"
+#include "profile/builder/profile_read.h"
 
 void bundle_outcome_clear(struct bundle_outcome *outcome)
 {
@@ -82,7 +83,7 @@ static bool print_missing(const struct bundle_outcome *outcome, const char *path
     struct error error;
     struct unnamed_modules unnamed = {0};
     const struct report_options options = {.view = EXPORT_ALLOC_SPACE};
-    struct profile *profile = strcmp(path, "-") == 0 ? NULL : profile_read(path, &error);
+    struct profile *profile = strcmp(path, "-") == 0 ? NULL : profile_read(path, NULL, &error);
     bool done = profile != NULL && profile->heap_count > 0;
     if (done) {
         uint8_t *reasons = find_reasons(profile, &outcome->symbols);

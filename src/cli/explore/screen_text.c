@@ -10,6 +10,7 @@
 #include "cli/options/filter_options.h"
 #include "cli/print/format.h"
 #include "profile/unseen.h"
+#include "symbols/demangle.h"
 #include "util/utf8.h"
 
 /* Limit of the end of a path in the title. */

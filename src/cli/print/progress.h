@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profile/builder/profile_read.h"
 #include "profile/profile.h"
 
 struct progress {

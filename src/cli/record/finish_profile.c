@@ -14,6 +14,7 @@
 #include "cli/record/automatic_names.h"
 #include "cli/report/report.h"
 #include "cli/report/unnamed_frames.h"
+#include "profile/builder/profile_read.h"
 #include "util/output_file.h"
 
 #define UNNAMED_LINES 3
@@ -81,7 +82,7 @@ static struct profile *read_trace(const char *path, bool quiet, struct error *er
     struct progress shown = begin_progress(path, quiet);
     const struct profile_read_options reading = {
         .demangling = DEMANGLE_FULL, .tell = progress_show_bytes, .tell_context = &shown};
-    struct profile *profile = profile_read_as(path, &reading, error);
+    struct profile *profile = profile_read(path, &reading, error);
     progress_end(&shown);
     return profile;
 }

@@ -9,6 +9,7 @@
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_MEMORY_INFRA_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_MEMORY_INFRA_H
 
+#include "profile/builder/profile_read.h"
 #include "profile/profile.h"
 
 struct trace_source;

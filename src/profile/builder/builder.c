@@ -44,8 +44,8 @@ struct builder *builder_new(const struct profile_read_options *options)
         free(builder);
         return NULL;
     }
-    builder->owner->demangling = options->demangling;
-    builder->owner->as_in_trace = options->as_in_trace;
+    builder->demangling = options->demangling;
+    builder->as_in_trace = options->as_in_trace;
     builder->profile = &builder->owner->profile;
     builder->profile->warning = "";
     builder->profile->filter = "";
@@ -396,8 +396,7 @@ static void demangle_names(struct builder *builder)
         uint32_t name = builder->frame_names[i];
         if (demangled[name] == NULL) {
             char *plain =
-                name == 0 ? NULL
-                          : demangle_name_as(builder->strings[name], builder->owner->demangling);
+                name == 0 ? NULL : demangle_name_as(builder->strings[name], builder->demangling);
             demangled[name] = builder->strings[name];
             if (plain != NULL && strcmp(plain, demangled[name]) != 0)
                 demangled[name] = builder_text(builder, plain, strlen(plain));
@@ -446,7 +445,7 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
     bool unfinished = builder_commit_rest(builder);
     builder_apply_clocks(builder);
     builder_apply_symbols(builder);
-    if (!builder->owner->as_in_trace)
+    if (!builder->as_in_trace)
         demangle_names(builder);
     builder_apply_deobfuscation(builder);
     say_warning(builder, problem, unfinished);

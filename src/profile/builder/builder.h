@@ -26,6 +26,7 @@
 #ifndef HEAPPROFD_PROFILE_BUILDER_BUILDER_H
 #define HEAPPROFD_PROFILE_BUILDER_BUILDER_H
 
+#include "profile/builder/profile_read.h"
 #include "profile/profile_owner.h"
 #include "trace/intern.h"
 #include "trace/proto_members.h"
@@ -36,6 +37,8 @@ struct builder_sequence;
 struct builder {
     struct profile_owner *owner;
     struct profile *profile;
+    enum demangle_mode demangling; /* these two: of profile_read_options */
+    bool as_in_trace;
     int error; /* negative errno of the first error; nothing is built after it */
     /* Called from time to time while packets are read. Returns 0, or a negative errno that ends the
      * building. It must be called inside packets: a single packet can fill the file. NULL: no

@@ -210,7 +210,7 @@ void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t pa
         .clock = packet_ns != 0 ? builder->clocks.packet_clock : 0,
         .order = meetings->count,
     };
-    if (!builder->owner->as_in_trace)
+    if (!builder->as_in_trace)
         return;
     uint32_t known = id_map_find(&meetings->ids, key);
     if (known != ID_MAP_NONE) {

@@ -91,7 +91,7 @@ int builder_counters_take(struct builder *builder, const struct builder_counters
     if (sum == NULL)
         return builder->error;
     struct counter_values now = counters_of(&sample->figures), more = growth(&now, last);
-    if (any_below_zero(&more) && builder->owner->as_in_trace) {
+    if (any_below_zero(&more) && builder->as_in_trace) {
         /* The trace processor counts it in a statistic, and makes no row. */
         grow(&sum->decrease, &more);
         return 0;

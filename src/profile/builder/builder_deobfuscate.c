@@ -227,7 +227,7 @@ static uint32_t package_of_process(const struct builder *builder, uint32_t index
     uint32_t package = id_map_find(&builder->packages, (uint32_t)process->uid % USERS_UIDS);
     if (process->uid > 0 && package != ID_MAP_NONE)
         return package;
-    if (builder->owner->as_in_trace)
+    if (builder->as_in_trace)
         return NONE; /* the trace processor makes no further guess */
     return find_string(builder, java_package_of_command(process->name, strlen(process->name)));
 }
@@ -428,7 +428,7 @@ static void apply_naming(struct builder *builder, size_t index, const struct nam
                          struct builder_around *around)
 {
     const char *obfuscated = builder->profile->frames[index].linkage_name;
-    if (builder->owner->as_in_trace) {
+    if (builder->as_in_trace) {
         struct profile_frame *frame = &builder->profile->frames[index];
         frame->name = builder->strings[naming->calls[naming->count - 1].name];
         frame->obfuscated_name = obfuscated;
@@ -466,8 +466,8 @@ void builder_apply_deobfuscation(struct builder *builder)
     }
     for (size_t i = 0; i < frames && builder->error == 0; i++) {
         builder->unasked_frames += builder->deobfuscation->steps > NAMING_STEPS_MAX;
-        if (!(builder->owner->as_in_trace ? name_frame_in_trace(builder, i, packages[i], naming)
-                                          : name_frame(builder, i, packages[i], naming)))
+        if (!(builder->as_in_trace ? name_frame_in_trace(builder, i, packages[i], naming)
+                                   : name_frame(builder, i, packages[i], naming)))
             continue;
         if (builder_keep(builder, 1) < 0)
             break;

@@ -363,7 +363,7 @@ static void resolve_places(struct builder *builder, struct builder_sequence *seq
                            struct trace_heap_dump *status)
 {
     struct trace_place *places = (struct trace_place *)status->places;
-    size_t count = builder->owner->as_in_trace ? 0 : status->place_count;
+    size_t count = builder->as_in_trace ? 0 : status->place_count;
     status->place_count = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t mapping = builder_resolve_mapping(builder, sequence, places[i].mapping);
@@ -409,8 +409,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         making.before = heap->dump_count > 0 ? &heap->dumps[heap->dump_count - 1] : NULL;
         bool carried = making.before != NULL && !pending->status.dump_at_max &&
                        (!is_complete(&pending->status) || making.dump.incomplete) &&
-                       !builder->owner->as_in_trace &&
-                       builder->carried_samples < CARRIED_SAMPLES_MAX;
+                       !builder->as_in_trace && builder->carried_samples < CARRIED_SAMPLES_MAX;
         if (fill_dump(builder, sequence, &making, carried) == 0 && making.before == NULL)
             give_samples(builder, pending);
         resolve_places(builder, sequence, &pending->status);

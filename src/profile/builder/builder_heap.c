@@ -134,7 +134,7 @@ static uint64_t name_key(struct builder *builder, int32_t pid, const char *name,
 static uint32_t find_before_exec(struct builder *builder, const struct trace_heap_dump *status)
 {
     const char *program = strstr(status->heap_name, " (");
-    if (program == NULL || strstr(program, ", before exec") == NULL || builder->owner->as_in_trace)
+    if (program == NULL || strstr(program, ", before exec") == NULL || builder->as_in_trace)
         return ID_MAP_NONE;
     uint64_t name =
         name_key(builder, status->pid, status->heap_name, (size_t)(program - status->heap_name));
@@ -197,7 +197,7 @@ static void note_pid(struct builder *builder, struct builder_sequence *sequence,
         sequence->first_pid = pid;
     } else if (pid != sequence->first_pid && !sequence->has_several_pids) {
         sequence->has_several_pids = true;
-        if (builder->owner->as_in_trace)
+        if (builder->as_in_trace)
             builder_forget_unchanged(builder, sequence);
     }
 }
@@ -266,7 +266,7 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     dump->heap = heap;
     dump->timestamp_ns = status->timestamp_ns;
     dump->status = *status;
-    dump->steady = state->steady && !(builder->owner->as_in_trace && sequence->has_several_pids);
+    dump->steady = state->steady && !(builder->as_in_trace && sequence->has_several_pids);
     return dump;
 }
 
@@ -358,7 +358,7 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
         sequence->index_known = true;
         sequence->next_index = index + 1;
     }
-    if (builder->owner->as_in_trace)
+    if (builder->as_in_trace)
         builder_resolve_tables(builder, sequence, again);
     if (!continued)
         builder_commit(builder, sequence);

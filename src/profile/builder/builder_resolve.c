@@ -33,7 +33,7 @@ static uint32_t join_path(struct builder *builder, const struct builder_sequence
 {
     char path[PATH_BYTES_MAX];
     size_t length = 0;
-    bool as_in_trace = builder->owner->as_in_trace;
+    bool as_in_trace = builder->as_in_trace;
     for (uint32_t i = 0; i < item->path_count; i++) {
         uint64_t iid = sequence->ids[item->first_path + i];
         const char *part = builder->strings[string_or_empty(&sequence->paths, iid)];
@@ -56,7 +56,7 @@ static uint32_t join_path(struct builder *builder, const struct builder_sequence
 static uint32_t dummy_mapping(struct builder *builder)
 {
     static const struct profile_mapping everywhere = {.end = UINT64_MAX};
-    return builder->owner->as_in_trace ? builder_mapping(builder, &everywhere, 0, 0) : PROFILE_NONE;
+    return builder->as_in_trace ? builder_mapping(builder, &everywhere, 0, 0) : PROFILE_NONE;
 }
 
 uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequence *sequence,
@@ -68,7 +68,7 @@ uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequenc
     struct sequence_mapping *item = &sequence->mapping_items[index];
     struct builder_mapping_scope scope = {0};
     /* Marker frames have a mapping without a place. */
-    if (!builder->owner->as_in_trace && item->path_count == 0 && item->mapping.end == 0 &&
+    if (!builder->as_in_trace && item->path_count == 0 && item->mapping.end == 0 &&
         item->build_id == 0)
         return PROFILE_NONE;
     if (item->resolved != PROFILE_NONE && item->round == sequence->round)
@@ -112,7 +112,7 @@ static uint32_t make_frame(struct builder *builder, struct builder_sequence *seq
         .source_file = string_or_empty(&sequence->source_paths, item->source_path),
         .line = item->line,
     };
-    if (builder->owner->as_in_trace) {
+    if (builder->as_in_trace) {
         /* Names and lines identify frames without a mapping. For other frames lines do not matter.
          */
         bool is_dummy = item->mapping == 0;
@@ -238,7 +238,7 @@ static uint32_t walk_stack(struct builder *builder, struct builder_sequence *seq
 
 void builder_resolve_for(struct builder *builder, struct builder_sequence *sequence, int32_t pid)
 {
-    if (!builder->owner->as_in_trace || (sequence->round != 0 && sequence->pid == pid))
+    if (!builder->as_in_trace || (sequence->round != 0 && sequence->pid == pid))
         return;
     sequence->pid = pid;
     sequence->round++;

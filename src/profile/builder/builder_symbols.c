@@ -83,7 +83,7 @@ static uint32_t path_string(struct builder *builder, struct proto_span path)
 {
     char slashed[PSEUDO_BYTES_MAX];
     size_t length = proto_length(path);
-    bool as_in_trace = builder->owner->as_in_trace;
+    bool as_in_trace = builder->as_in_trace;
     if (!as_in_trace && length > 1 && path.at[0] == '/' && path.at[1] == '[' &&
         memchr(path.at + 1, '/', length - 1) == NULL)
         return builder_string(builder, path.at + 1, length - 1);
@@ -300,9 +300,9 @@ void builder_apply_symbols(struct builder *builder)
     size_t frames = profile->frame_count, expanded = 0;
     struct builder_around *outer =
         builder->symbol_count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
-    if (builder->owner->as_in_trace && builder->error == 0)
+    if (builder->as_in_trace && builder->error == 0)
         keep_symbols(builder);
-    if (builder->symbol_count == 0 || builder->owner->as_in_trace || builder->error < 0)
+    if (builder->symbol_count == 0 || builder->as_in_trace || builder->error < 0)
         goto out;
     if (outer == NULL) {
         builder_fail(builder);

@@ -33,7 +33,7 @@ struct trace_reader {
     struct proto_span raw; /* the last field that was read, including its key */
 };
 
-static struct trace_reader *open_reader(struct trace_source *source, struct error *error)
+struct trace_reader *trace_reader_open_source(struct trace_source *source, struct error *error)
 {
     if (source == NULL)
         return NULL;
@@ -53,17 +53,7 @@ static struct trace_reader *open_reader(struct trace_source *source, struct erro
 
 struct trace_reader *trace_reader_open(const char *path, struct error *error)
 {
-    return open_reader(trace_source_open(path, error), error);
-}
-
-struct trace_reader *trace_reader_open_bytes(const void *bytes, size_t length, struct error *error)
-{
-    return open_reader(trace_source_of_bytes(bytes, length, error), error);
-}
-
-struct trace_reader *trace_reader_open_source(struct trace_source *source, struct error *error)
-{
-    return open_reader(source, error);
+    return trace_reader_open_source(trace_source_open(path, error), error);
 }
 
 void trace_reader_close(struct trace_reader *reader)

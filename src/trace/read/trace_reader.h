@@ -19,7 +19,6 @@ struct trace_reader;
 
 /* Open a file; "-": standard input. Return NULL with *error set. */
 struct trace_reader *trace_reader_open(const char *path, struct error *error);
-struct trace_reader *trace_reader_open_bytes(const void *bytes, size_t length, struct error *error);
 /* Open a source, which is closed with the reader, or at once after an error. A NULL source returns
  * NULL. */
 struct trace_source;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads traces into profiles. If a trace is cut off or damaged, the profile has the good part
+ * before the damage, and its `warning` is set. Without a good part the functions return NULL, and
+ * an error with the offset and the reason.
+ */
+#ifndef HEAPPROFD_PROFILE_BUILDER_PROFILE_READ_H
+#define HEAPPROFD_PROFILE_BUILDER_PROFILE_READ_H
+
+#include "profile/profile.h"
+#include "symbols/demangle.h"
+#include "util/error.h"
+
+struct profile_filter;
+struct profile_read_options {
+    enum demangle_mode demangling; /* form of profile_frame.name */
+    /* Keep the trace's own frames, mappings and callsites one by one, with the names of the trace
+     * (or, if obfuscated_name is set, of a map). Inlined functions are in symbol_lines and are no
+     * callsites. */
+    bool as_in_trace;
+    const struct profile_filter *filter; /* for import_profile(); NULL: keep everything */
+    /* Called repeatedly with the number of (unpacked) bytes read so far; NULL: nobody. */
+    void (*tell)(void *context, uint64_t bytes);
+    void *tell_context;
+};
+
+/* In all three functions, options NULL means full names and nothing else. */
+
+/* Read a file; "-": standard input. */
+struct profile *profile_read(const char *path, const struct profile_read_options *options,
+                             struct error *error);
+/* Read a source from which nothing was read yet, and close it. Errors begin with `name`, unless it
+ * is "". A NULL source returns NULL. */
+struct trace_source;
+struct profile *profile_read_source(struct trace_source *source, const char *name,
+                                    const struct profile_read_options *options,
+                                    struct error *error);
+/* Read a trace in memory. */
+struct profile *profile_read_bytes(const void *bytes, size_t length,
+                                   const struct profile_read_options *options, struct error *error);
+
+#endif
