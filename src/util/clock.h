@@ -23,4 +23,10 @@ static inline uint64_t clock_read_ms(clockid_t clock)
     return clock_read_ns(clock) / 1000000;
 }
 
+/* Return the earlier of two times. UINT64_MAX stands for never. */
+static inline uint64_t clock_earlier(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
 #endif

@@ -272,8 +272,8 @@ static void handle_readable(void *context, int fd)
     if (fd != local->signals)
         return;
     local->over |= read_signals(fd, &dump);
-    for (size_t i = 0; dump && i < local->manager.server.session_count; i++)
-        session_dump(local->manager.server.sessions[i]);
+    if (dump && local->manager.server.session != NULL)
+        session_dump(local->manager.server.session);
 }
 
 static void handle_refused(void *context, struct session *session, const struct process_info *info,
@@ -334,8 +334,8 @@ static int run_local(int signals, const struct session_run_options *options,
     const struct server_user user = {.readable = handle_readable,
                                      .session_over = handle_over,
                                      .progress = handle_progress,
-                                     .refused = handle_refused,
                                      .request = handle_request,
+                                     .session = {.refused = handle_refused, .context = &local},
                                      .context = &local};
     struct heap_config config;
     struct access_requester self = access_self();
@@ -363,7 +363,7 @@ static int run_local(int signals, const struct session_run_options *options,
         struct session_manager_outcome outcome;
         result->hit_guardrail = session->over == SESSION_OVER_GUARDRAIL;
         result->processes_ended = session->over == SESSION_OVER_ENDED;
-        code = session_manager_finish(&local.manager, session, &outcome);
+        code = session_manager_finish(&local.manager, &outcome);
         result->profiled = outcome.profiled;
         result->absent = outcome.absent;
         if (code < 0)

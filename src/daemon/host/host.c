@@ -64,8 +64,6 @@ static int start_command(struct host *host, struct error *error)
     };
     int code = 0;
     descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
-    host->session.descends = descendants_include;
-    host->session.descends_context = &host->descendants;
     if (host->descendants.events >= 0)
         server_watch(&host->server, host->descendants.events);
     pid_t pid = launcher_start(&launch, &host->result->exec_errno, error);
@@ -124,6 +122,12 @@ static void report_progress(void *context, struct session *session, uint64_t now
 static void report_ending(void *context, size_t left)
 {
     call_progress(context, clock_read_ms(CLOCK_MONOTONIC), left);
+}
+
+static bool descends(void *context, pid_t pid)
+{
+    struct host *host = context;
+    return descendants_include(&host->descendants, pid);
 }
 
 static void handle_readable(void *context, int fd)
@@ -263,8 +267,6 @@ static void end_session(struct host *host)
     /* A request for the end may have come while we were busy. Closing the socket shows waiting
      * processes that no reply will come. */
     result->interrupted = host->asked_to_end;
-    session->ending = report_ending;
-    session->ending_context = host;
     session_end_targets(session, result->interrupted);
     descendants_finish(&host->descendants);
     session_explain_command(session, host->options->command[0], host->options->preload_library,
@@ -296,10 +298,12 @@ int host_run(const struct host_options *options, struct host_result *result, str
                         .signals = -1,
                         .command_pidfd = -1,
                         .command_status = -1};
-    const struct server_user user = {.readable = handle_readable,
-                                     .progress = report_progress,
-                                     .request = handle_request,
-                                     .context = &host};
+    const struct server_user user = {
+        .readable = handle_readable,
+        .progress = report_progress,
+        .request = handle_request,
+        .session = {.descends = descends, .ending = report_ending, .context = &host},
+        .context = &host};
     code =
         session_open(&host.session, options->config, options->follow_children, options->trace_fd);
     if (code < 0)
@@ -309,12 +313,12 @@ int host_run(const struct host_options *options, struct host_result *result, str
     if (code == 0 && ((code = host.signals = command_signals_open(&host.before)) < 0 ||
                       (code = server_watch(&host.server, host.signals)) < 0))
         error_set(error, code, "cannot listen to signals: %s", strerror(-code));
-    if (code == 0)
-        code = server_add_session(&host.server, &host.session);
-    host.session.id = (uint64_t)getpid();
-    host.session.owner = access_self();
-    if (code == 0)
+    if (code == 0) {
+        server_begin_session(&host.server, &host.session);
+        host.session.id = (uint64_t)getpid();
+        host.session.owner = access_self();
         code = start_command(&host, error);
+    }
     if (code == 0 && result->started) {
         /* The command's hello will need it. */
         file_reader_start();

@@ -17,53 +17,33 @@ void session_requests_open(struct session_requests *requests, struct server *ser
     session_directory_add(server->rendezvous.path, requests->link);
 }
 
-static bool reaches(const Heapprofd__ControlRequest__Session *wanted, const struct session *session)
+static bool is_meant(const struct session *session,
+                     const Heapprofd__ControlRequest__Session *wanted)
 {
-    return !wanted->has_id || wanted->id == session->id;
-}
-
-static unsigned take_snapshot(struct server *server,
-                              const Heapprofd__ControlRequest__Session *wanted)
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < server->session_count; i++) {
-        if (!reaches(wanted, server->sessions[i]))
-            continue;
-        session_dump(server->sessions[i]);
-        count++;
-    }
-    return count;
-}
-
-static unsigned stop(struct server *server, const Heapprofd__ControlRequest__Session *wanted)
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < server->session_count; i++) {
-        if (!reaches(wanted, server->sessions[i]))
-            continue;
-        if (server->sessions[i]->over == SESSION_GOES_ON)
-            server->sessions[i]->over = SESSION_OVER_STOPPED;
-        count++;
-    }
-    return count;
+    return session != NULL && (!wanted->has_id || wanted->id == session->id);
 }
 
 /* Answer a request. Return true if the connection is kept until the session has ended. */
 static bool answer(struct session_requests *requests, int fd,
                    const Heapprofd__ControlRequest *request)
 {
+    struct session *session = requests->server->session;
     struct access_requester requester;
     pid_t pid;
     if (access_peer(fd, &requester, &pid) < 0 ||
         (requester.uid != geteuid() && requester.uid != 0)) {
         control_send_error(fd, -EPERM, "this session is another user's");
     } else if (request->snapshot != NULL) {
-        control_send_count(fd, take_snapshot(requests->server, request->snapshot));
+        bool is_ours = is_meant(session, request->snapshot);
+        if (is_ours)
+            session_dump(session);
+        control_send_count(fd, is_ours);
+    } else if (request->stop != NULL && !is_meant(session, request->stop)) {
+        control_send_count(fd, 0);
     } else if (request->stop != NULL) {
-        if (stop(requests->server, request->stop) == 0)
-            control_send_count(fd, 0);
-        else if (requests->waiting_count < SESSION_REQUESTS_WAITING_MAX)
-            return true;
+        if (session->over == SESSION_GOES_ON)
+            session->over = SESSION_OVER_STOPPED;
+        return requests->waiting_count < SESSION_REQUESTS_WAITING_MAX;
     } else if (request->status) {
         control_status_send_own(fd, requests->server, requests->start_ms);
     }

@@ -153,9 +153,8 @@ void descendants_read(struct descendants *descendants)
     descendants->lost |= exec_events_read(descendants->events, handle_event, descendants) < 0;
 }
 
-bool descendants_include(void *context, pid_t pid)
+bool descendants_include(struct descendants *descendants, pid_t pid)
 {
-    struct descendants *descendants = context;
     if (descendants->events < 0)
         return false; /* the pid of an ended descendant may belong to another process by now */
     descendants_read(descendants);

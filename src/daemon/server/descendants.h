@@ -50,8 +50,8 @@ void descendants_begin(struct descendants *descendants, pid_t command);
 void descendants_read(struct descendants *descendants);
 
 /* Return whether the process is the command or descends from it, according to the kernel's events;
- * false without them. `descendants` is a struct descendants. */
-bool descendants_include(void *descendants, pid_t pid);
+ * false without them. */
+bool descendants_include(struct descendants *descendants, pid_t pid);
 
 /* Scan /proc if needed. Call it ten times a second. */
 void descendants_scan(struct descendants *descendants);

@@ -73,11 +73,10 @@ static bool has_control_page(const struct server *server, pid_t pid)
 /* Return whether the process will join by itself. A program that is linked to the client brings
  * only its own heaps into a session, not malloc. It cannot join if it began before our page
  * existed; a program that begins now is about to map it. */
-static bool joins_by_itself(const struct server *server, const struct session *session,
-                            const struct discovery_entry *entry)
+static bool joins_by_itself(const struct server *server, const struct discovery_entry *entry)
 {
     return is_preloaded(entry->pid) ||
-           (heap_rules_want_others(session->config) &&
+           (heap_rules_want_others(server->session->config) &&
             (has_control_page(server, entry->pid) ||
              (!entry->running && process_info_mentions(entry->pid, "maps", CLIENT_NAME))));
 }
@@ -98,17 +97,9 @@ int discovery_check(const struct process_info *info, struct error *how)
     return sees_all ? 0 : 1;
 }
 
-/* Return whether another session, ours or another profiler's, has the process. `whose` is its
- * name. */
-static bool belongs_to_another(const struct server *server, const struct session *session,
-                               pid_t pid, char whose[SESSION_NAME_BYTES])
+/* Return whether another session has the process. `whose` is its name. */
+static bool belongs_to_another(pid_t pid, char whose[SESSION_NAME_BYTES])
 {
-    for (size_t i = 0; i < server->session_count; i++) {
-        if (server->sessions[i] == session || session_find(server->sessions[i], pid) == NULL)
-            continue;
-        session_print_name(server->sessions[i], whose);
-        return true;
-    }
     char comm[16] = "";
     pid_t profiler = other_profiler_of(pid);
     if (profiler > 0 && process_info_comm(profiler, comm))
@@ -118,8 +109,8 @@ static bool belongs_to_another(const struct server *server, const struct session
     return profiler != 0 && profiler != getpid();
 }
 
-static int attach_to(struct server *server, struct session *session,
-                     const struct discovery_entry *entry, struct error *error)
+static int attach_to(struct server *server, const struct discovery_entry *entry,
+                     struct error *error)
 {
     int pidfd;
     /* A thread of an earlier attempt has not even stopped yet. */
@@ -129,14 +120,14 @@ static int attach_to(struct server *server, struct session *session,
     unsigned failed = entry->state == DISCOVERY_BUSY ? entry->attempts : 0;
     for (unsigned i = 0; i < failed && patience_ms < LAST_PATIENCE_MS; i++)
         patience_ms *= 2;
-    int code = session_attach(session, entry->pid, patience_ms, &pidfd, error);
+    int code = session_attach(server->session, entry->pid, patience_ms, &pidfd, error);
     if (code < 0)
         return code;
-    struct target *target = session_find(session, entry->pid);
+    struct target *target = session_find(server->session, entry->pid);
     target->began_us = entry->began_us;
     target->start_was_reported = entry->was_reported;
     target->attached_us = clock_read_us(CLOCK_MONOTONIC);
-    server_look_soon(server);
+    server_drain_soon(server);
     return server_watch(server, pidfd);
 }
 
@@ -152,7 +143,7 @@ static bool is_same_executable(const char *now, const char *then)
 static bool has_been_replaced(const struct target *target, const struct process_info *info,
                               const struct discovery_entry *entry)
 {
-    return target_is_attached(target) && !target->image_gone &&
+    return target->was_attached && !target->image_gone &&
            ((entry->was_reported && entry->began_us > target->attached_us) ||
             !is_same_executable(info->executable, target->info.executable));
 }
@@ -195,14 +186,14 @@ static bool may_be_loading(const struct process_info *info, const struct discove
 }
 
 /* Attach to, await or explain a process that the session wants and may profile. */
-static enum discovery_state attach_or_wait(struct server *server, struct session *session,
-                                           const struct process_info *info,
+static enum discovery_state attach_or_wait(struct server *server, const struct process_info *info,
                                            const struct discovery_entry *entry, uint64_t now_ms)
 {
+    struct session *session = server->session;
     struct error error = {0};
     uint64_t age_ms = now_ms - entry->seen_ms;
     bool may_load = may_be_loading(info, entry, age_ms);
-    if (joins_by_itself(server, session, entry)) {
+    if (joins_by_itself(server, entry)) {
         /* The preloaded client has hooks that report restrictions. A linked one would find out only
          * by making a forbidden call. */
         if (process_info_restrictions(info->pid) == 0 || is_preloaded(info->pid))
@@ -222,7 +213,7 @@ static enum discovery_state attach_or_wait(struct server *server, struct session
         session_note_absent(session, info, diagnosis_of_attached);
         return DISCOVERY_DONE;
     }
-    int code = attach_to(server, session, entry, &error);
+    int code = attach_to(server, entry, &error);
     /* It may have been examined just before its loader began. */
     if (code == -ENOTSUP && may_load && age_ms < UNSURE_MS)
         return DISCOVERY_LOADING;
@@ -265,10 +256,10 @@ static bool is_profiler(const struct server *server, const struct process_info *
                                      process_info_descends(info->pid, server->supervisor));
 }
 
-static enum discovery_state discovery_process(struct server *server, struct session *session,
-                                              const struct process_info *info,
-                                              const struct discovery_entry *entry, uint64_t now_ms)
+static enum discovery_state examine(struct server *server, const struct process_info *info,
+                                    const struct discovery_entry *entry, uint64_t now_ms)
 {
+    struct session *session = server->session;
     enum handshake_origin origin = entry->running ? HANDSHAKE_RUNNING : HANDSHAKE_STARTUP;
     struct error error = {0};
     const struct target *target = session_find(session, info->pid);
@@ -294,11 +285,11 @@ static enum discovery_state discovery_process(struct server *server, struct sess
         return DISCOVERY_NOT_WANTED;
     }
     char whose[SESSION_NAME_BYTES];
-    if (belongs_to_another(server, session, info->pid, whose)) {
+    if (belongs_to_another(info->pid, whose)) {
         session_reject(session, info->pid, origin, whose);
         return DISCOVERY_DONE;
     }
-    return attach_or_wait(server, session, info, entry, now_ms);
+    return attach_or_wait(server, info, entry, now_ms);
 }
 
 /* Return the time until the next attempt, in ms. */
@@ -319,9 +310,9 @@ static uint64_t processor_time_us(void)
     return clock_read_us(CLOCK_PROCESS_CPUTIME_ID) + file_reader_cpu_us();
 }
 
-void discovery_examine(struct server *server, struct session *session,
-                       struct discovery_entry *entry)
+void discovery_examine(struct server *server, struct discovery_entry *entry)
 {
+    struct session *session = server->session;
     struct process_info info;
     enum discovery_state before = entry->state;
     uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC), began_us = processor_time_us();
@@ -332,13 +323,13 @@ void discovery_examine(struct server *server, struct session *session,
         return;
     }
     memcpy(entry->comm, info.comm, sizeof(entry->comm));
-    entry->state = discovery_process(server, session, &info, entry, began_ms);
+    entry->state = examine(server, &info, entry, began_ms);
     entry->attempts = entry->state == before ? entry->attempts + 1 : 1;
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     entry->due_ms = now_ms + delay_of(entry);
     if (entry->state == DISCOVERY_BUSY) {
-        session->reach.busy_ms += now_ms - began_ms;
-        session->reach.rest_ms = now_ms + BUSY_REST * (now_ms - began_ms);
+        session->discovery.busy_ms += now_ms - began_ms;
+        session->discovery.retry_ms = now_ms + BUSY_REST * (now_ms - began_ms);
         attach_budget_charge(&server->attach_budget, processor_time_us() - began_us, now_ms * 1000);
     }
     process_info_clear(&info);

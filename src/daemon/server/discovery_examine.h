@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Examine one process: whether a session wants it and may profile it, and how. The answer is its
+ * Examine one process: whether the session wants it and may profile it, and how. The result is its
  * state in the session's list (enum discovery_state).
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_DISCOVERY_EXAMINE_H
@@ -10,8 +10,7 @@
 #include "daemon/session/session.h"
 
 /* Examine a process, do what can be done now, and set when to continue. */
-void discovery_examine(struct server *server, struct session *session,
-                       struct discovery_entry *entry);
+void discovery_examine(struct server *server, struct discovery_entry *entry);
 
 /* Find out, from outside, how this process would be profiled. Return 0 with the way as a message,
  * 1 if calls of some functions would not be seen, or a negative errno with the reason why it cannot

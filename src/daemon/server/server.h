@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The event loop that serves sessions: it answers hellos, drains rings, keeps the sessions' clocks
+ * The event loop that serves a session: it answers hellos, drains rings, keeps the session's clock
  * (timeline, dumps, duration), and notices the ends of processes. It never waits for a peer. Its
- * user makes the sessions and closes them when they are over: `host` has one session, the daemon
- * any number.
+ * user makes the session and closes it when it is over.
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_SERVER_H
 #define HEAPPROFD_DAEMON_SERVER_SERVER_H
@@ -16,25 +15,17 @@
 #include "daemon/sockets/rendezvous.h"
 #include "util/error.h"
 
-#define SERVER_SESSIONS_MAX 64
-
-struct server;
-
 /* Callbacks of a server's user. Each may be NULL. */
 struct server_user {
     /* A descriptor passed to server_watch() is readable. */
     void (*readable)(void *context, int fd);
-    /* A session's duration has passed, or a guardrail ended it; session->over is the reason. */
+    /* The session's duration has passed, or a guardrail ended it; session->over is the reason. */
     void (*session_over)(void *context, struct session *session);
-    /* About ten times a second, for each session. */
+    /* About ten times a second. */
     void (*progress)(void *context, struct session *session, uint64_t now_ms);
-    /* A process that a session wants gets no profile; the remark is the reason. */
-    void (*refused)(void *context, struct session *session, const struct process_info *info,
-                    const char *remark);
-    /* Called now and then during work that may take seconds: dumps, attaching, the end. */
-    void (*busy)(void *context);
     /* A peer sent a message that is no hello: see rendezvous_request. */
     rendezvous_request *request;
+    struct session_user session; /* callbacks of the session itself */
     void *context;
 };
 
@@ -47,8 +38,7 @@ struct server {
                          it is not */
     int exec_events;  /* descriptor of exec_events.h; -1: none */
     struct attach_budget attach_budget;
-    struct session *sessions[SERVER_SESSIONS_MAX]; /* in the order of their start; not owned */
-    size_t session_count;
+    struct session *session;           /* NULL: not begun yet, or removed; not owned */
     uint64_t drain_ms, drain_delay_ms; /* CLOCK_MONOTONIC */
     uint64_t wake_ms;                  /* of the user; UINT64_MAX: none */
 };
@@ -72,13 +62,13 @@ int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
 /* Call the user when fd becomes readable. Return 0 or a negative errno. */
 int server_watch(const struct server *server, int fd);
 
-/* Start the session's clock, and ask it about processes that say hello. -EMFILE: there are too many
- * sessions. */
-int server_add_session(struct server *server, struct session *session);
-void server_remove_session(struct server *server, struct session *session);
+/* Start the session's clock, and ask it about processes that say hello. */
+void server_begin_session(struct server *server, struct session *session);
+/* Let no more processes join the session. */
+void server_remove_session(struct server *server);
 
 /* Drain the rings soon: a new program allocates most at its start. */
-void server_look_soon(struct server *server);
+void server_drain_soon(struct server *server);
 
 /* Do what is due, wait for the next event, and handle it. */
 void server_step(struct server *server);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions of the machine. Each begins for a requester, with a configuration and a trace, and ends
- * with all data written. The daemon has one manager for all requesters. heap_profile has its own if
- * no daemon runs.
+ * A session of the machine, with its server. It begins for a requester, with a configuration and a
+ * trace, and ends with all data written. Each session process of the daemon has a manager, and
+ * heap_profile has its own if no daemon runs.
  *
- * A process that has the library preloaded learns of a session from the control page, and joins it.
- * The daemon attaches to other processes. Scans of /proc find both: once when the session begins,
- * then repeatedly for new processes.
+ * A process that has the library preloaded learns of the session from the control page, and joins
+ * it. The manager attaches to other processes. Scans of /proc find both: once when the session
+ * begins, then repeatedly for new processes.
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_SESSION_MANAGER_H
 #define HEAPPROFD_DAEMON_SERVER_SESSION_MANAGER_H
@@ -24,8 +24,8 @@ struct session_manager {
     struct server server;
     struct run_directory directory;
     struct access_policy policy;
-    uint64_t start_ms;
-    uint64_t last_id;
+    struct session session;
+    struct heap_config config; /* of the session */
     struct invited invited[CONTROL_PAGE_INVITED_MAX]; /* on the control page now */
     size_t invited_count;
 };
@@ -48,10 +48,10 @@ int session_manager_open_in_session(struct session_manager *manager, const struc
 void session_manager_close(struct session_manager *manager);
 
 /*
- * Begin a session for the requester. Takes ownership of the contents of *config in any case. The
- * caller keeps trace_fd, and must keep it open. Running processes are attached to or invited before
- * it returns; if none of them could be, the session is already over. Return NULL with a message on
- * errors.
+ * Begin the session for the requester; the caller sets its id. Takes ownership of the contents of
+ * *config in any case. The caller keeps trace_fd, and must keep it open. Running processes are
+ * attached to or invited before it returns; if none of them could be, the session is already over.
+ * Return NULL with a message on errors.
  */
 struct session *session_manager_start(struct session_manager *manager, struct heap_config *config,
                                       bool follow_children, const struct access_requester *owner,
@@ -66,16 +66,15 @@ void session_manager_invite(struct session_manager *manager);
 size_t session_manager_awaited(struct session_manager *manager, struct invited *awaited,
                                size_t max);
 
-/* The result of a session. */
+/* The result of the session. */
 struct session_manager_outcome {
     unsigned profiled; /* processes with a profile */
     unsigned absent;   /* processes that were wanted but have no profile */
     uint64_t samples, lost;
 };
 
-/* End the session, write the rest of its trace, and free it. *outcome may be NULL. Return 0, or the
- * first error of writing the trace. */
-int session_manager_finish(struct session_manager *manager, struct session *session,
+/* End the session and write the rest of its trace. Return 0, or the first error of writing it. */
+int session_manager_finish(struct session_manager *manager,
                            struct session_manager_outcome *outcome);
 
 #endif

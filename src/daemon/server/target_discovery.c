@@ -114,7 +114,7 @@ static bool is_known_at(const struct discovery_list *list, size_t place, pid_t p
 static uint64_t began_after_us(const struct session *session, pid_t pid)
 {
     struct process_info info;
-    uint64_t after_us = session->reach.scan_ms * 1000;
+    uint64_t after_us = session->discovery.scan_ms * 1000;
     if (process_info_read(&info, pid) < 0)
         return after_us;
     uint64_t age_us = clock_read_us(CLOCK_BOOTTIME) - info.start_boottime_ns / 1000;
@@ -125,13 +125,14 @@ static uint64_t began_after_us(const struct session *session, pid_t pid)
 
 /* Examine all candidates once. A process that still runs the program of the last scan keeps its
  * state, and costs one small read. */
-static void scan(struct server *server, struct session *session, bool running)
+static void scan(struct server *server, bool running)
 {
+    struct session *session = server->session;
     struct discovery_list fresh = {.scan_ms = clock_read_ms(CLOCK_MONOTONIC)};
-    const struct discovery_list *old = &session->reach;
+    const struct discovery_list *old = &session->discovery;
     size_t count;
     pid_t *pids = list_candidates(session, &count);
-    session->reach.busy_ms = 0;
+    session->discovery.busy_ms = 0;
     for (size_t i = 0; i < count; i++) {
         struct discovery_entry entry = {
             .pid = pids[i], .running = running, .seen_ms = fresh.scan_ms};
@@ -146,8 +147,8 @@ static void scan(struct server *server, struct session *session, bool running)
             entry = *known;
         } else {
             entry.began_us = running || was_there ? 0 : began_after_us(session, entry.pid);
-            if (session->reach.busy_ms < SCAN_BUSY_MS)
-                discovery_examine(server, session, &entry);
+            if (session->discovery.busy_ms < SCAN_BUSY_MS)
+                discovery_examine(server, &entry);
             else
                 entry.state = DISCOVERY_FORKED;
         }
@@ -156,9 +157,9 @@ static void scan(struct server *server, struct session *session, bool running)
         fresh.pending += is_pending(entry.state);
     }
     free(pids);
-    fresh.rest_ms = session->reach.rest_ms;
-    free(session->reach.entries);
-    session->reach = fresh;
+    fresh.retry_ms = session->discovery.retry_ms;
+    free(session->discovery.entries);
+    session->discovery = fresh;
 }
 
 /* --- events of the kernel --- */
@@ -179,10 +180,9 @@ static struct discovery_entry *renew_entry(struct discovery_list *list, size_t p
     return &list->entries[place];
 }
 
-static void take_event(struct server *server, struct session *session,
-                       const struct exec_event *event)
+static void take_event(struct server *server, const struct exec_event *event)
 {
-    struct discovery_list *list = &session->reach;
+    struct discovery_list *list = &server->session->discovery;
     size_t place = place_of(list, event->pid);
     if (event->kind == EXEC_EVENT_RENAMED && is_known_at(list, place, event->pid) &&
         list->entries[place].state != DISCOVERY_NOT_WANTED)
@@ -197,7 +197,7 @@ static void take_event(struct server *server, struct session *session,
     } else {
         entry->was_reported = event->kind == EXEC_EVENT_BEGAN;
         entry->began_us = entry->was_reported ? event->time_us : 0;
-        discovery_examine(server, session, entry);
+        discovery_examine(server, entry);
     }
     list->pending += is_pending(entry->state);
 }
@@ -214,51 +214,41 @@ static bool is_event_of(const struct session *session, const struct exec_event *
 static void handle_event(void *context, const struct exec_event *event)
 {
     struct server *server = context;
-    for (size_t i = 0; i < server->session_count; i++) {
-        if (is_event_of(server->sessions[i], event))
-            take_event(server, server->sessions[i], event);
-    }
+    if (server->session != NULL && is_event_of(server->session, event))
+        take_event(server, event);
 }
-
-struct found_execs {
-    struct server *server;
-    struct session *session;
-};
 
 static void take_exec(void *context, pid_t pid)
 {
-    struct found_execs *found = context;
-    struct discovery_list *list = &found->session->reach;
+    struct server *server = context;
+    struct discovery_list *list = &server->session->discovery;
     struct discovery_entry *entry = renew_entry(list, place_of(list, pid), pid);
     if (entry == NULL)
         return;
     entry->began_us = (entry->seen_ms - EXEC_CHECK_PERIOD_MS) * 1000;
-    discovery_examine(found->server, found->session, entry);
+    discovery_examine(server, entry);
     list->pending += is_pending(entry->state);
 }
 
-void discovery_follow_execs(struct server *server, struct session *session)
+void discovery_follow_execs(struct server *server)
 {
-    struct found_execs found = {server, session};
-    session_handle_execs(session, take_exec, &found);
+    session_handle_execs(server->session, take_exec, server);
 }
 
 bool discovery_serve(struct server *server, int fd)
 {
     if (fd != server->exec_events || fd < 0)
         return false;
-    bool lost = exec_events_read(fd, handle_event, server) < 0;
-    for (size_t i = 0; lost && i < server->session_count; i++)
-        server->sessions[i]->reach.must_scan = true;
+    if (exec_events_read(fd, handle_event, server) < 0 && server->session != NULL)
+        server->session->discovery.must_scan = true;
     return true;
 }
 
 void discovery_listen(struct server *server)
 {
-    bool is_wanted = false;
-    for (size_t i = 0; i < server->session_count; i++)
-        is_wanted |=
-            discovery_wants_new(server->sessions[i]) || server->sessions[i]->config->pid_count > 0;
+    const struct session *session = server->session;
+    bool is_wanted =
+        session != NULL && (discovery_wants_new(session) || session->config->pid_count > 0);
     if (is_wanted && server->exec_events < 0) {
         server->exec_events = exec_events_open(NULL);
         if (server->exec_events >= 0 && server_watch(server, server->exec_events) < 0)
@@ -293,13 +283,13 @@ static void explain_missing_pids(struct session *session)
     }
 }
 
-void discovery_running(struct server *server, struct session *session)
+void discovery_running(struct server *server)
 {
-    explain_missing_pids(session);
+    explain_missing_pids(server->session);
     /* Do this before the scan: processes that begin during it are then not missed. */
     discovery_listen(server);
     /* Scan even if running processes are not wanted: it shows which ones are not new. */
-    scan(server, session, true);
+    scan(server, true);
 }
 
 bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms)
@@ -318,14 +308,15 @@ bool discovery_wants_new(const struct session *session)
            (config->all || config->process_cmdline != NULL);
 }
 
-void discovery_new(struct server *server, struct session *session)
+void discovery_new(struct server *server)
 {
+    const struct session *session = server->session;
     uint64_t period_ms = server->exec_events >= 0 ? SCAN_PERIOD_WITH_EVENTS_MS : SCAN_PERIOD_MS;
     /* The caller's clock is sometimes a little early. */
-    uint64_t due_ms = session->reach.scan_ms + period_ms - SCAN_SLACK_MS;
-    bool is_due = session->reach.must_scan || clock_read_ms(CLOCK_MONOTONIC) >= due_ms;
+    uint64_t due_ms = session->discovery.scan_ms + period_ms - SCAN_SLACK_MS;
+    bool is_due = session->discovery.must_scan || clock_read_ms(CLOCK_MONOTONIC) >= due_ms;
     if (is_due && discovery_wants_new(session))
-        scan(server, session, false);
+        scan(server, false);
 }
 
 /* Return the process whose next attempt to attach has been due for longest, or NULL. So each one
@@ -342,15 +333,15 @@ static const struct discovery_entry *next_busy(const struct discovery_list *list
 }
 
 /* Return the time before which no failed attempt to attach is repeated. */
-static uint64_t rest_ends_ms(const struct server *server, const struct discovery_list *list)
+static uint64_t retry_from_ms(const struct server *server, const struct discovery_list *list)
 {
     uint64_t paid_ms = attach_budget_due_ms(&server->attach_budget);
-    return paid_ms > list->rest_ms ? paid_ms : list->rest_ms;
+    return paid_ms > list->retry_ms ? paid_ms : list->retry_ms;
 }
 
-uint64_t discovery_retry(struct server *server, struct session *session, uint64_t now_ms)
+uint64_t discovery_retry(struct server *server, uint64_t now_ms)
 {
-    struct discovery_list *list = &session->reach;
+    struct discovery_list *list = &server->session->discovery;
     uint64_t next_ms = UINT64_MAX;
     if (list->pending == 0)
         return next_ms;
@@ -359,26 +350,25 @@ uint64_t discovery_retry(struct server *server, struct session *session, uint64_
     const struct discovery_entry *busy = next_busy(list);
     for (size_t i = 0; i < list->count; i++) {
         struct discovery_entry *entry = &list->entries[i];
-        bool rests = list->busy_ms >= SCAN_BUSY_MS ||
-                     (entry->state == DISCOVERY_BUSY &&
-                      (entry != busy || rest_ends_ms(server, list) > now_ms));
-        if (is_pending(entry->state) && entry->due_ms <= now_ms && !rests)
-            discovery_examine(server, session, entry);
+        bool must_wait = list->busy_ms >= SCAN_BUSY_MS ||
+                         (entry->state == DISCOVERY_BUSY &&
+                          (entry != busy || retry_from_ms(server, list) > now_ms));
+        if (is_pending(entry->state) && entry->due_ms <= now_ms && !must_wait)
+            discovery_examine(server, entry);
         if (!is_pending(entry->state))
             continue;
         uint64_t due_ms = entry->due_ms;
-        if (entry->state == DISCOVERY_BUSY && due_ms < rest_ends_ms(server, list))
-            due_ms = rest_ends_ms(server, list);
+        if (entry->state == DISCOVERY_BUSY && due_ms < retry_from_ms(server, list))
+            due_ms = retry_from_ms(server, list);
         list->pending++;
-        if (due_ms < next_ms)
-            next_ms = due_ms;
+        next_ms = clock_earlier(next_ms, due_ms);
     }
     return next_ms;
 }
 
-bool discovery_is_spent(const struct session *session)
+bool discovery_is_done(const struct session *session)
 {
-    const struct discovery_list *list = &session->reach;
+    const struct discovery_list *list = &session->discovery;
     if (session->of_command || discovery_wants_new(session) || session->target_count > 0)
         return false;
     for (size_t i = 0; i < list->count; i++) {
@@ -424,8 +414,8 @@ static void explain_gone(struct session *session, const struct discovery_entry *
 
 void discovery_explain(struct session *session)
 {
-    for (size_t i = 0; i < session->reach.count; i++) {
-        const struct discovery_entry *entry = &session->reach.entries[i];
+    for (size_t i = 0; i < session->discovery.count; i++) {
+        const struct discovery_entry *entry = &session->discovery.entries[i];
         const char *remark = explain_entry(entry);
         struct process_info info;
         if (remark == NULL || session_profiles(session, entry->pid))
@@ -437,6 +427,6 @@ void discovery_explain(struct session *session)
         session_note_absent(session, &info, remark);
         process_info_clear(&info);
     }
-    free(session->reach.entries);
-    session->reach = (struct discovery_list){0};
+    free(session->discovery.entries);
+    session->discovery = (struct discovery_list){0};
 }

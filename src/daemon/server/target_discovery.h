@@ -14,7 +14,7 @@
 #include "daemon/session/session.h"
 
 /* Attach to or invite all wanted processes that run now. */
-void discovery_running(struct server *server, struct session *session);
+void discovery_running(struct server *server);
 
 /* Return whether an awaited process can be invited, by entry->invited. That is read again every
  * second, since the process may begin another program. */
@@ -23,7 +23,7 @@ bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms);
 /* Return whether the session wants processes from their start. */
 bool discovery_wants_new(const struct session *session);
 
-/* Open or close the descriptor of exec events, as the server's sessions need it. */
+/* Open or close the descriptor of exec events, as the server's session needs it. */
 void discovery_listen(struct server *server);
 
 /* Return whether the kernel reports programs that begin, or would; else set *why_not. */
@@ -33,19 +33,19 @@ bool discovery_gets_exec_events(const struct server *server, struct error *why_n
 bool discovery_serve(struct server *server, int fd);
 
 /* Look for new processes. Call it ten times a second, with the server's clock. */
-void discovery_new(struct server *server, struct session *session);
+void discovery_new(struct server *server);
 
 /* End the profiles of programs that their processes have replaced by exec, and profile the new
  * programs if wanted. Call it ten times a second. */
-void discovery_follow_execs(struct server *server, struct session *session);
+void discovery_follow_execs(struct server *server);
 
 /* Try again what failed and is due. Return when more is due (CLOCK_MONOTONIC); UINT64_MAX:
  * never. */
-uint64_t discovery_retry(struct server *server, struct session *session, uint64_t now_ms);
+uint64_t discovery_retry(struct server *server, uint64_t now_ms);
 
 /* Return whether the session wants only processes that ran when it began, and all of them have
  * ended. */
-bool discovery_is_spent(const struct session *session);
+bool discovery_is_done(const struct session *session);
 
 /* At the session's end: write to the trace why wanted processes never joined. */
 void discovery_explain(struct session *session);

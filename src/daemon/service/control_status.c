@@ -45,7 +45,7 @@ static void fill_process(Heapprofd__ControlProcess *to, const struct target *tar
     to->samples = ledger_counts(target->ledger).allocs;
     to->lost = target_lost(target);
     to->live_bytes = ledger_live_bytes(target->ledger);
-    to->attached = target_is_attached(target);
+    to->attached = target->was_attached;
 }
 
 /* Return whether the process has not accepted its ring yet: our reply may have come too late. */
@@ -173,9 +173,7 @@ void control_status_send(int fd, const struct control_status_profiler *profiler,
 void control_status_send_own(int fd, const struct server *server, uint64_t start_ms)
 {
     struct error why_not = {0};
-    struct packable *packables[SERVER_SESSIONS_MAX];
-    Heapprofd__ControlSession *sessions[SERVER_SESSIONS_MAX];
-    size_t count = 0;
+    struct packable *packable = NULL;
     const struct control_status_profiler self = {
         .socket_path = server->socket_path,
         .start_ms = start_ms,
@@ -183,13 +181,9 @@ void control_status_send_own(int fd, const struct server *server, uint64_t start
         .has_exec_events = discovery_gets_exec_events(server, &why_not),
         .why_not = why_not.message,
     };
-    size_t bytes_max = (REQUEST_BYTES_MAX - REPLY_HEAD_BYTES) / (server->session_count + 1);
-    for (size_t i = 0; i < server->session_count; i++) {
-        packables[count] = make_packable(server->sessions[i], bytes_max);
-        if (packables[count] != NULL)
-            sessions[count] = &packables[count]->session, count++;
-    }
-    control_status_send(fd, &self, sessions, count);
-    while (count > 0)
-        free(packables[--count]);
+    if (server->session != NULL)
+        packable = make_packable(server->session, REQUEST_BYTES_MAX - REPLY_HEAD_BYTES);
+    Heapprofd__ControlSession *session = packable != NULL ? &packable->session : NULL;
+    control_status_send(fd, &self, &session, packable != NULL);
+    free(packable);
 }

@@ -34,7 +34,7 @@ struct control_status_profiler {
 void control_status_send(int fd, const struct control_status_profiler *profiler,
                          Heapprofd__ControlSession *const *sessions, size_t count);
 
-/* Send the status of this process and its sessions. */
+/* Send the status of this process and its session. */
 void control_status_send_own(int fd, const struct server *server, uint64_t start_ms);
 
 #endif

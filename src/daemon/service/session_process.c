@@ -443,24 +443,25 @@ static int begin(const struct session_process_start *start, int exec_events, str
     }
     if (code < 0)
         return code;
-    process.manager.last_id = start->id - 1;
     process.manager.server.supervisor = getppid();
     process.manager.server.attach_budget.share_ppm = start->share_ppm;
     process.session = session_manager_start(&process.manager, &config, start->follow_children,
                                             &start->requester, process.trace, error);
-    return process.session == NULL ? error->code : 0;
+    if (process.session == NULL)
+        return error->code;
+    process.session->id = start->id;
+    return 0;
 }
 
 static _Noreturn void end_session(void)
 {
     struct session_manager_outcome outcome;
-    struct session *session = process.session;
     Heapprofd__ControlReply__End end = HEAPPROFD__CONTROL_REPLY__END__INIT;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     send_state();
     send_type(SESSION_WIRE_LEAVING);
     process.session = NULL;
-    int code = session_manager_finish(&process.manager, session, &outcome);
+    int code = session_manager_finish(&process.manager, &outcome);
     struct session_wire_ended ended = {
         .type = SESSION_WIRE_ENDED,
         .code = code,
@@ -497,8 +498,7 @@ void session_process_run(const struct session_process_start *start)
         .readable = handle_readable,
         .session_over = handle_session_over,
         .progress = handle_progress,
-        .refused = handle_refused,
-        .busy = stay_alive,
+        .session = {.refused = handle_refused, .busy = stay_alive},
     };
     reset_signals();
     process_title_set(PROCESS_NAME);

@@ -21,6 +21,9 @@
 /* Interval of drains while many processes are examined one after the other. */
 #define DRAIN_PERIOD_MS 20u
 
+/* Before the server sets the session's user. */
+static const struct session_user no_user;
+
 static uint64_t ring_bytes_of(const struct heap_config *config)
 {
     uint64_t wanted = config->shmem_size_bytes, bytes = RING_DATA_BYTES_MIN;
@@ -31,18 +34,13 @@ static uint64_t ring_bytes_of(const struct heap_config *config)
     return bytes;
 }
 
-void session_drain_all(void *context)
+void session_drain(void *context)
 {
     struct session *session = context;
-    session_drain(session);
-    if (session->drain_others != NULL)
-        session->drain_others(session->drain_context, session);
-}
-
-void session_drain(struct session *session)
-{
     for (size_t i = 0; i < session->target_count; i++)
         target_drain(session->targets[i], false);
+    if (session->user->busy != NULL)
+        session->user->busy(session->user->context);
 }
 
 /* Return the CPU time of this process and of the process that reads files for it. */
@@ -74,12 +72,13 @@ int session_open(struct session *session, const struct heap_config *config, bool
 {
     memset(session, 0, sizeof(*session));
     session->config = config;
+    session->user = &no_user;
     session->of_command = true;
     session->sample_ms = session->dump_ms = session->end_ms = UINT64_MAX;
     session->cpu_us_at_start = own_cpu_us();
     session->follow_children = follow_children;
     session->ring_bytes = ring_bytes_of(config);
-    session->files = dump_files_open(session_drain_all, session);
+    session->files = dump_files_open(session_drain, session);
     session->writer = trace_writer_open(trace_fd);
     if (session->files == NULL || session->writer == NULL) {
         dump_files_close(session->files);
@@ -206,7 +205,8 @@ bool session_may_speak(const struct session *session, const struct process_info 
     return uid == geteuid() || uid == getuid() ||
            process_info_descends(info->pid, session->command_pid) ||
            /* A server that drops its rights and then daemonizes is an orphan of another user. */
-           (session->descends != NULL && session->descends(session->descends_context, info->pid));
+           (session->user->descends != NULL &&
+            session->user->descends(session->user->context, info->pid));
 }
 
 bool session_profiles(const struct session *session, pid_t pid)
@@ -223,8 +223,8 @@ static void write_absent(struct session *session, const struct process_info *inf
     const char *comm = info->comm;
     struct trace_process process = target_trace_process(info, &comm, ++session->images);
     absent_write(session->writer, session->config, &process, rejected, -1, remark);
-    if (session->refused != NULL)
-        session->refused(session->refused_context, session, info, remark);
+    if (session->user->refused != NULL)
+        session->user->refused(session->user->context, session, info, remark);
 }
 
 void session_note_absent(struct session *session, const struct process_info *info,
@@ -291,7 +291,7 @@ static void end_target(struct session *session, struct target *target, const str
         notice_silent_exec(target, session->of_command
                                        ? "the list of unprofiled processes gives the reason"
                                        : "it ended before the profiler could examine it");
-    target_name_code(target, dead, session_drain_all, session);
+    target_name_code(target, dead, session_drain, session);
     list_silent_children(session, target);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
     session_remove_target(session, target);
@@ -343,7 +343,7 @@ void session_sample_memory(struct session *session)
     for (size_t i = 0; i < session->target_count; i++) {
         /* Reading a process's mappings takes up to a second. */
         if (clock_read_ms(CLOCK_MONOTONIC) >= drained_ms + DRAIN_PERIOD_MS) {
-            session_drain_all(session);
+            session_drain(session);
             drained_ms = clock_read_ms(CLOCK_MONOTONIC);
         }
         target_write_memory_point(session->targets[i], session->writer);
@@ -401,21 +401,15 @@ void session_end_targets(struct session *session, bool interrupted)
      * lost. */
     for (size_t i = 0; i < session->target_count; i++) {
         target_finish(session->targets[i], false);
-        session_drain_all(session);
+        session_drain(session);
     }
     while (session->target_count > 0) {
-        if (session->ending != NULL)
-            session->ending(session->ending_context, session->target_count);
+        if (session->user->ending != NULL)
+            session->user->ending(session->user->context, session->target_count);
         /* The process may have died a moment ago. */
         end.running = !target_is_dead(session->targets[0]);
         end_target(session, session->targets[0], &end);
     }
-}
-
-void session_print_name(const struct session *session, char name[SESSION_NAME_BYTES])
-{
-    snprintf(name, SESSION_NAME_BYTES, "number %llu of process %d", (unsigned long long)session->id,
-             (int)getpid());
 }
 
 /* --- end of the session --- */
@@ -489,7 +483,7 @@ int session_close(struct session *session)
     checkpoints_close(&session->checkpoints, session->writer);
     unprofiled_clear(&session->unprofiled);
     absent_clear(&session->absent);
-    free(session->reach.entries);
+    free(session->discovery.entries);
     free(session->threads_of_gone);
     dump_files_close(session->files);
     int code = trace_writer_close(session->writer);

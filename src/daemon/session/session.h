@@ -64,10 +64,10 @@ struct discovery_list {
         bool is_invited;        /* that read succeeded */
     } * entries;
     size_t count, capacity, pending;
-    uint64_t scan_ms; /* time of the last scan */
-    uint64_t rest_ms; /* failed attempts are not repeated before this time */
-    uint64_t busy_ms; /* time that failed attempts took in this turn */
-    bool must_scan;   /* an event was missed since the last scan */
+    uint64_t scan_ms;  /* time of the last scan */
+    uint64_t retry_ms; /* failed attempts are not repeated before this time */
+    uint64_t busy_ms;  /* time that failed attempts took in this turn */
+    bool must_scan;    /* an event was missed since the last scan */
 };
 
 enum session_end {
@@ -89,6 +89,23 @@ struct known_program {
     struct program program;
 };
 
+struct session;
+
+/* Callbacks of a session's user. Each may be NULL. */
+struct session_user {
+    /* Called now and then during work that may take seconds: dumps, attaching, the end. */
+    void (*busy)(void *context);
+    /* Return whether the kernel reported that the process descends from the command, whoever its
+     * parent is now. NULL: the kernel reports nothing. */
+    bool (*descends)(void *context, pid_t pid);
+    /* Called at once for a process that is wanted but gets no profile; the remark is the reason. */
+    void (*refused)(void *context, struct session *session, const struct process_info *info,
+                    const char *remark);
+    /* Called before each of the last dumps with the number of dumps left. */
+    void (*ending)(void *context, size_t left);
+    void *context;
+};
+
 struct session {
     uint64_t id;
     const struct heap_config *config;
@@ -107,25 +124,12 @@ struct session {
     struct trace_writer *writer;
     struct dump_files *files;
     struct checkpoints checkpoints;
-    /* Drain the rings of the other sessions, too. Set by the server; NULL: there are none. */
-    void (*drain_others)(void *context, const struct session *session);
-    void *drain_context;
-    /* Return whether the kernel reported that the process descends from the command, whoever its
-     * parent is now. NULL: the kernel reports nothing. */
-    bool (*descends)(void *context, pid_t pid);
-    void *descends_context;
-    /* Called at once for a process that is wanted but gets no profile. Set by the server. */
-    void (*refused)(void *context, struct session *session, const struct process_info *info,
-                    const char *remark);
-    void *refused_context;
-    /* Called before each of the last dumps with the number of dumps left. May be NULL. */
-    void (*ending)(void *context, size_t left);
-    void *ending_context;
+    const struct session_user *user; /* set by the server */
     struct target *targets[SESSION_TARGETS_MAX];
     size_t target_count;
     struct unprofiled_list unprofiled;
     struct absent_list absent;
-    struct discovery_list reach;
+    struct discovery_list discovery;
     struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* the latest */
     unsigned next_program;
     unsigned profiled; /* number of targets with a profile, including ended ones */
@@ -177,6 +181,9 @@ void session_lose_image(struct session *session, const struct process_info *info
 void session_handle_execs(struct session *session, void (*found)(void *context, pid_t pid),
                           void *context);
 
+/* Room for the name of another session, for users: "number 5123456 of process 812". */
+#define SESSION_NAME_BYTES 64
+
 /* Note in the trace that a process belongs to another session, if this one wants it too. `whose`
  * names the other session. */
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
@@ -195,9 +202,6 @@ void session_check_guardrails(struct session *session);
 /* Take in what all rings hold, and write the profiles of replaced programs. Return the number of
  * bytes in the fullest ring. */
 uint64_t session_take_in(struct session *session);
-
-/* Take in what all rings hold in the middle of other work: write no dump and end no target. */
-void session_drain(struct session *session);
 
 /* Write a point of each target's timeline. */
 void session_sample_memory(struct session *session);
@@ -219,10 +223,6 @@ void session_end_targets(struct session *session, bool interrupted);
 /* If the command should have a profile but has none, write the reason in the trace. */
 void session_explain_command(struct session *session, const char *command, const char *library,
                              int exit_status, bool running);
-
-#define SESSION_NAME_BYTES 64
-/* Print the name of the session for other users: its number, and the profiler's pid. */
-void session_print_name(const struct session *session, char name[SESSION_NAME_BYTES]);
 
 /* Close the trace. Return 0 or the first error of writing it. */
 int session_close(struct session *session);

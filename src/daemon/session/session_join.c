@@ -46,7 +46,7 @@ static void replace_image(struct session *session, struct target *old,
         session_note_exec(old, process_info_name(info), hint_of_exec(session, info));
         /* Do it now: the new program's compiler may overwrite the map file (perf-PID.map) of the
          * old one. */
-        target_name_code(old, false, session_drain_all, session);
+        target_name_code(old, false, session_drain, session);
     }
     if (new == NULL)
         return;
@@ -179,7 +179,7 @@ int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int
 {
     int code = attach_target(session, pid, false, patience_ms, pidfd, error);
     /* Attaching takes time, and many processes may follow each other. */
-    session_drain_all(session);
+    session_drain(session);
     return code;
 }
 

@@ -5,9 +5,9 @@
 
 #include "daemon/session/session.h"
 
-/* Empty the rings of all sessions: a dump is being written, and no program waits for its end.
- * `context` is the session. */
-void session_drain_all(void *context);
+/* Take in what the rings hold in the middle of other work: write no dump and end no target. So no
+ * program waits for the end of that work. `context` is the session. */
+void session_drain(void *context);
 
 /* Close a target and add its figures to those of the targets that are gone. */
 void session_remove_target(struct session *session, struct target *target);

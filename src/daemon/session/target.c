@@ -352,11 +352,6 @@ static void detach(struct target *target)
                  "%sWhen the profiler left it: %.200s.", used > 0 ? " " : "", what);
 }
 
-bool target_is_attached(const struct target *target)
-{
-    return target->was_attached;
-}
-
 uint64_t target_lost(const struct target *target)
 {
     struct ring_totals totals = target->totals;

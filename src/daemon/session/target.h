@@ -40,7 +40,7 @@ struct target {
     uint64_t interval_bytes;                 /* malloc's; 0: malloc is not profiled */
     enum handshake_origin origin;
     struct attach *attach; /* NULL: the process joined by itself */
-    bool was_attached;
+    bool was_attached; /* the client came into the process by attaching */
     uint32_t children_reported; /* number of forked children that said hello, if beside_client */
     bool beside_client; /* attached to when it said hello, because it has an allocator of its own */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
@@ -134,9 +134,6 @@ bool target_is_dead(const struct target *target);
 
 /* Return whether the process runs another program than the profiled one. */
 bool target_has_exec(const struct target *target);
-
-/* Return whether the client came into the process by attaching. */
-bool target_is_attached(const struct target *target);
 
 uint64_t target_lost(const struct target *target);
 
