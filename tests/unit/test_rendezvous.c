@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/sockets/log_shares.h"
+#include "daemon/service/event_log.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
 #include "util/pass_descriptor.h"
@@ -44,27 +44,27 @@ static void nobody_holds_more_than_a_quarter(void **state)
 
 static void no_user_fills_the_log(void **state)
 {
-    static struct log_shares shares;
+    static struct event_log log;
     unsigned left_out, written = 0;
     (void)state;
     for (unsigned i = 0; i < 1000; i++) {
-        written += log_shares_take(&shares, ALICE, 5, &left_out);
+        written += event_log_has_room(&log, ALICE, 5, &left_out);
         assert_int_equal(left_out, 0);
-        assert_true(log_shares_take(&shares, geteuid(), 5, &left_out));
+        assert_true(event_log_has_room(&log, geteuid(), 5, &left_out));
     }
-    assert_int_equal(written, LOG_SHARES_LINES);
-    assert_true(log_shares_take(&shares, BOB, 5, &left_out));
-    assert_false(log_shares_take(&shares, ALICE, 4 + LOG_SHARES_PERIOD_MS, &left_out));
-    assert_true(log_shares_take(&shares, ALICE, 5 + LOG_SHARES_PERIOD_MS, &left_out));
-    assert_int_equal(left_out, 1000 - LOG_SHARES_LINES + 1);
-    assert_true(log_shares_take(&shares, ALICE, 6 + LOG_SHARES_PERIOD_MS, &left_out));
+    assert_int_equal(written, EVENT_LOG_LINES);
+    assert_true(event_log_has_room(&log, BOB, 5, &left_out));
+    assert_false(event_log_has_room(&log, ALICE, 4 + EVENT_LOG_PERIOD_MS, &left_out));
+    assert_true(event_log_has_room(&log, ALICE, 5 + EVENT_LOG_PERIOD_MS, &left_out));
+    assert_int_equal(left_out, 1000 - EVENT_LOG_LINES + 1);
+    assert_true(event_log_has_room(&log, ALICE, 6 + EVENT_LOG_PERIOD_MS, &left_out));
     assert_int_equal(left_out, 0);
     /* More users than places, and later all of them again. */
-    for (unsigned i = 0; i < 2 * LOG_SHARES_USERS; i++)
-        log_shares_take(&shares, OTHERS + i, 7, &left_out);
-    for (unsigned i = 0; i < LOG_SHARES_USERS; i++)
+    for (unsigned i = 0; i < 2 * EVENT_LOG_USERS; i++)
+        event_log_has_room(&log, OTHERS + i, 7, &left_out);
+    for (unsigned i = 0; i < EVENT_LOG_USERS; i++)
         assert_true(
-            log_shares_take(&shares, OTHERS + 1000 + i, 9 + 2 * LOG_SHARES_PERIOD_MS, &left_out));
+            event_log_has_room(&log, OTHERS + 1000 + i, 9 + 2 * EVENT_LOG_PERIOD_MS, &left_out));
 }
 
 static void an_eighth_is_reserved_for_root(void **state)
@@ -216,8 +216,8 @@ static void await_children(struct peer_sockets *sockets)
     bool has_child = true;
     for (int i = 0; i < 1000 && has_child; i++) {
         usleep(10000);
-        has_child = peer_sockets_expire(sockets, clock_read_ms(CLOCK_MONOTONIC) + 60000) !=
-                    UINT64_MAX;
+        has_child =
+            peer_sockets_expire(sockets, clock_read_ms(CLOCK_MONOTONIC) + 60000) != UINT64_MAX;
     }
     assert_false(has_child);
 }

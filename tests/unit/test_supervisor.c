@@ -94,7 +94,7 @@ static void add_session(struct supervised *added, uid_t uid, int *end)
         .pidfd = -1, .client = -1, .socket = ends[0], .owner.uid = uid, .end_ms = UINT64_MAX};
     *end = ends[1];
     supervisor.sessions[supervisor.count++] = added;
-    supervisor.shares = true;
+    supervisor.shares_changed = true;
 }
 
 /* Return the received share, or 0 without a message. */
@@ -119,13 +119,13 @@ static void shares_follow_users_and_sessions(void **state)
     assert_int_equal(share_received(ends[0]), ATTACH_BUDGET_MACHINE_PPM / 4);
     assert_int_equal(share_received(ends[1]), ATTACH_BUDGET_MACHINE_PPM / 4);
     assert_int_equal(share_received(ends[2]), ATTACH_BUDGET_MACHINE_PPM / 2);
-    supervisor.shares = true;
+    supervisor.shares_changed = true;
     supervisor_do_due(&supervisor, 2);
     assert_int_equal(share_received(ends[0]) + share_received(ends[2]), 0);
 
     /* A full socket gets its message later. */
     supervisor.count = 2;
-    supervisor.shares = true;
+    supervisor.shares_changed = true;
     while (session_wire_send_number(sessions[0].socket, SESSION_WIRE_SHARE, 1, false) == 0)
         ;
     supervisor_do_due(&supervisor, 3);
@@ -134,7 +134,7 @@ static void shares_follow_users_and_sessions(void **state)
         ;
     supervisor_do_due(&supervisor, 4);
     assert_int_equal(share_received(ends[0]), ATTACH_BUDGET_MACHINE_PPM / 2);
-    assert_false(supervisor.shares);
+    assert_false(supervisor.shares_changed);
     supervisor.count = 0;
     for (int i = 0; i < 3; i++)
         close(sessions[i].socket), close(ends[i]);

@@ -4,15 +4,14 @@
 
 #include <control.pb-c.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "daemon/processes/exec_events.h"
 #include "daemon/service/control_status.h"
 #include "util/clock.h"
+#include "util/event_loop.h"
 
 #define EVENTS_AT_ONCE 64
 
@@ -21,43 +20,9 @@
 /* Longer than the supervisor allows a session to take to end. */
 #define STOP_MS (SUPERVISOR_END_MS + 2000)
 
-/* Log a line about this user's actions, unless this user's share of the log is used up. */
-static void write_line(struct control *control, uid_t uid, const char *line)
-{
-    unsigned left_out;
-    char remark[96];
-    if (control->log == NULL ||
-        !log_shares_take(&control->log_shares, uid, clock_read_ms(CLOCK_MONOTONIC), &left_out))
-        return;
-    if (left_out > 0) {
-        snprintf(remark, sizeof(remark), "%u lines about uid %u were left out: there were too many",
-                 left_out, (unsigned)uid);
-        control->log(remark);
-    }
-    control->log(line);
-}
-
-__attribute__((format(printf, 3, 4))) static void log_event(struct control *control, uid_t uid,
-                                                            const char *format, ...)
-{
-    char line[640];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    write_line(control, uid, line);
-}
-
-static void set_events(const struct control *control, int fd, uint32_t events)
-{
-    struct epoll_event event = {.events = events, .data.fd = fd};
-    epoll_ctl(control->epoll, EPOLL_CTL_MOD, fd, &event);
-}
-
 int control_watch(const struct control *control, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    return epoll_ctl(control->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+    return event_loop_watch(control->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
 }
 
 /* --- snapshot and stop, which wait for sessions --- */
@@ -79,7 +44,7 @@ static void answer(struct control *control, struct control_connection *connectio
     connection->awaited_count = 0;
     connection->end_ms = UINT64_MAX;
     rendezvous_rest(&control->rendezvous, connection->fd);
-    set_events(control, connection->fd, EPOLLIN);
+    event_loop_watch(control->epoll, EPOLL_CTL_MOD, connection->fd, EPOLLIN);
 }
 
 /* Stop waiting for a session: it has done its work, or never will. */
@@ -128,11 +93,6 @@ static void handle_leaving(void *context, struct supervised *session)
     hello_routing_leave(&control->hellos, session);
 }
 
-static void handle_log(void *context, uid_t uid, const char *line)
-{
-    write_line(context, uid, line);
-}
-
 static void ask_sessions(struct control *control, struct control_connection *connection,
                          const Heapprofd__ControlRequest__Session *wanted, bool stops)
 {
@@ -147,7 +107,7 @@ static void ask_sessions(struct control *control, struct control_connection *con
             !supervisor_reaches(&connection->requester, session))
             continue;
         connection->reached++;
-        if (supervisor_is_held(session)) {
+        if (supervisor_is_stuck(session)) {
             connection->failed++;
             continue;
         }
@@ -160,11 +120,12 @@ static void ask_sessions(struct control *control, struct control_connection *con
         connection->awaited[connection->awaited_count++] = session->order;
     }
     /* Its later requests wait. */
-    set_events(control, connection->fd, 0);
+    event_loop_watch(control->epoll, EPOLL_CTL_MOD, connection->fd, 0);
     rendezvous_hold(&control->rendezvous, connection->fd);
     if (!stops)
-        log_event(control, connection->requester.uid, "snapshot of %u sessions for uid %u",
-                  connection->reached, (unsigned)connection->requester.uid);
+        event_log_write(&control->log, connection->requester.uid,
+                        "snapshot of %u sessions for uid %u", connection->reached,
+                        (unsigned)connection->requester.uid);
     if (connection->awaited_count == 0)
         answer(control, connection);
 }
@@ -179,8 +140,8 @@ static uint64_t answer_due(struct control *control, uint64_t now_ms)
             connection->failed += (unsigned)connection->awaited_count;
             answer(control, connection);
         }
-        if (connection->awaited_count > 0 && connection->end_ms < next_ms)
-            next_ms = connection->end_ms;
+        if (connection->awaited_count > 0)
+            next_ms = clock_earlier(next_ms, connection->end_ms);
     }
     return next_ms;
 }
@@ -218,8 +179,9 @@ static bool start_session(struct control *control, struct control_connection *co
         return true;
     }
     control_send_error(connection->fd, error.code, error.message);
-    log_event(control, connection->requester.uid, "session refused to uid %u, process %d: %s",
-              (unsigned)connection->requester.uid, (int)connection->pid, error.message);
+    event_log_write(&control->log, connection->requester.uid,
+                    "session refused to uid %u, process %d: %s",
+                    (unsigned)connection->requester.uid, (int)connection->pid, error.message);
     return false;
 }
 
@@ -345,7 +307,6 @@ int control_open(struct control *control, const char *path, int listener, struct
         .dumped = handle_dumped,
         .leaving = handle_leaving,
         .ended = handle_ended,
-        .log = handle_log,
         .context = control,
     };
     control->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -360,6 +321,7 @@ int control_open(struct control *control, const char *path, int listener, struct
         code = rendezvous_open(&control->rendezvous, control->epoll, path, listener, error);
     control->supervisor = (struct supervisor){
         .user = &control->supervisor_user,
+        .log = &control->log,
         .epoll = control->epoll,
         .directory = &control->directory,
         .rendezvous = &control->rendezvous,
@@ -394,19 +356,11 @@ void control_close(struct control *control)
 static int do_due(struct control *control)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    uint64_t due[] = {
-        rendezvous_expire(&control->rendezvous, now_ms),
-        supervisor_do_due(&control->supervisor, now_ms),
-        hello_routing_do_due(&control->hellos, now_ms),
-        answer_due(control, now_ms),
-        control->wake_ms,
-    };
-    uint64_t next_ms = UINT64_MAX;
-    for (size_t i = 0; i < sizeof(due) / sizeof(due[0]); i++)
-        next_ms = due[i] < next_ms ? due[i] : next_ms;
-    if (next_ms == UINT64_MAX)
-        return -1;
-    return next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
+    uint64_t next_ms = clock_earlier(control->wake_ms, answer_due(control, now_ms));
+    next_ms = clock_earlier(next_ms, rendezvous_expire(&control->rendezvous, now_ms));
+    next_ms = clock_earlier(next_ms, supervisor_do_due(&control->supervisor, now_ms));
+    next_ms = clock_earlier(next_ms, hello_routing_do_due(&control->hellos, now_ms));
+    return event_loop_timeout(now_ms, next_ms);
 }
 
 void control_step(struct control *control)
@@ -428,6 +382,6 @@ void control_snapshot_all(struct control *control)
 {
     for (size_t i = 0; i < control->supervisor.count; i++)
         supervisor_snapshot(control->supervisor.sessions[i], 0);
-    log_event(control, geteuid(), "snapshot of %zu sessions on a signal",
-              control->supervisor.count);
+    event_log_write(&control->log, geteuid(), "snapshot of %zu sessions on a signal",
+                    control->supervisor.count);
 }

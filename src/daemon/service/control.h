@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #include "daemon/processes/access.h"
+#include "daemon/service/event_log.h"
 #include "daemon/service/hello_routing.h"
 #include "daemon/service/supervisor.h"
-#include "daemon/sockets/log_shares.h"
 #include "daemon/sockets/rendezvous.h"
 #include "daemon/sockets/run_directory.h"
 #include "util/error.h"
@@ -40,9 +40,7 @@ struct control_connection {
 };
 
 struct control {
-    /* Called for each event with one line, without a newline. May be NULL. */
-    void (*log)(const char *line);
-    struct log_shares log_shares;
+    struct event_log log;
     /* A descriptor passed to control_watch() is readable. */
     void (*readable)(void *context, int fd);
     void *context;
@@ -65,7 +63,7 @@ struct control {
 };
 
 /*
- * Open the daemon. Set the callbacks before. It serves the run directory at `path`; NULL: a socket
+ * Open the daemon. Set the log and the callbacks before. It serves the run directory at `path`; NULL: a socket
  * in a new directory. `listener`: a socket that already listens (-1: none). Return 0 or a negative
  * errno with a message; -EBUSY: another daemon serves the directory.
  */

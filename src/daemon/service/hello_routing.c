@@ -51,8 +51,7 @@ static bool ask_next(struct hello_routing *routing, struct routed_hello *routed,
     while ((session = next_session(routing, routed, routed->asked)) != NULL) {
         routed->asked = session->order;
         bool is_last = next_session(routing, routed, session->order) == NULL;
-        routed->ask_ms =
-            is_last || now_ms + ASK_MS > routed->end_ms ? routed->end_ms : now_ms + ASK_MS;
+        routed->ask_ms = is_last ? routed->end_ms : clock_earlier(routed->end_ms, now_ms + ASK_MS);
         const struct session_wire_hello message = {
             .type = SESSION_WIRE_HELLO,
             .ticket = routed->ticket,
@@ -166,8 +165,7 @@ uint64_t hello_routing_do_due(struct hello_routing *routing, uint64_t now_ms)
         struct routed_hello *routed = &routing->hellos[i];
         if (routed->ask_ms <= now_ms && !go_on(routing, routed, now_ms))
             continue;
-        if (routed->ask_ms < next_ms)
-            next_ms = routed->ask_ms;
+        next_ms = clock_earlier(next_ms, routed->ask_ms);
         i++;
     }
     return next_ms;

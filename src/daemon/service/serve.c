@@ -131,7 +131,7 @@ int serve(void)
     static struct service service;
     struct error error = {0};
     char path[RUN_DIRECTORY_PATH_MAX], line[256];
-    service.control.log = log_line;
+    service.control.log.write = log_line;
     service.control.readable = handle_readable;
     service.control.context = &service;
     raise_descriptor_limit();

@@ -1,35 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of session processes, from the fork to the end, and their messages. supervisor_status.c
- * answers requests for their status.
+ * Read the messages of session processes, invite the processes that they await, and end them.
+ * supervisor_start.c starts them, and supervisor_status.c answers requests for their status.
  */
-#include "daemon/service/supervisor.h"
+#include "daemon/service/supervisor_state.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/pidfd.h>
-#include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/server/attach_budget.h"
 #include "daemon/service/control_status.h"
-#include "daemon/service/session_process.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
-#include "util/priority.h"
+#include "util/event_loop.h"
 #include "util/terminal_text.h"
-
-/* Ids are greater than all pids (PID_MAX_LIMIT), so that a number is unambiguous. */
-#define FIRST_ID 5000000u
-#define IDS 5000000u
 
 /* Messages of one session that are read in one turn. */
 #define MESSAGES_AT_ONCE 8
@@ -45,100 +34,12 @@
  * many come at once. */
 #define REMIND_PERIOD_MS 1000
 
-/* Log an event of a user's session. */
-__attribute__((format(printf, 3, 4))) static void log_event(const struct supervisor *supervisor,
-                                                            const struct supervised *session,
-                                                            const char *format, ...)
-{
-    char line[640];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    supervisor->user->log(supervisor->user->context, session->owner.uid, line);
-}
-
-static void announce(const struct supervisor *supervisor)
+void supervisor_announce(const struct supervisor *supervisor)
 {
     bool asks_newcomers = false;
     for (size_t i = 0; i < supervisor->count; i++)
         asks_newcomers |= supervisor->sessions[i]->wants_new && !supervisor->sessions[i]->leaving;
     run_directory_announce(supervisor->directory, asks_newcomers);
-}
-
-/* --- shares of the time for attempts to attach --- */
-
-/* Return the share of a user's session if there were `more` of them. */
-static uint32_t share_of(const struct supervisor *supervisor, uid_t uid, size_t more)
-{
-    size_t users = 0, own = more;
-    for (size_t i = 0; i < supervisor->count; i++) {
-        uid_t owner = supervisor->sessions[i]->owner.uid;
-        bool is_first = owner != uid;
-        for (size_t j = 0; is_first && j < i; j++)
-            is_first = supervisor->sessions[j]->owner.uid != owner;
-        users += is_first;
-        own += owner == uid;
-    }
-    return attach_budget_share_ppm(users + 1, own);
-}
-
-/* Send each session its share if that has changed. A session whose socket is full gets it later. */
-static void send_shares(struct supervisor *supervisor)
-{
-    supervisor->shares = false;
-    for (size_t i = 0; i < supervisor->count; i++) {
-        struct supervised *session = supervisor->sessions[i];
-        uint32_t share_ppm = share_of(supervisor, session->owner.uid, 0);
-        if (session->socket < 0 || session->share_ppm == share_ppm)
-            continue;
-        if (session_wire_send_number(session->socket, SESSION_WIRE_SHARE, share_ppm, false) == 0)
-            session->share_ppm = share_ppm;
-        else
-            supervisor->shares = true;
-    }
-}
-
-/* --- start --- */
-
-static bool is_known_id(const struct supervisor *supervisor, uint64_t id)
-{
-    for (size_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->sessions[i]->id == id)
-            return true;
-    }
-    return false;
-}
-
-static uint64_t choose_id(const struct supervisor *supervisor)
-{
-    uint64_t id, random;
-    do {
-        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-            random = clock_read_ns(CLOCK_MONOTONIC);
-        id = FIRST_ID + random % IDS;
-    } while (is_known_id(supervisor, id));
-    return id;
-}
-
-static int check_shares(const struct supervisor *supervisor,
-                        const struct access_requester *requester, struct error *error)
-{
-    size_t own = 0;
-    for (size_t i = 0; i < supervisor->count; i++)
-        own += supervisor->sessions[i]->owner.uid == requester->uid;
-    if (requester->uid == 0 && supervisor->count == SUPERVISOR_SESSIONS_MAX)
-        return error_set(error, -EMFILE,
-                         "%d sessions run already: end one (heap_profile status shows them)",
-                         SUPERVISOR_SESSIONS_MAX);
-    if (requester->uid == 0)
-        return 0;
-    if (own >= SUPERVISOR_SESSIONS_OF_A_USER_MAX)
-        return error_set(error, -EMFILE, "you have %d sessions already: end one",
-                         SUPERVISOR_SESSIONS_OF_A_USER_MAX);
-    if (supervisor->count >= SUPERVISOR_SESSIONS_MAX - SUPERVISOR_SESSIONS_OF_ROOT)
-        return error_set(error, -EMFILE, "the daemon has no room for one more session: try later");
-    return 0;
 }
 
 static void wipe_and_free(void *context, void *block)
@@ -149,35 +50,14 @@ static void wipe_and_free(void *context, void *block)
     free(block);
 }
 
-/* Wipe a session's state, so that no other session's process inherits it in its memory. */
-static void wipe_state(struct supervised *session)
+void supervisor_wipe_state(struct supervised *session)
 {
     ProtobufCAllocator wiping = {.free = wipe_and_free};
     heapprofd__control_session__free_unpacked(session->state, &wiping);
     session->state = NULL;
 }
 
-/* In the child: wipe what other sessions have sent, and begin. */
-static _Noreturn void run_child(struct supervisor *supervisor, struct session_process_start *start)
-{
-    for (size_t i = 0; i < supervisor->count; i++) {
-        wipe_state(supervisor->sessions[i]);
-        explicit_bzero(supervisor->sessions[i], sizeof(*supervisor->sessions[i]));
-        free(supervisor->sessions[i]);
-    }
-    run_directory_leave_page(supervisor->directory);
-    explicit_bzero(supervisor, sizeof(*supervisor));
-    session_process_run(start);
-}
-
-static int watch(const struct supervisor *supervisor, int operation, int fd, uint32_t events)
-{
-    struct epoll_event event = {.events = events, .data.fd = fd};
-    return epoll_ctl(supervisor->epoll, operation, fd, &event) < 0 ? -errno : 0;
-}
-
-/* Close a session's descriptors. Those left in its sockets may be slow to close. */
-static void close_all(struct supervisor *supervisor, struct supervised *session)
+void supervisor_close_descriptors(struct supervisor *supervisor, struct supervised *session)
 {
     /* A session process that was just forked may still have it open: its event would be taken for
      * one of the next descriptor with this number. */
@@ -191,91 +71,27 @@ static void close_all(struct supervisor *supervisor, struct supervised *session)
         rendezvous_end_connection(supervisor->rendezvous, session->client);
 }
 
-static int start_process(struct supervisor *supervisor, struct supervised *session,
-                         const struct supervisor_request *request, struct error *error)
+/* Invite processes. All sessions share the page, so take the first process of each session, then
+ * the second of each, and so on. A session that lists processes of other users does not have their
+ * secrets, so its invitations reach nobody. */
+static void invite(struct supervisor *supervisor)
 {
-    int ends[2];
-    struct session_rights rights;
-    int code = session_rights_of_peer(&rights, request->client, error);
-    if (code < 0)
-        return code;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0) {
-        code = error_set(error, -errno, "cannot start a session's process: %s", strerror(errno));
-        session_rights_clear(&rights);
-        return code;
+    struct invited invited[CONTROL_PAGE_INVITED_MAX];
+    size_t count = 0;
+    bool any = true;
+    supervisor->invitations_changed = false;
+    for (size_t turn = 0; any; turn++) {
+        any = false;
+        for (size_t i = 0; i < supervisor->count; i++) {
+            const struct supervised *session = supervisor->sessions[i];
+            if (turn >= session->awaited_count)
+                continue;
+            any = count < CONTROL_PAGE_INVITED_MAX;
+            if (any)
+                invited[count++] = session->awaited[turn];
+        }
     }
-    session->socket = ends[0];
-    struct session_process_start start = {
-        .id = session->id,
-        .supervisor = ends[1],
-        .client = request->client,
-        .rights = &rights,
-        .requester = request->requester,
-        .policy = request->policy,
-        .socket_path = request->socket_path,
-        .config = request->start->trace_config.data,
-        .config_bytes = request->start->trace_config.len,
-        .follow_children = request->start->follow_children,
-        .wants_progress = request->start->progress,
-        .share_ppm = session->share_ppm,
-    };
-    session->pid = fork();
-    if (session->pid == 0)
-        run_child(supervisor, &start);
-    code = session->pid < 0 ? -errno : 0;
-    if (code == 0)
-        priority_give_back(session->pid);
-    close(ends[1]);
-    session_rights_clear(&rights);
-    if (code == 0 && (session->pidfd = pidfd_open(session->pid, 0)) < 0)
-        code = -errno;
-    if (code == 0)
-        code = watch(supervisor, EPOLL_CTL_ADD, session->pidfd, EPOLLIN);
-    if (code == 0)
-        code = watch(supervisor, EPOLL_CTL_ADD, session->socket, EPOLLIN);
-    if (code == 0)
-        code = watch(supervisor, EPOLL_CTL_MOD, request->client, EPOLLRDHUP);
-    if (code < 0 && session->pid > 0) {
-        /* It may have begun, and wait for a file. */
-        kill(session->pid, SIGKILL);
-        peer_sockets_adopt(&supervisor->rendezvous->ending, session->pid);
-    }
-    return code < 0
-               ? error_set(error, code, "cannot start a session's process: %s", strerror(-code))
-               : 0;
-}
-
-struct supervised *supervisor_start(struct supervisor *supervisor,
-                                    const struct supervisor_request *request, struct error *error)
-{
-    if (check_shares(supervisor, &request->requester, error) < 0)
-        return NULL;
-    struct supervised *session = calloc(1, sizeof(*session));
-    if (session == NULL) {
-        error_set(error, -ENOMEM, "no memory for one more session");
-        return NULL;
-    }
-    session->id = choose_id(supervisor);
-    session->owner = request->requester;
-    session->requester = request->pid;
-    session->pidfd = session->socket = session->client = -1;
-    session->share_ppm = share_of(supervisor, session->owner.uid, 1);
-    session->start_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
-    session->end_ms = UINT64_MAX;
-    if (start_process(supervisor, session, request, error) < 0) {
-        close_all(supervisor, session);
-        free(session);
-        return NULL;
-    }
-    session->client = request->client;
-    session->order = ++supervisor->last_order;
-    /* Until its first message assume that it does, so that no process that begins meanwhile is
-     * missed. */
-    session->wants_new = true;
-    supervisor->sessions[supervisor->count++] = session;
-    supervisor->shares = true;
-    announce(supervisor);
-    return session;
+    run_directory_invite(supervisor->directory, invited, count);
 }
 
 /* --- whether an ending session works --- */
@@ -316,8 +132,6 @@ static bool has_worked(struct supervised *session, uint64_t now_ms)
 
 /* --- messages --- */
 
-static void invite(struct supervisor *supervisor);
-
 static void take_state(struct supervisor *supervisor, struct supervised *session,
                        const uint8_t *bytes, size_t length)
 {
@@ -329,15 +143,16 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
     if (state == NULL)
         return;
     if (!session->began && !session->leaving)
-        log_event(supervisor, session, "session %llu began: uid %u, process %d, interval %llu",
-                  (unsigned long long)session->id, (unsigned)session->owner.uid,
-                  (int)session->requester, (unsigned long long)state->interval_bytes);
+        event_log_write(supervisor->log, session->owner.uid,
+                        "session %llu began: uid %u, process %d, interval %llu",
+                        (unsigned long long)session->id, (unsigned)session->owner.uid,
+                        (int)session->requester, (unsigned long long)state->interval_bytes);
     bool is_first = !session->began;
     session->began = true;
-    wipe_state(session);
+    supervisor_wipe_state(session);
     session->state = state;
     session->wants_new = head.wants_new != 0;
-    announce(supervisor);
+    supervisor_announce(supervisor);
     if (!is_first)
         return;
     /* Invite first: then the session answers its client, whose next step may rely on the
@@ -357,7 +172,7 @@ static void take_awaited(struct supervisor *supervisor, struct supervised *sessi
         return;
     memcpy(session->awaited, bytes + sizeof(head), head.number * sizeof(session->awaited[0]));
     session->awaited_count = head.number;
-    supervisor->invites = true;
+    supervisor->invitations_changed = true;
 }
 
 static void leave(struct supervisor *supervisor, struct supervised *session)
@@ -366,9 +181,9 @@ static void leave(struct supervisor *supervisor, struct supervised *session)
         return;
     session->leaving = true;
     session->awaited_count = 0;
-    supervisor->invites = true;
+    supervisor->invitations_changed = true;
     expect_end(session);
-    announce(supervisor);
+    supervisor_announce(supervisor);
     supervisor->user->leaving(supervisor->user->context, session);
 }
 
@@ -384,14 +199,16 @@ static void take_end(struct supervisor *supervisor, struct supervised *session,
     ended.message[sizeof(ended.message) - 1] = 0;
     terminal_text_escape(ended.message, false, message, sizeof(message));
     if (ended.began == 0)
-        log_event(supervisor, session, "session refused to uid %u, process %d: %s",
-                  (unsigned)session->owner.uid, (int)session->requester, message);
+        event_log_write(supervisor->log, session->owner.uid,
+                        "session refused to uid %u, process %d: %s", (unsigned)session->owner.uid,
+                        (int)session->requester, message);
     else
-        log_event(supervisor, session,
-                  "session %llu ended: %u process%s, %llu samples, %llu lost%s%s%s",
-                  (unsigned long long)session->id, ended.profiled, ended.profiled == 1 ? "" : "es",
-                  (unsigned long long)ended.samples, (unsigned long long)ended.lost,
-                  ended.code < 0 ? ", trace incomplete" : "", message[0] != 0 ? ": " : "", message);
+        event_log_write(supervisor->log, session->owner.uid,
+                        "session %llu ended: %u process%s, %llu samples, %llu lost%s%s%s",
+                        (unsigned long long)session->id, ended.profiled,
+                        ended.profiled == 1 ? "" : "es", (unsigned long long)ended.samples,
+                        (unsigned long long)ended.lost, ended.code < 0 ? ", trace incomplete" : "",
+                        message[0] != 0 ? ": " : "", message);
 }
 
 static void take_message(struct supervisor *supervisor, struct supervised *session,
@@ -473,9 +290,9 @@ static void explain_death(struct supervisor *supervisor, struct supervised *sess
     snprintf(message, sizeof(message), "the process of this session %s: the trace is incomplete",
              how);
     control_send_error(session->client, -EIO, message);
-    log_event(supervisor, session, "session %llu of uid %u: its process %d %s",
-              (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid,
-              how);
+    event_log_write(supervisor->log, session->owner.uid,
+                    "session %llu of uid %u: its process %d %s", (unsigned long long)session->id,
+                    (unsigned)session->owner.uid, (int)session->pid, how);
 }
 
 static void forget(struct supervisor *supervisor, struct supervised *session)
@@ -484,12 +301,12 @@ static void forget(struct supervisor *supervisor, struct supervised *session)
     while (supervisor->sessions[at] != session)
         at++;
     supervisor->count--;
-    supervisor->shares = true;
+    supervisor->shares_changed = true;
     memmove(&supervisor->sessions[at], &supervisor->sessions[at + 1],
             (supervisor->count - at) * sizeof(*supervisor->sessions));
     supervisor->user->ended(supervisor->user->context, session);
-    close_all(supervisor, session);
-    wipe_state(session);
+    supervisor_close_descriptors(supervisor, session);
+    supervisor_wipe_state(session);
     free(session);
 }
 
@@ -532,29 +349,6 @@ bool supervisor_serve(struct supervisor *supervisor, int fd)
 
 /* --- due work --- */
 
-/* Invite processes. All sessions share the page, so take the first process of each session, then
- * the second of each, and so on. A session that lists processes of other users does not have their
- * secrets, so its invitations reach nobody. */
-static void invite(struct supervisor *supervisor)
-{
-    struct invited invited[CONTROL_PAGE_INVITED_MAX];
-    size_t count = 0;
-    bool any = true;
-    supervisor->invites = false;
-    for (size_t turn = 0; any; turn++) {
-        any = false;
-        for (size_t i = 0; i < supervisor->count; i++) {
-            const struct supervised *session = supervisor->sessions[i];
-            if (turn >= session->awaited_count)
-                continue;
-            any = count < CONTROL_PAGE_INVITED_MAX;
-            if (any)
-                invited[count++] = session->awaited[turn];
-        }
-    }
-    run_directory_invite(supervisor->directory, invited, count);
-}
-
 static bool awaits_any(const struct supervisor *supervisor)
 {
     for (size_t i = 0; i < supervisor->count; i++) {
@@ -565,7 +359,7 @@ static bool awaits_any(const struct supervisor *supervisor)
 }
 
 /* Return when to kill the session. */
-static uint64_t patience_ends_ms(const struct supervised *session)
+static uint64_t kill_time_ms(const struct supervised *session)
 {
     if (session->end_ms == UINT64_MAX)
         return UINT64_MAX;
@@ -575,48 +369,47 @@ static uint64_t patience_ends_ms(const struct supervised *session)
         session->worked_ms > session->heard_ms ? session->worked_ms : session->heard_ms;
     uint64_t silence_ms = alive_ms + SUPERVISOR_SILENCE_MS;
     uint64_t whole_ms = session->end_ms + SUPERVISOR_END_MS;
-    return silence_ms < whole_ms ? silence_ms : whole_ms;
+    return clock_earlier(silence_ms, whole_ms);
 }
 
 uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
 {
     uint64_t next_ms = UINT64_MAX;
-    if (supervisor->shares)
-        send_shares(supervisor);
-    if (supervisor->invites && now_ms >= supervisor->invite_ms) {
+    if (supervisor->shares_changed)
+        supervisor_send_shares(supervisor);
+    if (supervisor->invitations_changed && now_ms >= supervisor->invite_ms) {
         supervisor->invite_ms = now_ms + INVITE_PERIOD_MS;
         invite(supervisor);
     }
-    if (supervisor->invites)
+    if (supervisor->invitations_changed)
         next_ms = supervisor->invite_ms;
     if (awaits_any(supervisor) && now_ms >= supervisor->remind_ms) {
         supervisor->remind_ms = now_ms + REMIND_PERIOD_MS;
         invite(supervisor);
     }
-    if (awaits_any(supervisor) && supervisor->remind_ms < next_ms)
-        next_ms = supervisor->remind_ms;
+    if (awaits_any(supervisor))
+        next_ms = clock_earlier(next_ms, supervisor->remind_ms);
     for (size_t i = 0; i < supervisor->count; i++) {
         struct supervised *session = supervisor->sessions[i];
-        uint64_t patience_ms = patience_ends_ms(session);
-        if (patience_ms <= now_ms && !session->was_killed && has_worked(session, now_ms))
-            patience_ms = patience_ends_ms(session);
-        if (patience_ms <= now_ms && !session->was_killed) {
+        uint64_t kill_ms = kill_time_ms(session);
+        if (kill_ms <= now_ms && !session->was_killed && has_worked(session, now_ms))
+            kill_ms = kill_time_ms(session);
+        if (kill_ms <= now_ms && !session->was_killed) {
             session->was_killed = true;
             session->end_ms = now_ms;
             kill(session->pid, SIGKILL);
-            if (now_ms + KILLED_MS < next_ms)
-                next_ms = now_ms + KILLED_MS;
-        } else if (patience_ms <= now_ms) {
+            next_ms = clock_earlier(next_ms, now_ms + KILLED_MS);
+        } else if (kill_ms <= now_ms) {
             /* The kernel holds it, for example in a write to a file that does not answer. It still
              * counts as one of its owner's sessions. */
             session->end_ms = UINT64_MAX;
-            log_event(supervisor, session,
-                      "session %llu of uid %u: its process %d was killed, and waits in the kernel",
-                      (unsigned long long)session->id, (unsigned)session->owner.uid,
-                      (int)session->pid);
+            event_log_write(
+                supervisor->log, session->owner.uid,
+                "session %llu of uid %u: its process %d was killed, and waits in the kernel",
+                (unsigned long long)session->id, (unsigned)session->owner.uid, (int)session->pid);
             supervisor->user->ended(supervisor->user->context, session);
-        } else if (patience_ms < next_ms) {
-            next_ms = patience_ms;
+        } else {
+            next_ms = clock_earlier(next_ms, kill_ms);
         }
     }
     return next_ms;
@@ -631,7 +424,7 @@ int supervisor_snapshot(struct supervised *session, uint32_t ticket)
     return session_wire_send_number(session->socket, SESSION_WIRE_SNAPSHOT, ticket, false);
 }
 
-bool supervisor_is_held(const struct supervised *session)
+bool supervisor_is_stuck(const struct supervised *session)
 {
     return session->was_killed && session->end_ms == UINT64_MAX;
 }
@@ -661,7 +454,7 @@ void supervisor_close(struct supervisor *supervisor)
         bool all_killed = true;
         for (size_t i = 0; i < supervisor->count; i++)
             all_killed &= supervisor->sessions[i]->was_killed;
-        int wait_ms = next_ms == UINT64_MAX ? 1000 : next_ms > now_ms ? (int)(next_ms - now_ms) : 0;
+        int wait_ms = event_loop_timeout(now_ms, clock_earlier(next_ms, now_ms + 1000));
         int got = epoll_wait(supervisor->epoll, &event, 1, wait_ms);
         /* No other peers are served any more. */
         if (got == 1 && !supervisor_serve(supervisor, event.data.fd))

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "daemon/processes/access.h"
+#include "daemon/service/event_log.h"
 #include "daemon/service/session_wire.h"
 #include "daemon/sockets/rendezvous.h"
 #include "daemon/sockets/run_directory.h"
@@ -71,21 +72,20 @@ struct supervisor_user {
     void (*leaving)(void *context, struct supervised *session);
     /* The session's process has ended, or was killed and cannot end. It will not answer. */
     void (*ended)(void *context, struct supervised *session);
-    /* A log line, without a newline, about a session of this user. */
-    void (*log)(void *context, uid_t uid, const char *line);
     void *context;
 };
 
 struct supervisor {
     const struct supervisor_user *user;
+    struct event_log *log;
     int epoll;
     struct rendezvous *rendezvous;
     struct run_directory *directory;
     struct supervised *sessions[SUPERVISOR_SESSIONS_MAX]; /* in the order of their start */
     size_t count;
     uint64_t last_order;
-    bool invites;                  /* the invitations have changed */
-    bool shares;                   /* a session may have another share than it was sent */
+    bool invitations_changed;
+    bool shares_changed;           /* a session may have another share than it was sent */
     uint64_t invite_ms, remind_ms; /* earliest times of the next change and the next reminder */
 };
 
@@ -117,7 +117,7 @@ int supervisor_snapshot(struct supervised *session, uint32_t ticket);
 void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__Reason reason);
 
 /* Return whether the session's process was killed and cannot end, because the kernel holds it. */
-bool supervisor_is_held(const struct supervised *session);
+bool supervisor_is_stuck(const struct supervised *session);
 
 /* Return whether requests of this user reach the session. */
 bool supervisor_reaches(const struct access_requester *requester, const struct supervised *session);

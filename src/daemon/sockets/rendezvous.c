@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 
 #include "daemon/sockets/control_messages.h"
 #include "util/clock.h"
+#include "util/event_loop.h"
 #include "util/pass_descriptor.h"
 #include "util/safe_directory.h"
 
@@ -65,12 +65,6 @@ static unsigned count_places(void)
     return (unsigned)(limit.rlim_cur / 2);
 }
 
-static int watch(const struct rendezvous *rendezvous, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    return epoll_ctl(rendezvous->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
-}
-
 /* Listen at the socket's path. Every user may connect: children may have changed their user, and
  * processes of all users may be targets. The kernel reports the peer's credentials. */
 static int listen_at_path(struct rendezvous *rendezvous)
@@ -115,7 +109,7 @@ int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *direct
     else if (listen(listener, BACKLOG) < 0)
         code = -errno;
     if (code == 0)
-        code = watch(rendezvous, rendezvous->listener);
+        code = event_loop_watch(epoll, EPOLL_CTL_ADD, rendezvous->listener, EPOLLIN);
     if (code < 0) {
         error_set(error, code, "cannot listen on the profiler's socket %s: %s",
                   rendezvous->path[0] != 0 ? rendezvous->path : "that was passed to it",
@@ -355,9 +349,8 @@ static void listen_or_not(struct rendezvous *rendezvous)
     bool takes_nobody = peer_sockets_are_full(&rendezvous->ending);
     if (takes_nobody == rendezvous->takes_nobody)
         return;
-    struct epoll_event event = {.events = takes_nobody ? 0 : EPOLLIN,
-                                .data.fd = rendezvous->listener};
-    epoll_ctl(rendezvous->epoll, EPOLL_CTL_MOD, rendezvous->listener, &event);
+    event_loop_watch(rendezvous->epoll, EPOLL_CTL_MOD, rendezvous->listener,
+                     takes_nobody ? 0 : EPOLLIN);
     rendezvous->takes_nobody = takes_nobody;
 }
 
@@ -404,7 +397,9 @@ void rendezvous_begin_turn(struct rendezvous *rendezvous, rendezvous_answer *ans
         int fd = peer->fd;
         enum served outcome =
             serve_peer(rendezvous, peer, answer, context, request, request_context);
-        if (outcome == SERVED_DROP || (outcome == SERVED_WAITS && watch(rendezvous, fd) < 0))
+        if (outcome == SERVED_DROP ||
+            (outcome == SERVED_WAITS &&
+             event_loop_watch(rendezvous->epoll, EPOLL_CTL_ADD, fd, EPOLLIN) < 0))
             rendezvous_end_connection(rendezvous, fd);
         else
             rendezvous->next_peer++;
@@ -441,8 +436,7 @@ uint64_t rendezvous_expire(struct rendezvous *rendezvous, uint64_t now_ms)
             drop_peer(rendezvous, i);
             continue;
         }
-        if (deadline_ms < next_ms)
-            next_ms = deadline_ms;
+        next_ms = clock_earlier(next_ms, deadline_ms);
         i++;
     }
     return next_ms;
