@@ -210,8 +210,6 @@ static int register_table(struct query_database *database, const struct query_ta
 
 int query_database_register(struct query_database *database, struct error *error)
 {
-    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables,
-                                                      query_memory_tables};
     /* SQLite's tables about tables, for the shell. */
     static const char *const pragmas[] = {"pragma_table_info", "pragma_table_xinfo",
                                           "pragma_table_list", "pragma_module_list"};
@@ -221,16 +219,10 @@ int query_database_register(struct query_database *database, struct error *error
     database->registered = true;
     for (size_t i = 0; i < sizeof(pragmas) / sizeof(pragmas[0]) && code == SQLITE_OK; i++)
         code = connect_table(database, pragmas[i]);
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        for (const struct query_table *table = lists[i]; table->name != NULL; table++) {
-            if (code == SQLITE_OK && !database->is_file)
+    for (size_t i = 0; query_tables[i] != NULL && !database->is_file; i++)
+        for (const struct query_table *table = query_tables[i]; table->name != NULL; table++)
+            if (code == SQLITE_OK)
                 code = register_table(database, table);
-        }
-    }
-    if (code == SQLITE_OK && !database->is_file)
-        code = register_table(database, &query_summary_tree);
-    if (code == SQLITE_OK && !database->is_file)
-        code = register_table(database, &query_intervals);
     if (code == SQLITE_OK)
         code =
             query_flamegraph_register(database->sql, database->is_file ? NULL : &database->traces);

@@ -68,8 +68,6 @@ static int export_table(struct query_database *database, const struct query_tabl
 
 static int export_all(struct query_database *database, const char *path)
 {
-    static const struct query_table *const lists[] = {query_perfetto_tables, query_own_tables,
-                                                      query_memory_tables};
     sqlite3 *sql = database->sql;
     int code = run(sql, sqlite3_mprintf("ATTACH %Q AS export", path));
     if (code != SQLITE_OK)
@@ -79,16 +77,10 @@ static int export_all(struct query_database *database, const char *path)
         run(sql, sqlite3_mprintf("PRAGMA export.journal_mode = MEMORY; PRAGMA export.synchronous = "
                                  "OFF; PRAGMA export.application_id = %d; BEGIN",
                                  APPLICATION_ID));
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        for (const struct query_table *table = lists[i]; table->name != NULL; table++) {
+    for (size_t i = 0; query_tables[i] != NULL; i++)
+        for (const struct query_table *table = query_tables[i]; table->name != NULL; table++)
             if (code == SQLITE_OK)
                 code = export_table(database, table);
-        }
-    }
-    if (code == SQLITE_OK)
-        code = export_table(database, &query_summary_tree);
-    if (code == 0)
-        code = export_table(database, &query_intervals);
     if (code == SQLITE_OK)
         code = run(sql, sqlite3_mprintf("COMMIT"));
     return code;

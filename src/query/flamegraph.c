@@ -10,40 +10,55 @@
 #include "query/exported_trace.h"
 #include "query/flamegraph_build.h"
 
-enum column {
-    COLUMN_ID,
-    COLUMN_DEPTH,
-    COLUMN_NAME,
-    COLUMN_MAP_NAME,
-    COLUMN_COUNT,
-    COLUMN_CUMULATIVE_COUNT,
-    COLUMN_SIZE,
-    COLUMN_CUMULATIVE_SIZE,
-    COLUMN_ALLOC_COUNT,
-    COLUMN_CUMULATIVE_ALLOC_COUNT,
-    COLUMN_ALLOC_SIZE,
-    COLUMN_CUMULATIVE_ALLOC_SIZE,
-    COLUMN_PARENT_ID,
-    COLUMN_SOURCE_FILE,
-    COLUMN_LINE_NUMBER,
-    /* By position; the first one shows whether the older or the present order is used. */
-    COLUMN_FIRST_ARGUMENT,
-    COLUMN_LAST_ARGUMENT = COLUMN_FIRST_ARGUMENT + 5,
-    /* By name. */
-    COLUMN_TS,
+/* --- columns --- */
+
+#define NODE(column, expression)                                                                   \
+    QUERY_GETTER(node_##column, const struct flame_node *node, expression)
+
+NODE(id, query_integer((int64_t)row->number))
+NODE(name, node->is_unnamed ? query_null() : query_text(node->name))
+NODE(parent_id, query_id(0, node->parent))
+NODE(source_file, query_text_or_null(node->source_file))
+NODE(line_number, node->has_line ? query_integer(node->line) : query_null())
+#undef NODE
+
+#define NODE_MEMBER(name, member) QUERY_MEMBER(name, "", struct flame_node, member)
+
+static const struct query_column columns[] = {
+    {"id", INT, .get = node_id},
+    {NODE_MEMBER("depth", depth)},
+    {"name", TEXT, .get = node_name},
+    {NODE_MEMBER("map_name", map_name)},
+    {NODE_MEMBER("count", self.count)},
+    {NODE_MEMBER("cumulative_count", cumulative.count)},
+    {NODE_MEMBER("size", self.size)},
+    {NODE_MEMBER("cumulative_size", cumulative.size)},
+    {NODE_MEMBER("alloc_count", self.alloc_count)},
+    {NODE_MEMBER("cumulative_alloc_count", cumulative.alloc_count)},
+    {NODE_MEMBER("alloc_size", self.alloc_size)},
+    {NODE_MEMBER("cumulative_alloc_size", cumulative.alloc_size)},
+    {"parent_id", INT, .get = node_parent_id},
+    {"source_file", TEXT, .get = node_source_file},
+    {"line_number", INT, .get = node_line_number},
+};
+
+/* The hidden columns after them: the arguments, by position and by name. */
+enum argument {
+    /* Its type distinguishes the older order of arguments from the present one. */
+    COLUMN_FIRST_ARGUMENT = sizeof(columns) / sizeof(columns[0]),
+    COLUMN_TS = COLUMN_FIRST_ARGUMENT + 6,
     COLUMN_UPID,
     COLUMN_PROFILE_TYPE,
     COLUMN_FOCUS_STR,
     COLUMN_COUNT_OF_ALL,
 };
 
-#define DECLARATION                                                                                \
-    "CREATE TABLE x(id INTEGER, depth INTEGER, name TEXT, map_name TEXT, count INTEGER, "          \
-    "cumulative_count INTEGER, size INTEGER, cumulative_size INTEGER, alloc_count INTEGER, "       \
-    "cumulative_alloc_count INTEGER, alloc_size INTEGER, cumulative_alloc_size INTEGER, "          \
-    "parent_id INTEGER, source_file TEXT, line_number INTEGER, argument_1 HIDDEN, "                \
-    "argument_2 HIDDEN, argument_3 HIDDEN, argument_4 HIDDEN, argument_5 HIDDEN, "                 \
-    "argument_6 HIDDEN, ts HIDDEN, upid HIDDEN, profile_type HIDDEN, focus_str HIDDEN)"
+#define ARGUMENTS_DECLARATION                                                                      \
+    "argument_1 HIDDEN, argument_2 HIDDEN, argument_3 HIDDEN, argument_4 HIDDEN, "                 \
+    "argument_5 HIDDEN, argument_6 HIDDEN, ts HIDDEN, upid HIDDEN, profile_type HIDDEN, "          \
+    "focus_str HIDDEN)"
+
+/* --- the table function --- */
 
 struct table {
     sqlite3_vtab base;           /* first */
@@ -63,7 +78,13 @@ static int connect_flamegraph(sqlite3 *sql, void *context, int argc, const char 
                               sqlite3_vtab **made, char **message)
 {
     (void)argc, (void)argv, (void)message;
-    int code = sqlite3_declare_vtab(sql, DECLARATION);
+    sqlite3_str *declaration = sqlite3_str_new(sql);
+    sqlite3_str_appendall(declaration, "CREATE TABLE x(");
+    query_columns_declare(QUERY_COLUMNS(columns), declaration);
+    sqlite3_str_appendall(declaration, ARGUMENTS_DECLARATION);
+    char *text = sqlite3_str_finish(declaration);
+    int code = text == NULL ? SQLITE_NOMEM : sqlite3_declare_vtab(sql, text);
+    sqlite3_free(text);
     struct table *table = code == SQLITE_OK ? calloc(1, sizeof(*table)) : NULL;
     if (table == NULL)
         return code == SQLITE_OK ? SQLITE_NOMEM : code;
@@ -253,54 +274,15 @@ static int at_end(sqlite3_vtab_cursor *base)
     return cursor->at >= cursor->flamegraph.count;
 }
 
-static void give_number(sqlite3_context *result, const struct flame_node *node, int column)
-{
-    const int64_t numbers[] = {
-        node->self.count,      node->cumulative.count,      node->self.size,
-        node->cumulative.size, node->self.alloc_count,      node->cumulative.alloc_count,
-        node->self.alloc_size, node->cumulative.alloc_size,
-    };
-    sqlite3_result_int64(result, numbers[column - COLUMN_COUNT]);
-}
-
 static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int column)
 {
     const struct cursor *cursor = (const struct cursor *)base;
-    const struct flame_node *node = &cursor->flamegraph.nodes[cursor->at];
-    if (column >= COLUMN_FIRST_ARGUMENT) {
-        if (cursor->arguments[column] != NULL)
-            sqlite3_result_value(result, cursor->arguments[column]);
-        return SQLITE_OK;
-    }
-    switch (column) {
-    case COLUMN_ID:
-        sqlite3_result_int64(result, (int64_t)cursor->at);
-        break;
-    case COLUMN_DEPTH:
-        sqlite3_result_int64(result, node->depth);
-        break;
-    case COLUMN_NAME:
-        if (!node->is_unnamed)
-            sqlite3_result_text(result, node->name, -1, SQLITE_STATIC);
-        break;
-    case COLUMN_MAP_NAME:
-        sqlite3_result_text(result, node->map_name, -1, SQLITE_STATIC);
-        break;
-    case COLUMN_PARENT_ID:
-        if (node->parent != PROFILE_NONE)
-            sqlite3_result_int64(result, node->parent);
-        break;
-    case COLUMN_SOURCE_FILE:
-        if (*node->source_file != '\0')
-            sqlite3_result_text(result, node->source_file, -1, SQLITE_STATIC);
-        break;
-    case COLUMN_LINE_NUMBER:
-        if (node->has_line)
-            sqlite3_result_int64(result, node->line);
-        break;
-    default:
-        give_number(result, node, column);
-    }
+    const struct query_row row = {.number = cursor->at,
+                                  .item = &cursor->flamegraph.nodes[cursor->at]};
+    if (column < COLUMN_FIRST_ARGUMENT)
+        query_column_give(&columns[column], &row, result);
+    else if (cursor->arguments[column] != NULL)
+        sqlite3_result_value(result, cursor->arguments[column]);
     return SQLITE_OK;
 }
 

@@ -137,11 +137,7 @@ static void find_interval(struct query_row *row)
 }
 
 #define INTERVAL(column, expression)                                                               \
-    static struct query_value interval_##column(const struct query_row *row)                       \
-    {                                                                                              \
-        const struct query_interval *interval = row->item;                                         \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(interval_##column, const struct query_interval *interval, expression)
 
 INTERVAL(upid, query_id(row->trace->bases.process, interval->process))
 INTERVAL(dur, query_integer((int64_t)((uint64_t)interval->end_ns - (uint64_t)interval->start_ns)))
@@ -161,12 +157,8 @@ static const struct query_column columns[] = {
     {INTERVAL_MEMBER("delta", "bytes allocated in it minus bytes freed in it", delta)},
 };
 
-const struct query_table query_intervals = {
-    .name = "_android_heap_profile_intervals",
-    .description = "the time that each dump covers, and its changes",
-    .columns = columns,
-    .column_count = sizeof(columns) / sizeof(columns[0]),
-    .count = interval_count,
-    .estimate = estimate_intervals,
-    .find = find_interval,
+const struct query_table query_interval_tables[] = {
+    {"_android_heap_profile_intervals", "the time that each dump covers, and its changes",
+     QUERY_COLUMNS(columns), false, interval_count, estimate_intervals, find_interval, NULL},
+    {0},
 };

@@ -36,6 +36,10 @@ struct cursor {
     struct query_row row; /* owner of the cached columns; row.trace NULL: none */
 };
 
+const struct query_table *const query_tables[] = {query_perfetto_tables, query_own_tables,
+                                                  query_memory_tables,   query_summary_tables,
+                                                  query_interval_tables, NULL};
+
 /* --- values --- */
 
 struct query_value query_row_ts(const struct query_row *row)
@@ -82,13 +86,32 @@ static struct query_value member_of(const struct query_column *of, const void *i
     }
 }
 
-static struct query_value value_of(const struct query_table *about, const struct query_row *row,
-                                   unsigned column)
+static struct query_value value_of(const struct query_column *of, const struct query_row *row)
 {
-    const struct query_column *of = &about->columns[column];
     if (of->figures != 0 && (row->heap->unknown & of->figures) != 0)
         return query_null();
     return of->get != NULL ? of->get(row) : member_of(of, row->item);
+}
+
+void query_columns_declare(const struct query_column *columns, unsigned count,
+                           sqlite3_str *declaration)
+{
+    for (unsigned i = 0; i < count; i++)
+        sqlite3_str_appendf(declaration, "\"%w\" %s, ", columns[i].name, columns[i].type);
+}
+
+void query_column_give(const struct query_column *column, const struct query_row *row,
+                       sqlite3_context *result)
+{
+    struct query_value value = value_of(column, row);
+    if (value.kind == QUERY_INTEGER)
+        sqlite3_result_int64(result, value.integer);
+    else if (value.kind == QUERY_REAL)
+        sqlite3_result_double(result, value.real);
+    else if (value.kind == QUERY_TEXT)
+        sqlite3_result_text(result, value.text, -1, SQLITE_STATIC);
+    else
+        sqlite3_result_null(result);
 }
 
 /* --- tables --- */
@@ -115,9 +138,7 @@ static int connect_table(sqlite3 *sql, void *context, int argc, const char *cons
     (void)argc, (void)argv, (void)message;
     sqlite3_str *declaration = sqlite3_str_new(sql);
     sqlite3_str_appendf(declaration, "CREATE TABLE x(");
-    for (unsigned i = 0; i < about->column_count; i++)
-        sqlite3_str_appendf(declaration, "\"%w\" %s, ", about->columns[i].name,
-                            about->columns[i].type);
+    query_columns_declare(about->columns, about->column_count, declaration);
     sqlite3_str_appendall(declaration, "trace_id INTEGER HIDDEN)");
     char *text = sqlite3_str_finish(declaration);
     int code = text == NULL ? SQLITE_NOMEM : sqlite3_declare_vtab(sql, text);
@@ -273,7 +294,7 @@ static int make_order(const struct query_table *about, struct query_trace *trace
     }
     for (size_t i = 0; i < count; i++) {
         find_row(about, trace, i, &row);
-        struct query_value value = value_of(about, &row, column);
+        struct query_value value = value_of(&about->columns[column], &row);
         if (value.kind != QUERY_INTEGER)
             continue;
         sorted = sorted && (order->count == 0 || keyed[order->count - 1].value <= value.integer);
@@ -309,7 +330,7 @@ static bool enter_dump(const struct query_table *about, struct query_trace *trac
         if (cursor->at == cursor->end)
             continue;
         find_row(about, trace, cursor->at, &row);
-        struct query_value value = value_of(about, &row, cursor->column);
+        struct query_value value = value_of(&about->columns[cursor->column], &row);
         if (value.kind == QUERY_INTEGER && value.integer == cursor->wanted)
             return true;
     }
@@ -467,15 +488,7 @@ static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *result, int c
     }
     if (cursor->row.trace != trace || cursor->row.number != row)
         find_row(table->about, trace, row, &cursor->row);
-    struct query_value value = value_of(table->about, &cursor->row, (unsigned)column);
-    if (value.kind == QUERY_INTEGER)
-        sqlite3_result_int64(result, value.integer);
-    else if (value.kind == QUERY_REAL)
-        sqlite3_result_double(result, value.real);
-    else if (value.kind == QUERY_TEXT)
-        sqlite3_result_text(result, value.text, -1, SQLITE_STATIC);
-    else
-        sqlite3_result_null(result);
+    query_column_give(&table->about->columns[column], &cursor->row, result);
     return SQLITE_OK;
 }
 

@@ -83,6 +83,12 @@ struct query_column {
             double: QUERY_DOUBLE,                                                                  \
             const char *: QUERY_STRING),                                                           \
         .offset = offsetof(struct_type, struct_member)
+/* Append the columns' names and types, as a declaration has them. */
+void query_columns_declare(const struct query_column *columns, unsigned count,
+                           sqlite3_str *declaration);
+/* Give SQLite the value of a column in a row. */
+void query_column_give(const struct query_column *column, const struct query_row *row,
+                       sqlite3_context *result);
 #define QUERY_COLUMNS(array) (array), sizeof(array) / sizeof((array)[0])
 
 struct query_table {
@@ -110,13 +116,32 @@ struct query_traces {
 int query_table_register(sqlite3 *sql, const struct query_table *table,
                          struct query_traces *traces);
 
-/* Perfetto's tables, then ours; ends with a table without a name. */
-extern const struct query_table query_perfetto_tables[];
-extern const struct query_table query_own_tables[];
-extern const struct query_table query_memory_tables[];
-extern const struct query_table query_summary_tree, query_intervals;
+/* All tables, Perfetto's first: lists that end with a table without a name, then NULL. */
+extern const struct query_table *const query_tables[];
+extern const struct query_table query_perfetto_tables[], query_own_tables[], query_memory_tables[],
+    query_summary_tables[], query_interval_tables[];
 
 /* --- helpers for tables --- */
+
+/* Define TABLE_count() and find_TABLE() of a table whose rows are an array of the trace. */
+#define QUERY_ARRAY(table, array, length)                                                          \
+    static size_t table##_count(struct query_trace *trace)                                         \
+    {                                                                                              \
+        return trace->length;                                                                      \
+    }                                                                                              \
+    static void find_##table(struct query_row *row)                                                \
+    {                                                                                              \
+        row->item = &row->trace->array[row->number];                                               \
+    }
+
+/* Define the accessor of a column. `declaration` names row->item, with its type, for the
+ * expression, which may use `row`, too. */
+#define QUERY_GETTER(function, declaration, expression)                                            \
+    static struct query_value function(const struct query_row *row)                                \
+    {                                                                                              \
+        declaration __attribute__((unused)) = row->item;                                           \
+        return expression;                                                                         \
+    }
 
 static inline void query_row_set_dump(struct query_row *row, size_t number)
 {

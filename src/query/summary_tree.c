@@ -161,11 +161,7 @@ static void find_node(struct query_row *row)
 }
 
 #define NODE(column, expression)                                                                   \
-    static struct query_value node_##column(const struct query_row *row)                           \
-    {                                                                                              \
-        const struct query_summary_node *node = row->item;                                         \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(node_##column, const struct query_summary_node *node, expression)
 
 NODE(parent_id, node->parent_id < 0 ? query_null() : query_integer(node->parent_id))
 NODE(source_file, query_text_or_null(node->source_file))
@@ -189,12 +185,9 @@ static const struct query_column columns[] = {
     {NODE_MEMBER(cumulative_alloc_size, "the same with its callees")},
 };
 
-const struct query_table query_summary_tree = {
-    .name = "android_heap_profile_summary_tree",
-    .description = "every function on every stack with its sums, of all processes together",
-    .columns = columns,
-    .column_count = sizeof(columns) / sizeof(columns[0]),
-    .count = summary_count,
-    .estimate = estimate_summary,
-    .find = find_node,
+const struct query_table query_summary_tables[] = {
+    {"android_heap_profile_summary_tree",
+     "every function on every stack with its sums, of all processes together",
+     QUERY_COLUMNS(columns), false, summary_count, estimate_summary, find_node, NULL},
+    {0},
 };

@@ -32,12 +32,7 @@ static void find_timeline(struct query_row *row)
 }
 
 #define TIMELINE(column, expression)                                                               \
-    static struct query_value timeline_##column(const struct query_row *row)                       \
-    {                                                                                              \
-        const struct profile_memory_point *point = row->item;                                      \
-        (void)point;                                                                               \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(timeline_##column, const struct profile_memory_point *point, expression)
 
 TIMELINE(upid, query_id(row->trace->bases.process, row->trace->process_rows[row->part]))
 TIMELINE(live_size, size_or_null(point->heap_bytes))
@@ -58,11 +53,7 @@ static const struct query_column timeline_columns[] = {
 
 /* --- snapshots --- */
 
-static size_t snapshot_count(struct query_trace *trace)
-{
-    return trace->profile->memory_snapshot_count;
-}
-
+QUERY_ARRAY(snapshot, profile->memory_snapshots, profile->memory_snapshot_count)
 static struct query_value dump_of(const struct query_trace *trace,
                                   const struct profile_memory_snapshot *snapshot)
 {
@@ -80,11 +71,6 @@ static struct memory_part sum_of(const struct memory_snapshot *values)
         sum.swap_bytes += values->parts[i].swap_bytes;
     }
     return sum;
-}
-
-static void find_snapshot(struct query_row *row)
-{
-    row->item = &row->trace->profile->memory_snapshots[row->number];
 }
 
 #define SNAPSHOT(column, expression)                                                               \
@@ -160,12 +146,7 @@ static void find_snapshot_part(struct query_row *row)
 }
 
 #define SNAPSHOT_PART(column, expression)                                                          \
-    static struct query_value snapshot_part_##column(const struct query_row *row)                  \
-    {                                                                                              \
-        const struct memory_part *part = row->item;                                                \
-        (void)part;                                                                                \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(snapshot_part_##column, const struct memory_part *part, expression)
 
 SNAPSHOT_PART(look_id, query_integer(row->trace->bases.memory_snapshot +
                                      (int64_t)(row->number / MEMORY_KINDS)))
@@ -184,27 +165,12 @@ static const struct query_column snapshot_part_columns[] = {
 
 /* --- streams --- */
 
-static size_t stream_count(struct query_trace *trace)
-{
-    return trace->profile->stream_count;
-}
+QUERY_ARRAY(stream, profile->streams, profile->stream_count)
 
-static void find_stream(struct query_row *row)
-{
-    row->item = &row->trace->profile->streams[row->number];
-}
-
-#define STREAM(column, expression)                                                                 \
-    static struct query_value stream_##column(const struct query_row *row)                         \
-    {                                                                                              \
-        const struct profile_stream *stream = row->item;                                           \
-        return expression;                                                                         \
-    }
-
-STREAM(upid, stream->process == PROFILE_NONE
+QUERY_GETTER(stream_upid, const struct profile_stream *stream,
+             stream->process == PROFILE_NONE
                  ? query_null()
                  : query_id(row->trace->bases.process, row->trace->process_rows[stream->process]))
-#undef STREAM
 
 #define STREAM_MEMBER(name, description, member)                                                   \
     QUERY_MEMBER(name, description, struct profile_stream, member)

@@ -18,20 +18,12 @@ static size_t one(struct query_trace *trace)
     return 1;
 }
 
-#define TRACE(column, expression)                                                                  \
-    static struct query_value trace_##column(const struct query_row *row)                          \
-    {                                                                                              \
-        const struct profile *profile = row->trace->profile;                                       \
-        (void)profile;                                                                             \
-        return expression;                                                                         \
-    }
-
-TRACE(path, query_text(row->trace->path))
-TRACE(boottime_to_realtime_ns, profile->boottime_to_realtime_ns == 0
-                                   ? query_null()
-                                   : query_integer(profile->boottime_to_realtime_ns))
-TRACE(warning, query_text_or_null(profile->warning))
-#undef TRACE
+QUERY_GETTER(trace_path, const void *unused, query_text(row->trace->path))
+QUERY_GETTER(trace_boottime_to_realtime_ns, const void *unused,
+             row->trace->profile->boottime_to_realtime_ns == 0
+                 ? query_null()
+                 : query_integer(row->trace->profile->boottime_to_realtime_ns))
+QUERY_GETTER(trace_warning, const void *unused, query_text_or_null(row->trace->profile->warning))
 
 static const struct query_column trace_columns[] = {
     {"id", INT, "trace_id of the other tables", .lookup = QUERY_INDEXED},
@@ -296,12 +288,7 @@ static void find_total(struct query_row *row)
 }
 
 #define TOTAL(column, expression)                                                                  \
-    static struct query_value total_##column(const struct query_row *row)                          \
-    {                                                                                              \
-        const struct trace_figures *total = row->item;                                             \
-        (void)total;                                                                               \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(total_##column, const struct trace_figures *total, expression)
 
 TOTAL(final, query_integer(row->dump->final))
 TOTAL(incomplete, query_integer(row->dump->incomplete))

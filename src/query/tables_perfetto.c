@@ -7,15 +7,7 @@
 
 /* --- processes and threads --- */
 
-static size_t process_count(struct query_trace *trace)
-{
-    return trace->process_count;
-}
-
-static void find_process(struct query_row *row)
-{
-    row->item = &row->trace->processes[row->number];
-}
+QUERY_ARRAY(process, processes, process_count)
 
 /* NULL: the trace says nothing but the pid. */
 static const struct profile_process *known_process(const struct query_row *row)
@@ -61,23 +53,10 @@ static const struct query_column process_columns[] = {
     {"parent_upid", INT, "its parent", .get = process_parent_upid, .lookup = QUERY_INDEXED},
 };
 
-static size_t thread_count(struct query_trace *trace)
-{
-    return trace->thread_count;
-}
-
-static void find_thread(struct query_row *row)
-{
-    row->item = &row->trace->threads[row->number];
-}
+QUERY_ARRAY(thread, threads, thread_count)
 
 #define THREAD(column, expression)                                                                 \
-    static struct query_value thread_##column(const struct query_row *row)                         \
-    {                                                                                              \
-        const struct query_thread *thread = row->item;                                             \
-        (void)thread;                                                                              \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(thread_##column, const struct query_thread *thread, expression)
 
 THREAD(utid, query_integer(row->trace->bases.thread + (int64_t)row->number))
 THREAD(name, query_text_or_null(thread->name))
@@ -94,15 +73,7 @@ static const struct query_column thread_columns[] = {
 
 /* --- stacks --- */
 
-static size_t mapping_count(struct query_trace *trace)
-{
-    return trace->profile->mapping_count;
-}
-
-static void find_mapping(struct query_row *row)
-{
-    row->item = &row->trace->profile->mappings[row->number];
-}
+QUERY_ARRAY(mapping, profile->mappings, profile->mapping_count)
 
 #define MAPPING(name, description, member)                                                         \
     QUERY_MEMBER(name, description, struct profile_mapping, member)
@@ -118,22 +89,10 @@ static const struct query_column mapping_columns[] = {
     {MAPPING("name", "path of the file", path)},
 };
 
-static size_t frame_count(struct query_trace *trace)
-{
-    return trace->profile->frame_count;
-}
-
-static void find_frame(struct query_row *row)
-{
-    row->item = &row->trace->profile->frames[row->number];
-}
+QUERY_ARRAY(frame, profile->frames, profile->frame_count)
 
 #define FRAME(column, expression)                                                                  \
-    static struct query_value frame_##column(const struct query_row *row)                          \
-    {                                                                                              \
-        const struct profile_frame *frame = row->item;                                             \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(frame_##column, const struct profile_frame *frame, expression)
 
 FRAME(name, frame->is_unnamed ? query_null() : query_text(frame->linkage_name))
 FRAME(mapping, query_id(row->trace->bases.mapping, frame->mapping))
@@ -159,22 +118,10 @@ static const struct query_column frame_columns[] = {
      .get = frame_type},
 };
 
-static size_t callsite_count(struct query_trace *trace)
-{
-    return trace->profile->callsite_count;
-}
-
-static void find_callsite(struct query_row *row)
-{
-    row->item = &row->trace->profile->callsites[row->number];
-}
+QUERY_ARRAY(callsite, profile->callsites, profile->callsite_count)
 
 #define CALLSITE(column, expression)                                                               \
-    static struct query_value callsite_##column(const struct query_row *row)                       \
-    {                                                                                              \
-        const struct profile_callsite *callsite = row->item;                                       \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(callsite_##column, const struct profile_callsite *callsite, expression)
 
 CALLSITE(parent_id, query_id(row->trace->bases.callsite, callsite->parent))
 CALLSITE(frame_id, query_id(row->trace->bases.frame, callsite->frame))
@@ -188,22 +135,10 @@ static const struct query_column callsite_columns[] = {
     {"frame_id", INT, "stack_profile_frame.id", .get = callsite_frame_id, .lookup = QUERY_INDEXED},
 };
 
-static size_t symbol_count(struct query_trace *trace)
-{
-    return trace->profile->symbol_line_count;
-}
-
-static void find_symbol(struct query_row *row)
-{
-    row->item = &row->trace->profile->symbol_lines[row->number];
-}
+QUERY_ARRAY(symbol, profile->symbol_lines, profile->symbol_line_count)
 
 #define SYMBOL(column, expression)                                                                 \
-    static struct query_value symbol_##column(const struct query_row *row)                         \
-    {                                                                                              \
-        const struct profile_symbol_line *line = row->item;                                        \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(symbol_##column, const struct profile_symbol_line *line, expression)
 
 SYMBOL(symbol_set_id, query_id(row->trace->bases.symbol, line->set))
 SYMBOL(source_file, query_text_or_null(line->source_file))
@@ -236,10 +171,7 @@ static void find_heap_profile(struct query_row *row)
 }
 
 #define HEAP_PROFILE(column, expression)                                                           \
-    static struct query_value heap_profile_##column(const struct query_row *row)                   \
-    {                                                                                              \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(heap_profile_##column, const void *unused, expression)
 
 HEAP_PROFILE(ts, query_integer((int64_t)row->dump->start_boottime_ns))
 HEAP_PROFILE(dur, query_integer((int64_t)(row->dump->boottime_ns - row->dump->start_boottime_ns)))
@@ -281,11 +213,7 @@ static void find_allocation(struct query_row *row)
 }
 
 #define CHANGE(column, expression)                                                                 \
-    static struct query_value change_##column(const struct query_row *row)                         \
-    {                                                                                              \
-        const struct query_allocation *change = row->item;                                         \
-        return expression;                                                                         \
-    }
+    QUERY_GETTER(change_##column, const struct query_allocation *change, expression)
 
 CHANGE(ts, query_integer((int64_t)query_trace_dump(row->trace, change->dump)->boottime_ns))
 CHANGE(upid,
@@ -310,25 +238,10 @@ static const struct query_column allocation_columns[] = {
 
 /* --- smaps and stats --- */
 
-static size_t smaps_count(struct query_trace *trace)
-{
-    return trace->profile->smaps_count;
-}
+QUERY_ARRAY(smaps, profile->smaps, profile->smaps_count)
 
-static void find_smaps(struct query_row *row)
-{
-    row->item = &row->trace->profile->smaps[row->number];
-}
-
-#define SMAPS(column, expression)                                                                  \
-    static struct query_value smaps_##column(const struct query_row *row)                          \
-    {                                                                                              \
-        const struct profile_smaps *smaps = row->item;                                             \
-        return expression;                                                                         \
-    }
-
-SMAPS(upid, query_id(row->trace->bases.process, row->trace->process_rows[smaps->process]))
-#undef SMAPS
+QUERY_GETTER(smaps_upid, const struct profile_smaps *smaps,
+             query_id(row->trace->bases.process, row->trace->process_rows[smaps->process]))
 
 #define SMAPS_MEMBER(member, description)                                                          \
     QUERY_MEMBER(#member, description, struct profile_smaps, member)
@@ -369,15 +282,8 @@ static void find_stat(struct query_row *row)
     row->item = &row->trace->stats[row->number];
 }
 
-#define STAT(column, expression)                                                                   \
-    static struct query_value stat_##column(const struct query_row *row)                           \
-    {                                                                                              \
-        const struct query_stat *stat = row->item;                                                 \
-        return expression;                                                                         \
-    }
-
-STAT(idx, stat->indexed ? query_integer(stat->index) : query_null())
-#undef STAT
+QUERY_GETTER(stat_idx, const struct query_stat *stat,
+             stat->indexed ? query_integer(stat->index) : query_null())
 
 static const struct query_column stats_columns[] = {
     {QUERY_MEMBER("name", "name of the counter", struct query_stat, name)},
