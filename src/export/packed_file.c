@@ -3,6 +3,7 @@
 #include "export/packed_file.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "util/write_all.h"
@@ -16,6 +17,12 @@
 static int last_error(int otherwise)
 {
     return errno == 0 ? otherwise : -errno;
+}
+
+bool packed_file_is_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".gz") == 0;
 }
 
 void packed_file_open(struct packed_file *file, int fd, bool gzip)

@@ -13,6 +13,9 @@ struct packed_file {
     int code;      /* the first error; nothing is written after it */
 };
 
+/* Return whether a file of this name is gzipped: whether it ends in .gz. */
+bool packed_file_is_name(const char *name);
+
 /* Write to fd, which stays the caller's. packed_file_close() reports errors. */
 void packed_file_open(struct packed_file *file, int fd, bool gzip);
 void packed_file_write(struct packed_file *file, const void *bytes, size_t length);

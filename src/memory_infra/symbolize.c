@@ -105,8 +105,8 @@ static int find_names(struct memory_infra_symbols *symbols,
     }
     symbolizing.answer = take_answer;
     symbolizing.answer_context = &decoder;
-    int result = symbolize_addresses_as(&symbolizing, &symbols->addresses, options->finder, -1,
-                                        &symbols->report, options->progress, &count, error);
+    int result = symbolize_addresses(&symbolizing, &symbols->addresses, options->finder, -1,
+                                     &symbols->report, options->progress, &count, error);
     texts_free(&decoder.mangled);
     free(decoder.names);
     return result;

@@ -507,18 +507,10 @@ static int take_module(struct job *job)
     return code == -EIO && job->write_error == 0 ? take_ended(job) : code;
 }
 
-int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_finder *finder,
+int symbolize_addresses(const struct symbolize_options *options,
+                        const struct trace_addresses *addresses, struct symbol_finder *finder,
                         int fd, struct symbolize_report *report, symbolize_progress *progress,
                         void *context, struct error *error)
-{
-    static const struct symbolize_options usual = {0};
-    return symbolize_addresses_as(&usual, addresses, finder, fd, report, progress, context, error);
-}
-
-int symbolize_addresses_as(const struct symbolize_options *options,
-                           const struct trace_addresses *addresses, struct symbol_finder *finder,
-                           int fd, struct symbolize_report *report, symbolize_progress *progress,
-                           void *context, struct error *error)
 {
     struct job job = {.options = options, .fd = fd, .finder = finder};
     int result = 0;

@@ -64,13 +64,10 @@ struct symbolize_options {
 
 /* Write packets to fd. 0, or a negative errno with *error set; *report is to be cleared in any
  * case. */
-int symbolize_addresses(const struct trace_addresses *addresses, struct symbol_finder *finder,
+int symbolize_addresses(const struct symbolize_options *options,
+                        const struct trace_addresses *addresses, struct symbol_finder *finder,
                         int fd, struct symbolize_report *report, symbolize_progress *progress,
                         void *context, struct error *error);
-int symbolize_addresses_as(const struct symbolize_options *options,
-                           const struct trace_addresses *addresses, struct symbol_finder *finder,
-                           int fd, struct symbolize_report *report, symbolize_progress *progress,
-                           void *context, struct error *error);
 void symbolize_report_clear(struct symbolize_report *report);
 
 /* The reason for programs (JSON) and for people, and what to do about it. */

@@ -13,6 +13,7 @@
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "compare/diff_pprof.h"
+#include "export/packed_file.h"
 #include "util/output_file.h"
 
 static const char help[] =
@@ -134,12 +135,6 @@ static int open_sources(char *const *arguments, int count, struct compare_source
     return code;
 }
 
-static bool is_gzip_name(const char *path)
-{
-    size_t length = strlen(path);
-    return length > 3 && strcmp(path + length - 3, ".gz") == 0;
-}
-
 /* Write the difference by full callsites, whatever rows the table has. */
 static int write_pprof(const char *path, const struct compare_source sources[2],
                        const struct diff_side *before, const struct diff_side *after)
@@ -159,7 +154,8 @@ static int write_pprof(const char *path, const struct compare_source sources[2],
     if (diff == NULL)
         code = error_set(&error, -ENOMEM, "no memory for the pprof file");
     else
-        code = diff_pprof_write(diff, before, after, title, is_gzip_name(path), file.fd, &error);
+        code = diff_pprof_write(diff, before, after, title, packed_file_is_name(path), file.fd,
+                                &error);
     code = output_file_close(&file, code, &error);
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);

@@ -48,20 +48,6 @@ static void print_files(const struct symbolize_report *symbols)
     }
 }
 
-/* Return 1 + the reason why most of a module's unnamed addresses have no name; 0: all have one. */
-static uint8_t reason_of(const struct symbolized_module *module)
-{
-    size_t most = 0;
-    uint8_t found = 0;
-    for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
-        if (module->without[reason] <= most)
-            continue;
-        most = module->without[reason];
-        found = (uint8_t)(1 + reason);
-    }
-    return found;
-}
-
 /* Return the reasons by mapping of the profile; NULL: no memory. */
 static uint8_t *find_reasons(const struct profile *profile, const struct symbolize_report *symbols)
 {
@@ -71,7 +57,7 @@ static uint8_t *find_reasons(const struct profile *profile, const struct symboli
         for (size_t j = 0; j < symbols->count && reasons[i] == 0; j++)
             if (strcmp(symbols->modules[j].path, mapping->path) == 0 &&
                 strcmp(symbols->modules[j].build_id, mapping->build_id) == 0)
-                reasons[i] = reason_of(&symbols->modules[j]);
+                reasons[i] = symbol_options_main_reason(&symbols->modules[j]);
     }
     return reasons;
 }

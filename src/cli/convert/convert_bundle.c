@@ -141,29 +141,15 @@ static int copy_trace(const char *path, uint64_t length, int fd, struct error *e
 static int find_symbols(const struct request *request, const char *path, int fd,
                         struct bundle_outcome *outcome, struct error *error)
 {
-    struct error warning = {0};
-    const struct symbol_finder_options finding = {
-        .directories = request->places.directories,
-        .by_build_id = request->places.by_build_id,
-        .automatic = request->automatic_places,
-    };
-    int result = trace_addresses_read(&outcome->addresses, path, error);
     struct symbol_finder *finder = NULL;
     struct symbolize_options symbolizing = {0};
+    int result = trace_addresses_read(&outcome->addresses, path, error);
     if (result == 0)
-        result = symbol_places_open_breakpad(&request->places, &symbolizing.breakpad, error);
-    if (result == 0 && (finder = symbol_finder_open(&finding, &warning, error)) == NULL)
-        result = error->code;
-    if (warning.code != 0)
-        conversion_warn("%s", warning.message);
-    bool progress = !request->quiet && isatty(STDERR_FILENO);
-    size_t modules = outcome->addresses.count;
+        result = symbol_places_open(&request->places, request->automatic_places, &finder,
+                                    &symbolizing.breakpad, error);
     if (result == 0)
-        result =
-            symbolize_addresses_as(&symbolizing, &outcome->addresses, finder, fd, &outcome->symbols,
-                                   progress ? symbol_options_show_progress : NULL, &modules, error);
-    if (progress)
-        fputs("\r\033[K", stderr);
+        result = symbol_options_symbolize(&symbolizing, &outcome->addresses, finder, fd,
+                                          &outcome->symbols, request->quiet, error);
     symbol_finder_close(finder);
     breakpad_store_close(symbolizing.breakpad);
     return result;

@@ -16,6 +16,7 @@
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
+#include "export/packed_file.h"
 
 static const char help[] =
     "usage: traceconv memory_infra [options] [DIR|TRACE] [OUT.json[.gz]]\n"
@@ -43,32 +44,17 @@ struct choice {
     struct profile_read_options reading;
 };
 
-/* --- dumps --- */
-
-/* Choose dumps; *dumps is malloc'd. Return how many, or a negative errno. */
-static int64_t take_dumps(const struct profile *profile, const struct choice *choice,
+static int64_t list_dumps(const struct profile *profile, const struct choice *choice,
                           const char *path, struct export_dump **dumps, struct error *error)
 {
-    size_t most = 0, heaps = 0;
-    int64_t count = 0;
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        most += profile->heaps[i].dump_count;
-        heaps += profile->heaps[i].dump_count > 0;
-    }
-    *dumps = malloc((most + 1) * sizeof(**dumps));
-    if (*dumps == NULL)
-        return error_set(error, -ENOMEM, "no memory for a list of dumps");
-    for (size_t i = 0; i < profile->heap_count; i++)
-        for (size_t j = 0; j < profile->heaps[i].dump_count; j++)
-            if (!profile->heaps[i].unseen &&
-                dump_choice_wants(&choice->which, profile, &profile->heaps[i], j))
-                (*dumps)[count++] =
-                    (struct export_dump){&profile->heaps[i], &profile->heaps[i].dumps[j]};
-    if (count > 0)
+    int64_t count = dump_choice_list(&choice->which, profile, dumps, error);
+    size_t heaps = 0;
+    if (count != 0)
         return count;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        heaps += profile->heaps[i].dump_count > 0;
     if (heaps == 0)
-        return error_set(error, -ENOENT, "%.150s: there is no heap profile in it%s%.200s", path,
-                         profile->warning[0] != '\0' ? ": " : "", profile->warning);
+        return profile_options_explain_empty(profile, path, error);
     return error_set(
         error, -ENOENT,
         "%.200s: it has none of the requested dumps; heap_profile report lists its dumps", path);
@@ -80,7 +66,7 @@ static int64_t write_file(const struct profile *profile, const struct choice *ch
                           const char *path, const char *out, struct error *error)
 {
     struct export_dump *dumps = NULL;
-    int64_t count = take_dumps(profile, choice, path, &dumps, error);
+    int64_t count = list_dumps(profile, choice, path, &dumps, error);
     struct output_file output;
     if (count >= 0) {
         int code = conversion_open_output(&output, out, path, true, error);
@@ -89,7 +75,7 @@ static int64_t write_file(const struct profile *profile, const struct choice *ch
     if (count >= 0) {
         struct progress shown = progress_begin("-", isatty(output.fd));
         const struct memory_infra_file file = {.fd = output.fd,
-                                               .packed = memory_infra_file_is_packed(out),
+                                               .packed = out != NULL && packed_file_is_name(out),
                                                .tell = progress_show_written,
                                                .tell_context = &shown};
         int code =

@@ -191,8 +191,7 @@ static int check(const struct profile *profile, const char *path, const struct o
 {
     struct error found = {0};
     if (profile->heap_count == 0)
-        return error_set(error, -ENOENT, "%.300s: there is no heap profile in it%s%.150s", path,
-                         profile->warning[0] != '\0' ? ": " : "", profile->warning);
+        return profile_options_explain_empty(profile, path, error);
     uint64_t frames = 0;
     int code = check_numbers(profile, choice, true, &found);
     if (code == 0)

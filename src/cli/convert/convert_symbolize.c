@@ -130,23 +130,6 @@ static int write_json(const char *path, const struct symbolize_report *report,
 
 /* --- the work --- */
 
-static int open_places(const struct request *request, struct symbol_finder **finder,
-                       struct breakpad_store **breakpad, struct error *error)
-{
-    const struct symbol_finder_options finding = {
-        .directories = request->places.directories,
-        .by_build_id = request->places.by_build_id,
-        .automatic = request->automatic,
-    };
-    struct error warning;
-    *finder = symbol_finder_open(&finding, &warning, error);
-    if (*finder == NULL)
-        return error->code;
-    if (warning.code != 0)
-        conversion_warn("%s", warning.message);
-    return symbol_places_open_breakpad(&request->places, breakpad, error);
-}
-
 static int symbolize(const struct request *request, const char *path,
                      const struct trace_addresses *addresses, struct symbolize_report *report,
                      struct error *error)
@@ -154,17 +137,13 @@ static int symbolize(const struct request *request, const char *path,
     struct symbolize_options symbolizing = request->symbolizing;
     struct symbol_finder *finder = NULL;
     struct output_file file = {.fd = -1};
-    int result = open_places(request, &finder, &symbolizing.breakpad, error);
+    int result = symbol_places_open(&request->places, request->automatic, &finder,
+                                    &symbolizing.breakpad, error);
     if (result == 0)
         result = conversion_open_output(&file, request->out, path, false, error);
-    bool progress = !request->quiet && isatty(STDERR_FILENO);
-    size_t modules = addresses->count;
     if (result >= 0)
-        result =
-            symbolize_addresses_as(&symbolizing, addresses, finder, file.fd, report,
-                                   progress ? symbol_options_show_progress : NULL, &modules, error);
-    if (progress)
-        fputs("\r\033[K", stderr);
+        result = symbol_options_symbolize(&symbolizing, addresses, finder, file.fd, report,
+                                          request->quiet, error);
     result = output_file_close(&file, result, error);
     symbol_finder_close(finder);
     breakpad_store_close(symbolizing.breakpad);
@@ -184,8 +163,9 @@ static int rewrite(const struct request *request, const char *path, const char *
     struct memory_infra_symbols *symbols = NULL;
     struct memory_infra_summary summary;
     struct error error;
-    int status = 0, result = open_places(request, &file.symbolizing.finder,
-                                         &file.symbolizing.symbolizing.breakpad, &error);
+    int status = 0,
+        result = symbol_places_open(&request->places, request->automatic, &file.symbolizing.finder,
+                                    &file.symbolizing.symbolizing.breakpad, &error);
     if (result == 0)
         result = symbolize_file_run(&file, &symbols, &error);
     if (result < 0)

@@ -8,16 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options/profile_options.h"
 #include "export/packed_file.h"
 
 /* Bytes that go to the packer at once. */
 #define WRITE_BYTES (256u * 1024u)
-
-bool memory_infra_file_is_packed(const char *name)
-{
-    size_t length = name == NULL ? 0 : strlen(name);
-    return length > 3 && strcmp(name + length - 3, ".gz") == 0;
-}
 
 struct writing {
     struct packed_file packed;
@@ -72,20 +67,13 @@ int memory_infra_file_write_all(const struct profile *profile, int fd, bool pack
                                 struct error *error)
 {
     static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
-    size_t most = 0, count = 0;
-    for (size_t i = 0; i < profile->heap_count; i++)
-        most += profile->heaps[i].dump_count;
-    struct export_dump *dumps = malloc((most + 1) * sizeof(*dumps));
-    if (dumps == NULL)
-        return error_set(error, -ENOMEM, "no memory for a list of dumps");
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        const struct profile_heap *heap = &profile->heaps[i];
-        for (size_t j = 0; j < heap->dump_count; j++)
-            if (!heap->unseen)
-                dumps[count++] = (struct export_dump){heap, &heap->dumps[j]};
-    }
+    static const struct dump_choice all = {.dump = DUMP_ALL};
+    struct export_dump *dumps = NULL;
+    int64_t count = dump_choice_list(&all, profile, &dumps, error);
+    if (count < 0)
+        return (int)count;
     int code =
-        memory_infra_file_write(profile, dumps, count, &usual,
+        memory_infra_file_write(profile, dumps, (size_t)count, &usual,
                                 &(const struct memory_infra_file){fd, packed, NULL, NULL}, error);
     free(dumps);
     return code;

@@ -6,9 +6,6 @@
 #include "memory_infra/write.h"
 #include "util/error.h"
 
-/* Whether a file of this name is gzipped. NULL: standard output, which is not. */
-bool memory_infra_file_is_packed(const char *name);
-
 /* The output. */
 struct memory_infra_file {
     int fd; /* stays the caller's */

@@ -26,24 +26,18 @@ struct choice {
 
 /* --- which dumps --- */
 
-static const struct profile_dump *
-dump_of(const struct profile *profile, const struct profile_heap *heap, const struct choice *choice)
-{
-    return heap->unseen ? NULL : dump_choice_of(&choice->which, profile, heap);
-}
-
 /* Number of heaps that an error lists if none matches. */
 #define NAMED_MAX 6
 
+/* Set the error that no dump matches, with what the profile has. */
 static int explain_none(const struct profile *profile, const struct choice *choice,
                         const char *path, struct error *error)
 {
     char there[300] = "";
     size_t length = 0, named = 0, heaps = 0;
-    struct choice all = {0};
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        if (dump_of(profile, heap, &all) == NULL)
+        if (heap->unseen || heap->dump_count == 0)
             continue;
         heaps++;
         if (named == NAMED_MAX || length > sizeof(there) - 80)
@@ -54,8 +48,7 @@ static int explain_none(const struct profile *profile, const struct choice *choi
                                    heap->dump_count, heap->dump_count == 1 ? "" : "s");
     }
     if (heaps == 0)
-        return error_set(error, -ENOENT, "%.150s: there is no heap profile in it%s%.200s", path,
-                         profile->warning[0] != '\0' ? ": " : "", profile->warning);
+        return profile_options_explain_empty(profile, path, error);
     const char *more = heaps > named ? " and others" : "";
     if (choice->which.dump > 0)
         return error_set(error, -ENOENT,
@@ -63,24 +56,6 @@ static int explain_none(const struct profile *profile, const struct choice *choi
                          choice->which.dump, there, more);
     return error_set(error, -ENOENT, "%.100s: it has nothing of what was requested; there are %s%s",
                      path, there, more);
-}
-
-/* Choose one dump of each heap that has a matching one. Return their number with *dumps malloc'd,
- * or a negative errno. If no dump matches, the error lists what exists. */
-static int64_t take_dumps(const struct profile *profile, const struct choice *choice,
-                          const char *path, struct export_dump **dumps, struct error *error)
-{
-    int64_t count = 0;
-    *dumps = malloc((profile->heap_count + 1) * sizeof(**dumps));
-    if (*dumps == NULL)
-        return error_set(error, -ENOMEM, "no memory for a list of dumps");
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        const struct profile_heap *heap = &profile->heaps[i];
-        const struct profile_dump *dump = dump_of(profile, heap, choice);
-        if (dump != NULL)
-            (*dumps)[count++] = (struct export_dump){heap, dump};
-    }
-    return count > 0 ? count : explain_none(profile, choice, path, error);
 }
 
 struct ranked_dump {
@@ -155,7 +130,9 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
     struct output_file file = {.fd = -1};
     FILE *out = NULL;
     int64_t written = 0;
-    int64_t count = take_dumps(profile, choice, path, &dumps, error);
+    int64_t count = dump_choice_list(&choice->which, profile, &dumps, error);
+    if (count == 0)
+        count = explain_none(profile, choice, path, error);
     if (count > 0 && check_size(conversion, profile, dumps, count, path, error) < 0)
         count = error->code;
     if (count > 0 && conversion->largest_first && order_by_size(dumps, (size_t)count) < 0)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/files/conversion_io.h"
 #include "cli/print/format.h"
@@ -66,15 +67,26 @@ static int add_breakpad(struct symbol_places *places, const char *list, struct e
     return 0;
 }
 
-int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,
-                                struct error *error)
+int symbol_places_open(const struct symbol_places *places, bool automatic,
+                       struct symbol_finder **finder, struct breakpad_store **breakpad,
+                       struct error *error)
 {
-    struct error warning;
-    *store = NULL;
+    const struct symbol_finder_options options = {
+        .directories = places->directories,
+        .by_build_id = places->by_build_id,
+        .automatic = automatic,
+    };
+    struct error warning = {0};
+    *breakpad = NULL;
+    *finder = symbol_finder_open(&options, &warning, error);
+    if (*finder == NULL)
+        return error->code;
+    if (warning.code != 0)
+        conversion_warn("%s", warning.message);
     if (places->breakpad == NULL)
         return 0;
-    *store = breakpad_store_open(places->breakpad, &warning, error);
-    if (*store == NULL)
+    *breakpad = breakpad_store_open(places->breakpad, &warning, error);
+    if (*breakpad == NULL)
         return error->code;
     if (warning.code != 0)
         conversion_warn("%s", warning.message);
@@ -176,9 +188,36 @@ void symbol_options_print_report(FILE *out, const struct symbolize_report *repor
         print_reasons(out, &report->modules[i]);
 }
 
+uint8_t symbol_options_main_reason(const struct symbolized_module *module)
+{
+    size_t most = 0;
+    uint8_t found = 0;
+    for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
+        if (module->without[reason] <= most)
+            continue;
+        most = module->without[reason];
+        found = (uint8_t)(1 + reason);
+    }
+    return found;
+}
+
 void symbol_options_show_progress(void *context, size_t done, const struct trace_module *module)
 {
     fputs("\r\033[K", stderr);
     format_printf(stderr, "symbolizing: %zu of %zu files: %.60s", done, *(const size_t *)context,
                   base_name(module->path));
+}
+
+int symbol_options_symbolize(const struct symbolize_options *options,
+                             const struct trace_addresses *addresses, struct symbol_finder *finder,
+                             int fd, struct symbolize_report *report, bool quiet,
+                             struct error *error)
+{
+    bool progress = !quiet && isatty(STDERR_FILENO);
+    size_t modules = addresses->count;
+    int code = symbolize_addresses(options, addresses, finder, fd, report,
+                                   progress ? symbol_options_show_progress : NULL, &modules, error);
+    if (progress)
+        fputs("\r\033[K", stderr);
+    return code;
 }

@@ -21,10 +21,12 @@ struct symbol_places {
 int symbol_places_read(struct symbol_places *places, struct error *error);
 /* Append a directory. Return 0 or a negative errno. */
 int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error);
-/* Open the Breakpad symbol files. *store is NULL if no directory was named. Warn of directories
- * that cannot be searched. Return 0 or a negative errno. */
-int symbol_places_open_breakpad(const struct symbol_places *places, struct breakpad_store **store,
-                                struct error *error);
+/* Open the places, and this machine's own if `automatic`. *breakpad is NULL if no directory of
+ * Breakpad symbol files was named. Warn of directories that cannot be searched. Return 0, or a
+ * negative errno; even then the caller closes what is not NULL. */
+int symbol_places_open(const struct symbol_places *places, bool automatic,
+                       struct symbol_finder **finder, struct breakpad_store **breakpad,
+                       struct error *error);
 void symbol_places_clear(struct symbol_places *places);
 
 /* --symbol-paths and --breakpad-symbols. The member is a struct symbol_places. */
@@ -36,5 +38,14 @@ void symbol_options_print_report(FILE *out, const struct symbolize_report *repor
 /* Show a symbolize_progress as one line on a terminal. `context` is the number of modules (size_t
  * *). */
 void symbol_options_show_progress(void *context, size_t done, const struct trace_module *module);
+/* Call symbolize_addresses(), and show its progress as one line if standard error is a
+ * terminal. */
+int symbol_options_symbolize(const struct symbolize_options *options,
+                             const struct trace_addresses *addresses, struct symbol_finder *finder,
+                             int fd, struct symbolize_report *report, bool quiet,
+                             struct error *error);
+
+/* Return 1 + the reason why most of a module's unnamed addresses have no name; 0: all have one. */
+uint8_t symbol_options_main_reason(const struct symbolized_module *module);
 
 #endif

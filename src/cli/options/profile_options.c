@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/options/parse.h"
@@ -40,6 +41,32 @@ const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
         !dump_choice_wants(choice, profile, heap, number - 1))
         return NULL;
     return &heap->dumps[number - 1];
+}
+
+int64_t dump_choice_list(const struct dump_choice *choice, const struct profile *profile,
+                         struct export_dump **dumps, struct error *error)
+{
+    size_t most = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        most += profile->heaps[i].dump_count;
+    *dumps = malloc((most + 1) * sizeof(**dumps));
+    if (*dumps == NULL)
+        return error_set(error, -ENOMEM, "no memory for a list of dumps");
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        for (size_t j = 0; j < heap->dump_count; j++)
+            if (!heap->unseen && dump_choice_wants(choice, profile, heap, j))
+                (*dumps)[count++] = (struct export_dump){heap, &heap->dumps[j]};
+    }
+    return count;
+}
+
+int profile_options_explain_empty(const struct profile *profile, const char *path,
+                                  struct error *error)
+{
+    return error_set(error, -ENOENT, "%.150s: there is no heap profile in it%s%.200s", path,
+                     profile->warning[0] != '\0' ? ": " : "", profile->warning);
 }
 
 static bool take(uint64_t *dump, const char *value, bool or_all)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "cli/options/options.h"
-#include "profile/profile.h"
+#include "export/view.h"
 #include "symbols/demangle.h"
 
 /* --dump: the number of a heap's dump, from 1, or one of these values. */
@@ -24,10 +24,18 @@ struct dump_choice {
 /* Return whether the choice includes dump `index` of a heap. */
 bool dump_choice_wants(const struct dump_choice *choice, const struct profile *profile,
                        const struct profile_heap *heap, size_t index);
+/* List the chosen dumps, without those of heaps that were never profiled. Return their number with
+ * *dumps malloc'd, or -ENOMEM with *error set. */
+int64_t dump_choice_list(const struct dump_choice *choice, const struct profile *profile,
+                         struct export_dump **dumps, struct error *error);
 /* Return the one dump of a heap that the choice (other than DUMP_ALL) selects; NULL: none. */
 const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
                                           const struct profile *profile,
                                           const struct profile_heap *heap);
+
+/* Set the error that a file contains no heap profile, and return its code. */
+int profile_options_explain_empty(const struct profile *profile, const char *path,
+                                  struct error *error);
 
 /* The member is a struct dump_choice. */
 #define DUMP_CHOICE_OPTIONS(type, member)                                                          \

@@ -123,13 +123,10 @@ static int write_symbols(const struct work *work)
     if (result == 0)
         result =
             symbol_candidates_collect(&addresses, work->profile, finder, work->reasons, &error);
-    size_t modules = addresses.found.count;
-    if (result == 0 && modules > 0)
-        result = symbolize_addresses(&addresses.found, finder, work->symbols.fd, &report,
-                                     work->progress ? symbol_options_show_progress : NULL, &modules,
-                                     &error);
-    if (work->progress && modules > 0)
-        fputs("\r\033[K", stderr);
+    const struct symbolize_options usual = {0};
+    if (result == 0 && addresses.found.count > 0)
+        result = symbol_options_symbolize(&usual, &addresses.found, finder, work->symbols.fd,
+                                          &report, !work->progress, &error);
     symbol_candidates_set_reasons(&addresses, &report, work->reasons);
     if (result < 0)
         warn("no symbols", error.message);

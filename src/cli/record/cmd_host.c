@@ -26,7 +26,8 @@ static const char help[] =
     "      --end-with-command end the profile with COMMAND; otherwise, with -n or "
     "--follow-children,\n"
     "                         it goes on while a profiled process runs, until Ctrl-C\n"
-    "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the end\n" HEAP_OPTIONS_HELP
+    "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
+    "end\n" HEAP_OPTIONS_HELP
     "      --shmem-size BYTES size of each process's ring (8M), a power of two\n"
     "      --block-client     if the ring is full, make the process wait (default)\n"
     "      --no-block-client  if the ring is full, end the process's profile\n"

@@ -28,7 +28,8 @@ static const char help[] =
     "      --no-running       only processes that start later\n"
     "      --no-startup       only processes that already run; ends with the last of them\n"
     "      --follow-children  profile the children of profiled processes, too\n"
-    "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the end\n" HEAP_OPTIONS_HELP
+    "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
+    "end\n" HEAP_OPTIONS_HELP
     "      --shmem-size BYTES size of each process's ring (8M), a power of two\n"
     "      --block-client     if the ring is full, make the process wait (default)\n"
     "      --no-block-client  if the ring is full, end the process's profile\n"

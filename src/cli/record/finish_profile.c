@@ -124,8 +124,7 @@ static int write_memory_infra(const struct finished *finished, bool quiet, struc
     int code = output_file_open_in(&file, finished->output->fd, directory, name, 0, error);
     if (code < 0)
         return code;
-    code = memory_infra_file_write_all(finished->profile, file.fd,
-                                       memory_infra_file_is_packed(name), error);
+    code = memory_infra_file_write_all(finished->profile, file.fd, true, error);
     code = output_file_close(&file, code, error);
     if (code == 0 && !quiet)
         format_printf(stderr, "  %s/%s   for the memory columns of Chromium's trace viewer\n",

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/files/symbol_options.h"
 #include "symbols/mapped_guard.h"
 #include "trace/intern.h"
 #include "util/array.h"
@@ -166,13 +167,8 @@ void symbol_candidates_set_reasons(const struct symbol_candidates *addresses,
         uint32_t index = addresses->module_of == NULL ? PROFILE_NONE : addresses->module_of[i];
         if (index == PROFILE_NONE || index >= report->count)
             continue;
-        const struct symbolized_module *module = &report->modules[index];
-        size_t most = 0;
-        for (int reason = 0; reason < SYMBOL_REASONS; reason++) {
-            if (module->without[reason] <= most)
-                continue;
-            most = module->without[reason];
-            reasons[i] = (uint8_t)(1 + reason);
-        }
+        uint8_t reason = symbol_options_main_reason(&report->modules[index]);
+        if (reason != 0)
+            reasons[i] = reason;
     }
 }
