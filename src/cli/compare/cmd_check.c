@@ -63,7 +63,8 @@ static const char help[] =
     "  heap_profile check --budgets heap.budgets --junit heap.xml -- ./unit-tests\n"
     "  heap_profile check --baseline old/raw-trace --max-growth 5% new/raw-trace\n";
 
-enum undecided { UNDECIDED_REPORTED, UNDECIDED_PASS, UNDECIDED_FAIL };
+/* What an undecidable budget counts as. */
+enum undecided { UNDECIDED_PASS, UNDECIDED_FAIL, UNDECIDED_REPORTED };
 
 struct request {
     struct budgets budgets;
@@ -107,16 +108,8 @@ static bool take_budgets_file(void *member, const char *name, const char *value)
     return complain(budgets_read(&request->budgets, value, &error), &error);
 }
 
-static bool take_undecided(void *member, const char *name, const char *value)
-{
-    enum undecided *undecided = member;
-    if (strcmp(value, "pass") != 0 && strcmp(value, "fail") != 0) {
-        format_printf(stderr, "heap_profile: --%s takes pass or fail, not '%s'\n", name, value);
-        return false;
-    }
-    *undecided = *value == 'p' ? UNDECIDED_PASS : UNDECIDED_FAIL;
-    return true;
-}
+/* By enum undecided. */
+static const char *const undecided_names[] = {"pass", "fail", NULL};
 
 #define BUDGET(name) OPTION_ENTRY_CALL(name, 0, struct request, budgets, take_budget)
 
@@ -131,7 +124,7 @@ static const struct option_entry options[] = {
     BUDGET("baseline"),
     {.name = "budgets", .kind = OPTION_CALL, .offset = 0, .take = take_budgets_file},
     OPTION_ENTRY_CALL("suppress", 0, struct request, budgets, take_suppression),
-    OPTION_ENTRY_CALL("undecided", 0, struct request, undecided, take_undecided),
+    OPTION_ENTRY_CHOICE("undecided", struct request, undecided, undecided_names),
     OPTION_ENTRY("pid", 0, OPTION_PID, struct request, choice.pid),
     OPTION_ENTRY("heap", 0, OPTION_TEXT, struct request, choice.heap),
     OPTION_ENTRY("only-profiled", 0, OPTION_SET, struct request, only_profiled),
@@ -364,7 +357,7 @@ static int check_command(struct request *request)
         .output = request->output,
         .follow_children = request->follow_children,
         .end_with_command = true,
-        .quiet = true,
+        .finish = {.quiet = true},
     };
     struct host_outcome outcome;
     struct error error = {0};
@@ -382,7 +375,7 @@ static int check_command(struct request *request)
 
 int cmd_check(int argc, char **argv)
 {
-    struct request request = {0};
+    struct request request = {.undecided = UNDECIDED_REPORTED};
     heap_config_init(&request.config);
     request.config.sampling_interval_bytes = 1;
     int code = parse_arguments(argc, argv, &request);

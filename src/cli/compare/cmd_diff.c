@@ -33,9 +33,7 @@ static const char help[] =
     "  --stacks        show whole stacks\n"
     "  --top N         rows of a table (20; 0: all)\n"
     "  --pid PID[,PID], --heap NAME   only this process (before and after), only this "
-    "heap\n" FILTER_HELP
-    "  --frames all    show frames of allocators, language runtimes and standard libraries,\n"
-    "                  too; the default (own) folds them\n"
+    "heap\n" FILTER_HELP FRAMES_HELP
     "  --demangle full|simple|none   form of functions' names (simple; with --json full)\n"
     "  --json          print all figures as JSON (docs/diff.md)\n"
     "  --pprof FILE    also write the difference as a pprof file (gzipped: FILE.gz), with losses\n"

@@ -37,8 +37,7 @@ static const char help[] =
     "  --filter-by-name NAME, --filter-by-labels TEXT   only processes of this name; only those\n"
     "                  with TEXT in their command line\n"
     "  --pid PID[,PID], --heap NAME   only this process (in A and B), only this heap\n" FILTER_HELP
-    "  --frames all    show frames of allocators, language runtimes and standard libraries,\n"
-    "                  too; the default (own) folds them\n"
+        FRAMES_HELP
     "  --demangle full|simple|none   form of functions' names (simple; with --json or --output "
     "full)\n"
     "  --output DIR    write DIR/process_PID_HEAP-leaks.json, for scripts made for Chrome's\n"

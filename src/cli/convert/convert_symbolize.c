@@ -51,16 +51,7 @@ struct request {
     struct symbolize_options symbolizing;
 };
 
-static bool take_symbolizer(void *member, const char *name, const char *value)
-{
-    bool *by_llvm = member;
-    *by_llvm = strcmp(value, "llvm") == 0;
-    if (*by_llvm || strcmp(value, "own") == 0)
-        return true;
-    format_printf(stderr, "%s: --%s takes own or llvm, not '%s'\n", program_invocation_short_name,
-                  name, value);
-    return false;
-}
+static const char *const symbolizer_names[] = {"own", "llvm", NULL};
 
 static const struct option_entry options[] = {
     OPTION_ENTRY_CALL("symbol-paths", 0, struct request, places, take_symbol_paths),
@@ -69,7 +60,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("no-backup", 0, OPTION_CLEAR, struct request, backup),
     OPTION_ENTRY("json", 0, OPTION_TEXT, struct request, json),
     OPTION_ENTRY("no-cache", 0, OPTION_SET, struct request, symbolizing.no_cache),
-    OPTION_ENTRY_CALL("symbolizer", 0, struct request, symbolizing.by_llvm, take_symbolizer),
+    OPTION_ENTRY_EITHER("symbolizer", struct request, symbolizing.by_llvm, symbolizer_names),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, quiet),
     OPTIONS_END,
 };

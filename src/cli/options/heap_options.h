@@ -34,7 +34,7 @@ extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at
 option_take take_ring_bytes;
 option_take take_names; /* appends A,B to a char ** */
 
-#define HEAP_OPTIONS_HELP                                                                          \
+#define RECORDING_OPTIONS_HELP                                                                     \
     "      --heaps A,B        heaps to profile (libc.malloc), for instance libc.mmap, or heaps "   \
     "that\n"                                                                                       \
     "                         programs register\n"                                                 \
@@ -42,7 +42,17 @@ option_take take_names; /* appends A,B to a char ** */
     "      --exclude-heaps A,B        all heaps but these\n"                                       \
     "      --heap-intervals 4k,1      sampling intervals in bytes, one for each heap of --heaps\n" \
     "      --stack-mode MODE  form of a callsite: native (the stack), native-with-thread-names,\n" \
-    "                         pseudo (the program's contexts), mixed (the stack below these)\n"
+    "                         pseudo (the program's contexts), mixed (the stack below these)\n"    \
+    "      --shmem-size BYTES size of each process's ring (8M), a power of two\n"                  \
+    "      --block-client     if the ring is full, make the process wait (default)\n"              \
+    "      --no-block-client  if the ring is full, end the process's profile\n"                    \
+    "      --block-client-timeout US   end the profile after waiting this long\n"
+/* Options for what is written after the recording. */
+#define FINISH_OPTIONS_HELP                                                                        \
+    "      --no-symbols       do not search debug files: names only from the programs' own "       \
+    "files\n"                                                                                      \
+    "      --memory-infra     also write memory_infra.json.gz, for Chromium's trace viewer\n"      \
+    "  -q, --quiet            print only errors\n"
 
 /* Print the configuration as text. Return false without memory. */
 bool heap_options_print(const struct heap_config *config);

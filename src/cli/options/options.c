@@ -69,10 +69,13 @@ static void complain_choice(const struct option_entry *entry, const char *value)
 static bool take_choice(const struct option_entry *entry, const char *value, void *member)
 {
     for (int i = 0; entry->names[i] != NULL; i++) {
-        if (strcmp(entry->names[i], value) == 0) {
+        if (strcmp(entry->names[i], value) != 0)
+            continue;
+        if (entry->kind == OPTION_EITHER)
+            *(bool *)member = i == 1;
+        else
             memcpy(member, &i, sizeof(i));
-            return true;
-        }
+        return true;
     }
     complain_choice(entry, value);
     return false;
@@ -110,6 +113,7 @@ static bool take(const struct option_entry *entry, const char *value, void *memb
     case OPTION_PID:
         return take_small(option, value, INT32_MAX, member);
     case OPTION_CHOICE:
+    case OPTION_EITHER:
         return take_choice(entry, value, member);
     case OPTION_CALL:
     case OPTION_FLAG:

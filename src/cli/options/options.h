@@ -36,6 +36,7 @@ enum option_kind {
     OPTION_NUMBER32, /* uint32_t */
     OPTION_PID,      /* int32_t */
     OPTION_CHOICE,   /* an enum from 0 on: one of `names` */
+    OPTION_EITHER,   /* bool: one of two `names`; true for the second */
     OPTION_CALL,     /* any type: `take` parses the value */
     OPTION_FLAG,     /* any type: no value; `take` is called with NULL */
 };
@@ -48,7 +49,7 @@ struct option_entry {
     char letter;      /* of the short form; 0: none */
     enum option_kind kind;
     size_t offset;            /* of the member in the verb's request */
-    const char *const *names; /* of OPTION_CHOICE, NULL at the end */
+    const char *const *names; /* of OPTION_CHOICE and OPTION_EITHER, NULL at the end */
     option_take *take;
 };
 
@@ -60,6 +61,10 @@ struct option_entry {
 #define OPTION_ENTRY_CHOICE(name_, type, member, names_)                                           \
     {                                                                                              \
         .name = name_, .kind = OPTION_CHOICE, .offset = offsetof(type, member), .names = names_    \
+    }
+#define OPTION_ENTRY_EITHER(name_, type, member, names_)                                           \
+    {                                                                                              \
+        .name = name_, .kind = OPTION_EITHER, .offset = offsetof(type, member), .names = names_    \
     }
 #define OPTION_ENTRY_CALL(name_, letter_, type, member, take_)                                     \
     {                                                                                              \

@@ -95,26 +95,35 @@ bool parse_names(const char *text, char ***names)
     return true;
 }
 
-bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
-                   size_t *count)
+/* Append the numbers of a comma-separated list to a malloc'd array. `parse_one` reads one of them
+ * and sets *rest after it. */
+static bool parse_list(const char *text, bool (*parse_one)(const char *, uint64_t *, const char **),
+                       uint64_t **numbers, size_t *count, bool *has_memory)
 {
-    const char *at = text;
     do {
         uint64_t number;
-        const char *rest = at;
-        if (!parse_whole(at, &number, &rest) || (*rest != ',' && *rest != '\0')) {
-            format_printf(stderr, "%s: %s takes %s, as in 1234,5678, not '%s'\n",
-                          program_invocation_short_name, option, what, text);
+        const char *rest = text;
+        if (!parse_one(text, &number, &rest) || (*rest != ',' && *rest != '\0'))
             return false;
-        }
         uint64_t *grown = realloc(*numbers, (*count + 1) * sizeof(*grown));
+        *has_memory = grown != NULL;
         if (grown == NULL)
             return false;
         *numbers = grown;
         grown[(*count)++] = number;
-        at = rest + (*rest == ',');
-    } while (*at != '\0');
+        text = rest + (*rest == ',');
+    } while (*text != '\0');
     return true;
+}
+
+bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
+                   size_t *count)
+{
+    bool has_memory = true, good = parse_list(text, parse_whole, numbers, count, &has_memory);
+    if (!good && has_memory)
+        format_printf(stderr, "%s: %s takes %s, as in 1234,5678, not '%s'\n",
+                      program_invocation_short_name, option, what, text);
+    return good;
 }
 
 bool parse_pids(const char *text, uint64_t **pids, size_t *count)
@@ -124,21 +133,9 @@ bool parse_pids(const char *text, uint64_t **pids, size_t *count)
 
 bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count)
 {
-    const char *at = text;
-    do {
-        uint64_t value;
-        const char *rest = at;
-        if (!parse_size(at, &value, &rest) || (*rest != ',' && *rest != '\0')) {
-            format_printf(stderr, "heap_profile: %s takes bytes, as in 4096,64k,1, not '%s'\n",
-                          option, text);
-            return false;
-        }
-        uint64_t *grown = realloc(*values, (*count + 1) * sizeof(*grown));
-        if (grown == NULL)
-            return false;
-        *values = grown;
-        grown[(*count)++] = value;
-        at = rest + (*rest == ',');
-    } while (*at != '\0');
-    return true;
+    bool has_memory = true, good = parse_list(text, parse_size, values, count, &has_memory);
+    if (!good && has_memory)
+        format_printf(stderr, "heap_profile: %s takes bytes, as in 4096,64k,1, not '%s'\n", option,
+                      text);
+    return good;
 }

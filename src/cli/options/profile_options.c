@@ -12,6 +12,7 @@
 
 const char *const view_option_names[] = {"space",         "objects", "alloc_space",
                                          "alloc_objects", "max",     NULL};
+const char *const frames_option_names[] = {"own", "all", NULL};
 const char *const demangle_option_names[] = {"full", "simple", "none", NULL};
 
 enum demangle_mode demangling_of(int chosen, bool for_scripts)
@@ -98,15 +99,4 @@ bool take_dump_or_all(void *member, const char *name, const char *value)
 {
     (void)name;
     return take(member, value, true);
-}
-
-bool take_frames(void *member, const char *name, const char *value)
-{
-    bool *all = member;
-    *all = strcmp(value, "all") == 0;
-    if (*all || strcmp(value, "own") == 0)
-        return true;
-    format_printf(stderr, "%s: --%s takes own or all, not '%s'\n", program_invocation_short_name,
-                  name, value);
-    return false;
 }

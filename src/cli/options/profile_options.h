@@ -64,7 +64,10 @@ enum demangle_mode demangling_of(int chosen, bool for_scripts);
 extern const char *const demangle_option_names[];
 
 /* The member is a bool: whether all frames are shown. */
-#define FRAMES_OPTION(type, member) OPTION_ENTRY_CALL("frames", 0, type, member, take_frames)
-option_take take_frames;
+#define FRAMES_OPTION(type, member) OPTION_ENTRY_EITHER("frames", type, member, frames_option_names)
+extern const char *const frames_option_names[];
+#define FRAMES_HELP                                                                                \
+    "  --frames all    show frames of allocators, language runtimes and standard libraries,\n"     \
+    "                  too; the default (own) folds them\n"
 
 #endif

@@ -29,16 +29,8 @@ static const char help[] =
     "      --no-startup       only processes that already run; ends with the last of them\n"
     "      --follow-children  profile the children of profiled processes, too\n"
     "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
-    "end\n" HEAP_OPTIONS_HELP
-    "      --shmem-size BYTES size of each process's ring (8M), a power of two\n"
-    "      --block-client     if the ring is full, make the process wait (default)\n"
-    "      --no-block-client  if the ring is full, end the process's profile\n"
-    "      --block-client-timeout US   end the profile after waiting this long\n"
-    "      --print-config     print the configuration for `record -c`, and exit\n"
-    "      --no-symbols       do not search debug files: names only from the programs' own files\n"
-    "      --memory-infra     also write memory_infra.json.gz, for Chromium's trace viewer\n"
-    "  -q, --quiet            print only errors\n"
-    "\n"
+    "end\n" RECORDING_OPTIONS_HELP "      --print-config     print the configuration for `record "
+    "-c`, and exit\n" FINISH_OPTIONS_HELP "\n"
     "Accepted without effect: --idle-allocations (obsolete), --no-start,\n"
     "--disable-fork-teardown, --disable-selinux, --no-android-tree-symbolization, --no-versions,\n"
     "--no-annotations, --simpleperf, --traceconv-binary PATH.\n"
@@ -97,9 +89,10 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("follow-children", 0, OPTION_SET, struct profile_arguments,
                  session.follow_children),
     OPTION_ENTRY("print-config", 0, OPTION_SET, struct profile_arguments, print_config),
-    OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct profile_arguments, session.no_symbols),
-    OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct profile_arguments, session.memory_infra),
-    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct profile_arguments, session.quiet),
+    OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct profile_arguments, session.finish.no_symbols),
+    OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct profile_arguments,
+                 session.finish.memory_infra),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct profile_arguments, session.finish.quiet),
     OPTION_ENTRY("disable-fork-teardown", 0, OPTION_SET, struct profile_arguments,
                  config.disable_fork_teardown),
     {.name = "idle-allocations", .kind = OPTION_FLAG, .take = ignore_obsolete},

@@ -47,8 +47,8 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("txt", 0, OPTION_SET, struct request, is_text),
     OPTION_ENTRY("out", 'o', OPTION_TEXT, struct request, session.trace_path),
     OPTION_ENTRY("output", 0, OPTION_TEXT, struct request, session.trace_path),
-    OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, session.no_symbols),
-    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, session.quiet),
+    OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, session.finish.no_symbols),
+    OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, session.finish.quiet),
     OPTIONS_END,
 };
 

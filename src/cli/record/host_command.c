@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cli/print/format.h"
-#include "cli/record/finish_profile.h"
 #include "daemon/host/preload_path.h"
 
 /* --- progress --- */
@@ -20,7 +19,7 @@
 static bool shows_progress(const struct host_command *request)
 {
     struct stat output, errors;
-    if (request->quiet || !isatty(STDERR_FILENO))
+    if (request->finish.quiet || !isatty(STDERR_FILENO))
         return false;
     /* Do not mix with the command's output on the same terminal. */
     return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &errors) == 0 &&
@@ -71,7 +70,7 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         .trace_fd = trace_fd,
         .follow_children = request->follow_children,
         .end_with_command = request->end_with_command,
-        .outlived = request->quiet ? NULL : tell_outlived,
+        .outlived = request->finish.quiet ? NULL : tell_outlived,
         .progress = progress ? show_progress : NULL,
     };
     code = host_run(&host, &outcome->result, error);
@@ -82,10 +81,8 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         output_publish(&outcome->output);
     else
         output_discard(&outcome->output);
-    const struct finish_profile_options finish = {request->quiet, request->no_symbols,
-                                                  request->memory_infra};
     if (code == 0 && outcome->result.started)
-        code = finish_profile(&outcome->output, &finish, error);
+        code = finish_profile(&outcome->output, &request->finish, error);
     return code;
 }
 

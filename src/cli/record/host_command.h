@@ -4,7 +4,7 @@
 #ifndef HEAPPROFD_CLI_RECORD_HOST_COMMAND_H
 #define HEAPPROFD_CLI_RECORD_HOST_COMMAND_H
 
-#include "cli/files/output_directory.h"
+#include "cli/record/finish_profile.h"
 #include "daemon/host/host.h"
 
 /* The exit codes of shells and env(1). */
@@ -16,7 +16,8 @@ struct host_command {
     const struct heap_config *config;
     char *const *command; /* argv, NULL-terminated */
     const char *output;   /* NULL: a directory of our choice */
-    bool follow_children, end_with_command, quiet, no_symbols, memory_infra;
+    bool follow_children, end_with_command;
+    struct finish_profile_options finish;
 };
 
 struct host_outcome {

@@ -8,9 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/files/output_directory.h"
 #include "cli/print/format.h"
-#include "cli/record/finish_profile.h"
 #include "cli/record/session_run.h"
 #include "util/output_file.h"
 
@@ -111,7 +109,7 @@ int record_session_run(const struct record_session *session)
         format_printf(stderr, "heap_profile: %s\n", error.message);
         return RECORD_SESSION_FAILED;
     }
-    quiet = session->quiet;
+    quiet = session->finish.quiet;
     by_number = session->config->pid_count > 0;
     bool progress = !quiet && isatty(STDERR_FILENO);
     line_start = progress ? "\r\033[K" : "";
@@ -141,9 +139,7 @@ int record_session_run(const struct record_session *session)
     if (session->trace_path == NULL && wrote) {
         if (result.profiled > 0) /* else the latest profile stays the one that has something */
             output_publish(&output);
-        const struct finish_profile_options finish = {quiet, session->no_symbols,
-                                                      session->memory_infra};
-        int finished = finish_profile(&output, &finish, &error);
+        int finished = finish_profile(&output, &session->finish, &error);
         if (finished < 0)
             format_printf(stderr, "heap_profile: %s\n", error.message);
         code = code < 0 ? code : finished;

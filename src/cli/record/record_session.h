@@ -4,15 +4,15 @@
 #ifndef HEAPPROFD_CLI_RECORD_RECORD_SESSION_H
 #define HEAPPROFD_CLI_RECORD_RECORD_SESSION_H
 
-#include <stdbool.h>
-
+#include "cli/record/finish_profile.h"
 #include "trace/config/trace_config.h"
 
 struct record_session {
     const struct heap_config *config;
     const char *output;     /* the directory that the user named; NULL: one of our choice */
     const char *trace_path; /* write only a trace, to this path; NULL: write a directory */
-    bool follow_children, quiet, no_symbols, memory_infra;
+    bool follow_children;
+    struct finish_profile_options finish;
 };
 
 /* Exit codes of the verbs that profile running processes. */

@@ -46,9 +46,7 @@ static const char help[] =
     "  --top N         rows of a table (20; 0: all)\n"
     "  --pid PID, --heap NAME, --dump N   only this process, heap and dump (from 1; 'final': the "
     "last,\n"
-    "                  default)\n" FILTER_HELP
-    "  --frames all    show frames of allocators, language runtimes and standard libraries,\n"
-    "                  too; the default (own) folds them\n"
+    "                  default)\n" FILTER_HELP FRAMES_HELP
     "  --demangle full|simple|none   functions' names in full, without parameters and\n"
     "                  template arguments (default; with --json full), or mangled\n"
     "  --json          print all figures as JSON (docs/report.md)\n"
