@@ -15,14 +15,14 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "attach/enter.h"
 #include "attach/image.h"
+#include "attach/inject.h"
+#include "attach/installed_client.h"
 #include "attach/locate.h"
-#include "attach/presence.h"
 #include "attach/process.h"
 #include "attach/remove_client.h"
 #include "attach/seccomp_filter.h"
-#include "attach/stop.h"
+#include "attach/stop_checks.h"
 #include "attach/symbols_remote.h"
 #include "attach/tracee.h"
 #include "attach/trampoline.h"
@@ -40,7 +40,7 @@
 struct attach {
     pid_t pid;
     uint64_t start_time; /* of the process: its pid may be reused */
-    struct presence presence;
+    struct installed_client client;
     struct trampoline trampolines[ATTACHED_FUNCTIONS];
     unsigned count;
 };
@@ -121,7 +121,7 @@ static int prepare(struct attach *attach, struct process *process, struct tracee
     if (code < 0)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
-    *base = enter_find_place(process, located->functions[ATTACHED_MALLOC].address, image_total());
+    *base = inject_find_place(process, located->functions[ATTACHED_MALLOC].address, image_total());
     if (*base == 0)
         return error_set(error, -ENOMEM,
                          "process %d has no free address space within 2 GiB of its allocator",
@@ -181,11 +181,11 @@ static pid_t clear_entries(const struct attach *attach, struct tracee *tracee)
         if (registers == NULL)
             continue;
         /* Most threads return to no entry at all: check the whole range first. */
-        bool may_return = presence_handler_returns_to(tracee, registers, low, high);
+        bool may_return = handler_returns_to(tracee, registers, low, high);
         for (unsigned i = 0; i < attach->count; i++) {
             const struct trampoline *trampoline = &attach->trampolines[i];
             uint64_t start = trampoline->site.address, end = start + trampoline->site.length;
-            if (may_return && presence_handler_returns_to(tracee, registers, start + 1, end))
+            if (may_return && handler_returns_to(tracee, registers, start + 1, end))
                 return tracee->threads[t].tid;
             if (registers->rip <= start || registers->rip >= end)
                 continue;
@@ -225,7 +225,7 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
     params->image_bytes = image->total;
     params->marker = base + image->marker_start;
     params->ring_bytes = RING_DATA_OFFSET + 2 * options->data_bytes;
-    code = enter_map(tracee, image, base, options->ring_fd, options->data_bytes, &ring, error);
+    code = inject_map(tracee, image, base, options->ring_fd, options->data_bytes, &ring, error);
     int ended = tracee_work_end(tracee);
     if (code == 0 && ended < 0)
         code = error_set(error, ended, "process %d ended meanwhile", (int)attach->pid);
@@ -233,21 +233,21 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
         return code;
 
     params->ring = ring;
-    attach->presence.params_address = base + image->params_offset;
-    attach->presence.trampolines = attach->trampolines;
-    attach->presence.trampoline_count = attach->count;
-    attach->presence.params = *params;
-    code = tracee_write(tracee, attach->presence.params_address, params, sizeof(*params));
+    attach->client.params_address = base + image->params_offset;
+    attach->client.trampolines = attach->trampolines;
+    attach->client.trampoline_count = attach->count;
+    attach->client.params = *params;
+    code = tracee_write(tracee, attach->client.params_address, params, sizeof(*params));
     if (code == 0) {
         tracee_move(tracee);
         code = patch_entries(attach, tracee);
     }
     if (code < 0) {
-        presence_restore(&attach->presence, tracee);
+        installed_client_restore(&attach->client, tracee);
         /* No thread has run since then, so this check only moves the threads back. */
-        if (presence_is_deserted(&attach->presence, tracee)) {
+        if (installed_client_is_unused(&attach->client, tracee)) {
             tracee_move(tracee);
-            presence_remove(&attach->presence, tracee);
+            installed_client_remove(&attach->client, tracee);
         }
         return error_set(error, code, "cannot write the code of process %d: %s", (int)attach->pid,
                          strerror(-code));
@@ -350,7 +350,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
     attach->start_time = start_time_of(options->pid);
     int code = process_read(&process, options->pid, options->beside_client, outcome, error);
     if (code == 0) {
-        process.own = own_symbols_open(options->pid);
+        process.symbols = executable_symbols_open(options->pid);
         code = tracee_open(&tracee, options->pid);
         if (options->patience_ms > 0)
             tracee.patience_ms = options->patience_ms;
@@ -359,7 +359,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
         else
             code = attach_to(attach, options, &process, &tracee, outcome, error);
         tracee_close(&tracee);
-        own_symbols_close(process.own);
+        executable_symbols_close(process.symbols);
     }
     process_clear(&process);
     code = explain_end(options->pid, code, outcome, error);
@@ -380,14 +380,14 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     if (start_time_of(attach->pid) == attach->start_time && attach->start_time != 0 &&
         process_read_regions(&process) == 0) {
         const struct process_region *region =
-            process_region_of(&process, attach->presence.params_address);
+            process_region_of(&process, attach->client.params_address);
         if (region != NULL && strstr(region->path, ATTACHED_MEMFD_NAME) != NULL)
             code = tracee_open(&tracee, attach->pid);
     }
     if (code == 0) {
         code = locate_system_call(&process, &tracee);
         if (code == 0)
-            code = remove_client(&attach->presence, &tracee, outcome);
+            code = remove_client(&attach->client, &tracee, outcome);
     }
     tracee_close(&tracee);
     process_clear(&process);
@@ -441,7 +441,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
     attach->pid = pid;
     int code = process_read(&process, pid, false, outcome, error);
     if (code == 0) {
-        process.own = own_symbols_open(pid);
+        process.symbols = executable_symbols_open(pid);
         code = tracee_open(&tracee, pid);
         if (code < 0)
             stop_explain(&tracee, code, outcome, error);
@@ -449,7 +449,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
             code = prepare(attach, &process, &tracee, &located, &image, &base, outcome, error);
         image_free(&image);
         tracee_close(&tracee);
-        own_symbols_close(process.own);
+        executable_symbols_close(process.symbols);
     }
     process_clear(&process);
     free(attach);

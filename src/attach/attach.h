@@ -8,8 +8,9 @@
  * between nothing is traced: the caller may die, and the process continues.
  *
  * The caller first makes the ring (target_open() in src/daemon), passes its descriptor, and reads
- * the ring like that of a process that joined by itself. Nothing here blocks for longer than about
- * two seconds. Not thread-safe: ptrace belongs to the calling thread.
+ * the ring like that of a process that joined by itself. A call takes about two seconds at
+ * most, unless threads of the process wait for a processor (patience_ms). Not thread-safe: ptrace
+ * belongs to the calling thread.
  *
  * It waits with waitpid() for the threads of that process only. A caller with a SIGCHLD handler
  * that reaps all children must leave these threads alone.
@@ -45,8 +46,8 @@ struct attach_options {
     uint64_t block_client_timeout_us;
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
     uint32_t flags; /* enum handshake_flag; HELLO_AFTER_FORK has no effect: children are dormant */
-    /* The process has the preload library, but dormant, because the program's own allocator
-     * precedes it. Patch that allocator and no other. */
+    /* The process has the preload library, which is dormant because the program's own allocator
+     * comes before it. Patch only that allocator. */
     bool beside_client;
     pid_t daemon_pid; /* the process whose life the client checks when the ring is full; 0: use the
                          heartbeat */

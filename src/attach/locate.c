@@ -130,7 +130,7 @@ static bool locate_in_objects(struct located *located, struct remote_memory *mem
 /* --- the executable's own symbols --- */
 
 /* Symbols of the executable with an allocator's name. */
-struct own_symbols {
+struct executable_symbols {
     dev_t device; /* of the file */
     ino_t inode;
     struct reader_function *functions;
@@ -139,8 +139,8 @@ struct own_symbols {
     char *text;         /* of the names */
 };
 
-/* Write every name that take_own() can use, one after the other. Return the number of bytes;
- * *count: the number of names. */
+/* Write all names that are searched for, one after the other, and list them. Return the number of
+ * bytes. */
 static size_t list_names(char *text, const char **list, size_t *count)
 {
     size_t used = 0;
@@ -159,33 +159,33 @@ static size_t list_names(char *text, const char **list, size_t *count)
     return used + (size_t)sprintf(text + used, "_dl_find_object") + 1;
 }
 
-#define OWN_NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4))
-#define OWN_NAME_BYTES 64
+#define NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4))
+#define NAME_BYTES 64
 
-void own_symbols_close(struct own_symbols *own)
+void executable_symbols_close(struct executable_symbols *symbols)
 {
-    if (own == NULL)
+    if (symbols == NULL)
         return;
-    free(own->functions);
-    free(own->names);
-    free(own->text);
-    free(own);
+    free(symbols->functions);
+    free(symbols->names);
+    free(symbols->text);
+    free(symbols);
 }
 
-/* Read the functions through the file reader. Return false if it finds none. */
-static bool find_own(struct own_symbols *own, int fd, const char *path)
+/* Let the file reader find the functions. Return false if it finds none. */
+static bool read_functions(struct executable_symbols *symbols, int fd, const char *path)
 {
-    own->text = calloc(OWN_NAMES_MAX, OWN_NAME_BYTES);
-    own->names = calloc(OWN_NAMES_MAX, sizeof(*own->names));
-    if (own->text == NULL || own->names == NULL)
+    symbols->text = calloc(NAMES_MAX, NAME_BYTES);
+    symbols->names = calloc(NAMES_MAX, sizeof(*symbols->names));
+    if (symbols->text == NULL || symbols->names == NULL)
         return false;
-    size_t count, bytes = list_names(own->text, own->names, &count);
-    int found = file_reader_functions(fd, path, own->text, bytes, count, &own->functions);
-    own->count = found > 0 ? (size_t)found : 0;
+    size_t count, bytes = list_names(symbols->text, symbols->names, &count);
+    int found = file_reader_functions(fd, path, symbols->text, bytes, count, &symbols->functions);
+    symbols->count = found > 0 ? (size_t)found : 0;
     return found > 0;
 }
 
-struct own_symbols *own_symbols_open(pid_t pid)
+struct executable_symbols *executable_symbols_open(pid_t pid)
 {
     char path[64];
     struct stat status;
@@ -193,21 +193,21 @@ struct own_symbols *own_symbols_open(pid_t pid)
     int fd = regular_file_open(path, &status);
     if (fd < 0)
         return NULL;
-    struct own_symbols *own = calloc(1, sizeof(*own));
-    if (own != NULL && !find_own(own, fd, path)) {
-        own_symbols_close(own);
-        own = NULL;
+    struct executable_symbols *symbols = calloc(1, sizeof(*symbols));
+    if (symbols != NULL && !read_functions(symbols, fd, path)) {
+        executable_symbols_close(symbols);
+        symbols = NULL;
     }
-    if (own != NULL) {
-        own->device = status.st_dev;
-        own->inode = status.st_ino;
+    if (symbols != NULL) {
+        symbols->device = status.st_dev;
+        symbols->inode = status.st_ino;
     }
     close(fd);
-    return own;
+    return symbols;
 }
 
 /* Return whether the process still runs the same program. */
-static bool is_of(const struct own_symbols *own, pid_t pid)
+static bool runs_same_program(const struct executable_symbols *symbols, pid_t pid)
 {
     char path[64];
     struct stat status;
@@ -216,10 +216,10 @@ static bool is_of(const struct own_symbols *own, pid_t pid)
     if (fd < 0)
         return false;
     close(fd);
-    return status.st_dev == own->device && status.st_ino == own->inode;
+    return status.st_dev == symbols->device && status.st_ino == symbols->inode;
 }
 
-/* Return the function that a name with the prefix means, or ATTACHED_FUNCTIONS. */
+/* Return the function that this name with the prefix denotes; ATTACHED_FUNCTIONS: none. */
 static enum attached_function function_of(const char *name, const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -238,15 +238,15 @@ static enum attached_function function_of(const char *name, const char *prefix)
     return ATTACHED_FUNCTIONS;
 }
 
-/* Take the executable's functions with that prefix. Return whether malloc and free are among them.
- */
-static bool take_own(struct located *located, const struct own_symbols *own, uint64_t base,
-                     const char *prefix)
+/* Locate the executable's functions with that prefix. Return false, with nothing changed, if malloc
+ * and free are not among them. */
+static bool take_with_prefix(struct located *located, const struct executable_symbols *symbols,
+                             uint64_t base, const char *prefix)
 {
     struct located found = {0};
-    for (size_t i = 0; i < own->count; i++) {
-        const struct reader_function *symbol = &own->functions[i];
-        const char *name = own->names[symbol->name];
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct reader_function *symbol = &symbols->functions[i];
+        const char *name = symbols->names[symbol->name];
         enum attached_function function = function_of(name, prefix);
         if (function != ATTACHED_FUNCTIONS)
             take_function(&found, function, name, base + symbol->value, symbol->size);
@@ -270,13 +270,14 @@ static bool take_own(struct located *located, const struct own_symbols *own, uin
 
 /* Add the allocator functions that the executable defines without exporting them, if it exports its
  * own malloc. */
-static void complete_own(struct located *located, const struct own_symbols *own, uint64_t base)
+static void add_unexported(struct located *located, const struct executable_symbols *symbols,
+                           uint64_t base)
 {
     struct located found = *located;
     bool is_own = false;
-    for (size_t i = 0; i < own->count; i++) {
-        const struct reader_function *symbol = &own->functions[i];
-        const char *name = own->names[symbol->name];
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct reader_function *symbol = &symbols->functions[i];
+        const char *name = symbols->names[symbol->name];
         enum attached_function function = function_of(name, "");
         if (function >= ATTACHED_DLCLOSE)
             continue;
@@ -293,22 +294,23 @@ static void complete_own(struct located *located, const struct own_symbols *own,
 static bool locate_in_executable(struct located *located, const struct process *process,
                                  struct remote_memory *memory, bool has_malloc)
 {
-    const struct own_symbols *own = process->own;
+    const struct executable_symbols *symbols = process->symbols;
     uint64_t base;
     bool found = false;
-    if (own == NULL || !is_of(own, process->pid) || !remote_executable_base(process, memory, &base))
+    if (symbols == NULL || !runs_same_program(symbols, process->pid) ||
+        !remote_executable_base(process, memory, &base))
         return false;
     /* An allocator with a prefix is there because the program uses it: prefer it to libc's. */
     for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
-        found = take_own(located, own, base, allocator_prefixes[i]);
+        found = take_with_prefix(located, symbols, base, allocator_prefixes[i]);
     if (!found && !has_malloc)
-        found = take_own(located, own, base, "");
+        found = take_with_prefix(located, symbols, base, "");
     if (!found && has_malloc)
-        complete_own(located, own, base);
+        add_unexported(located, symbols, base);
     return found;
 }
 
-/* --- the rest --- */
+/* --- the vdso, system calls, the stack --- */
 
 static void locate_vdso(struct located *located, const struct process *process,
                         struct remote_memory *memory)

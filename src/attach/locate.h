@@ -28,8 +28,8 @@ struct located {
 
 /* Read the allocator's functions in .symtab of a process's executable. Call it before the process
  * is stopped, because another process reads the file. Return NULL if it has no such functions. */
-struct own_symbols *own_symbols_open(pid_t pid);
-void own_symbols_close(struct own_symbols *own);
+struct executable_symbols *executable_symbols_open(pid_t pid);
+void executable_symbols_close(struct executable_symbols *symbols);
 
 /* Find the instructions for making system calls in the process: set syscall_instruction and
  * sigreturn of the tracee. Return 0 or -ENOTSUP. */

@@ -28,9 +28,9 @@ struct process {
     bool beside_client; /* as in struct attach_options */
     struct process_region *regions;
     size_t region_count;
-    uint64_t headers, header_count; /* AT_PHDR, AT_PHNUM */
-    uint64_t vdso;                  /* AT_SYSINFO_EHDR */
-    struct own_symbols *own;        /* see locate.h; NULL: it has none, or they were not read */
+    uint64_t headers, header_count;     /* AT_PHDR, AT_PHNUM */
+    uint64_t vdso;                      /* AT_SYSINFO_EHDR */
+    struct executable_symbols *symbols; /* see locate.h; NULL: none, or not read */
 };
 
 /* Read everything. Return 0, or a negative errno with the refusal in `outcome` and a message in

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "attach/enter.h"
+#include "attach/inject.h"
 #include "attach/seccomp_filter.h"
-#include "attach/stop.h"
+#include "attach/stop_checks.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
 
@@ -34,7 +34,8 @@ static void pause_ms(unsigned ms)
     nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
 }
 
-int remove_client(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome)
+int remove_client(struct installed_client *client, struct tracee *tracee,
+                  struct attach_outcome *outcome)
 {
     int restored = -EBUSY;
     uint64_t deadline_us = clock_read_us(CLOCK_MONOTONIC) + REMOVE_PATIENCE_MS * 1000;
@@ -44,17 +45,17 @@ int remove_client(struct presence *presence, struct tracee *tracee, struct attac
         if (code < 0)
             return code;
         outcome->threads = (unsigned)tracee->thread_count;
-        code = presence_read(presence, tracee);
+        code = installed_client_read(client, tracee);
         if (code == 0)
-            restored = presence_restore(presence, tracee);
-        bool deserted = code == 0 && restored == 0 && presence_is_deserted(presence, tracee);
+            restored = installed_client_restore(client, tracee);
+        bool unused = code == 0 && restored == 0 && installed_client_is_unused(client, tracee);
         struct error forbidden = {0};
         bool must_stay =
-            deserted && stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, NULL, &forbidden) < 0;
-        if (deserted)
+            unused && stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, NULL, &forbidden) < 0;
+        if (unused)
             tracee_move(tracee);
-        if (deserted && !must_stay)
-            code = presence_remove(presence, tracee);
+        if (unused && !must_stay)
+            code = installed_client_remove(client, tracee);
         tracee_resume(tracee);
         uint64_t stopped = tracee->resumed_us - began;
         if (stopped > outcome->stopped_us)
@@ -67,11 +68,11 @@ int remove_client(struct presence *presence, struct tracee *tracee, struct attac
                      "the profiler's memory stays mapped, unused: %.180s", forbidden.message);
             return -EBUSY;
         }
-        if (deserted)
+        if (unused)
             return 0;
         do {
             pause_ms(REMOVE_PAUSE_MS);
-        } while (presence_is_busy(presence, tracee) &&
+        } while (installed_client_is_busy(client, tracee) &&
                  clock_read_us(CLOCK_MONOTONIC) < deadline_us);
     }
     return -EBUSY;
@@ -87,9 +88,9 @@ static bool is_attached_ring(const struct process_region *region)
 static int remove_orphan(const struct process *process, struct tracee *tracee,
                          struct attach_outcome *outcome, struct error *error)
 {
-    struct presence orphan;
+    struct installed_client orphan;
     struct ring_control control;
-    if (!presence_find(&orphan, process, tracee))
+    if (!installed_client_find(&orphan, process, tracee))
         return 0;
     int32_t owner = orphan.params.daemon_pid;
     bool is_alive = owner == 0 || kill(owner, 0) == 0 || errno == EPERM;
@@ -137,7 +138,7 @@ static int unmap_rings(const struct process *process, struct tracee *tracee)
     for (size_t i = 0; i < process->region_count; i++) {
         const struct process_region *region = &process->regions[i];
         if (is_attached_ring(region))
-            enter_unmap(tracee, region->start, region->end - region->start);
+            inject_unmap(tracee, region->start, region->end - region->start);
     }
     return tracee_work_end(tracee);
 }

@@ -3,14 +3,15 @@
 #ifndef HEAPPROFD_ATTACH_REMOVE_CLIENT_H
 #define HEAPPROFD_ATTACH_REMOVE_CLIENT_H
 
-#include "attach/presence.h"
+#include "attach/installed_client.h"
 #include "attach/process.h"
 #include "attach/tracee.h"
 
 /* Wait until no thread is in the client, and remove it. Return 0; -EBUSY: a thread stays in it, or
  * it must not be unmapped (outcome->left has the reason); or a negative errno of another failure.
  * The process runs before and after. */
-int remove_client(struct presence *presence, struct tracee *tracee, struct attach_outcome *outcome);
+int remove_client(struct installed_client *client, struct tracee *tracee,
+                  struct attach_outcome *outcome);
 
 /* Remove the clients of all dead attachers. There may be several, because an attacher that is
  * killed during its attach leaves a client that is not in use. */

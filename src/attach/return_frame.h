@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way back for a thread that makes system calls for us. Its stack contains a frame like the
- * kernel's for a signal handler, with the thread's complete state. If we are killed in between, the
- * thread runs from the `ret` after the call into the return from that handler, and continues as if
- * it had handled a signal.
+ * Protects a thread that makes system calls for us, in case we are killed meanwhile. Its stack gets
+ * a frame like the kernel's for a signal handler, with the thread's complete state. If we are
+ * killed, the thread runs from the `ret` after the call into the return from that handler, and
+ * continues as if it had handled a signal.
  */
 #ifndef HEAPPROFD_ATTACH_RETURN_FRAME_H
 #define HEAPPROFD_ATTACH_RETURN_FRAME_H

@@ -33,8 +33,8 @@
 
 /* How bad it is if the filter makes the system call fail. */
 enum severity {
-    AVOIDABLE, /* the client works without it, and does not make it if it must not */
-    BEARABLE,  /* the client works without it, but makes it */
+    AVOIDABLE, /* the client works without it, and does not make it (avoid_copying) */
+    BEARABLE,  /* the client makes it, but works without it */
     SERIOUS,   /* we could not attach, or not detach cleanly */
 };
 

@@ -12,7 +12,7 @@
 
 #define PROGRAM_HEADERS_MAX 64u
 #define DYNAMIC_MAX 256u /* entries of a dynamic section */
-#define LIST_MAX 16384u  /* bounds a list that changes while we read it */
+#define LIST_MAX 16384u  /* a list that changes while we read it may not end */
 #define OBJECTS_MAX 4096u
 #define CHAIN_MAX (1u << 20) /* symbols of a hash chain */
 

@@ -25,7 +25,7 @@
 #define POLL_LATER_NS 1000000
 #define POLL_LATER_US 10000
 
-/* Wait for threads that have not stopped in time before they are released later. */
+/* Wait this long for threads that have not stopped in time. After that, they are released later. */
 #define RELEASE_MS 2000
 #define PENDING_MAX 1024
 
@@ -120,8 +120,8 @@ static int add_thread(struct tracee *tracee, pid_t tid)
                                               : -ENOMEM;
 }
 
-/* Threads of any process that were seized and have not stopped since. One that stops later would
- * stay stopped as long as we live. */
+/* Threads of any process that were seized and have not stopped yet. Unless it is released, such a
+ * thread stays stopped as long as we live. */
 static struct {
     pid_t pid, tid;
 } pending[PENDING_MAX];
@@ -204,7 +204,7 @@ static void check_stop(struct tracee_thread *thread)
         thread->moved = false;
         return;
     }
-    /* A signal is being delivered to the thread. It goes first, and our stop follows. */
+    /* A signal is being delivered to the thread. Pass it on; our stop follows. */
     int signal = status >> 16 == 0 ? WSTOPSIG(status) : 0;
     tracee_request(PTRACE_CONT, thread->tid, NULL, (void *)(intptr_t)signal);
 }
@@ -262,9 +262,9 @@ static void poll_pause(uint64_t began_us)
     nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
 }
 
-/* Wait until all threads are stopped. A thread is stuck if it has not been seen runnable for our
- * whole patience: a single check may find it at the moment at which it stops, or in a short wait in
- * the kernel. */
+/* Wait until all threads are stopped. A thread is stuck if no check found it runnable during our
+ * whole patience. One check is not enough: the thread may be stopping, or wait in the kernel for a
+ * moment. */
 static int wait_all(struct tracee *tracee)
 {
     uint64_t patience_us = tracee->patience_ms * UINT64_C(1000);
@@ -293,33 +293,33 @@ static int wait_all(struct tracee *tracee)
     }
 }
 
-/* Raise our priority, if we may. If the process's threads keep every processor busy, we would wait
- * for our turn while some threads are already stopped: 100 threads on two processors were stopped
- * for 130 ms. */
-static void hurry(struct tracee *tracee)
+/* Raise our priority, if we may. Otherwise we would compete for a processor with the threads that
+ * still run, while others are already stopped: 100 busy threads on two processors were stopped for
+ * 130 ms. */
+static void raise_priority(struct tracee *tracee)
 {
     struct sched_param priority;
     const struct sched_param first = {.sched_priority = 1};
     int policy = sched_getscheduler(0);
-    if (tracee->hurries || policy < 0 || sched_getparam(0, &priority) < 0 ||
+    if (tracee->priority_raised || policy < 0 || sched_getparam(0, &priority) < 0 ||
         sched_setscheduler(0, SCHED_FIFO, &first) < 0)
         return;
     tracee->own_policy = policy;
     tracee->own_priority = priority.sched_priority;
-    tracee->hurries = true;
+    tracee->priority_raised = true;
 }
 
-static void hurry_no_more(struct tracee *tracee)
+static void restore_priority(struct tracee *tracee)
 {
     const struct sched_param own = {.sched_priority = tracee->own_priority};
-    if (tracee->hurries)
+    if (tracee->priority_raised)
         sched_setscheduler(0, tracee->own_policy, &own);
-    tracee->hurries = false;
+    tracee->priority_raised = false;
 }
 
 int tracee_stop(struct tracee *tracee)
 {
-    hurry(tracee);
+    raise_priority(tracee);
     tracee->thread_count = 0;
     int code;
     do {
@@ -348,8 +348,8 @@ static bool release_if_stopped(pid_t tid)
     return thread.stopped || thread.gone;
 }
 
-/* Return whether any child or traced thread has stopped or ended. One call for all of them: this is
- * asked hundreds of times a second while threads are pending. */
+/* Return whether any child or traced thread has stopped or ended. One system call for all of them:
+ * while threads are pending, this runs hundreds of times a second. */
 static bool has_any_event(void)
 {
     siginfo_t info = {0};
@@ -409,7 +409,7 @@ void tracee_resume(struct tracee *tracee)
     release_unstopped(tracee);
     tracee->thread_count = 0;
     tracee->resumed_us = now_us();
-    hurry_no_more(tracee);
+    restore_priority(tracee);
 }
 
 struct user_regs_struct *tracee_registers(struct tracee_thread *thread)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A traced process: stop all of its threads, read and write its memory, make system calls in its
- * name. A thread's own state does not change: the code or system call in which it was stopped
- * continues afterwards.
+ * A traced process. Stops all of its threads, reads and writes its memory, and makes system calls
+ * in one of the stopped threads. The thread's own state does not change: the code or system call in
+ * which it was stopped continues afterwards.
  *
  * Functions return 0 or a negative errno. -ESRCH: the process has ended.
  */
@@ -44,15 +44,15 @@ struct tracee {
     uint64_t syscall_instruction; /* address of a system call instruction; the caller finds it */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` follows syscall_instruction */
     pid_t stuck;                  /* a thread that did not stop in time */
-    bool stuck_without_processor; /* because it got no processor */
-    bool hurries;                 /* we have real-time priority until the threads continue */
+    bool stuck_without_processor; /* it got no processor */
+    bool priority_raised;         /* we have real-time priority until the threads continue */
     int own_policy, own_priority;
     uint64_t resumed_us; /* when the last thread was released, CLOCK_MONOTONIC */
 
     /* During system calls. */
     struct tracee_thread *worker;
     uint64_t worker_mask;
-    uint64_t worker_frame; /* its way back if we are killed (return_frame.h); 0: none */
+    uint64_t worker_frame; /* address of its return frame (return_frame.h); 0: none */
     uint64_t rseq_field;   /* address of the pointer to its critical section (rseq); 0: none */
     uint64_t rseq_value;   /* that pointer */
 };
@@ -68,8 +68,7 @@ void tracee_close(struct tracee *tracee);
 /* Stop all threads. -ETIMEDOUT: one does not stop (tracee->stuck), and all are released. */
 int tracee_stop(struct tracee *tracee);
 
-/* Wait until this running thread has run for a moment, has nothing to run for, or has had no turn
- * for TRACEE_TURN_MS. */
+/* Wait until this runnable thread has got a processor or blocks, for at most TRACEE_TURN_MS. */
 void tracee_wait_turn(const struct tracee *tracee, pid_t tid);
 
 /* Write the registers of moved threads to the kernel, so that they continue from the new place if

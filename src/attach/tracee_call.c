@@ -80,8 +80,7 @@ static bool sleeps(const struct user_regs_struct *registers)
            ((int64_t)registers->rax == restart_block || registers->rax == SYS_restart_syscall);
 }
 
-/* Choose any thread, but preferably one that does not sleep: if we are killed, its sleep would end.
- */
+/* Choose a thread, if possible one that does not sleep: if we are killed, its sleep ends early. */
 static struct tracee_thread *choose_worker(struct tracee *tracee)
 {
     struct tracee_thread *any = NULL;
@@ -114,7 +113,7 @@ int tracee_work_begin(struct tracee *tracee)
     if (code == 0) {
         tracee->worker_frame = return_frame_put(tracee, tid, &tracee->worker->registers,
                                                 tracee->worker_mask, tracee->sigreturn);
-        /* Set up the way back before its signals are blocked. */
+        /* Set up its return before its signals are blocked. */
         static const uint64_t nothing[6];
         code = prepare_call(tracee, SYS_getpid, nothing);
     }
@@ -169,7 +168,7 @@ int tracee_work_end(struct tracee *tracee)
         status = code < 0 ? (int)code : wait_worker(tracee);
     } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
     if (status >= 0) {
-        /* Restore its own registers last: until then it has the way back. */
+        /* Restore its own registers last: until then the return frame protects it. */
         tracee_request(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
         tracee_request(PTRACE_SETREGS, worker->tid, NULL, &worker->registers);
         if (tracee->rseq_field != 0)

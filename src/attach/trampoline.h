@@ -38,12 +38,12 @@ struct trampoline {
 int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint8_t *code,
                     size_t length, uint64_t hook, uint64_t at, const char **why);
 
-/* Return where a thread continues whose pc is in the replaced bytes after the first one, or 0 if pc
- * is not there. */
+/* Return the address in the trampoline that corresponds to a pc inside the replaced bytes, but not
+ * at the first of them; 0 if there is none. */
 uint64_t trampoline_enter(const struct trampoline *trampoline, uint64_t pc);
 
-/* Return where a thread in the trampoline continues once the bytes are restored, or 0 if pc is not
- * in it. */
+/* Return the address in the restored function that corresponds to a pc in the trampoline; 0 if pc
+ * is not in it. */
 uint64_t trampoline_leave(const struct trampoline *trampoline, uint64_t pc);
 
 #endif

@@ -101,7 +101,7 @@ static void open_if_new(struct jit_files *files, const char *path, int *fd)
 void jit_files_search(struct jit_files *files, const char *jitdump)
 {
     char path[64];
-    /* Its user may have changed since. A process that has ended has none. */
+    /* The process may have changed its user. If it has ended, the last known one stays. */
     read_status(files);
     if (files->inner_pid > 0) {
         snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)files->inner_pid);

@@ -31,7 +31,7 @@ struct jit_address {
 struct jit_names {
     struct jit_address *items; /* sorted by address, each once */
     size_t count;
-    uint64_t work; /* work so far: limited, because a file may name each address again and again */
+    uint64_t work; /* addresses named so far. Limited: a file may name each one again and again */
     void (*pause)(void *context); /* called between pieces of a long file; NULL: none */
     void *pause_context;
     bool by_v8; /* the last name was in V8's form */
@@ -62,7 +62,7 @@ int jit_names_set(struct jit_names *names, uint64_t start, uint64_t size, const 
 int jit_names_set_line(struct jit_names *names, uint64_t start, uint64_t end, const char *file,
                        size_t length, uint32_t line);
 
-/* Count other work. Return -E2BIG: the work limit is reached. */
+/* Count other work towards the limit. Return 0, or -E2BIG if the limit is reached. */
 int jit_names_count_work(struct jit_names *names, uint64_t items);
 
 /* Return whether an address is in [start, start + size). */
@@ -72,7 +72,7 @@ bool jit_names_wants(const struct jit_names *names, uint64_t start, uint64_t siz
 const struct jit_address *jit_names_first(const struct jit_names *names, uint64_t start,
                                           uint64_t size);
 
-/* Return NULL if the address has no name. */
+/* Return the address with its name; NULL if it has none. */
 const struct jit_address *jit_names_find(const struct jit_names *names, uint64_t pc);
 
 #endif

@@ -53,7 +53,7 @@ struct dump {
     size_t window_length;
     struct load *loads;
     size_t load_count, load_capacity;
-    struct span lines; /* entries of the last debug information; empty: none */
+    struct span lines; /* entries of the last CODE_DEBUG_INFO; empty: none */
     uint64_t lines_of; /* address of the code that they describe */
     uint64_t line_count;
     uint8_t window[WINDOW_BYTES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libheapprofd_noop.a: the functions of heap_profile.h, none of which does anything. A program
- * that is linked to it instead of libheapprofd_client has no heap that can be profiled, and
- * behaves as under a client that no session ever wants: no heap can be made, so that every id is 0.
+ * libheapprofd_noop.a: the functions of heap_profile.h without effect. A program that is linked to
+ * it instead of libheapprofd_client cannot create a heap, and every heap id is 0. It behaves as if
+ * no session ever profiled it.
  */
 #include "heap_profile.h"
 
@@ -75,7 +75,7 @@ bool HeapProfile_reportAllocationOfType(uint32_t heap_id, uint64_t allocation_id
     return false;
 }
 
-/* The text itself: what it would be a copy for never comes to be. */
+/* Return the text itself: nothing keeps it. */
 const char *HeapProfile_intern(const char *text)
 {
     return text;

@@ -23,7 +23,7 @@
 /* Name of a ring that is mapped from outside. It has the common prefix of all rings. */
 #define ATTACHED_RING_NAME "heapprofd-ring-attached"
 
-/* Functions that can be hooked. Of several names of one address, the first counts. */
+/* Functions that can be hooked. If several names have one address, the first one counts. */
 enum attached_function {
     ATTACHED_MALLOC,
     ATTACHED_FREE,
@@ -97,24 +97,24 @@ struct attached_params {
     uint64_t seed;
     uint32_t flags; /* enum handshake_flag */
     int32_t daemon_pid;
-    uint64_t clock_gettime;  /* of the vdso */
-    uint64_t stack_end;      /* of the initial thread */
-    uint64_t dl_find_object; /* of the loader */
-    uint32_t cxx_allocates;  /* operator new does not call malloc */
-    uint32_t avoid_copying;  /* process_vm_readv would kill the process (seccomp) */
+    uint64_t clock_gettime;      /* of the vdso */
+    uint64_t stack_end;          /* of the initial thread */
+    uint64_t dl_find_object;     /* of the loader */
+    uint32_t cxx_allocates;      /* operator new does not call malloc */
+    uint32_t avoid_copying;      /* process_vm_readv would kill the process (seccomp) */
     uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring */
     uint64_t ring_bytes;         /* of address space */
-    /* a word that is 1 here and 0 in a forked child: a child whose first allocation comes before
-     * the client is set up must not use the parent's ring */
+    /* Address of a word that is 1 in this process and 0 in a forked child: a child whose first
+     * allocation comes before the client is set up must not use the parent's ring. */
     uint64_t marker;
     uint64_t site_count;
     struct attached_site sites[ATTACHED_SITES_MAX];
 
     /* Set by the client. */
     struct attached_mapping mapped[ATTACHED_MAPPED_MAX];
-    uint32_t unnoted; /* number of mappings for which `mapped` has no room */
-    uint32_t inside;  /* calls that will return into our code */
-    uint64_t threads; /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: not made yet */
+    uint32_t unrecorded; /* number of mappings for which `mapped` has no room */
+    uint32_t inside;     /* calls that will return into our code */
+    uint64_t threads;    /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: not made yet */
 };
 
 #endif

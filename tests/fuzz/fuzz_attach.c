@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/installed_client.h"
 #include "attach/locate.h"
-#include "attach/presence.h"
 #include "attach/symbols_remote.h"
 #include "attach/trampoline.h"
 #include "reader/file_reader.h"
@@ -143,14 +143,14 @@ static void check_located(const struct located *located, const struct tracee *tr
 
 static void look_for_client(const struct process *process, struct tracee *tracee)
 {
-    struct presence presence;
-    if (!presence_find(&presence, process, tracee))
+    struct installed_client client;
+    if (!installed_client_find(&client, process, tracee))
         return;
-    check(presence.params.site_count <= ATTACHED_SITES_MAX);
-    presence_is_busy(&presence, tracee);
-    presence_is_deserted(&presence, tracee);
+    check(client.params.site_count <= ATTACHED_SITES_MAX);
+    installed_client_is_busy(&client, tracee);
+    installed_client_is_unused(&client, tracee);
     memory.may_write = true;
-    presence_restore(&presence, tracee);
+    installed_client_restore(&client, tracee);
     memory.may_write = false;
 }
 
@@ -199,11 +199,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     process.header_count = data[0] & 0x1f;
     process.headers = BASE + (data[1] | (uint64_t)data[2] << 8);
     process.vdso = BASE + (data[3] | (uint64_t)data[4] << 8);
-    process.own = own_symbols_open(process.pid);
+    process.symbols = executable_symbols_open(process.pid);
     thread.registers.rip = BASE + (data[5] | (uint64_t)data[6] << 8);
     thread.registers.rsp = BASE + (data[7] | (uint64_t)data[8] << 8);
     look(&process, &tracee);
-    own_symbols_close(process.own);
+    executable_symbols_close(process.symbols);
     check(memory.reads <= 2 * (size_t)REMOTE_READS_MAX + 100000);
     return 0;
 }

@@ -38,7 +38,7 @@ void attached_note_mapped(void *memory, size_t bytes)
         store_relaxed(&mapped[i].bytes, bytes);
         return;
     }
-    add_relaxed(&heapprofd_attach_params.unnoted, 1);
+    add_relaxed(&heapprofd_attach_params.unrecorded, 1);
 }
 
 void attached_note_unmapped(void *memory)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops of a process, as attaching and removing both need them. */
-#ifndef HEAPPROFD_ATTACH_STOP_H
-#define HEAPPROFD_ATTACH_STOP_H
+/* Explains why a process could not be stopped, and checks the filters of stopped threads. Shared by
+ * attaching and removing. */
+#ifndef HEAPPROFD_ATTACH_STOP_CHECKS_H
+#define HEAPPROFD_ATTACH_STOP_CHECKS_H
 
 #include "attach/process.h"
 #include "attach/seccomp_filter.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inspect and remove an attached client. The process's memory is untrusted: nothing is read or
  * unmapped that the process could not have unmapped itself. */
-#include "attach/presence.h"
+#include "attach/installed_client.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/enter.h"
+#include "attach/inject.h"
 
 /* Bytes of a stack that are searched for frames of signal handlers. Such a frame is where the
  * handler was called, and handlers use little stack. */
@@ -24,7 +24,7 @@ static bool params_are_sound(const struct attached_params *params)
            params->bytes == sizeof(*params) && params->site_count <= ATTACHED_SITES_MAX;
 }
 
-static bool find_in_region(struct presence *presence, const struct process_region *region,
+static bool find_in_region(struct installed_client *client, const struct process_region *region,
                            const struct tracee *tracee)
 {
     const uint64_t magic = ATTACHED_MAGIC;
@@ -36,37 +36,37 @@ static bool find_in_region(struct presence *presence, const struct process_regio
         return false;
     size_t got = tracee_read_some(tracee, region->start, data, bytes);
     bool found = false;
-    for (size_t at = 0; !found && at + sizeof(presence->params) <= got; at += 8) {
+    for (size_t at = 0; !found && at + sizeof(client->params) <= got; at += 8) {
         if (memcmp(data + at, &magic, sizeof(magic)) != 0)
             continue;
-        memcpy(&presence->params, data + at, sizeof(presence->params));
-        presence->params_address = region->start + at;
-        found = params_are_sound(&presence->params);
+        memcpy(&client->params, data + at, sizeof(client->params));
+        client->params_address = region->start + at;
+        found = params_are_sound(&client->params);
     }
     free(data);
     return found;
 }
 
-bool presence_find(struct presence *presence, const struct process *process,
-                   const struct tracee *tracee)
+bool installed_client_find(struct installed_client *client, const struct process *process,
+                           const struct tracee *tracee)
 {
-    *presence = (struct presence){0};
+    *client = (struct installed_client){0};
     for (size_t i = 0; i < process->region_count; i++) {
         const struct process_region *region = &process->regions[i];
         if (region->writable && strstr(region->path, "memfd:" ATTACHED_MEMFD_NAME) != NULL &&
-            find_in_region(presence, region, tracee))
+            find_in_region(client, region, tracee))
             return true;
     }
     return false;
 }
 
-int presence_read(struct presence *presence, const struct tracee *tracee)
+int installed_client_read(struct installed_client *client, const struct tracee *tracee)
 {
     struct attached_params params;
-    if (tracee_read(tracee, presence->params_address, &params, sizeof(params)) < 0 ||
+    if (tracee_read(tracee, client->params_address, &params, sizeof(params)) < 0 ||
         !params_are_sound(&params))
         return -ENOENT;
-    presence->params = params;
+    client->params = params;
     return 0;
 }
 
@@ -88,11 +88,11 @@ static int restore_site(const struct attached_site *site, const struct tracee *t
     return code;
 }
 
-int presence_restore(const struct presence *presence, struct tracee *tracee)
+int installed_client_restore(const struct installed_client *client, struct tracee *tracee)
 {
     int first = 0;
-    for (uint64_t i = 0; i < presence->params.site_count; i++) {
-        int code = restore_site(&presence->params.sites[i], tracee);
+    for (uint64_t i = 0; i < client->params.site_count; i++) {
+        int code = restore_site(&client->params.sites[i], tracee);
         if (code < 0 && first == 0)
             first = code;
     }
@@ -110,9 +110,8 @@ static bool is_saved_pc(const uint64_t *words)
            (words[2] & 0xffff) == code_segment;
 }
 
-bool presence_handler_returns_to(const struct tracee *tracee,
-                                 const struct user_regs_struct *registers, uint64_t start,
-                                 uint64_t end)
+bool handler_returns_to(const struct tracee *tracee, const struct user_regs_struct *registers,
+                        uint64_t start, uint64_t end)
 {
     uint64_t words[STACK_BYTES_MAX / 8];
     size_t got = tracee_read_some(tracee, registers->rsp & ~UINT64_C(7), words, sizeof(words)) / 8;
@@ -124,14 +123,14 @@ bool presence_handler_returns_to(const struct tracee *tracee,
 }
 
 /* Move a thread out of a trampoline. Return false if it is elsewhere in the client's code. */
-static bool move_out(const struct presence *presence, struct tracee_thread *thread,
+static bool move_out(const struct installed_client *client, struct tracee_thread *thread,
                      struct user_regs_struct *registers)
 {
-    const struct attached_params *params = &presence->params;
+    const struct attached_params *params = &client->params;
     if (registers->rip < params->image || registers->rip >= params->image + params->image_bytes)
         return true;
-    for (unsigned i = 0; i < presence->trampoline_count; i++) {
-        uint64_t to = trampoline_leave(&presence->trampolines[i], registers->rip);
+    for (unsigned i = 0; i < client->trampoline_count; i++) {
+        uint64_t to = trampoline_leave(&client->trampolines[i], registers->rip);
         if (to == 0)
             continue;
         registers->rip = to;
@@ -142,9 +141,9 @@ static bool move_out(const struct presence *presence, struct tracee_thread *thre
 }
 
 /* Return whether the client's record of a thread shows that it will return into the client. */
-static bool any_thread_passes(const struct presence *presence, const struct tracee *tracee)
+static bool any_thread_passes(const struct installed_client *client, const struct tracee *tracee)
 {
-    const struct attached_params *params = &presence->params;
+    const struct attached_params *params = &client->params;
     struct ring_control control;
     if (params->threads == 0)
         return false;
@@ -166,24 +165,24 @@ static bool any_thread_passes(const struct presence *presence, const struct trac
     return false;
 }
 
-bool presence_is_busy(struct presence *presence, const struct tracee *tracee)
+bool installed_client_is_busy(struct installed_client *client, const struct tracee *tracee)
 {
-    return presence_read(presence, tracee) == 0 &&
-           (presence->params.inside != 0 || any_thread_passes(presence, tracee));
+    return installed_client_read(client, tracee) == 0 &&
+           (client->params.inside != 0 || any_thread_passes(client, tracee));
 }
 
-bool presence_is_deserted(const struct presence *presence, struct tracee *tracee)
+bool installed_client_is_unused(const struct installed_client *client, struct tracee *tracee)
 {
-    const struct attached_params *params = &presence->params;
-    if (params->inside != 0 || any_thread_passes(presence, tracee))
+    const struct attached_params *params = &client->params;
+    if (params->inside != 0 || any_thread_passes(client, tracee))
         return false;
     for (size_t i = 0; i < tracee->thread_count; i++) {
         struct user_regs_struct *registers = tracee_registers(&tracee->threads[i]);
         if (registers == NULL)
             continue;
-        if (!move_out(presence, &tracee->threads[i], registers) ||
-            presence_handler_returns_to(tracee, registers, params->image,
-                                        params->image + params->image_bytes))
+        if (!move_out(client, &tracee->threads[i], registers) ||
+            handler_returns_to(tracee, registers, params->image,
+                               params->image + params->image_bytes))
             return false;
     }
     return true;
@@ -192,33 +191,33 @@ bool presence_is_deserted(const struct presence *presence, struct tracee *tracee
 /* --- removal --- */
 
 /* Clear a part of the parameters in the process. */
-static void forget(const struct presence *presence, struct tracee *tracee, size_t offset,
+static void forget(const struct installed_client *client, struct tracee *tracee, size_t offset,
                    size_t bytes)
 {
     static const uint8_t zeros[64];
     if (bytes <= sizeof(zeros))
-        tracee_write(tracee, presence->params_address + offset, zeros, bytes);
+        tracee_write(tracee, client->params_address + offset, zeros, bytes);
 }
 
-int presence_remove(const struct presence *presence, struct tracee *tracee)
+int installed_client_remove(const struct installed_client *client, struct tracee *tracee)
 {
-    const struct attached_params *params = &presence->params;
+    const struct attached_params *params = &client->params;
     int code = tracee_work_begin(tracee);
     if (code < 0)
         return code;
     /* If we are killed, the next attacher continues with the mappings that the parameters still
      * name. Clear each mapping there before it is unmapped: the process may map something else at
      * the address. */
-    forget(presence, tracee, offsetof(struct attached_params, threads), sizeof(params->threads));
+    forget(client, tracee, offsetof(struct attached_params, threads), sizeof(params->threads));
     for (unsigned i = 0; i < ATTACHED_MAPPED_MAX; i++) {
         if (params->mapped[i].address == 0)
             continue;
-        forget(presence, tracee, offsetof(struct attached_params, mapped[i]),
+        forget(client, tracee, offsetof(struct attached_params, mapped[i]),
                sizeof(params->mapped[i]));
-        enter_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
+        inject_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
     }
     /* The ring comes last: it can be found by its name. */
-    enter_unmap(tracee, params->image, params->image_bytes);
-    enter_unmap(tracee, params->ring, params->ring_bytes);
+    inject_unmap(tracee, params->image, params->image_bytes);
+    inject_unmap(tracee, params->ring, params->ring_bytes);
     return tracee_work_end(tracee);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Explain failed stops, and check the seccomp filters of stopped threads. */
-#include "attach/stop.h"
+#include "attach/stop_checks.h"
 
 #include <errno.h>
 #include <string.h>

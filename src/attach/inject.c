@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Map the client and the ring into a stopped process. The marker's page serves as buffer for
+ * messages: no memory of the process itself is written. */
+#include "attach/inject.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/pass_descriptor.h"
+#include "wire/ring.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u
+#endif
+
+/* Reach of a 32-bit jump, minus room for the image and the function. */
+#define REACH ((UINT64_C(1) << 31) - (UINT64_C(64) << 20))
+
+/* Left free on both sides of the image: heaps and stacks grow. */
+#define MARGIN (UINT64_C(1) << 20)
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes)
+{
+    uint64_t best = 0;
+    for (size_t i = 1; i < process->region_count; i++) {
+        uint64_t gap_start = process->regions[i - 1].end, gap_end = process->regions[i].start;
+        if (gap_end < gap_start || gap_end - gap_start < bytes + 2 * MARGIN)
+            continue;
+        /* Choose the nearer end of the gap. */
+        uint64_t low = gap_start + MARGIN, high = gap_end - MARGIN - bytes;
+        uint64_t place = distance(low, near) < distance(high, near) ? low : high;
+        if (near > low && near < high)
+            place = low;
+        if (distance(place, near) < REACH && distance(place + bytes, near) < REACH &&
+            (best == 0 || distance(place, near) < distance(best, near)))
+            best = place;
+    }
+    return best & ~UINT64_C(4095);
+}
+
+/* What the steps have opened and mapped so far. A failed injection undoes it. */
+struct injection {
+    struct tracee *tracee;
+    int pidfd;
+    uint64_t scratch; /* in the target, RW */
+    uint64_t base, total, ring, ring_bytes;
+    int memfd, pair[2], ring_fd; /* in the target; -1: none */
+    struct error *error;
+    int code;
+};
+
+static bool is_error(long result)
+{
+    return result < 0 && result > -4096;
+}
+
+/* Make one system call in the target, unless an earlier step has failed. The first error is kept.
+ */
+static long call(struct injection *injection, const char *what, long number, uint64_t a, uint64_t b,
+                 uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+{
+    const uint64_t arguments[6] = {a, b, c, d, e, f};
+    int code;
+    if (injection->code < 0)
+        return -ECANCELED;
+    long result = tracee_system_call(injection->tracee, &code, number, arguments);
+    if (code < 0)
+        result = code;
+    if (is_error(result))
+        injection->code = error_set(injection->error, (int)result, "the process cannot %s: %s",
+                                    what, strerror((int)-result));
+    return result;
+}
+
+/* Duplicate a descriptor of the target into this process. */
+static int take_descriptor(struct injection *injection, int fd)
+{
+    if (injection->code < 0)
+        return -1;
+    int own = (int)syscall(SYS_pidfd_getfd, injection->pidfd, fd, 0);
+    if (own < 0)
+        injection->code =
+            error_set(injection->error, -errno, "cannot take over a descriptor of the process: %s",
+                      strerror(errno));
+    return own;
+}
+
+static void put_memory(struct injection *injection, uint64_t address, const void *from,
+                       size_t bytes)
+{
+    if (injection->code < 0)
+        return;
+    int code = tracee_write(injection->tracee, address, from, bytes);
+    if (code < 0)
+        injection->code = error_set(injection->error, code, "cannot write the process's memory: %s",
+                                    strerror(-code));
+}
+
+static void get_memory(struct injection *injection, uint64_t address, void *to, size_t bytes)
+{
+    if (injection->code == 0 && tracee_read(injection->tracee, address, to, bytes) < 0)
+        injection->code = error_set(injection->error, -EFAULT, "cannot read the process's memory");
+}
+
+static void close_in_target(struct injection *injection, int *fd)
+{
+    const uint64_t arguments[6] = {(uint64_t)*fd};
+    int code;
+    if (*fd >= 0)
+        tracee_system_call(injection->tracee, &code, SYS_close, arguments);
+    *fd = -1;
+}
+
+/* --- the image --- */
+
+static int write_image(const struct image *image, int fd)
+{
+    if (ftruncate(fd, (off_t)image->total) < 0)
+        return -errno;
+    for (size_t at = 0; at < image->total; at += 4096) {
+        /* Zero pages stay holes. */
+        static const uint8_t zeros[4096];
+        if (memcmp(image->bytes + at, zeros, 4096) != 0 &&
+            pwrite(fd, image->bytes + at, 4096, (off_t)at) != 4096)
+            return errno != 0 ? -errno : -EIO;
+    }
+    return 0;
+}
+
+static void make_image(struct injection *injection, const struct image *image)
+{
+    static const char name[] = ATTACHED_MEMFD_NAME;
+    put_memory(injection, injection->scratch, name, sizeof(name));
+    /* Kernels before 6.3 do not have MFD_EXEC and do not need it. */
+    const uint64_t arguments[6] = {injection->scratch, MFD_CLOEXEC | MFD_EXEC};
+    int code = 0;
+    long fd = -ECANCELED;
+    if (injection->code == 0)
+        fd = tracee_system_call(injection->tracee, &code, SYS_memfd_create, arguments);
+    if (code < 0 || is_error(fd))
+        fd = call(injection, "make an anonymous file", SYS_memfd_create, injection->scratch,
+                  MFD_CLOEXEC, 0, 0, 0, 0);
+    injection->memfd = is_error(fd) ? -1 : (int)fd;
+    int own = take_descriptor(injection, injection->memfd);
+    if (own < 0)
+        return;
+    code = write_image(image, own);
+    close(own);
+    if (code < 0)
+        injection->code =
+            error_set(injection->error, code, "cannot write the client: %s", strerror(-code));
+}
+
+static void map_image(struct injection *injection, const struct image *image)
+{
+    const struct {
+        uint64_t start, bytes;
+        int protection;
+    } parts[] = {
+        {0, image->code_bytes, PROT_READ | PROT_EXEC},
+        {image->data_start, image->data_bytes, PROT_READ | PROT_WRITE},
+        {image->trampolines_start, image->marker_start - image->trampolines_start,
+         PROT_READ | PROT_EXEC},
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        call(injection, "map the client's code", SYS_mmap, injection->base + parts[i].start,
+             parts[i].bytes, (uint64_t)parts[i].protection, MAP_PRIVATE | MAP_FIXED,
+             (uint64_t)injection->memfd, parts[i].start);
+}
+
+/* Fill the last page, the marker. It stays private anonymous memory and reads as zeros in children.
+ */
+static void make_marker(struct injection *injection, const struct image *image)
+{
+    const uint32_t present = 1;
+    uint64_t marker = injection->base + image->marker_start;
+    call(injection, "keep memory from its children", SYS_madvise, marker,
+         image->total - image->marker_start, MADV_WIPEONFORK, 0, 0, 0);
+    put_memory(injection, marker, &present, sizeof(present));
+}
+
+/* --- the ring --- */
+
+/* Layout of the arguments of the target's recvmsg. */
+struct remote_message {
+    struct msghdr header;
+    struct iovec vector;
+    char byte;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+};
+
+static int send_ring(int socket, int ring_fd)
+{
+    char byte = 0;
+    const struct iovec part = {&byte, 1};
+    ssize_t sent = pass_descriptor(socket, &part, 1, ring_fd, MSG_DONTWAIT);
+    return sent < 0 ? (int)sent : 0;
+}
+
+static void receive_ring(struct injection *injection)
+{
+    uint64_t at = injection->scratch;
+    struct remote_message message = {
+        .header = {.msg_iov = (void *)(at + offsetof(struct remote_message, vector)),
+                   .msg_iovlen = 1,
+                   .msg_control = (void *)(at + offsetof(struct remote_message, control)),
+                   /* CMSG_SPACE has room for two descriptors: alignment. */
+                   .msg_controllen = CMSG_LEN(sizeof(int))},
+        .vector = {(void *)(at + offsetof(struct remote_message, byte)), 1},
+    };
+    put_memory(injection, at, &message, sizeof(message));
+    call(injection, "receive a message", SYS_recvmsg, (uint64_t)injection->pair[1], at,
+         MSG_CMSG_CLOEXEC | MSG_DONTWAIT, 0, 0, 0);
+    get_memory(injection, at, &message, sizeof(message));
+    if (injection->code < 0)
+        return;
+    if (message.header.msg_controllen < CMSG_LEN(sizeof(int)) ||
+        message.control.header.cmsg_level != SOL_SOCKET ||
+        message.control.header.cmsg_type != SCM_RIGHTS)
+        injection->code = error_set(injection->error, -EMFILE,
+                                    "the process has no file descriptor left: raise its limit");
+    else
+        memcpy(&injection->ring_fd, CMSG_DATA(&message.control.header), sizeof(int));
+}
+
+static void pass_ring(struct injection *injection, int ring_fd)
+{
+    call(injection, "make a pair of sockets", SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0,
+         injection->scratch, 0, 0);
+    get_memory(injection, injection->scratch, injection->pair, sizeof(injection->pair));
+    if (injection->code < 0) {
+        injection->pair[0] = injection->pair[1] = -1;
+        return;
+    }
+    int own = take_descriptor(injection, injection->pair[0]);
+    if (own < 0)
+        return;
+    int code = send_ring(own, ring_fd);
+    close(own);
+    if (code < 0)
+        injection->code =
+            error_set(injection->error, code, "cannot pass the ring on: %s", strerror(-code));
+    receive_ring(injection);
+}
+
+/* Map the ring like src/client/arena.c: the data twice in a row. */
+static void map_ring(struct injection *injection, const struct image *image, uint64_t data_bytes)
+{
+    injection->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
+    /* Map the ring's file from the start, so that the name identifies the mapping if we are killed.
+     */
+    long base = call(injection, "map the ring", SYS_mmap, 0, injection->ring_bytes, PROT_NONE,
+                     MAP_SHARED, (uint64_t)injection->ring_fd, 0);
+    if (injection->code < 0)
+        return;
+    injection->ring = (uint64_t)base;
+    /* Record the address at once, so that the ring can be found if we are killed. */
+    put_memory(injection,
+               injection->base + image->params_offset + offsetof(struct attached_params, ring),
+               &injection->ring, sizeof(injection->ring));
+    call(injection, "map the ring", SYS_mmap, injection->ring, RING_DATA_OFFSET + data_bytes,
+         PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)injection->ring_fd, 0);
+    call(injection, "map the ring", SYS_mmap, injection->ring + RING_DATA_OFFSET + data_bytes,
+         data_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)injection->ring_fd,
+         RING_DATA_OFFSET);
+}
+
+/* --- all steps --- */
+
+void inject_unmap(struct tracee *tracee, uint64_t address, uint64_t bytes)
+{
+    const uint64_t arguments[6] = {address, bytes};
+    int code;
+    if (address != 0 && bytes != 0)
+        tracee_system_call(tracee, &code, SYS_munmap, arguments);
+}
+
+int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
+               uint64_t data_bytes, uint64_t *ring, struct error *error)
+{
+    struct injection injection = {
+        .tracee = tracee, .memfd = -1, .pair = {-1, -1}, .ring_fd = -1, .error = error};
+    injection.pidfd = pidfd_open(tracee->pid, 0);
+    if (injection.pidfd < 0)
+        return error_set(error, -errno, "cannot hold on to process %d: %s", (int)tracee->pid,
+                         strerror(errno));
+    long mapped = call(&injection, "map memory where its allocator reaches it", SYS_mmap, base,
+                       image->total, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, UINT64_MAX, 0);
+    if (injection.code == 0) {
+        injection.base = (uint64_t)mapped;
+        injection.scratch = injection.base + image->marker_start;
+        injection.total = image->total;
+        if (injection.base != base)
+            injection.code = error_set(error, -EEXIST, "the process mapped something in our place");
+    }
+    make_image(&injection, image);
+    map_image(&injection, image);
+    pass_ring(&injection, ring_fd);
+    map_ring(&injection, image, data_bytes);
+    make_marker(&injection, image);
+
+    close_in_target(&injection, &injection.ring_fd);
+    close_in_target(&injection, &injection.pair[0]);
+    close_in_target(&injection, &injection.pair[1]);
+    close_in_target(&injection, &injection.memfd);
+    close(injection.pidfd);
+    if (injection.code < 0) {
+        inject_unmap(tracee, injection.base, injection.total);
+        inject_unmap(tracee, injection.ring, injection.ring != 0 ? injection.ring_bytes : 0);
+    }
+    *ring = injection.ring;
+    return injection.code;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Maps the client's image and the ring into a stopped process, by system calls that one of its
+ * threads makes. Descriptors are open in the process only during these calls.
+ */
+#ifndef HEAPPROFD_ATTACH_INJECT_H
+#define HEAPPROFD_ATTACH_INJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attach/image.h"
+#include "attach/process.h"
+#include "attach/tracee.h"
+#include "util/error.h"
+
+/* Return the address of `bytes` free bytes that a 32-bit jump from `near` reaches; 0: there are
+ * none. */
+uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes);
+
+/*
+ * Map the image at `base` and the ring anywhere (its address goes into *ring). Call it between
+ * tracee_work_begin() and tracee_work_end(). Return 0, or a negative errno with a message; after an
+ * error nothing stays mapped.
+ */
+int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
+               uint64_t data_bytes, uint64_t *ring, struct error *error);
+
+/* Unmap memory of the process. Call it between tracee_work_begin() and tracee_work_end(). */
+void inject_unmap(struct tracee *tracee, uint64_t address, uint64_t bytes);
+
+#endif
