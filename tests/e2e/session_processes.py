@@ -227,10 +227,34 @@ def test_blocked_trace():
             blocking.let_go()
 
 
+def stop_session_of_alice(daemon, directory, stack):
+    """Stop the process of root's session of a program of Alice's. Return the check that she gets no session of it."""
+    if os.geteuid() != 0 or run(["test", "-r", program("commanded")], **as_user(ALICE)).status != 0:
+        return lambda: None
+    process = program_of(ALICE, "commanded")
+    stack.callback(kill_programs, process)
+    session = Session(daemon, os.path.join(directory, "root"), "-p", str(process.pid))
+    wait_for("root's session", lambda: process.pid in daemon.profiled_pids())
+    stopped = next(
+        s["pid"] for s in daemon.status()["sessions"] if any(p["pid"] == process.pid for p in s["processes"])
+    )
+    os.kill(stopped, signal.SIGSTOP)
+    stack.callback(session.end)
+    stack.callback(os.kill, stopped, signal.SIGCONT)
+
+    def check_refused():
+        os.chmod(directory, 0o755)
+        own = UserSession(daemon, directory, ALICE, "alice", "-p", str(process.pid), begins=False)
+        check(own.end(None) == 1 and "Another session" in own.stderr, f"not refused: {own.stderr}")
+
+    return check_refused
+
+
 def test_killed_session():
     """If a session's process dies, that session is lost; the others and the daemon continue. A later session gets its
-    program, although a child of that has a profiler's name and still maps the ring."""
-    with scene() as (daemon, directory):
+    program before that fills its ring, although a child of it has a profiler's name and still maps the ring. The
+    program of a stopped session process stays with it, even if the next user may not read that process's maps."""
+    with scene() as (daemon, directory), contextlib.ExitStack() as stack:
         first, second = Commanded(daemon.environment, "heapish", directory), Commanded(daemon.environment)
         sessions = [
             Session(daemon, os.path.join(directory, str(process.pid)), "-p", str(process.pid))
@@ -242,6 +266,7 @@ def test_killed_session():
             if any(p["pid"] == first.pid for p in s["processes"])
         )
         first.tell("idle")
+        check_stopped = stop_session_of_alice(daemon, directory, stack)
         os.kill(victim["pid"], signal.SIGKILL)
         killed = time.monotonic()
         check(sessions[0].end(None) == 1, "its client fails")
@@ -253,10 +278,16 @@ def test_killed_session():
         # Until then the dead profiler's last heartbeat counts.
         time.sleep(max(0, killed + 2.2 - time.monotonic()))
         session = Session(daemon, os.path.join(directory, "later"), "-p", str(first.pid))
-        if joined(daemon, first):
-            first.tell("hold 3 200")
-            check(session.end() == 0, "the later session failed")
-            check_figure(heap_of(session.report(), first.pid), "hold_block", "space", 600)
+        # Less than half of its ring: 90 bytes for each allocation.
+        for _ in range(50):
+            first.tell("churn 700 100")
+            if first.pid in daemon.profiled_pids():
+                break
+            time.sleep(0.05)
+        first.tell("hold 3 200")
+        check(session.end() == 0, "the later session failed")
+        check_figure(heap_of(session.report(), first.pid), "hold_block", "space", 600)
+        check_stopped()
         first.end(), second.end()
 
 

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "daemon/processes/process_info.h"
 #include "daemon/ring/ring_reader.h"
 #include "util/clock.h"
+#include "util/process_files.h"
 #include "util/process_maps.h"
 #include "util/regular_file.h"
 #include "wire/ring.h"
@@ -97,9 +99,16 @@ static bool is_same_program(pid_t one, pid_t other)
     return regular_file_is_same(paths[0], paths[1]);
 }
 
-/* Find the profiler that maps the ring. Profilers are recognized by their names. If no process maps
- * it, and all maps can be read, its profiler has just died. A forked child of the process maps its
- * ring, too, until it allocates: it is no profiler of a silent ring, whatever its name. */
+static bool is_stopped(pid_t pid)
+{
+    struct process_status status;
+    return process_status_read(pid, &status) == 0 && (status.state == 'T' || status.state == 't');
+}
+
+/* Find the profiler that maps the ring. Profilers are recognized by their names. Return 0 if no
+ * process maps it: its profiler has died. Return OTHER_PROFILER_UNSEEN if a process with hidden maps
+ * may serve it. A silent ring can only be that of a stopped profiler. A forked child of the process
+ * maps its ring, too, until it allocates: it is no profiler of a silent ring, whatever its name. */
 static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool is_silent)
 {
     unsigned lines_left = LINES_OF_ALL_MAX;
@@ -116,7 +125,7 @@ static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool 
             continue;
         if (maps_ring(pid, ring, &lines_left, &hidden))
             found = is_silent && is_same_program(pid, profiled) ? 0 : pid;
-        else if (hidden)
+        else if (hidden && (!is_silent || is_stopped(pid)))
             unseen = OTHER_PROFILER_UNSEEN;
     }
     if (directory != NULL)
@@ -132,9 +141,22 @@ pid_t other_profiler_of(pid_t pid)
         enum ring_state state = state_of(pid, &rings[i]);
         pid_t profiler =
             state == RING_UNUSED ? 0 : find_profiler(pid, &rings[i], state == RING_SILENT);
-        /* Of a silent ring only a profiler that certainly maps it is alive. */
-        if (state == RING_SERVED || profiler > 0)
+        if (state == RING_SERVED || profiler != 0)
             return profiler;
     }
     return 0;
+}
+
+void other_profiler_end_orphaned(pid_t pid)
+{
+    struct mapped_ring rings[RINGS_MAX];
+    unsigned count = read_rings(pid, rings);
+    uint32_t one = 1;
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t stopping = rings[i].address + offsetof(struct ring_control, stopping);
+        struct iovec ours = {&one, sizeof(one)};
+        struct iovec theirs = {(void *)(uintptr_t)stopping, sizeof(one)};
+        if (state_of(pid, &rings[i]) == RING_SILENT && find_profiler(pid, &rings[i], true) == 0)
+            process_vm_writev(pid, &ours, 1, &theirs, 1, 0);
+    }
 }

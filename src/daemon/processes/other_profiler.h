@@ -17,4 +17,9 @@
  */
 pid_t other_profiler_of(pid_t pid);
 
+/* End the sessions of this process whose profiler died without ending them, so that its preloaded
+ * client accepts another one. Otherwise it would notice only when its ring is full. This writes to
+ * the rings in its memory, which needs the right to attach to it. */
+void other_profiler_end_orphaned(pid_t pid);
+
 #endif

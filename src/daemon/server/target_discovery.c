@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/processes/exec_events.h"
+#include "daemon/processes/other_profiler.h"
 #include "daemon/server/discovery_examine.h"
 #include "util/array.h"
 #include "util/clock.h"
@@ -31,6 +32,10 @@
 
 /* Period of reading what invites a process. */
 #define INVITED_PERIOD_MS 1000
+
+/* Number of times that an awaited process is searched for a dead profiler's ring. A ring counts as
+ * dead after 2 s. */
+#define ORPHAN_CHECKS_MAX 5
 
 /* Further new processes between two scans are left to the next scan. */
 #define ENTRIES_MAX (1u << 16)
@@ -297,6 +302,9 @@ bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms)
     if (entry->invited_ms == 0 || now_ms >= entry->invited_ms + INVITED_PERIOD_MS) {
         entry->invited_ms = now_ms;
         entry->is_invited = invited_read(&entry->invited, entry->pid);
+        /* It may still be in the session of a profiler that has just died. */
+        if (entry->is_invited && entry->invitations++ < ORPHAN_CHECKS_MAX)
+            other_profiler_end_orphaned(entry->pid);
     }
     return entry->is_invited;
 }

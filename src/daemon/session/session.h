@@ -62,6 +62,7 @@ struct discovery_list {
         struct invited invited; /* of an awaited process */
         uint64_t invited_ms;    /* when `invited` was last read; 0: not yet */
         bool is_invited;        /* that read succeeded */
+        unsigned invitations;   /* number of times that it succeeded */
     } * entries;
     size_t count, capacity, pending;
     uint64_t scan_ms;  /* time of the last scan */
