@@ -14,9 +14,7 @@
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 
-/* Time limits of a request. Reading the symbols of a browser takes a second. During a walk the ring
- * is not read. */
-#define DEADLINE_MS 10000u
+/* Time limit of a request during a walk, while the ring is not read. */
 #define WALK_DEADLINE_MS 3000u
 
 /* --- replies --- */
@@ -129,7 +127,7 @@ int file_reader_names(const struct reader_file *file, const uint64_t *addresses,
     void *reply;
     size_t length;
     *strings = NULL;
-    int code = reader_link_ask(file, &request, addresses, DEADLINE_MS, &reply, &length);
+    int code = reader_link_ask(file, &request, addresses, FILE_READER_DEADLINE_MS, &reply, &length);
     if (code >= 0)
         code = checked(file, reader_names_take(reply, length, count, names));
     if (code < 0)
@@ -181,20 +179,21 @@ int file_reader_segment(const struct reader_file *file, uint64_t offset,
     const struct reader_request request = {.kind = READER_SEGMENT, .argument = offset};
     void *reply;
     size_t length;
-    int code = reader_link_ask(file, &request, NULL, DEADLINE_MS, &reply, &length);
+    int code = reader_link_ask(file, &request, NULL, FILE_READER_DEADLINE_MS, &reply, &length);
     if (code >= 0)
         code = checked(file, reader_segment_take(reply, length, segment));
     free(reply);
     return code;
 }
 
-int file_reader_program(int fd, const char *path, struct program_file *program)
+int file_reader_program(int fd, const char *path, unsigned deadline_ms,
+                        struct program_file *program)
 {
     const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
     const struct reader_request request = {.kind = READER_PROGRAM};
     void *reply;
     size_t length;
-    int code = reader_link_ask(&file, &request, NULL, DEADLINE_MS, &reply, &length);
+    int code = reader_link_ask(&file, &request, NULL, deadline_ms, &reply, &length);
     if (code >= 0)
         code = checked(&file, reader_program_take(reply, length, program));
     free(reply);

@@ -22,6 +22,9 @@
 #include "reader/program_file.h"
 #include "reader/protocol.h"
 
+/* Time limit of most requests. Reading the symbols of a browser takes a second. */
+#define FILE_READER_DEADLINE_MS 10000u
+
 /* The file of a request. The caller keeps the descriptors. */
 struct reader_file {
     const char *path; /* for messages */
@@ -79,7 +82,9 @@ void file_reader_close_unwinding(uint32_t number);
 int file_reader_segment(const struct reader_file *file, uint64_t offset,
                         struct reader_segment *segment);
 
-int file_reader_program(int fd, const char *path, struct program_file *program);
+/* Read the facts of a program. */
+int file_reader_program(int fd, const char *path, unsigned deadline_ms,
+                        struct program_file *program);
 
 /* Find functions of .symtab by name (`count` terminated names, one after the other). Return how
  * many were found and set *functions, which the caller frees. */

@@ -24,13 +24,18 @@
 /* Failed readers in the lifetime of this process, after which no other is started. */
 #define FAILURES_MAX 4u
 
-/* Idle readers that somebody killed. They do not count as failures of a file. */
+/* Readers that somebody killed while they were idle, or that had no processor. They do not count as
+ * failures of a file. */
 #define IDLE_ENDS_MAX 64u
 
 /* If no reader can be started (the machine lacks processes), wait this long before the next
  * attempt, and twice as long after each failure. */
 #define START_FAILURES_MAX 8u
 #define START_AGAIN_MS 100
+
+/* A reader that misses a deadline below this one, and had the processor for less than half of the
+ * time, may have been waiting for it on a loaded machine. That is no failure of its file. */
+#define FAIR_DEADLINE_MS 2000u
 
 /* Interval of checks whether the reader was stopped. */
 #define CHECK_MS 50
@@ -63,6 +68,7 @@ static struct {
 struct wait {
     uint64_t deadline_ms;
     const char *why; /* reason of a failure */
+    bool is_late;    /* the deadline has passed */
 };
 
 /* --- start and end --- */
@@ -135,6 +141,16 @@ static const char *end_reader(const char *why)
     return "ended";
 }
 
+/* Count a reader that ended, or was ended, through no fault of a file. */
+static void count_idle_end(void)
+{
+    if (++link_state.idle_ends == IDLE_ENDS_MAX)
+        snprintf(link_state.broken, sizeof(link_state.broken),
+                 "the process that reads files was killed, stopped or not run %u times, and is not "
+                 "started again",
+                 IDLE_ENDS_MAX);
+}
+
 /* Clear a reader that was killed or stopped since the last request. */
 static void replace_ended(void)
 {
@@ -144,11 +160,7 @@ static void replace_ended(void)
          info.si_pid == 0))
         return;
     end_reader("was ended");
-    if (++link_state.idle_ends == IDLE_ENDS_MAX)
-        snprintf(
-            link_state.broken, sizeof(link_state.broken),
-            "the process that reads files was killed or stopped %u times, and is not started again",
-            IDLE_ENDS_MAX);
+    count_idle_end();
 }
 
 /* Record that there is no reader for a while, because of errno. */
@@ -289,6 +301,7 @@ static bool await(struct wait *wait, short events)
         }
         if (got == 0 && left == 0) {
             wait->why = "did not answer in time";
+            wait->is_late = true;
             return false;
         }
     }
@@ -422,6 +435,7 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
     file_reader_start();
     if (link_state.pid == 0)
         return -EIO;
+    uint64_t began_us = file_reader_cpu_us();
     sent.descriptors = file->fd < 0 ? 0 : file->debug_fd < 0 ? 1 : 2;
     if (file->build_id_length > 0 && file->build_id_length <= READER_BUILD_ID_MAX) {
         sent.build_id_length = (uint32_t)file->build_id_length;
@@ -433,7 +447,14 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
     }
     free(*reply);
     *reply = NULL;
-    fail(file, wait.why);
+    bool was_not_run = wait.is_late && deadline_ms < FAIR_DEADLINE_MS &&
+                       file_reader_cpu_us() - began_us < deadline_ms * 1000 / 2;
+    if (was_not_run) {
+        end_reader(wait.why);
+        count_idle_end();
+    } else {
+        fail(file, wait.why);
+    }
     return -EIO;
 }
 

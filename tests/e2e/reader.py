@@ -5,10 +5,12 @@
     reader.py CASE
 """
 
+import json
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -123,6 +125,40 @@ def test_killed():
 
 def test_stopped():
     ended(signal.SIGSTOP)
+
+
+def copy_with_symbol_tables(path, copy, tables, symbols):
+    """Copy a program, with more symbol tables. All are the same bytes, a hole at the file's end."""
+    with open(path, "rb") as file:
+        image = bytearray(file.read())
+    offset, size, count = *struct.unpack_from("<Q", image, 40), *struct.unpack_from("<HH", image, 58)
+    strings = struct.unpack_from("<H", image, 62)[0]
+    sections = image[offset:offset + size * count]
+    begins = len(image) + 4095 & ~4095
+    table = struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, begins, 24 * symbols, strings, 0, 8, 24)
+    struct.pack_into("<Q", image, 40, begins + 24 * symbols)
+    struct.pack_into("<H", image, 60, count + tables)
+    with open(copy, "wb") as file:
+        file.write(image)
+        file.seek(begins + 24 * symbols)
+        file.write(sections + table * tables)
+    os.chmod(copy, 0o755)
+
+
+def test_slow_file():
+    """A program whose file takes longer to read than the program waits for its profiler is profiled nevertheless."""
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        path, out = os.path.join(directory, "slow"), os.path.join(directory, "out")
+        copy_with_symbol_tables(program("commanded"), path, 20000, 1 << 20)
+        outcome = harness.run(
+            harness.host_command([path], out, 1, "--no-symbols"), stdin=b"hold 3 100\n"
+        )
+        check(outcome.status == 0, f"status {outcome.status}: {outcome.stderr}")
+        report = json.loads(harness.run([harness.TOOL, "report", "--json", out]).stdout)
+        heap = report["heaps"][0]
+        held = sum(site["space"]["estimate"] for site in heap["callsites"])
+        check(held >= 300, f"{held} bytes")
+        check("could not be read in time" in heap["remark"], f"remark: {heap['remark']}")
 
 
 def test_replaced():

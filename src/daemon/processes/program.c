@@ -122,6 +122,11 @@ static void take_file(struct program *program, const struct program_file *file)
 
 int program_read(struct program *program, const char *path)
 {
+    return program_read_within(program, path, FILE_READER_DEADLINE_MS);
+}
+
+int program_read_within(struct program *program, const char *path, unsigned deadline_ms)
+{
     struct stat status;
     struct program_file file;
     *program = (struct program){0};
@@ -131,7 +136,7 @@ int program_read(struct program *program, const char *path)
     program->gains_rights = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
                             ((status.st_mode & S_ISGID) && status.st_gid != getegid()) ||
                             (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
-    int code = file_reader_program(fd, path, &file);
+    int code = file_reader_program(fd, path, deadline_ms, &file);
     if (code == 0)
         take_file(program, &file);
     close(fd);

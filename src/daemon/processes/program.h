@@ -38,6 +38,8 @@ const char *program_why_not_found(const char *command);
 
 /* Read a program's file. Return 0, -ENOEXEC if it is no ELF file, or another negative errno. */
 int program_read(struct program *program, const char *path);
+/* The same with a time limit. -EIO: it has passed, or the file reader failed. */
+int program_read_within(struct program *program, const char *path, unsigned deadline_ms);
 
 #define PROGRAM_REASON_BYTES 512
 

@@ -87,6 +87,7 @@ struct known_program {
     ino_t inode; /* 0: empty entry */
     off_t bytes;
     struct timespec changed;
+    bool is_unread; /* the file reader failed, or took too long */
     struct program program;
 };
 

@@ -207,9 +207,14 @@ static bool attach_instead(struct session *session, const struct process_info *i
     return false;
 }
 
+/* Time to read a program's file while the process waits for the answer to its hello, for which the
+ * daemon gives a session 0.9 s (hello_routing.c). */
+#define READ_PROGRAM_MS 800
+
 /* Read the file of a process's program. That takes 20 ms for 100,000 symbols, and the process
- * waits; so remember the latest programs, for a build starts the same few by the thousand. */
-static void read_program(struct session *session, struct program *program, pid_t pid)
+ * waits; so remember the latest programs, for a build starts the same few by the thousand. Return
+ * false if the file reader failed, or took too long. */
+static bool read_program(struct session *session, struct program *program, pid_t pid)
 {
     char path[64];
     struct stat file;
@@ -217,19 +222,21 @@ static void read_program(struct session *session, struct program *program, pid_t
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     *program = (struct program){0};
     if (stat(path, &file) < 0)
-        return;
+        return true;
     for (size_t i = 0; i < SESSION_PROGRAMS_KNOWN; i++) {
         if (known[i].inode == file.st_ino && known[i].device == file.st_dev &&
             known[i].bytes == file.st_size &&
             memcmp(&known[i].changed, &file.st_ctim, sizeof(file.st_ctim)) == 0) {
             *program = known[i].program;
-            return;
+            return !known[i].is_unread;
         }
     }
-    if (program_read(program, path) < 0)
+    int code = program_read_within(program, path, READ_PROGRAM_MS);
+    if (code < 0)
         *program = (struct program){0};
-    known[session->next_program++ % SESSION_PROGRAMS_KNOWN] =
-        (struct known_program){file.st_dev, file.st_ino, file.st_size, file.st_ctim, *program};
+    known[session->next_program++ % SESSION_PROGRAMS_KNOWN] = (struct known_program){
+        file.st_dev, file.st_ino, file.st_size, file.st_ctim, code == -EIO, *program};
+    return code != -EIO;
 }
 
 static void note_heard_child(struct session *session, const struct process_info *info)
@@ -273,7 +280,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     }
     struct program program;
     struct error failure = {0};
-    read_program(session, &program, pid);
+    bool is_read = read_program(session, &program, pid);
     if (attach_instead(session, info, (enum handshake_origin)hello->origin, &program, &failure)) {
         session_find(session, pid)->origin = (enum handshake_origin)hello->origin;
         if (session->of_command)
@@ -294,6 +301,10 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     snprintf(target->attach_failure, sizeof(target->attach_failure), "%.*s",
              (int)sizeof(target->attach_failure) - 1, failure.message);
     target_learn_program(target, &program);
+    if (!is_read)
+        snprintf(target->attach_remark, sizeof(target->attach_remark),
+                 "The program's file could not be read in time: it is unknown whether it has an "
+                 "allocator of its own, whose allocations would be missing.");
     if (session->of_command)
         unprofiled_note_profiled(&session->unprofiled, pid);
     if (old != NULL)

@@ -39,8 +39,8 @@ struct target {
     uint64_t last_dump_ns;                   /* CLOCK_MONOTONIC_COARSE; 0: none yet */
     uint64_t interval_bytes;                 /* malloc's; 0: malloc is not profiled */
     enum handshake_origin origin;
-    struct attach *attach; /* NULL: the process joined by itself */
-    bool was_attached; /* the client came into the process by attaching */
+    struct attach *attach;      /* NULL: the process joined by itself */
+    bool was_attached;          /* the client came into the process by attaching */
     uint32_t children_reported; /* number of forked children that said hello, if beside_client */
     bool beside_client; /* attached to when it said hello, because it has an allocator of its own */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
@@ -49,7 +49,8 @@ struct target {
     uint64_t began_us, attached_us;
     bool start_was_reported;                   /* the kernel reported its exec */
     uint32_t restrictions;                     /* on its system calls, when it was attached to */
-    char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, as sentences */
+    char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, or of joining, as
+                                                  sentences */
     char allocator[64];
     /* Why the client does not see all allocations of the process, as a sentence, and which
      * allocator it misses. "": according to the program's file, it sees all. */
