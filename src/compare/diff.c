@@ -14,6 +14,7 @@
 #include "profile/callsite_nodes.h"
 #include "trace/intern.h"
 #include "util/array.h"
+#include "util/ranked.h"
 
 /* The smallest unit of a difference: the part of one thread, type and context in a callsite, on
  * both sides. */
@@ -508,19 +509,6 @@ void diff_free(struct diff *diff)
 
 /* --- ranking --- */
 
-struct ranked {
-    const struct diff_row *row;
-    double size;
-};
-
-static int compare_ranked(const void *left, const void *right)
-{
-    const struct ranked *a = left, *b = right;
-    if (a->size != b->size)
-        return a->size < b->size ? 1 : -1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
 bool diff_is_unknown(const struct diff_pair *pair, enum export_view view)
 {
     for (size_t i = 0; i < pair->before_count; i++)
@@ -540,12 +528,10 @@ const struct diff_row **diff_rank(const struct diff_pair *pair, enum export_view
     size_t used = 0;
     for (size_t i = 0; ranked != NULL && rows != NULL && i < pair->row_count; i++)
         if (pair->rows[i].changes[view].value != 0)
-            ranked[used++] =
-                (struct ranked){&pair->rows[i], fabs(pair->rows[i].changes[view].value)};
-    if (used > 1)
-        qsort(ranked, used, sizeof(*ranked), compare_ranked);
+            ranked[used++] = (struct ranked){i, fabs(pair->rows[i].changes[view].value)};
+    ranked_sort(ranked, used);
     for (size_t i = 0; i < used; i++)
-        rows[i] = ranked[i].row;
+        rows[i] = &pair->rows[ranked[i].index];
     free(ranked);
     *count = used;
     return rows;

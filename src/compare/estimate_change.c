@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "util/ranked.h"
+
 #define LEVEL 0.01
 
 /* Relative rounding errors. Smaller differences of estimates are rounding: sums of a million terms
@@ -196,19 +198,6 @@ struct change change_of(const struct change_parts *parts, bool counts,
 
 /* --- marks --- */
 
-struct ranked {
-    size_t index;
-    double probability;
-};
-
-static int compare_ranked(const void *left, const void *right)
-{
-    const struct ranked *a = left, *b = right;
-    if (a->probability != b->probability)
-        return a->probability < b->probability ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
 int change_mark(const struct change *changes, size_t count, bool *marks)
 {
     struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
@@ -218,11 +207,11 @@ int change_mark(const struct change *changes, size_t count, bool *marks)
     for (size_t i = 0; i < count; i++) {
         marks[i] = false;
         if (!changes[i].uncertain && changes[i].probability_least <= LEVEL)
-            ranked[tested++] = (struct ranked){i, changes[i].probability};
+            ranked[tested++] = (struct ranked){i, -changes[i].probability};
     }
-    qsort(ranked, tested, sizeof(*ranked), compare_ranked);
+    ranked_sort(ranked, tested); /* the least probable first */
     for (size_t i = 0; i < tested; i++) {
-        if (ranked[i].probability > LEVEL / (double)(tested - i))
+        if (-ranked[i].rank > LEVEL / (double)(tested - i))
             break;
         marks[ranked[i].index] = changes[ranked[i].index].value != 0;
     }

@@ -10,16 +10,6 @@
 #define FILTER_WIDTH 4096
 #define STACK_INDENT "              "
 
-struct formatted compare_amount(double value, bool counts)
-{
-    return counts ? format_count(value) : format_bytes(value);
-}
-
-struct formatted compare_signed_amount(double value, bool counts)
-{
-    return format_signed(value, counts);
-}
-
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
                                 bool counts)
 {
@@ -33,11 +23,6 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
     else
         return format_margin(change->value, change->interval.low, change->interval.high, counts);
     return text;
-}
-
-int compare_margin_width(const struct formatted *margin, int columns)
-{
-    return strncmp(margin->bytes, "±", strlen("±")) == 0 ? columns + 1 : columns;
 }
 
 bool compare_is_unseen(const struct export_dump *dumps, size_t count)

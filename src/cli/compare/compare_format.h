@@ -9,18 +9,10 @@
 #include "cli/print/stack_format.h"
 #include "compare/diff.h"
 
-/* Format bytes or, with `counts`, calls. */
-struct formatted compare_amount(double value, bool counts);
-/* Format with a sign; 0 has none. */
-struct formatted compare_signed_amount(double value, bool counts);
-
 /* Format the distance of the 95 % limits from a change: "± 4.10 kB", "-1.20 kB +8.30 kB",
  * "exact". */
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
                                 bool counts);
-/* Return the field width in bytes with which printf pads the margin to `columns`: "±" has two
- * bytes. */
-int compare_margin_width(const struct formatted *margin, int columns);
 
 /* Return whether a side's figures are unknown, because one of its processes was unseen. */
 bool compare_is_unseen(const struct export_dump *dumps, size_t count);

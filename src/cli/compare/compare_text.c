@@ -15,9 +15,6 @@
 #define COMMAND_WIDTH 4096
 #define FIGURES_COLUMNS 72 /* of a row, before its text */
 
-#define BOLD "\033[1m"
-#define PLAIN "\033[0m"
-
 struct page {
     const struct diff_pair *pair;
     const struct compare_options *options;
@@ -60,13 +57,6 @@ static void print_name(const struct page *page, const struct diff_row *row)
 
 /* --- tables --- */
 
-static void print_title(const struct page *page, const char *title)
-{
-    fputs(page->options->colours ? "\n" BOLD : "\n", page->out);
-    format_print(page->out, title, COMMAND_WIDTH);
-    fputs(page->options->colours ? PLAIN "\n" : "\n", page->out);
-}
-
 static void print_row(const struct page *page, const struct diff_row *row)
 {
     enum export_view view = page->options->view;
@@ -75,13 +65,12 @@ static void print_row(const struct page *page, const struct diff_row *row)
     const struct profile_estimate *before = &row->before[diff_figure_of(view)];
     const struct profile_estimate *after = &row->after[diff_figure_of(view)];
     struct formatted margin = compare_margin(page->pair, change, counts);
-    int width = compare_margin_width(&margin, 21);
+    int width = format_margin_width(&margin, 21);
     double other = counts ? after->bytes - before->bytes : after->count - before->count;
-    fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ",
-            compare_signed_amount(change->value, counts).bytes, row->marks[view] ? '*' : ' ', width,
-            margin.bytes, compare_signed_amount(other, !counts).bytes,
-            compare_amount(counts ? before->count : before->bytes, counts).bytes,
-            compare_amount(counts ? after->count : after->bytes, counts).bytes);
+    fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ", format_signed(change->value, counts).bytes,
+            row->marks[view] ? '*' : ' ', width, margin.bytes, format_signed(other, !counts).bytes,
+            format_amount(counts ? before->count : before->bytes, counts).bytes,
+            format_amount(counts ? after->count : after->bytes, counts).bytes);
     print_name(page, row);
 }
 
@@ -107,7 +96,8 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
         if (!is_shown(page, rows[i]) || (rows[i]->changes[view].value > 0) != grown)
             continue;
         if (all++ == 0) {
-            print_title(page, grown ? "What grew" : "What shrank");
+            format_print_title(page->out, grown ? "What grew" : "What shrank",
+                               page->options->colours);
             fprintf(page->out, "%11s   %-21s %11s %10s %10s  %s\n", counts ? "count" : "bytes",
                     "95 %", counts ? "bytes" : "count", "before", "after",
                     what[page->options->diff.by]);
@@ -191,7 +181,7 @@ static void print_head(const struct page *page, const struct compare_source sour
     snprintf(title, sizeof(title), "%.200s, heap %.200s",
              *process->name != '\0' ? process->name : "(a process without a name)",
              dump->heap->name);
-    print_title(page, title);
+    format_print_title(page->out, title, page->options->colours);
     print_side(page, "before", &sources[0], pair->before, pair->before_count);
     print_side(page, "after", &sources[1], pair->after, pair->after_count);
     if (pair->same_process)
@@ -210,7 +200,7 @@ static void print_head(const struct page *page, const struct compare_source sour
         if (change->value != 0 || has_margin(change))
             margin = compare_margin(page->pair, change, counts);
         fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
-                export_view_info[view].title, compare_signed_amount(change->value, counts).bytes,
+                export_view_info[view].title, format_signed(change->value, counts).bytes,
                 margin.bytes);
     }
 }

@@ -11,6 +11,7 @@
 #include "trace/intern.h"
 #include "util/array.h"
 #include "util/json.h"
+#include "util/ranked.h"
 
 #define OBJECTS_SUFFIX "-objects.json"
 
@@ -59,28 +60,18 @@ static int add_heap(struct flame_page *page, const struct leaks *leaks,
     return flame_page_add(page, &graph);
 }
 
-/* Order by growth, largest first. */
-static int compare_growth(const void *left_pointer, const void *right_pointer)
-{
-    const struct leaks_heap *left = *(const struct leaks_heap *const *)left_pointer;
-    const struct leaks_heap *right = *(const struct leaks_heap *const *)right_pointer;
-    if (left->grown.size_sum != right->grown.size_sum)
-        return left->grown.size_sum > right->grown.size_sum ? -1 : 1;
-    return left < right ? -1 : left > right;
-}
-
 /* Add the heaps, largest first: the page opens on the first one. */
 static int add_heaps(struct flame_page *page, const struct leaks *leaks)
 {
-    const struct leaks_heap **heaps = calloc(leaks->heap_count + 1, sizeof(*heaps));
+    struct ranked *heaps = calloc(leaks->heap_count + 1, sizeof(*heaps));
     int code = heaps == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
-        heaps[i] = &leaks->heaps[i];
-    if (code == 0 && leaks->heap_count > 1)
-        qsort(heaps, leaks->heap_count, sizeof(*heaps), compare_growth);
+        heaps[i] = (struct ranked){i, leaks->heaps[i].grown.size_sum};
+    if (code == 0)
+        ranked_sort(heaps, leaks->heap_count);
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
-        if (heaps[i]->grown.count > 0)
-            code = add_heap(page, leaks, heaps[i]);
+        if (leaks->heaps[heaps[i].index].grown.count > 0)
+            code = add_heap(page, leaks, &leaks->heaps[heaps[i].index]);
     free(heaps);
     return code;
 }

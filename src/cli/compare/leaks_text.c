@@ -35,8 +35,7 @@ static struct formatted size_text(const struct page *page, double value, bool co
 {
     if (counts && is_unknown(page, EXPORT_OBJECTS))
         return (struct formatted){"?"};
-    return is_difference(page) ? compare_signed_amount(value, counts)
-                               : compare_amount(value, counts);
+    return is_difference(page) ? format_signed(value, counts) : format_amount(value, counts);
 }
 
 /* --- an entry --- */
@@ -77,10 +76,10 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
         count_margin = compare_margin(page->heap->pair, count, true);
     fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_text(page, size->value, false).bytes,
             is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
-            compare_margin_width(&size_margin, 19), size_margin.bytes,
+            format_margin_width(&size_margin, 19), size_margin.bytes,
             size_text(page, count->value, true).bytes,
             is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
-            compare_margin_width(&count_margin, 17), count_margin.bytes);
+            format_margin_width(&count_margin, 17), count_margin.bytes);
     struct stack_format format =
         compare_stacks_format(&page->stacks, row->profile, FIGURES_COLUMNS);
     compare_print_stack(&format, row->callsite, options->stacks, page->out);

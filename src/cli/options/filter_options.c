@@ -21,8 +21,8 @@ bool take_filter(void *member, const char *name, const char *value)
 struct filter_share filter_options_share(double part, double whole, bool counts)
 {
     struct filter_share text;
-    struct formatted of_part = counts ? format_count(part) : format_bytes(part);
-    struct formatted of_whole = counts ? format_count(whole) : format_bytes(whole);
+    struct formatted of_part = format_amount(part, counts);
+    struct formatted of_whole = format_amount(whole, counts);
     snprintf(text.bytes, sizeof(text.bytes), "%s of %s (%.1f %%)", of_part.bytes, of_whole.bytes,
              whole > 0 ? 100 * part / whole : 0);
     return text;

@@ -12,6 +12,7 @@
 
 /* Limit for measuring the rest of a long name, each time it is printed. */
 #define COUNTED_BYTES_MAX 65536u
+#define TITLE_WIDTH 4096
 
 struct formatted format_bytes(double bytes)
 {
@@ -69,7 +70,7 @@ struct formatted format_time(double seconds)
     return text;
 }
 
-static struct formatted format_amount(double amount, bool counts)
+struct formatted format_amount(double amount, bool counts)
 {
     return counts ? format_count(amount) : format_bytes(amount);
 }
@@ -119,6 +120,18 @@ void format_print_amount(FILE *out, double value, const char *amount, const char
         fprintf(out, "%s%s", margin->bytes, unit);
     else
         fprintf(out, "%s%s%s %s", amount, unit, is_limit ? "," : "", margin->bytes);
+}
+
+int format_margin_width(const struct formatted *margin, int columns)
+{
+    return strncmp(margin->bytes, "±", strlen("±")) == 0 ? columns + 1 : columns;
+}
+
+void format_print_title(FILE *out, const char *title, bool colours)
+{
+    fputs(colours ? "\n\033[1m" : "\n", out);
+    format_print(out, title, TITLE_WIDTH);
+    fputs(colours ? "\033[0m\n" : "\n", out);
 }
 
 /* Return the length of the printable ASCII at the beginning of a text, up to `most`. */

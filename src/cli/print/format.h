@@ -18,6 +18,9 @@ struct formatted format_bytes(double bytes);
 /* Format 1234567 as "1,234,567". */
 struct formatted format_count(double count);
 
+/* Format bytes or, with `counts`, a count. */
+struct formatted format_amount(double amount, bool counts);
+
 /* Format bytes or a count with "+" or "-", unless it rounds to 0. */
 struct formatted format_signed(double amount, bool counts);
 
@@ -30,6 +33,13 @@ struct formatted format_margin(double value, double low, double high, bool count
  * allocations". */
 void format_print_amount(FILE *out, double value, const char *amount, const char *unit,
                          const struct formatted *margin);
+
+/* Return the field width in bytes with which printf() pads a margin to `columns`: "±" has two
+ * bytes. */
+int format_margin_width(const struct formatted *margin, int columns);
+
+/* Print an empty line and a title, bold with `colours`. */
+void format_print_title(FILE *out, const char *title, bool colours);
 
 /* Format a time: "950 us", "1.72 ms", "3.40 s", "28 min 39 s", "5 h 2 min". */
 struct formatted format_time(double seconds);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/report/report.h"
+#include "util/ranked.h"
 
 const char *report_group_key_name(enum grouping_key key)
 {
@@ -38,19 +39,6 @@ bool report_parse_groups(const char *text, enum grouping_key by[2])
            (text[length] == ',' ? by[1] != GROUPING_NONE : by[0] != GROUPING_BACKTRACE);
 }
 
-struct ranked {
-    size_t index;
-    double rank;
-};
-
-static int compare_ranked(const void *left_pointer, const void *right_pointer)
-{
-    const struct ranked *left = left_pointer, *right = right_pointer;
-    if (left->rank != right->rank)
-        return left->rank < right->rank ? 1 : -1;
-    return left->index < right->index ? -1 : left->index > right->index;
-}
-
 size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count)
 {
@@ -62,8 +50,7 @@ size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum exp
         if (rank >= 0.5)
             ranked[used++] = (struct ranked){i, rank};
     }
-    if (used > 1)
-        qsort(ranked, used, sizeof(*ranked), compare_ranked);
+    ranked_sort(ranked, used);
     for (size_t i = 0; i < used; i++)
         order[i] = ranked[i].index;
     free(ranked);

@@ -159,7 +159,7 @@ static void print_figure(struct printer *printer, const struct report_section *s
 {
     static const char limit[] = "at most ";
     bool counts = export_view_counts_calls(view);
-    struct formatted text = counts ? format_count(value) : format_bytes(value);
+    struct formatted text = format_amount(value, counts);
     struct profile_estimate total = estimate_of_dump(section->dump, view);
     printer->heap = section->heap;
     printer->dump = section->dump;

@@ -11,18 +11,11 @@
 #include <xxhash.h>
 
 #include "profile/partial.h"
+#include "util/ranked.h"
 
 #define STACK_INDENT "              "
 #define TOP_STACKS 3       /* rows whose stacks are shown whole */
 #define TOP_STACK_LINES 40 /* at most, for each of these stacks */
-
-#define BOLD "\033[1m"
-#define PLAIN "\033[0m"
-
-struct line {
-    uint32_t index; /* of a sample, or of a rollup row */
-    double rank;
-};
 
 bool printer_is_partial(const struct printer *printer)
 {
@@ -89,9 +82,7 @@ const char *printer_view_title(enum export_view view)
 
 void printer_title(const struct printer *printer, const char *title)
 {
-    fputs(printer->options->colours ? "\n" BOLD : "\n", printer->out);
-    format_print(printer->out, title, PRINTER_COMMAND_WIDTH);
-    fputs(printer->options->colours ? PLAIN "\n" : "\n", printer->out);
+    format_print_title(printer->out, title, printer->options->colours);
 }
 
 void printer_frame(const struct printer *printer, uint32_t index, size_t used)
@@ -121,14 +112,6 @@ void printer_set_format(struct printer *printer, const struct folding *folding)
     };
 }
 
-static int compare_lines(const void *a, const void *b)
-{
-    const struct line *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? 1 : -1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
 void printer_figures(const struct printer *printer, const struct profile_estimate *figure,
                      double total, enum export_view view)
 {
@@ -140,10 +123,8 @@ void printer_figures(const struct printer *printer, const struct profile_estimat
     bool counts_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0;
     if (!counts && counts_unknown)
         other = (struct formatted){"?"};
-    /* The ± sign is two bytes wide and one column. */
-    int margin_width = strncmp(margin.bytes, "±", strlen("±")) == 0 ? 20 : 19;
     fprintf(printer->out, "%10s %5.1f%% %-*s ", value.bytes, total > 0 ? 100 * rank / total : 0,
-            margin_width, margin.bytes);
+            format_margin_width(&margin, 19), margin.bytes);
     if (!printer->is_narrow)
         fprintf(printer->out, "%10s %9s ", other.bytes,
                 counts_unknown         ? "?"
@@ -298,8 +279,8 @@ static void print_top_stacks(const struct printer *printer, const struct callsit
     printer_title(printer, count == 1 ? "Its stack" : "Stacks of the first rows");
     for (size_t i = 0; i < count; i++) {
         const struct callsite_line *line = &lines[i];
-        struct formatted all = counts ? format_count(line->rank) : format_bytes(line->rank);
-        struct formatted own = counts ? format_count(line->highest) : format_bytes(line->highest);
+        struct formatted all = format_amount(line->rank, counts);
+        struct formatted own = format_amount(line->highest, counts);
         fprintf(printer->out, "%10s %5.1f%%  ", all.bytes,
                 total > 0 ? 100 * line->rank / total : 0);
         if (line->stacks > 1)
@@ -359,7 +340,7 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
 {
     enum export_view view = printer->options->view;
     struct rollup *rollup = rollup_new(printer->tables, printer->dump, key);
-    struct line *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
+    struct ranked *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
     if (lines == NULL) {
         rollup_free(rollup);
         return;
@@ -374,9 +355,9 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
             key != ROLLUP_THREAD && folding_of(printer->stacks.folding, row->frame) != NULL;
         folded += is_folded && rank >= 0.5;
         if (rank >= 0.5 && !is_folded)
-            lines[count++] = (struct line){(uint32_t)i, rank};
+            lines[count++] = (struct ranked){i, rank};
     }
-    qsort(lines, count, sizeof(*lines), compare_lines);
+    ranked_sort(lines, count);
     struct profile_estimate total = estimate_of_dump(printer->dump, view);
     size_t top = printer->options->top;
     printer_title(printer, title);

@@ -69,7 +69,7 @@ static void print_total(const struct printer *printer, double value,
                         const struct profile_estimate *figure, bool counts)
 {
     struct formatted margin = printer_total_margin(printer, figure, counts);
-    struct formatted amount = counts ? format_count(value) : format_bytes(value);
+    struct formatted amount = format_amount(value, counts);
     bool one = strcmp(amount.bytes, "1") == 0;
     const char *unit = !counts ? "" : one ? " allocation" : " allocations";
     format_print_amount(printer->out, value, amount.bytes, unit, &margin);

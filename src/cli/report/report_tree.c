@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cli/report/report_tables.h"
+#include "util/ranked.h"
 
 #define SHARE_MIN 0.01   /* subtrees below it are summed up */
 #define BRANCHES_MAX 400 /* limit on one path: each is a level of recursion */
@@ -36,10 +37,7 @@ struct tree_printer {
 
 /* The callees that get a line, the largest first, and the sum of the others. */
 struct level {
-    struct tree_line {
-        uint32_t node;
-        double rank;
-    } * lines;
+    struct ranked *lines; /* by node */
     size_t count, small;
     double small_rank;
 };
@@ -52,14 +50,6 @@ static bool locale_is_utf8(void)
     bool is_utf8 = strcmp(nl_langinfo_l(CODESET, locale), "UTF-8") == 0;
     freelocale(locale);
     return is_utf8;
-}
-
-static int compare_lines(const void *left_pointer, const void *right_pointer)
-{
-    const struct tree_line *left = left_pointer, *right = right_pointer;
-    if (left->rank != right->rank)
-        return left->rank < right->rank ? 1 : -1;
-    return left->node < right->node ? -1 : left->node > right->node;
 }
 
 static struct profile_estimate figure_of(const struct tree_printer *at, uint32_t node)
@@ -81,14 +71,13 @@ static struct level collect_level(const struct tree_printer *at, uint32_t first)
         struct profile_estimate figure = figure_of(at, node);
         double rank = estimate_rank(&figure, at->printer->options->view);
         if (rank >= at->total * SHARE_MIN && rank >= 0.5) {
-            level.lines[level.count++] = (struct tree_line){node, rank};
+            level.lines[level.count++] = (struct ranked){node, rank};
         } else if (rank >= 0.5) {
             level.small++;
             level.small_rank += rank;
         }
     }
-    if (level.count > 1)
-        qsort(level.lines, level.count, sizeof(*level.lines), compare_lines);
+    ranked_sort(level.lines, level.count);
     return level;
 }
 
@@ -127,8 +116,7 @@ static void print_small(const struct tree_printer *at, const struct level *level
 {
     enum export_view view = at->printer->options->view;
     bool counts = export_view_counts_calls(view);
-    struct formatted value =
-        counts ? format_count(level->small_rank) : format_bytes(level->small_rank);
+    struct formatted value = format_amount(level->small_rank, counts);
     fprintf(at->printer->out, "%10s %5.1f%% %*s  %s%s(%zu smaller one%s)\n", value.bytes,
             at->total > 0 ? 100 * level->small_rank / at->total : 0,
             at->printer->is_narrow ? 19 : 40, "", at->prefix, mark, level->small,
@@ -158,7 +146,7 @@ static void print_branches(struct tree_printer *at, const struct level *level, u
     }
     for (size_t i = 0; i < level->count; i++) {
         bool last = i + 1 == level->count && level->small == 0;
-        print_chain(at, level->lines[i].node, last ? marks->last : marks->more,
+        print_chain(at, (uint32_t)level->lines[i].index, last ? marks->last : marks->more,
                     last ? marks->beside : marks->beside_more, branches + 1);
     }
     if (level->small > 0)
@@ -172,7 +160,7 @@ static void print_level(struct tree_printer *at, uint32_t first, unsigned branch
          level = collect_level(at, at->tree->nodes[first].first_child)) {
         if (level.count != 1 || level.small > 0)
             break;
-        first = level.lines[0].node;
+        first = (uint32_t)level.lines[0].index;
         print_node(at, first, "");
         free(level.lines);
     }
