@@ -203,23 +203,12 @@ int breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode)
 
 /* --- figures --- */
 
-/* A damaged trace may contain more frees than allocations: nothing is left. */
-static void end_sum(struct breakdown_row *row)
-{
-    for (size_t i = 0; i < SITES_COLUMNS; i++) {
-        if (row->values[i].bytes < 0)
-            row->values[i].bytes = 0;
-        if (row->values[i].count < 0)
-            row->values[i].count = 0;
-    }
-}
-
 struct breakdown_row breakdown_total(const struct breakdown *breakdown, size_t steps)
 {
     struct breakdown_row total = {.key = PROFILE_NONE};
     const struct breakdown_set *set = breakdown_set_of(breakdown, steps);
     memcpy(total.values, set->totals[breakdown->figure], sizeof(total.values));
-    end_sum(&total);
+    breakdown_end_sum(&total);
     return total;
 }
 

@@ -81,12 +81,7 @@ static void end_rows(struct breakdown_rows *rows)
     size_t kept = 0;
     for (size_t i = 0; i < rows->count; i++) {
         struct breakdown_row *row = &rows->rows[i];
-        for (size_t j = 0; j < SITES_COLUMNS; j++) {
-            if (row->values[j].bytes < 0)
-                row->values[j].bytes = 0;
-            if (row->values[j].count < 0)
-                row->values[j].count = 0;
-        }
+        breakdown_end_sum(row);
         if (!is_nothing(row))
             rows->rows[kept++] = *row;
     }

@@ -85,6 +85,17 @@ static inline const struct sites_entry *breakdown_entry(const struct sites *site
     return &sites->entries[set->entries == NULL ? i : set->entries[i]];
 }
 
+/* Finish a sum. A damaged trace may contain more frees than allocations: nothing is left. */
+static inline void breakdown_end_sum(struct breakdown_row *row)
+{
+    for (size_t i = 0; i < SITES_COLUMNS; i++) {
+        if (row->values[i].bytes < 0)
+            row->values[i].bytes = 0;
+        if (row->values[i].count < 0)
+            row->values[i].count = 0;
+    }
+}
+
 /* Return the sites left after the first `steps` steps. */
 static inline const struct breakdown_set *breakdown_set_of(const struct breakdown *breakdown,
                                                            size_t steps)

@@ -10,7 +10,6 @@
 
 #include "import/import.h"
 #include "query/database_state.h"
-#include "query/flamegraph.h"
 #include "symbols/demangle.h"
 #include "util/utf8.h"
 

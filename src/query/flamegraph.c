@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table function experimental_flamegraph(). Its arguments are hidden columns, by position or by
  * name. */
-#include "query/flamegraph.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "query/exported_trace.h"
 #include "query/flamegraph_build.h"
+#include "query/query_table.h"
 
 /* --- columns --- */
 

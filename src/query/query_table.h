@@ -116,6 +116,11 @@ struct query_traces {
 int query_table_register(sqlite3 *sql, const struct query_table *table,
                          struct query_traces *traces);
 
+/* Register experimental_flamegraph(): callsites as a tree, with the sums of a dump. Callsites of
+ * the same function and mapping below the same caller are one node, as in Perfetto's trace
+ * processor. `traces` NULL: the connection's tables come from an exported database. */
+int query_flamegraph_register(sqlite3 *sql, struct query_traces *traces);
+
 /* All tables, Perfetto's first: lists that end with a table without a name, then NULL. */
 extern const struct query_table *const query_tables[];
 extern const struct query_table query_perfetto_tables[], query_own_tables[], query_memory_tables[],

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/compare/check_format.h"
+#include "cli/compare/check_report.h"
 #include "util/terminal_text.h"
 #include "util/utf8.h"
 

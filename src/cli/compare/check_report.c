@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "cli/compare/check_format.h"
+#include "cli/print/format.h"
 #include "cli/print/stack_format.h"
 #include "util/json_writer.h"
 

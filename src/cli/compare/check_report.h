@@ -26,4 +26,15 @@ void check_report_github(const struct check_page *page, FILE *out);
 /* Return the number of results in a state. */
 size_t check_report_count(const struct budget_report *report, enum budget_state state);
 
+/* --- parts of a result, as all formats write them --- */
+
+const char *check_state_name(enum budget_state state);
+/* Write the budget, for example "max-leak parse_*=64k". */
+void check_title(const struct budget_result *result, char *buffer, size_t size);
+/* Write the finding, for example "70.1 kB (95 %: 60 kB to 80 kB); ...". */
+void check_finding(const struct budget_result *result, char *buffer, size_t size);
+/* Write the subject, for example "example 4711, libc.malloc". */
+void check_subject(const struct profile *profile, const struct budget_result *result, char *buffer,
+                   size_t size);
+
 #endif

@@ -191,11 +191,7 @@ static int print(const struct request *request, const struct compare_source sour
     compare_stacks_clear(&stacks);
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", strerror(-code));
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("heap_profile: cannot write the difference");
-        return VERB_FAILED;
-    }
-    return code < 0 ? VERB_FAILED : VERB_DONE;
+    return verb_end_output("difference", code < 0 ? VERB_FAILED : VERB_DONE);
 }
 
 int cmd_diff(int argc, char **argv)

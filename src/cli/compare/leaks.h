@@ -4,10 +4,12 @@
 #ifndef HEAPPROFD_CLI_COMPARE_LEAKS_H
 #define HEAPPROFD_CLI_COMPARE_LEAKS_H
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "cli/compare/compare_source.h"
 #include "compare/growth.h"
+#include "util/output_file.h"
 
 struct leaks_options {
     struct growth_options growth;
@@ -61,8 +63,32 @@ struct leaks_written {
 
 /* Write process_PID_HEAP-leaks.json for each heap that has entries into `directory`, which is
  * created if missing, and remove such files of an earlier run. With `graph` also write the files of
- * leaks_graph.h. Return 0 or a negative errno. */
+ * leaks_write_graph(). Return 0 or a negative errno. */
 int leaks_write_files(const struct leaks *leaks, const char *directory, bool graph,
                       struct leaks_written *written, struct error *error);
+
+/* Write the leaks as flame graphs: directory/graph/index.html, a page that needs no other file, and
+ * JSON for other programs: index.json and, for each heap that has entries,
+ * process_PID_HEAP-objects.json. Return 0 or a negative errno. */
+int leaks_write_graph(const struct leaks *leaks, const char *directory, size_t *removed,
+                      struct error *error);
+
+/* --- shared by all files of leaks --- */
+
+/* An output directory. */
+struct leaks_directory {
+    int fd;
+    char path[PATH_MAX];
+};
+
+/* Open the directory, creating it if missing. Return 0 or a negative errno. */
+int leaks_open_directory(struct leaks_directory *output, const char *path, struct error *error);
+/* Remove the files process_PID_*SUFFIX, and count them in *removed. Return 0 or a negative
+ * errno. */
+int leaks_remove_old(const struct leaks_directory *output, const char *suffix, size_t *removed,
+                     struct error *error);
+/* Open a new file, whose name is in file->name. Return NULL with *error set on failure. */
+FILE *leaks_create(const struct leaks_directory *output, const struct leaks_heap *heap,
+                   const char *suffix, struct output_file *file, struct error *error);
 
 #endif

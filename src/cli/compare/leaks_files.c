@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "cli/compare/leaks.h"
-#include "cli/compare/leaks_graph.h"
 #include "util/safe_directory.h"
 
 #define LEAKS_SUFFIX "-leaks.json"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the flame graph page of the leaks and the nested JSON objects. */
-#include "cli/compare/leaks_graph.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/compare/leaks.h"
 #include "export/flame_page.h"
 #include "trace/intern.h"
 #include "util/array.h"

@@ -6,7 +6,7 @@
 
 #include "cli/options/suggest.h"
 
-const struct conversion conversions[] = {
+static const struct conversion conversions[] = {
     {"binary", convert_binary, "a trace, from its text form"},
     {"bundle", convert_bundle, "the trace and all names that can be found for it, in one file"},
     {"collapsed", convert_collapsed, "stacks for flamegraph.pl, inferno and others"},
@@ -20,11 +20,17 @@ const struct conversion conversions[] = {
     {"symbolize", convert_symbolize, "functions, files and lines, to append to the trace"},
     {"text", convert_text, "every packet in protobuf's text format"},
 };
-const size_t conversion_count = sizeof(conversions) / sizeof(conversions[0]);
+#define CONVERSIONS (sizeof(conversions) / sizeof(conversions[0]))
+
+void conversions_print(FILE *out)
+{
+    for (size_t i = 0; i < CONVERSIONS; i++)
+        fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
+}
 
 const struct conversion *conversion_find(const char *name)
 {
-    for (size_t i = 0; i < conversion_count; i++)
+    for (size_t i = 0; i < CONVERSIONS; i++)
         if (strcmp(name, conversions[i].name) == 0)
             return &conversions[i];
     return NULL;
@@ -42,5 +48,5 @@ const char *conversion_suggest(const char *name)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (strcmp(name, others[i][0]) == 0)
             return others[i][1];
-    return suggest_nearest(name, conversions, conversion_count, sizeof(conversions[0]));
+    return suggest_nearest(name, conversions, CONVERSIONS, sizeof(conversions[0]));
 }

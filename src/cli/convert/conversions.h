@@ -4,7 +4,7 @@
 #ifndef HEAPPROFD_CLI_CONVERT_CONVERSIONS_H
 #define HEAPPROFD_CLI_CONVERT_CONVERSIONS_H
 
-#include <stddef.h>
+#include <stdio.h>
 
 struct conversion {
     const char *name;
@@ -12,8 +12,8 @@ struct conversion {
     const char *summary;
 };
 
-extern const struct conversion conversions[];
-extern const size_t conversion_count;
+/* Print all names and summaries, a line each. */
+void conversions_print(FILE *out);
 
 /* Return the conversion of this name, or NULL. */
 const struct conversion *conversion_find(const char *name);

@@ -6,11 +6,9 @@
 
 #include "cli/cmd.h"
 #include "cli/convert/conversions.h"
-#include "cli/main/malloc_tuning.h"
-#include "cli/main/standard_files.h"
+#include "cli/main/tool_setup.h"
 #include "cli/options/suggest.h"
 #include "cli/print/format.h"
-#include "cli/print/wait_notice.h"
 
 static const struct verb {
     const char *name;
@@ -48,8 +46,7 @@ static void print_help(FILE *out)
           "Convert a profile to another format (as traceconv does):\n"
           "\n",
           out);
-    for (size_t i = 0; i < conversion_count; i++)
-        fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
+    conversions_print(out);
     fputs("\n"
           "Quick start:\n"
           "  heap_profile host -- COMMAND [ARGS]\n"
@@ -90,9 +87,7 @@ static int run_verb(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    standard_files_open();
-    wait_notice_announce_outputs();
-    malloc_tuning_keep_freed();
+    tool_setup();
     if (argc < 2) {
         print_help(stderr);
         return 2;

@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "cli/convert/conversions.h"
-#include "cli/main/malloc_tuning.h"
-#include "cli/main/standard_files.h"
+#include "cli/main/tool_setup.h"
 #include "cli/print/format.h"
-#include "cli/print/wait_notice.h"
 
 static void print_help(FILE *out)
 {
@@ -16,8 +14,7 @@ static void print_help(FILE *out)
           "Converts a trace or another heap profile to:\n"
           "\n",
           out);
-    for (size_t i = 0; i < conversion_count; i++)
-        fprintf(out, "  %-18s %s\n", conversions[i].name, conversions[i].summary);
+    conversions_print(out);
     fputs("\n"
           "TRACE is a file, or a directory that heap_profile wrote; '-' is standard input. Without "
           "TRACE,\n"
@@ -29,9 +26,7 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
-    standard_files_open();
-    wait_notice_announce_outputs();
-    malloc_tuning_keep_freed();
+    tool_setup();
     if (argc < 2) {
         print_help(stderr);
         return 2;

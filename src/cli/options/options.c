@@ -149,3 +149,11 @@ int options_parse(const struct verb_line *line, int argc, char **argv, void *req
     }
     return -1;
 }
+
+int verb_end_output(const char *what, int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    format_printf(stderr, "heap_profile: cannot write the %s: %s\n", what, strerror(errno));
+    return VERB_FAILED;
+}

@@ -97,4 +97,8 @@ struct verb_line {
  */
 int options_parse(const struct verb_line *line, int argc, char **argv, void *request);
 
+/* Flush standard output. Return `code`, or VERB_FAILED after printing the error "cannot write the
+ * WHAT". */
+int verb_end_output(const char *what, int code);
+
 #endif

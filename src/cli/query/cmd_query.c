@@ -254,9 +254,5 @@ int cmd_query(int argc, char **argv)
     }
     code = run(&request, database);
     query_database_close(database);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("heap_profile: cannot write the rows");
-        return 1;
-    }
-    return code;
+    return verb_end_output("rows", code);
 }

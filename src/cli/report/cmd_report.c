@@ -154,11 +154,7 @@ static int print_report(const char *argument, const struct request *request)
     else if (result != 0)
         format_printf(stderr, "heap_profile: %s: %s\n", path, strerror(-result));
     profile_free(profile);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("heap_profile: cannot write the report");
-        return VERB_FAILED;
-    }
-    return result != 0 ? VERB_FAILED : VERB_DONE;
+    return verb_end_output("report", result != 0 ? VERB_FAILED : VERB_DONE);
 }
 
 static int complain(const struct request *request, int argument_count, char *const *arguments)
