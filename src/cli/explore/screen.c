@@ -20,6 +20,7 @@
 /* Reads without a key although the terminal is readable; after these the terminal is gone. */
 #define EMPTY_READS_MOST 100
 #define ESCAPE_WAIT_MS 100 /* for the rest of a key's escape sequence, over a slow line */
+#define CONTROL(letter) ((letter) - '@')
 
 static volatile sig_atomic_t ended_by_signal;
 static sigset_t outside; /* the mask before ours */
@@ -135,45 +136,22 @@ static void ask_and_search(struct screen *screen)
     screen_search(screen);
 }
 
-static void take_function_key(struct screen *screen, int key)
+/* Function keys that mean the same as a character. */
+static int character_of(int function_key)
 {
-    ptrdiff_t page = screen->shown_lines > 1 ? screen->shown_lines - 1 : 1;
-    switch (key) {
-    case KEY_UP:
-        move_to(screen, -1);
-        break;
-    case KEY_DOWN:
-        move_to(screen, 1);
-        break;
-    case KEY_PPAGE:
-        move_to(screen, -page);
-        break;
-    case KEY_NPAGE:
-        move_to(screen, page);
-        break;
-    case KEY_HOME:
-        screen->selected = 0;
-        break;
-    case KEY_END:
-        move_to(screen, PTRDIFF_MAX / 2);
-        break;
-    case KEY_ENTER:
-        screen_enter(screen);
-        break;
-    case KEY_BACKSPACE:
-        screen_leave(screen);
-        break;
-    case KEY_LEFT:
-        screen_turn(screen, -1);
-        break;
-    case KEY_RIGHT:
-        screen_turn(screen, 1);
-        break;
-    default:
-        break; /* KEY_RESIZE, too: everything is redrawn */
-    }
+    static const struct {
+        int function_key, character;
+    } same[] = {
+        {KEY_UP, 'k'},   {KEY_DOWN, 'j'}, {KEY_PPAGE, CONTROL('B')}, {KEY_NPAGE, CONTROL('F')},
+        {KEY_HOME, 'g'}, {KEY_END, 'G'},  {KEY_ENTER, '\n'},         {KEY_BACKSPACE, '\b'},
+    };
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+        if (same[i].function_key == function_key)
+            return same[i].character;
+    return 0; /* KEY_RESIZE, too: everything is redrawn */
 }
 
+/* Change what is shown, and how. */
 static void choose_how(struct screen *screen, int key)
 {
     struct breakdown *breakdown = screen->breakdown;
@@ -205,12 +183,10 @@ static void choose_how(struct screen *screen, int key)
     case 'm':
         screen->short_names = !screen->short_names;
         break;
-    default:
-        break;
     }
 }
 
-/* Move by a character. Return false if it does not mean a move. */
+/* Move in the rows, or into and out of them. Return false if the key does not mean a move. */
 static bool take_move(struct screen *screen, int key)
 {
     ptrdiff_t page = screen->shown_lines > 1 ? screen->shown_lines - 1 : 1;
@@ -221,10 +197,10 @@ static bool take_move(struct screen *screen, int key)
     case 'j':
         move_to(screen, 1);
         return true;
-    case 'B' - '@':
+    case CONTROL('B'):
         move_to(screen, -page);
         return true;
-    case 'F' - '@':
+    case CONTROL('F'):
         move_to(screen, page);
         return true;
     case 'g':
@@ -232,6 +208,14 @@ static bool take_move(struct screen *screen, int key)
         return true;
     case 'G':
         move_to(screen, PTRDIFF_MAX / 2);
+        return true;
+    case '\n':
+    case '\r':
+        screen_enter(screen);
+        return true;
+    case '\b':
+    case 127:
+        screen_leave(screen);
         return true;
     }
     return false;
@@ -245,15 +229,7 @@ static bool take_character(struct screen *screen, int key)
     switch (key) {
     case 'q':
         return false;
-    case '\n':
-    case '\r':
-        screen_enter(screen);
-        break;
-    case '\b':
-    case 127:
-        screen_leave(screen);
-        break;
-    case 'L' - '@':
+    case CONTROL('L'):
         clearok(curscr, TRUE);
         break;
     case '/':
@@ -293,10 +269,10 @@ static void take_keys(struct screen *screen)
         if (key == SCREEN_KEY_END)
             return;
         *screen->message = '\0';
-        if (is_function)
-            take_function_key(screen, key);
+        if (is_function && (key == KEY_LEFT || key == KEY_RIGHT))
+            screen_turn(screen, key == KEY_LEFT ? -1 : 1);
         else
-            goes_on = take_character(screen, key);
+            goes_on = take_character(screen, is_function ? character_of(key) : key);
     }
 }
 
