@@ -2,8 +2,6 @@
 /* Formats changes, their margins and call stacks. */
 #include "cli/compare/compare_format.h"
 
-#include <string.h>
-
 #include "cli/options/filter_options.h"
 #include "export/view.h"
 

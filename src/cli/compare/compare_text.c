@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"

@@ -9,7 +9,7 @@
 #include "export/flame_page.h"
 #include "trace/intern.h"
 #include "util/array.h"
-#include "util/json.h"
+#include "util/json_writer.h"
 #include "util/ranked.h"
 
 #define OBJECTS_SUFFIX "-objects.json"
@@ -160,39 +160,39 @@ static int add_entry(struct tree *tree, const struct growth_entry *entry)
     }
 }
 
-static void begin_node(FILE *out, const struct node *node)
+static void begin_node(struct json_writer *json, const struct node *node)
 {
-    fputs("{\"name\":", out);
-    json_print_string(out, node->name);
-    fputs(",\"size\":", out);
-    json_print_number(out, node->size);
-    fputs(",\"count\":", out);
-    json_print_number(out, node->count);
+    json_object(json, NULL);
+    json_string(json, "name", node->name);
+    json_number(json, "size", node->size);
+    json_number(json, "count", node->count);
     if (node->first != 0)
-        fputs(",\"children\":[", out);
+        json_array(json, "children");
 }
 
 /* Write the tree without recursion: its stacks may be deeper than our own stack allows. */
 static int write_tree(const struct tree *tree, FILE *out)
 {
     size_t *way = calloc(tree->count + 1, sizeof(*way)), depth = 0, at = 0;
+    struct json_writer json = json_begin(out);
     if (way == NULL)
         return -ENOMEM;
     for (;;) {
-        begin_node(out, &tree->items[at]);
+        begin_node(&json, &tree->items[at]);
         if (tree->items[at].first != 0) {
             way[depth++] = at;
             at = tree->items[at].first;
             continue;
         }
-        fputc('}', out);
+        json_end_object(&json);
         while (depth > 0 && tree->items[at].next == 0) {
             at = way[--depth];
-            fputs("]}", out);
+            json_end_array(&json);
+            json_end_object(&json);
         }
         if (tree->items[at].next == 0)
             break;
-        fputs(",\n", out);
+        json_line(&json);
         at = tree->items[at].next;
     }
     fputc('\n', out);
@@ -243,26 +243,25 @@ static FILE *open_in(const struct leaks_directory *output, const char *name,
     return out;
 }
 
-static void write_index_entry(const struct leaks_heap *heap, const char *objects, FILE *index)
+static void write_index_entry(const struct leaks_heap *heap, const char *objects,
+                              struct json_writer *index)
 {
-    fprintf(index, "{\"pid\":%d,\"heap\":", heap->process->pid);
-    json_print_string(index, heap->name);
-    fputs(",\"name\":", index);
-    json_print_string(index, heap->process->name);
-    fputs(",\"labels\":", index);
-    json_print_string(index, heap->process->command);
-    fputs(",\"objects\":", index);
-    json_print_string(index, objects);
-    fprintf(index, ",\"potential leaks\":%zu,\"objects leaked\":", heap->grown.count);
-    json_print_number(index, heap->grown.count_sum);
-    fputc('}', index);
+    json_line(index);
+    json_object(index, NULL);
+    json_signed(index, "pid", heap->process->pid);
+    json_string(index, "heap", heap->name);
+    json_string(index, "name", heap->process->name);
+    json_string(index, "labels", heap->process->command);
+    json_string(index, "objects", objects);
+    json_unsigned(index, "potential leaks", heap->grown.count);
+    json_number(index, "objects leaked", heap->grown.count_sum);
+    json_end_object(index);
 }
 
-static int write_heaps(const struct leaks *leaks, const struct leaks_directory *output, FILE *index,
-                       struct error *error)
+static int write_heaps(const struct leaks *leaks, const struct leaks_directory *output,
+                       struct json_writer *index, struct error *error)
 {
     struct output_file file;
-    size_t written = 0;
     int code = 0;
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
         const struct leaks_heap *heap = &leaks->heaps[i];
@@ -275,7 +274,6 @@ static int write_heaps(const struct leaks *leaks, const struct leaks_directory *
         if (code < 0)
             error_set(error, code, "no memory for %s", file.path);
         code = output_file_close(&file, code, error);
-        fputs(written++ > 0 ? ",\n" : "\n", index);
         write_index_entry(heap, file.name, index);
     }
     return code;
@@ -288,9 +286,12 @@ static int write_index(const struct leaks *leaks, const struct leaks_directory *
     FILE *out = open_in(output, "index.json", &file, error);
     if (out == NULL)
         return error->code;
-    fputc('[', out);
-    int code = write_heaps(leaks, output, out, error);
-    fputs("\n]\n", out);
+    struct json_writer json = json_begin(out);
+    json_array(&json, NULL);
+    int code = write_heaps(leaks, output, &json, error);
+    json_line(&json);
+    json_end_array(&json);
+    fputc('\n', out);
     return output_file_close(&file, code, error);
 }
 

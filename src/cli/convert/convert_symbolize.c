@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds names for the code addresses of a trace or of MemoryInfra JSON: parses the options, and
  * prints what has no name and what to do about it. symbolize/symbolize.h does the work. */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "cli/files/conversion_io.h"
 #include "cli/files/symbol_options.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "symbolize/symbolize.h"
 #include "util/json_writer.h"
 

@@ -12,7 +12,6 @@
 #include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "profile/rollup.h"
 

@@ -61,7 +61,14 @@ bool take_names(void *member, const char *name, const char *value)
 bool take_ring_bytes(void *member, const char *name, const char *value)
 {
     (void)name;
-    return parse_ring_bytes(value, member);
+    uint64_t *bytes = member;
+    if (!parse_bytes("--shmem-size", value, bytes))
+        return false;
+    if (*bytes > HEAP_CONFIG_SHMEM_BYTES_MAX)
+        format_printf(stderr,
+                      "heap_profile: warning: --shmem-size %s is reduced to %uM, the maximum\n",
+                      value, HEAP_CONFIG_SHMEM_BYTES_MAX >> 20);
+    return true;
 }
 
 static bool is_listed(char *const *names, const char *name)

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cli/print/format.h"
-#include "trace/config/trace_config.h"
 
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
 {
@@ -54,17 +53,6 @@ bool parse_bytes(const char *option, const char *text, uint64_t *value)
     format_printf(stderr, "heap_profile: %s takes bytes, as in 4096, 64k or 1M, not '%s'\n", option,
                   text);
     return false;
-}
-
-bool parse_ring_bytes(const char *text, uint64_t *value)
-{
-    if (!parse_bytes("--shmem-size", text, value))
-        return false;
-    if (*value > HEAP_CONFIG_SHMEM_BYTES_MAX)
-        format_printf(stderr,
-                      "heap_profile: warning: --shmem-size %s is reduced to %uM, the maximum\n",
-                      text, HEAP_CONFIG_SHMEM_BYTES_MAX >> 20);
-    return true;
 }
 
 bool parse_names(const char *text, char ***names)

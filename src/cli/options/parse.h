@@ -11,9 +11,6 @@
 /* Parse a whole number of bytes with an optional suffix k, M or G (powers of 1024). On anything
  * else print an error that names the option, and return false. */
 bool parse_bytes(const char *option, const char *text, uint64_t *value);
-/* Parse the size of a ring. Print a notice if it exceeds the largest possible ring and will be
- * cut. */
-bool parse_ring_bytes(const char *text, uint64_t *value);
 bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value);
 
 /* Append the names of a comma-separated list to a malloc'd NULL-terminated array. If the list has

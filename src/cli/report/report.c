@@ -4,13 +4,6 @@
 
 #include "cli/options/profile_options.h"
 
-const struct profile_dump *report_dump_of(const struct profile *profile,
-                                          const struct profile_heap *heap,
-                                          const struct report_options *options)
-{
-    return dump_choice_of(&options->choice, profile, heap);
-}
-
 uint64_t report_peak_rss(const struct profile_process *process)
 {
     uint64_t peak = 0;
@@ -32,7 +25,8 @@ int report_check_size(const struct profile *profile, const struct report_options
     uint64_t frames = 0;
     int code = 0;
     for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
-        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
+        const struct profile_dump *dump =
+            dump_choice_of(&options->choice, profile, &profile->heaps[i]);
         if (dump != NULL)
             code = whole_stacks ? export_count_frames(profile, dump, &frames, error)
                                 : export_callers_add(&callers, profile, dump, error);

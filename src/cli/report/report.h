@@ -50,11 +50,6 @@ bool report_parse_groups(const char *text, enum grouping_key by[2]);
 size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count);
 
-/* Return the dump that the options choose; NULL: the heap has none, or is not chosen. */
-const struct profile_dump *report_dump_of(const struct profile *profile,
-                                          const struct profile_heap *heap,
-                                          const struct report_options *options);
-
 uint64_t report_peak_rss(const struct profile_process *process);
 
 /* Return the pid of a stream's process; 0: unknown. */

@@ -408,7 +408,8 @@ int report_print_json(const struct profile *profile, const struct report_options
     json_string(&json, "filter", profile->filter);
     json_array(&json, "heaps");
     for (size_t i = 0; i < profile->heap_count; i++) {
-        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], options);
+        const struct profile_dump *dump =
+            dump_choice_of(&options->choice, profile, &profile->heaps[i]);
         if (dump == NULL)
             continue;
         found = true;

@@ -106,7 +106,7 @@ static const struct profile_heap *heap_of(const struct profile *profile, uint32_
     const struct profile_heap *found = NULL;
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        if (heap->process != process || report_dump_of(profile, heap, options) == NULL)
+        if (heap->process != process || dump_choice_of(&options->choice, profile, heap) == NULL)
             continue;
         if (found == NULL || (is_malloc(heap) && !is_malloc(found)))
             found = heap;
@@ -383,7 +383,7 @@ static double mapped_of(const struct profile *profile, uint32_t process,
     struct report_options same = *options;
     same.choice.heap = "libc.mmap";
     for (size_t i = 0; i < profile->heap_count; i++) {
-        const struct profile_dump *dump = report_dump_of(profile, &profile->heaps[i], &same);
+        const struct profile_dump *dump = dump_choice_of(&same.choice, profile, &profile->heaps[i]);
         if (dump != NULL && profile->heaps[i].process == process)
             return estimate_of_dump(dump, EXPORT_SPACE).bytes;
     }
@@ -400,7 +400,7 @@ int report_print_rss(const struct profile *profile, const struct report_options 
         subject.heap = heap_of(profile, i, options);
         if (subject.heap == NULL)
             continue;
-        subject.dump = report_dump_of(profile, subject.heap, options);
+        subject.dump = dump_choice_of(&options->choice, profile, subject.heap);
         subject.snapshot = snapshot_of(profile, i, subject.dump);
         subject.mapped_bytes = mapped_of(profile, i, options);
         if (json && !any) {

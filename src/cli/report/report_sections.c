@@ -124,7 +124,7 @@ int report_sections_make(struct report_sections *sections, const struct profile 
         return -ENOMEM;
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        const struct profile_dump *dump = report_dump_of(profile, heap, options);
+        const struct profile_dump *dump = dump_choice_of(&options->choice, profile, heap);
         if (dump == NULL)
             continue;
         struct profile_estimate total = estimate_of_dump(dump, options->view);

@@ -68,6 +68,13 @@ struct formatted printer_total_margin(const struct printer *printer,
     return format_margin(counts ? total->count : total->bytes, interval.low, interval.high, counts);
 }
 
+const char *report_process_title(const struct profile_process *process)
+{
+    if (process->command[strspn(process->command, "' ")] != '\0')
+        return process->command;
+    return process->name[0] != '\0' ? process->name : "(a process without a name)";
+}
+
 const char *printer_view_title(enum export_view view)
 {
     static const char *const titles[EXPORT_VIEWS] = {

@@ -9,18 +9,15 @@
 #include "cli/print/wrap.h"
 #include "cli/report/report_sections.h"
 #include "cli/report/report_tables.h"
+#include "cli/report/report_unseen.h"
 #include "cli/report/unnamed_frames.h"
 #include "cli/report/unwind_gaps.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
-#include "trace/intern.h"
 
 #define BRIEF_LINES 5
-#define REMARK_WIDTH 2000
-#define UNPROFILED_NAMES 20u /* printed for each reason */
 
-/* Columns before the text of facts about a heap, and of the notes at the report's end. */
-#define FACT_INDENT 16u
+/* Columns before the text of the notes at the report's end. */
 #define NOTE_INDENT 6u
 
 /* --- the header --- */
@@ -160,13 +157,6 @@ static void print_disagreement(const struct printer *printer)
     print_gap(printer, &agreement.calls, (double)dump->exact_calls, &all, true);
 }
 
-const char *report_process_title(const struct profile_process *process)
-{
-    if (process->command[strspn(process->command, "' ")] != '\0')
-        return process->command;
-    return process->name[0] != '\0' ? process->name : "(a process without a name)";
-}
-
 /* Print what the filter left out. The figures above it are the whole heap's. */
 static void print_filter(const struct printer *printer)
 {
@@ -275,7 +265,7 @@ static void print_facts(const struct printer *printer)
                 (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {
         fputs("  note          ", out);
-        format_print(out, heap->status.remark, REMARK_WIDTH);
+        format_print(out, heap->status.remark, PRINTER_REMARK_WIDTH);
         fputc('\n', out);
     }
 }
@@ -288,114 +278,7 @@ static void print_head(const struct printer *printer)
     printer_title(printer, report_process_title(&profile->processes[printer->heap->process]));
     facts.out = wrap_begin(&wrap, printer->out, printer->options->columns);
     print_facts(&facts);
-    wrap_end(&wrap, FACT_INDENT);
-}
-
-static bool was_never_joined(const struct profile_heap *heap)
-{
-    return heap->status.timestamp_ns == heap->status.start_timestamp_ns;
-}
-
-/* Unseen processes with the same name and reason, except for numbers in it (of processes, of
- * milliseconds). */
-struct unseen_group {
-    size_t first, count; /* sections */
-    uint64_t rss_bytes;  /* the largest */
-};
-
-struct unseen_groups {
-    struct unseen_group *items; /* by id - 1 */
-    uint32_t *ids;              /* by section; 0: seen */
-};
-
-/* Copy a reason with each number replaced by 0. Return the end. */
-static char *put_reason(char *to, const char *reason)
-{
-    static const char digits[] = "0123456789";
-    while (*reason != '\0') {
-        size_t number = strspn(reason, digits);
-        *to++ = number > 0 ? '0' : *reason;
-        reason += number > 0 ? number : 1;
-    }
-    return to;
-}
-
-/* Return the id of the group; 0: no memory. */
-static uint32_t group_of(struct intern_table *table, const char *name,
-                         const struct profile_heap *heap)
-{
-    const char *reason = profile_heap_why_unseen(heap);
-    size_t name_length = strlen(name) + 1;
-    char *key = malloc(1 + name_length + strlen(reason));
-    if (key == NULL)
-        return 0;
-    key[0] = was_never_joined(heap) ? 'n' : 'j';
-    memcpy(key + 1, name, name_length);
-    const char *end = put_reason(key + 1 + name_length, reason);
-    bool added;
-    uint64_t id = intern_bytes(table, key, (size_t)(end - key), &added);
-    free(key);
-    return (uint32_t)id;
-}
-
-static int group_unseen(struct unseen_groups *groups, const struct profile *profile,
-                        const struct report_sections *sections)
-{
-    struct intern_table table = {0};
-    int code = 0;
-    groups->items = calloc(sections->count + 1, sizeof(*groups->items));
-    groups->ids = calloc(sections->count + 1, sizeof(*groups->ids));
-    if (groups->items == NULL || groups->ids == NULL)
-        code = -ENOMEM;
-    for (size_t i = 0; i < sections->count && code == 0; i++) {
-        const struct profile_heap *heap = sections->items[i].heap;
-        const struct profile_process *process = &profile->processes[heap->process];
-        if (!sections->items[i].unseen)
-            continue;
-        groups->ids[i] = group_of(&table, process->name, heap);
-        if (groups->ids[i] == 0) {
-            code = -ENOMEM;
-            break;
-        }
-        struct unseen_group *group = &groups->items[groups->ids[i] - 1];
-        uint64_t peak = report_peak_rss(process);
-        group->first = group->count++ == 0 ? i : group->first;
-        group->rss_bytes = peak > group->rss_bytes ? peak : group->rss_bytes;
-    }
-    intern_free(&table);
-    return code;
-}
-
-static void unseen_groups_clear(struct unseen_groups *groups)
-{
-    free(groups->items);
-    free(groups->ids);
-}
-
-/* Print a heap without figures; zeros would look like figures. Its line also stands for the other
- * processes of its group. */
-static void print_unseen(const struct printer *printer, const struct unseen_group *group)
-{
-    const struct profile_process *process = &printer->profile->processes[printer->heap->process];
-    size_t count = group->count;
-    struct wrap wrap;
-    printer_title(printer, report_process_title(process));
-    FILE *out = wrap_begin(&wrap, printer->out, printer->options->columns);
-    if (count > 1)
-        fprintf(out, "  processes     %d and %s more of this name, not profiled", process->pid,
-                format_count((double)(count - 1)).bytes);
-    else
-        fprintf(out, "  process       %d, not profiled", process->pid);
-    if (!was_never_joined(printer->heap))
-        fprintf(out, ": no call of %s allocator was seen, what %s allocated is unknown",
-                count > 1 ? "their" : "its", count > 1 ? "they" : "it");
-    if (group->rss_bytes > 0)
-        fprintf(out, "; resident memory reached %s%s", format_bytes((double)group->rss_bytes).bytes,
-                count > 1 ? " each" : "");
-    fputs("\n  note          ", out);
-    format_print(out, profile_heap_why_unseen(printer->heap), REMARK_WIDTH);
-    fputc('\n', out);
-    wrap_end(&wrap, FACT_INDENT);
+    wrap_end(&wrap, PRINTER_FACT_INDENT);
 }
 
 /* --- the report --- */
@@ -472,41 +355,6 @@ static void print_brief(const struct printer *printer)
                           false);
 }
 
-/* Print the names of processes that share one reason. Return the first index after them. */
-static size_t print_unprofiled_names(const struct profile *profile, size_t first, FILE *out)
-{
-    const struct profile_unprofiled *processes = profile->unprofiled;
-    size_t i = first;
-    fputs("  ", out);
-    for (; i < profile->unprofiled_count && i - first < UNPROFILED_NAMES &&
-           strcmp(processes[i].reason, processes[first].reason) == 0;
-         i++) {
-        fputs(i > first ? ", " : "", out);
-        format_print(out, processes[i].name, PRINTER_MODULE_WIDTH);
-        if (processes[i].count > 1)
-            fprintf(out, " (%s processes)", format_count((double)processes[i].count).bytes);
-    }
-    size_t after = i;
-    while (after < profile->unprofiled_count &&
-           strcmp(processes[after].reason, processes[first].reason) == 0)
-        after++;
-    if (after > i)
-        fprintf(out, ", and %zu more names: report --json lists them", after - i);
-    return after;
-}
-
-static void print_unprofiled(const struct profile *profile, FILE *out)
-{
-    for (size_t i = 0, next; i < profile->unprofiled_count; i = next) {
-        if (i == 0)
-            fputs("\nNot profiled\n", out);
-        next = print_unprofiled_names(profile, i, out);
-        fputs("\n      ", out);
-        format_print(out, profile->unprofiled[i].reason, REMARK_WIDTH);
-        fputc('\n', out);
-    }
-}
-
 /* Print the sums of samples that the trace contains one by one (stream_allocations). */
 static void print_streams(const struct profile *profile, const struct report_options *options,
                           FILE *out)
@@ -550,11 +398,11 @@ static void print_notes(const struct report_sections *sections, const struct pro
     FILE *page = wrap_begin(&wrap, out, options->columns);
     report_sections_print_hidden(sections, options, page);
     print_streams(profile, options, page);
-    print_unprofiled(profile, page);
+    report_unprofiled_print(profile, page);
     print_unnamed(profile, options, page);
     if (profile->warning[0] != '\0') {
         fputs("\nwarning: ", page);
-        format_print(page, profile->warning, REMARK_WIDTH);
+        format_print(page, profile->warning, PRINTER_REMARK_WIDTH);
         fputc('\n', page);
     }
     wrap_end(&wrap, NOTE_INDENT);
@@ -576,17 +424,17 @@ int report_print_text(const struct profile *profile, const struct report_options
     struct folding folding = {0};
     struct rollup_tables tables = {.profile = profile};
     struct unwind_gap_finder gaps = {0};
-    struct unseen_groups unseen = {0};
+    struct report_unseen unseen = {0};
     int code = report_sections_make(&sections, profile, options);
     if (code == 0 && sections.count == 0)
         code = -ENOENT;
     if (code == 0)
-        code = group_unseen(&unseen, profile, &sections);
+        code = report_unseen_make(&unseen, profile, &sections);
     if (code == 0)
         code = folding_make(&folding, profile);
     if (code < 0) {
         report_sections_clear(&sections);
-        unseen_groups_clear(&unseen);
+        report_unseen_clear(&unseen);
         return code;
     }
     report_sections_print_processes(&sections, profile, options, out);
@@ -603,16 +451,12 @@ int report_print_text(const struct profile *profile, const struct report_options
         printer_set_format(&printer, options->all_frames ? NULL : &folding);
         if (sections.items[i].hidden)
             continue;
-        const struct unseen_group *group =
-            unseen.ids[i] > 0 ? &unseen.items[unseen.ids[i] - 1] : NULL;
-        if (group == NULL)
+        if (!report_unseen_print(&unseen, i, &printer))
             print_heap(&printer);
-        else if (group->first == i)
-            print_unseen(&printer, group);
     }
     print_notes(&sections, profile, options, out);
     report_sections_clear(&sections);
-    unseen_groups_clear(&unseen);
+    report_unseen_clear(&unseen);
     folding_clear(&folding);
     rollup_tables_clear(&tables);
     unwind_gap_finder_clear(&gaps);

@@ -122,7 +122,7 @@ static void add_dumps(struct collecting *at, const struct report_options *option
     uint64_t number = 0;
     for (size_t i = 0; i < at->profile->heap_count; i++) {
         const struct profile_dump *dump =
-            report_dump_of(at->profile, &at->profile->heaps[i], options);
+            dump_choice_of(&options->choice, at->profile, &at->profile->heaps[i]);
         for (size_t j = 0; dump != NULL && j < dump->sample_count; j++) {
             struct rollup_values values = rollup_values_of(dump->samples[j]);
             struct profile_estimate figure = estimate_of_view(&values, options->view);
