@@ -41,6 +41,7 @@ static struct rendezvous rendezvous;
 static struct control_page page;
 static struct run_directory directory = {.lock = -1, .page = &page};
 static struct supervisor supervisor;
+static struct event_log log_of_sessions;
 static unsigned messages, answers;
 static int passed_fd;
 
@@ -85,10 +86,8 @@ static void on_session(void *context, struct supervised *session)
     check(session->pid >= FIRST_PID);
 }
 
-static void on_line(void *context, uid_t uid, const char *line)
+static void on_line(const char *line)
 {
-    (void)context;
-    (void)uid;
     for (; *line != 0; line++)
         check((unsigned char)*line >= ' ' && *line != 0x7f);
 }
@@ -98,7 +97,6 @@ static const struct supervisor_user user = {
     .dumped = on_dump,
     .leaving = on_session,
     .ended = on_session,
-    .log = on_line,
 };
 
 /* --- sessions --- */
@@ -203,7 +201,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         passed_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
     messages = answers = 0;
+    log_of_sessions = (struct event_log){.write = on_line};
     supervisor = (struct supervisor){.user = &user,
+                                     .log = &log_of_sessions,
                                      .epoll = rendezvous.epoll,
                                      .rendezvous = &rendezvous,
                                      .directory = &directory};
