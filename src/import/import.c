@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "import/memory_infra/memory_infra.h"
 #include "import/readers.h"
 #include "memory_infra/read.h"
 #include "profile/filter.h"

@@ -6,7 +6,7 @@
 #ifndef HEAPPROFD_IMPORT_READERS_H
 #define HEAPPROFD_IMPORT_READERS_H
 
-#include "profile/profile.h"
+#include "profile/builder/profile_read.h"
 #include "trace/read/trace_source.h"
 
 struct profile *import_pprof(struct trace_source *source,
@@ -18,5 +18,14 @@ struct profile *import_collapsed(struct trace_source *source,
 /* gperftools' and jemalloc's own text files. */
 struct profile *import_text_heap(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error);
+
+/*
+ * Chrome's MemoryInfra heap dumps, and our own: every process, heap and dump of the file. If the
+ * file is cut off or malformed, the events before the damage are kept, and profile.warning has its
+ * position and reason. An inconsistent event is left out with a warning.
+ */
+struct profile *import_memory_infra(struct trace_source *source,
+                                    const struct profile_read_options *options,
+                                    struct error *error);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole import: read all events, resolve the waiting parts, make the profile. */
-#include "import/memory_infra/memory_infra.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "import/memory_infra/state.h"
+#include "import/readers.h"
 
 /* Callsites beyond the number of nodes: regions may move, and ids may be defined again. */
 #define CALLSITES_MORE 1000000u
