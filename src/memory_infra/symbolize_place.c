@@ -27,12 +27,6 @@ static uint64_t page_of(uint64_t address)
 
 /* --- modules --- */
 
-static bool is_deleted(const char *path)
-{
-    size_t length = strlen(path), suffix = strlen(LIVE_FILES_DELETED);
-    return length > suffix && strcmp(path + length - suffix, LIVE_FILES_DELETED) == 0;
-}
-
 static void keep_image(struct source_module *source, const struct elf_image *image)
 {
     source->image = malloc(sizeof(*image));
@@ -45,7 +39,7 @@ static void take_file_itself(struct trace_module *module, struct source_module *
 {
     struct elf_image image;
     source->unchecked = true;
-    source->is_missing = *module->path != '/' || is_deleted(module->path) ||
+    source->is_missing = *module->path != '/' || live_files_is_deleted(module->path) ||
                          elf_image_read(module->path, &image) < 0;
     if (source->is_missing)
         return;

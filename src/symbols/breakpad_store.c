@@ -4,22 +4,18 @@
 #include "symbols/breakpad_store.h"
 
 #include <errno.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "symbols/breakpad.h"
 #include "symbols/live_files.h"
+#include "symbols/symbol_directories.h"
 #include "util/array.h"
 #include "util/base_name.h"
-
-/* In all directories together. A directory of everything is a mistake. */
-#define FILES_MAX 4000000u
 
 struct stored_file {
     char *path;
@@ -27,8 +23,7 @@ struct stored_file {
 };
 
 struct breakpad_store {
-    char **directories;
-    size_t directory_count, directory_capacity;
+    struct symbol_directories directories;
     struct stored_file **files; /* before the walk: files that were found by name; after it: all
                                    files of all directories */
     size_t file_count, file_capacity;
@@ -57,50 +52,28 @@ static int add_file(struct breakpad_store *store, const char *path,
 
 /* --- walking --- */
 
-static int compare_entries(const FTSENT **a, const FTSENT **b)
-{
-    return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
 static bool is_symbol_file(const FTSENT *entry)
 {
     static const char end[] = ".sym";
     size_t length = strlen(end);
-    return (entry->fts_info == FTS_F || entry->fts_info == FTS_SL) && entry->fts_namelen > length &&
+    return entry->fts_namelen > length &&
            strcmp(entry->fts_name + entry->fts_namelen - length, end) == 0;
 }
 
-/* Add the symbol files below a directory. Links to directories are not followed: their targets
- * below the directory are found anyway. */
-static int walk_directory(struct breakpad_store *store, char *directory)
+static int take_entry(void *context, const FTSENT *entry)
 {
-    char *roots[] = {directory, NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, compare_entries);
-    FTSENT *entry;
-    int result = 0;
-    if (tree == NULL)
-        return errno == ENOMEM ? -ENOMEM : 0;
-    for (unsigned seen = 0; result == 0 && seen < FILES_MAX; seen++) {
-        struct breakpad_module module;
-        entry = fts_read(tree);
-        if (entry == NULL)
-            break;
-        if (is_symbol_file(entry) && breakpad_read_module(entry->fts_path, &module, NULL) == 0)
-            result = add_file(store, entry->fts_path, &module, NULL);
-    }
-    fts_close(tree);
-    return result;
+    struct breakpad_module module;
+    if (!is_symbol_file(entry) || breakpad_read_module(entry->fts_path, &module, NULL) < 0)
+        return 0;
+    return add_file(context, entry->fts_path, &module, NULL);
 }
 
 static int walk(struct breakpad_store *store)
 {
-    int result = 0;
     if (store->walked)
         return 0;
     store->walked = true;
-    for (size_t i = 0; i < store->directory_count && result == 0; i++)
-        result = walk_directory(store, store->directories[i]);
-    return result;
+    return symbol_directories_walk(&store->directories, take_entry, store);
 }
 
 /* --- opening --- */
@@ -110,26 +83,12 @@ struct breakpad_store *breakpad_store_open(const char *directories, struct error
 {
     struct breakpad_store *store = calloc(1, sizeof(*store));
     *warning = (struct error){0};
-    while (store != NULL && *directories != '\0') {
-        size_t length = strcspn(directories, ":");
-        char *directory = length > 0 ? strndup(directories, length) : NULL;
-        if (length > 0 &&
-            (directory == NULL || ARRAY_RESERVE(&store->directories, &store->directory_capacity,
-                                                store->directory_count, 1) < 0)) {
-            free(directory);
-            breakpad_store_close(store);
-            store = NULL;
-            break;
-        }
-        if (length > 0)
-            store->directories[store->directory_count++] = directory;
-        if (length > 0 && access(directory, R_OK | X_OK) != 0)
-            error_set(warning, -errno, "%s: cannot be searched for symbol files: %s", directory,
-                      strerror(errno));
-        directories += length + (directories[length] == ':');
-    }
-    if (store == NULL)
+    if (store == NULL ||
+        symbol_directories_add(&store->directories, directories, "symbol files", warning) < 0) {
+        breakpad_store_close(store);
         error_set(error, -ENOMEM, "no memory to search for symbol files");
+        return NULL;
+    }
     return store;
 }
 
@@ -141,10 +100,8 @@ void breakpad_store_close(struct breakpad_store *store)
         free(store->files[i]->path);
         free(store->files[i]);
     }
-    for (size_t i = 0; i < store->directory_count; i++)
-        free(store->directories[i]);
+    symbol_directories_clear(&store->directories);
     free(store->files);
-    free(store->directories);
     free(store);
 }
 
@@ -183,8 +140,8 @@ static int look_up(struct breakpad_store *store, const struct wanted *wanted,
 {
     char path[PATH_MAX];
     struct breakpad_module module;
-    for (size_t i = 0; i < store->directory_count; i++) {
-        int length = snprintf(path, sizeof(path), "%s/%s/%s/%s.sym", store->directories[i],
+    for (size_t i = 0; i < store->directories.count; i++) {
+        int length = snprintf(path, sizeof(path), "%s/%s/%s/%s.sym", store->directories.items[i],
                               wanted->name, wanted->id, wanted->name);
         if (length < 0 || (size_t)length >= sizeof(path) ||
             breakpad_read_module(path, &module, NULL) < 0 || !is_wanted(wanted, &module))
@@ -228,12 +185,9 @@ int breakpad_store_find(struct breakpad_store *store, const char *path, const ui
     char name[PATH_MAX];
     struct wanted wanted;
     const struct stored_file *file = NULL;
-    size_t length, deleted = strlen(LIVE_FILES_DELETED);
     *found = (struct breakpad_found){0};
-    snprintf(name, sizeof(name), "%s", base_name(path));
-    length = strlen(name);
-    if (length > deleted && strcmp(name + length - deleted, LIVE_FILES_DELETED) == 0)
-        name[length - deleted] = '\0';
+    path = base_name(path);
+    snprintf(name, sizeof(name), "%.*s", (int)live_files_undeleted_length(path), path);
     want(&wanted, name, build_id, build_id_length);
     if (*name == '\0')
         return 0;

@@ -19,7 +19,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,6 +31,7 @@
 #include "symbols/elf_source.h"
 #include "symbols/live_files.h"
 #include "symbols/mapped_guard.h"
+#include "symbols/symbol_directories.h"
 #include "symbols/zip_archive.h"
 #include "util/array.h"
 #include "util/base_name.h"
@@ -40,8 +40,6 @@
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
 #define APK_PREFIX "base.apk!"
-/* Files in all walked directories together. A directory of everything is a mistake. */
-#define INDEXED_FILES_MAX 4000000u
 /* If a profile has more processes, only the first ones are searched. */
 #define PROCESSES_MAX 64u
 
@@ -58,8 +56,7 @@ struct debuginfod {
 };
 
 struct symbol_finder {
-    char **directories;
-    size_t directory_count, directory_capacity;
+    struct symbol_directories directories;
     bool by_build_id, automatic;
     struct indexed_file *files;
     size_t file_count, file_capacity;
@@ -68,7 +65,7 @@ struct symbol_finder {
     size_t process_count;
 };
 
-/* --- walking --- */
+/* --- files by build id --- */
 
 static int index_image(struct symbol_finder *finder, const char *path,
                        const struct elf_image *image)
@@ -131,67 +128,22 @@ static int index_members(void *context)
     return each_member(indexing->path, index_member, indexing->finder);
 }
 
-static int index_file(struct symbol_finder *finder, const char *path)
+static int index_file(void *context, const FTSENT *entry)
 {
+    struct indexing indexing = {context, entry->fts_path};
     struct elf_image image;
-    int result = elf_image_read(path, &image);
+    if (entry->fts_info != FTS_F)
+        return 0;
+    int result = elf_image_read(indexing.path, &image);
     if (result == 0)
-        return index_image(finder, path, &image);
+        return index_image(indexing.finder, indexing.path, &image);
     if (result != -ENOEXEC)
         return 0;
-    struct indexing indexing = {finder, path};
     result = mapped_guard_run(index_members, &indexing);
     return result == -EIO ? 0 : result;
 }
 
-static int compare_entries(const FTSENT **a, const FTSENT **b)
-{
-    return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
-/* Index the files below a directory. Links are not followed: their targets below the directory are
- * found anyway. */
-static int walk_directory(struct symbol_finder *finder, char *directory)
-{
-    char *roots[] = {directory, NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, compare_entries);
-    FTSENT *entry;
-    int result = 0;
-    if (tree == NULL)
-        return errno == ENOMEM ? -ENOMEM : 0;
-    for (unsigned seen = 0; result == 0 && seen < INDEXED_FILES_MAX; seen++) {
-        entry = fts_read(tree);
-        if (entry == NULL)
-            break;
-        if (entry->fts_info == FTS_F)
-            result = index_file(finder, entry->fts_path);
-    }
-    fts_close(tree);
-    return result;
-}
-
 /* --- opening --- */
-
-static int add_directories(struct symbol_finder *finder, const char *list, struct error *warning)
-{
-    while (list != NULL && *list != '\0') {
-        size_t length = strcspn(list, ":");
-        char *directory = length > 0 ? strndup(list, length) : NULL;
-        if ((length > 0 && directory == NULL) ||
-            ARRAY_RESERVE(&finder->directories, &finder->directory_capacity,
-                          finder->directory_count, 1) < 0) {
-            free(directory);
-            return -ENOMEM;
-        }
-        if (length > 0)
-            finder->directories[finder->directory_count++] = directory;
-        if (length > 0 && access(directory, R_OK | X_OK) != 0)
-            error_set(warning, -errno, "%s: cannot be searched for symbols: %s", directory,
-                      strerror(errno));
-        list += length + (list[length] == ':');
-    }
-    return 0;
-}
 
 /* Open the debuginfod client. The library is loaded only if it is needed, so that nothing depends
  * on it. */
@@ -222,10 +174,11 @@ struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *opt
     if (result == 0) {
         finder->by_build_id = options->by_build_id;
         finder->automatic = options->automatic;
-        result = add_directories(finder, options->directories, warning);
+        result =
+            symbol_directories_add(&finder->directories, options->directories, "symbols", warning);
     }
-    for (size_t i = 0; result == 0 && options->by_build_id && i < finder->directory_count; i++)
-        result = walk_directory(finder, finder->directories[i]);
+    if (result == 0 && options->by_build_id)
+        result = symbol_directories_walk(&finder->directories, index_file, finder);
     if (result < 0) {
         error_set(error, result, "no memory to search for symbols");
         symbol_finder_close(finder);
@@ -253,9 +206,7 @@ void symbol_finder_close(struct symbol_finder *finder)
     for (size_t i = 0; i < finder->file_count; i++)
         free(finder->files[i].path);
     free(finder->files);
-    for (size_t i = 0; i < finder->directory_count; i++)
-        free(finder->directories[i]);
-    free(finder->directories);
+    symbol_directories_clear(&finder->directories);
     free(finder);
 }
 
@@ -484,18 +435,17 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
 {
     struct search search = {build_id, build_id_length, NULL, found, 0};
     char hex[2 * ELF_IMAGE_BUILD_ID_MAX + 1], plain[PATH_MAX];
-    static const char deleted[] = LIVE_FILES_DELETED;
     *found = (struct symbol_found){0};
     size_t length = strlen(path);
     if (build_id_length == 0 || build_id_length > ELF_IMAGE_BUILD_ID_MAX || length >= PATH_MAX)
         return 0;
-    memcpy(plain, path, length + 1);
-    if (length > strlen(deleted) && strcmp(plain + length - strlen(deleted), deleted) == 0)
-        plain[length - strlen(deleted)] = '\0';
+    length = live_files_undeleted_length(path);
+    memcpy(plain, path, length);
+    plain[length] = '\0';
     search.path = plain;
     hex_write(build_id, build_id_length, hex);
-    for (size_t i = 0; i < finder->directory_count && !finder->by_build_id; i++)
-        search_directory(&search, finder->directories[i], plain, hex);
+    for (size_t i = 0; i < finder->directories.count && !finder->by_build_id; i++)
+        search_directory(&search, finder->directories.items[i], plain, hex);
     for (size_t i = 0; i < finder->file_count; i++) {
         const struct indexed_file *file = &finder->files[i];
         if (file->build_id_length == build_id_length &&

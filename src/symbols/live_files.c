@@ -17,6 +17,19 @@
 /* A process may have 65530 mappings, unless its administrator allowed more. */
 #define LINES_MAX 1000000u
 
+size_t live_files_undeleted_length(const char *path)
+{
+    size_t length = strlen(path), suffix = strlen(LIVE_FILES_DELETED);
+    return length > suffix && strcmp(path + length - suffix, LIVE_FILES_DELETED) == 0
+               ? length - suffix
+               : length;
+}
+
+bool live_files_is_deleted(const char *path)
+{
+    return path[live_files_undeleted_length(path)] != '\0';
+}
+
 /* Return whether a mapping is of this file, which may be deleted. */
 static bool is_of_file(const struct process_map *map, const char *path)
 {

@@ -6,10 +6,16 @@
 #ifndef HEAPPROFD_SYMBOLS_LIVE_FILES_H
 #define HEAPPROFD_SYMBOLS_LIVE_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
+/* The kernel appends this to the path of a mapped file that was deleted or replaced. */
 #define LIVE_FILES_DELETED " (deleted)"
+
+/* Return the length of a path without LIVE_FILES_DELETED. */
+size_t live_files_undeleted_length(const char *path);
+bool live_files_is_deleted(const char *path);
 
 /* Receive each path by which the file can be opened. A result other than 0 ends the search. */
 typedef int live_file_sink(void *context, const char *path);

@@ -36,6 +36,7 @@
 
 #include "symbols/debugdata.h"
 #include "symbols/elf_source.h"
+#include "util/array.h"
 #include "util/hex.h"
 #include "util/sort_keys.h"
 #include "util/sorted_search.h"
@@ -78,20 +79,6 @@ struct symbol_file {
 };
 
 /* --- collecting --- */
-
-static int symbol_array_append(struct symbol_array *array, const struct symbol *symbol)
-{
-    if (array->count == array->capacity) {
-        size_t capacity = array->capacity != 0 ? 2 * array->capacity : 1024;
-        struct symbol *items = reallocarray(array->items, capacity, sizeof(*items));
-        if (items == NULL)
-            return -ENOMEM;
-        array->items = items;
-        array->capacity = capacity;
-    }
-    array->items[array->count++] = *symbol;
-    return 0;
-}
 
 /* Return the length of a name without its "@VERSION", at most COMPARED_LENGTH_MAX. */
 static size_t name_length(const char *name)
@@ -191,9 +178,8 @@ static int collect_table(Elf *elf, GElf_Word table_type, struct symbol_array *ar
             symbol.name = strings + entry.st_name;
             if (symbol.name[0] == '\0' || (symbol.type == STT_NOTYPE && is_marker(symbol.name)))
                 continue;
-            int result = symbol_array_append(array, &symbol);
-            if (result < 0)
-                return result;
+            if (ARRAY_ADD(&array->items, &array->count, &array->capacity, symbol) < 0)
+                return -ENOMEM;
         }
         return 0;
     }
@@ -517,18 +503,12 @@ static const char *name_without_version(struct symbol_file *file, const char *na
     const char *at = strchr(name, '@');
     if (at == NULL || at == name)
         return name;
-    if (file->stripped_count == file->stripped_capacity) {
-        size_t capacity = file->stripped_capacity != 0 ? 2 * file->stripped_capacity : 64;
-        char **names = reallocarray(file->stripped_names, capacity, sizeof(*names));
-        if (names == NULL)
-            return name;
-        file->stripped_names = names;
-        file->stripped_capacity = capacity;
-    }
     char *copy = strndup(name, (size_t)(at - name));
-    if (copy == NULL)
+    if (copy == NULL || ARRAY_ADD(&file->stripped_names, &file->stripped_count,
+                                  &file->stripped_capacity, copy) < 0) {
+        free(copy);
         return name;
-    file->stripped_names[file->stripped_count++] = copy;
+    }
     return copy;
 }
 

@@ -116,16 +116,10 @@ bool take_breakpad_symbols(void *member, const char *name, const char *value)
 
 /* --- report --- */
 
-static bool is_deleted(const char *path)
-{
-    size_t length = strlen(path), suffix = strlen(LIVE_FILES_DELETED);
-    return length > suffix && strcmp(path + length - suffix, LIVE_FILES_DELETED) == 0;
-}
-
 /* Return the reason as text, with details from the module. */
 static const char *reason_text(const struct symbolized_module *module, enum symbol_reason reason)
 {
-    if ((reason == SYMBOL_NO_FILE || reason == SYMBOL_OTHER_BUILD) && is_deleted(module->path))
+    if ((reason == SYMBOL_NO_FILE || reason == SYMBOL_OTHER_BUILD) && live_files_is_deleted(module->path))
         return "the file was deleted or replaced while it was in use";
     if (reason == SYMBOL_NO_FILE && *module->build_id == '\0')
         return "there is no such file";
