@@ -60,7 +60,6 @@ static void enter_dump(struct importing *importing, uint32_t process_dump)
     if (importing->resolving_process == index && process->regions_code == code)
         return;
     importing->resolving_process = index;
-    importing->resolver.epoch++;
     if (process->regions_code != code) {
         stack_maps_forget_callsites(&process->maps);
         stack_maps_forget_callsites(&process->v1);

@@ -10,7 +10,6 @@
 #include "util/array.h"
 
 #define FRAMES_MAX (1u << 16)
-#define CACHE_SIZE (1u << 14)
 #define ON_PATH (UINT32_MAX - 1)
 /* Each site of a broken stack walks the whole stack again. After this number of nodes in broken
  * stacks, deep stacks are refused. */
@@ -27,7 +26,7 @@ int stack_maps_add_string(struct stack_maps *maps, uint64_t id, uint32_t string)
             return -ENOMEM;
         maps->string_items[maps->string_count++] = (struct stack_string){id, string};
     }
-    return id_pages_set(&maps->strings, id, string);
+    return id_map_set(&maps->strings, id, string);
 }
 
 static uint32_t add_place(struct stack_maps *maps, uint64_t file, uint32_t line)
@@ -46,15 +45,15 @@ static uint32_t add_place(struct stack_maps *maps, uint64_t file, uint32_t line)
 
 static int put_node(struct stack_maps *maps, uint64_t id, const struct stack_node *node)
 {
-    uint32_t known = id_pages_find(&maps->nodes, id);
-    if (known != ID_PAGES_NONE) {
+    uint32_t known = id_map_find(&maps->nodes, id);
+    if (known != ID_MAP_NONE) {
         maps->items[known] = *node;
         return 0;
     }
     if (maps->count >= STACK_UNRESOLVED - 2 ||
         ARRAY_RESERVE(&maps->items, &maps->capacity, maps->count, 1) < 0 ||
         (maps->of_event && ARRAY_RESERVE(&maps->ids, &maps->id_capacity, maps->count, 1) < 0) ||
-        id_pages_set(&maps->nodes, id, (uint32_t)maps->count) < 0)
+        id_map_set(&maps->nodes, id, (uint32_t)maps->count) < 0)
         return -ENOMEM;
     maps->any = true;
     if (maps->of_event)
@@ -77,15 +76,15 @@ int stack_maps_add_node(struct stack_maps *maps, const struct memory_infra_node 
 
 int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name)
 {
-    uint32_t known = id_pages_find(&maps->types, id);
+    uint32_t known = id_map_find(&maps->types, id);
     maps->any = true;
-    if (known != ID_PAGES_NONE) {
+    if (known != ID_MAP_NONE) {
         maps->type_items[known].name = name;
         return 0;
     }
     if (maps->type_count >= UINT32_MAX - 1 ||
         ARRAY_RESERVE(&maps->type_items, &maps->type_capacity, maps->type_count, 1) < 0 ||
-        id_pages_set(&maps->types, id, (uint32_t)maps->type_count) < 0)
+        id_map_set(&maps->types, id, (uint32_t)maps->type_count) < 0)
         return -ENOMEM;
     maps->type_items[maps->type_count++] = (struct stack_type){id, name};
     return 0;
@@ -111,22 +110,22 @@ enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_m
     if (!maps->any)
         return STACK_MORE;
     for (size_t i = 0; i < event->string_count; i++) {
-        uint32_t known = id_pages_find(&maps->strings, event->string_items[i].id);
-        more |= known == ID_PAGES_NONE;
-        if (known != ID_PAGES_NONE && known != event->string_items[i].string)
+        uint32_t known = id_map_find(&maps->strings, event->string_items[i].id);
+        more |= known == ID_MAP_NONE;
+        if (known != ID_MAP_NONE && known != event->string_items[i].string)
             return STACK_CHANGED;
     }
     for (size_t i = 0; i < event->count; i++) {
-        uint32_t known = id_pages_find(&maps->nodes, event->ids[i]);
-        more |= known == ID_PAGES_NONE;
-        if (known != ID_PAGES_NONE &&
+        uint32_t known = id_map_find(&maps->nodes, event->ids[i]);
+        more |= known == ID_MAP_NONE;
+        if (known != ID_MAP_NONE &&
             !is_same_node(maps, &maps->items[known], event, &event->items[i]))
             return STACK_CHANGED;
     }
     for (size_t i = 0; i < event->type_count; i++) {
-        uint32_t known = id_pages_find(&maps->types, event->type_items[i].id);
-        more |= known == ID_PAGES_NONE;
-        if (known != ID_PAGES_NONE && maps->type_items[known].name != event->type_items[i].name)
+        uint32_t known = id_map_find(&maps->types, event->type_items[i].id);
+        more |= known == ID_MAP_NONE;
+        if (known != ID_MAP_NONE && maps->type_items[known].name != event->type_items[i].name)
             return STACK_CHANGED;
     }
     return more ? STACK_MORE : STACK_NOTHING_NEW;
@@ -136,8 +135,8 @@ enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_m
 static int merge_node(struct stack_maps *maps, const struct stack_maps *event, size_t index)
 {
     struct stack_node node = event->items[index];
-    uint32_t known = id_pages_find(&maps->nodes, event->ids[index]);
-    if (known != ID_PAGES_NONE && is_same_node(maps, &maps->items[known], event, &node))
+    uint32_t known = id_map_find(&maps->nodes, event->ids[index]);
+    if (known != ID_MAP_NONE && is_same_node(maps, &maps->items[known], event, &node))
         return 0;
     if (node.place != 0) {
         struct stack_place place = place_of(event, &node);
@@ -162,8 +161,7 @@ int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event)
         *event = (struct stack_maps){0};
     }
     for (size_t i = 0; i < event->string_count && code == 0; i++)
-        code =
-            id_pages_set(&maps->strings, event->string_items[i].id, event->string_items[i].string);
+        code = id_map_set(&maps->strings, event->string_items[i].id, event->string_items[i].string);
     for (size_t i = 0; i < event->count && code == 0; i++)
         code = merge_node(maps, event, i);
     for (size_t i = 0; i < event->type_count && code == 0; i++)
@@ -183,18 +181,18 @@ void stack_maps_clear(struct stack_maps *maps)
     if (!maps->any)
         return;
     maps->any = false;
-    id_pages_clear(&maps->strings);
-    id_pages_clear(&maps->types);
-    id_pages_clear(&maps->nodes);
+    id_map_clear(&maps->strings);
+    id_map_clear(&maps->types);
+    id_map_clear(&maps->nodes);
     maps->count = maps->place_count = maps->type_count = maps->string_count = 0;
     maps->found_count = 0;
 }
 
 void stack_maps_free(struct stack_maps *maps)
 {
-    id_pages_free(&maps->strings);
-    id_pages_free(&maps->types);
-    id_pages_free(&maps->nodes);
+    id_map_free(&maps->strings);
+    id_map_free(&maps->types);
+    id_map_free(&maps->nodes);
     free(maps->items);
     free(maps->ids);
     free(maps->found);
@@ -225,44 +223,22 @@ static uint32_t make_frame(struct stack_resolver *resolver, uint32_t name, uint3
     return builder_frame(builder, mapping, rel_pc, 0, 0, 0);
 }
 
-/* Few functions make up most frames. */
-static uint32_t frame_of(struct stack_resolver *resolver, uint32_t name, uint32_t file,
-                         uint32_t line)
-{
-    if (resolver->cache == NULL) {
-        resolver->cache = calloc(CACHE_SIZE, sizeof(*resolver->cache));
-        if (resolver->cache == NULL) {
-            builder_fail(resolver->builder);
-            return PROFILE_NONE;
-        }
-    }
-    uint64_t key = (name * UINT64_C(0x9e3779b97f4a7c15)) ^ (file * UINT64_C(0xc2b2ae3d27d4eb4f)) ^
-                   (line * UINT64_C(0x165667b19e3779f9));
-    struct stack_frame_cache *slot = &resolver->cache[(key >> 40) & (CACHE_SIZE - 1)];
-    if (slot->epoch == resolver->epoch + 1 && slot->name == name && slot->file == file &&
-        slot->line == line)
-        return slot->frame;
-    uint32_t frame = make_frame(resolver, name, file, line);
-    *slot = (struct stack_frame_cache){resolver->epoch + 1, name, file, line, frame};
-    return frame;
-}
-
 static enum stack_status frame_of_node(struct stack_resolver *resolver, struct stack_maps *maps,
                                        const struct stack_node *node, uint32_t *frame,
                                        uint64_t *missing)
 {
     struct stack_place place = place_of(maps, node);
-    uint32_t name = id_pages_find(&maps->strings, node->name), file = 0;
+    uint32_t name = id_map_find(&maps->strings, node->name), file = 0;
     *missing = node->name;
-    if (name == ID_PAGES_NONE)
+    if (name == ID_MAP_NONE)
         return STACK_NO_STRING;
     if (place.file != MEMORY_INFRA_NONE) {
-        file = id_pages_find(&maps->strings, place.file);
+        file = id_map_find(&maps->strings, place.file);
         *missing = place.file;
-        if (file == ID_PAGES_NONE)
+        if (file == ID_MAP_NONE)
             return STACK_NO_STRING;
     }
-    *frame = frame_of(resolver, name, file, place.line);
+    *frame = make_frame(resolver, name, file, place.line);
     return *frame == PROFILE_NONE ? STACK_NO_MEMORY : STACK_FOUND;
 }
 
@@ -276,9 +252,9 @@ static enum stack_status walk_outwards(struct stack_resolver *resolver, struct s
     size_t most = resolver->wasted < WASTED_MAX ? FRAMES_MAX : FRAMES_MAX_AFTER_WASTE;
     *callsite = PROFILE_NONE;
     while (id != MEMORY_INFRA_NONE) {
-        uint32_t index = id_pages_find(&maps->nodes, id);
+        uint32_t index = id_map_find(&maps->nodes, id);
         *missing = id;
-        if (index == ID_PAGES_NONE)
+        if (index == ID_MAP_NONE)
             return STACK_NO_NODE;
         struct stack_node *node = &maps->items[index];
         if (node->callsite == ON_PATH)
@@ -339,10 +315,10 @@ enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_ma
 
 bool stack_type(struct stack_maps *maps, uint64_t type, uint32_t *string)
 {
-    uint32_t index = id_pages_find(&maps->types, type);
-    *string = index == ID_PAGES_NONE ? ID_PAGES_NONE
-                                     : id_pages_find(&maps->strings, maps->type_items[index].name);
-    return *string != ID_PAGES_NONE;
+    uint32_t index = id_map_find(&maps->types, type);
+    *string = index == ID_MAP_NONE ? ID_MAP_NONE
+                                   : id_map_find(&maps->strings, maps->type_items[index].name);
+    return *string != ID_MAP_NONE;
 }
 
 void stack_status_describe(enum stack_status status, uint64_t node, uint64_t missing, char *text,
@@ -387,5 +363,4 @@ void stack_status_describe(enum stack_status status, uint64_t node, uint64_t mis
 void stack_resolver_free(struct stack_resolver *resolver)
 {
     free(resolver->path);
-    free(resolver->cache);
 }

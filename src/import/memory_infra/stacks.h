@@ -8,16 +8,16 @@
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_STACKS_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_STACKS_H
 
-#include "memory_infra/id_pages.h"
 #include "memory_infra/read.h"
 #include "profile/builder/builder.h"
+#include "util/id_map.h"
 
 struct stack_maps {
-    bool any;                /* anything is defined */
-    bool of_event;           /* not yet merged: keeps the lists that merging needs */
-    struct id_pages strings; /* id: string of the builder */
-    struct id_pages types;   /* id: index of type_names */
-    struct id_pages nodes;   /* id: index below */
+    bool any;              /* anything is defined */
+    bool of_event;         /* not yet merged: keeps the lists that merging needs */
+    struct id_map strings; /* id: string of the builder */
+    struct id_map types;   /* id: index of type_names */
+    struct id_map nodes;   /* id: index below */
     struct stack_node {
         uint64_t parent, name; /* ids; parent MEMORY_INFRA_NONE: a root */
         uint32_t place;        /* index of places + 1; 0: no file or line is known */
@@ -71,15 +71,10 @@ struct stack_resolver {
     /* Return the mapping of an address, and the position in it; PROFILE_NONE: none. */
     uint32_t (*find_address)(void *context, uint64_t address, uint64_t *rel_pc);
     void *context;
-    uint64_t epoch; /* increased when find_address changes its answers */
     uint64_t callsites_max;
     uint64_t wasted; /* nodes walked for broken stacks */
     uint32_t *path;
     size_t path_capacity;
-    struct stack_frame_cache {
-        uint64_t epoch;
-        uint32_t name, file, line, frame;
-    } * cache;
 };
 
 enum stack_status {
