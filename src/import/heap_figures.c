@@ -38,6 +38,13 @@ struct profile_sample *heap_figures_sample(struct heap_figures *heap, uint32_t c
     return &heap->samples[*index - 1];
 }
 
+uint32_t heap_figures_marker(struct builder *builder, const char *name)
+{
+    uint32_t string = builder_string(builder, name, strlen(name));
+    uint32_t frame = builder_frame(builder, PROFILE_NONE, 0, string, 0, 0);
+    return frame == PROFILE_NONE ? PROFILE_NONE : builder_callsite(builder, PROFILE_NONE, frame);
+}
+
 int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sample,
                       const struct profile_part *part)
 {

@@ -27,6 +27,11 @@ struct profile_sample *heap_figures_sample(struct heap_figures *heap, uint32_t c
 int heap_figures_part(struct heap_figures *heap, const struct profile_sample *sample,
                       const struct profile_part *part);
 
+/* Return the callsite of a single frame that names what is known instead of a stack. PROFILE_NONE
+ * after an error. */
+#define HEAP_FIGURES_NO_STACK "[no stack]"
+uint32_t heap_figures_marker(struct builder *builder, const char *name);
+
 /* The known facts about the process and the heap. */
 struct heap_figures_head {
     int32_t pid;

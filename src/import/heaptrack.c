@@ -32,8 +32,8 @@
 #define TIMELINE_MAX (1u << 22)
 #define NO_KIND UINT64_MAX
 
+/* The figures of a callsite. */
 struct tally {
-    uint32_t callsite;
     uint64_t allocated_bytes, allocated_count, freed_bytes, freed_count;
     uint64_t temporary_bytes, temporary_count;
     uint64_t peak_bytes, peak_count; /* at the peak of this epoch, if it is the current one */
@@ -57,9 +57,7 @@ struct reading {
     size_t ip_count, ip_capacity;
     uint32_t *nodes; /* callsites, by number less 1 */
     size_t node_count, node_capacity;
-    uint32_t *tally_of; /* by callsite: index + 1 */
-    size_t tally_of_size;
-    struct tally *tallies;
+    struct tally *tallies; /* by sample of the heap */
     size_t tally_count, tally_capacity;
     struct kind {
         uint64_t size;
@@ -88,31 +86,25 @@ static int malformed(struct error *error)
 static int take_string(struct reading *reading, const char *at, const char *end,
                        struct error *error)
 {
-    uint64_t length = (uint64_t)(end - at);
+    uint64_t length = (uint64_t)(end - at), missing = 0;
     if (reading->version >= 3) {
         if (!line_read_hex(&at, &length) || *at++ != ' ')
             return malformed(error);
-        /* A string can contain newlines. */
+        /* A string can contain newlines: the rest is in the next lines. */
         uint64_t here = (uint64_t)(end - at);
-        uint64_t missing = length > here ? length - here : 0;
-        length = length < here ? length : here;
-        if (ARRAY_RESERVE(&reading->strings, &reading->string_capacity, reading->string_count, 1) <
-            0)
-            return builder_fail(reading->builder);
-        reading->strings[reading->string_count++] =
-            builder_string(reading->builder, at, (size_t)length);
-        while (missing > 0) {
-            char *line;
-            size_t more;
-            if (line_reader_next(&reading->lines, &line, &more, NULL) <= 0)
-                return error_set(error, -EBADMSG, "a string is cut off");
-            missing -= more + 1 < missing ? more + 1 : missing;
-        }
-        return 0;
+        missing = length > here ? length - here : 0;
+        length -= missing;
     }
-    if (ARRAY_RESERVE(&reading->strings, &reading->string_capacity, reading->string_count, 1) < 0)
+    uint32_t string = builder_string(reading->builder, at, (size_t)length);
+    if (ARRAY_ADD(&reading->strings, &reading->string_count, &reading->string_capacity, string) < 0)
         return builder_fail(reading->builder);
-    reading->strings[reading->string_count++] = builder_string(reading->builder, at, length);
+    while (missing > 0) {
+        char *line;
+        size_t more;
+        if (line_reader_next(&reading->lines, &line, &more, NULL) <= 0)
+            return error_set(error, -EBADMSG, "a string is cut off");
+        missing -= more + 1 < missing ? more + 1 : missing;
+    }
     return 0;
 }
 
@@ -185,32 +177,17 @@ static int take_node(struct reading *reading, const char *at, struct error *erro
     return 0;
 }
 
-/* Return the index of a callsite's tally. */
+/* Return the index of a callsite's tally, which is also that of its sample. */
 static uint32_t tally_of(struct reading *reading, uint32_t callsite)
 {
-    size_t size = reading->builder->profile->callsite_count;
-    if (callsite >= reading->tally_of_size) {
-        size += size / 2 + 64;
-        uint32_t *grown = reallocarray(reading->tally_of, size, sizeof(*grown));
-        if (grown == NULL) {
-            builder_fail(reading->builder);
-            return 0;
-        }
-        memset(grown + reading->tally_of_size, 0, (size - reading->tally_of_size) * sizeof(*grown));
-        reading->tally_of = grown;
-        reading->tally_of_size = size;
-    }
-    uint32_t *index = &reading->tally_of[callsite];
-    if (*index == 0) {
-        if (ARRAY_RESERVE(&reading->tallies, &reading->tally_capacity, reading->tally_count, 1) <
-            0) {
-            builder_fail(reading->builder);
-            return 0;
-        }
-        reading->tallies[reading->tally_count++] = (struct tally){.callsite = callsite};
-        *index = (uint32_t)reading->tally_count;
-    }
-    return *index - 1;
+    const struct profile_sample *sample = heap_figures_sample(&reading->heap, callsite);
+    if (sample == NULL)
+        return 0;
+    uint32_t index = (uint32_t)(sample - reading->heap.samples);
+    if (index == reading->tally_count && ARRAY_ADD(&reading->tallies, &reading->tally_count,
+                                                   &reading->tally_capacity, (struct tally){0}) < 0)
+        builder_fail(reading->builder);
+    return index;
 }
 
 static int take_kind(struct reading *reading, const char *at, struct error *error)
@@ -224,10 +201,7 @@ static int take_kind(struct reading *reading, const char *at, struct error *erro
     if (size > SIZE_MAX_BYTES)
         return error_set(error, -EBADMSG, "an allocation of more than 256 TiB");
     uint32_t callsite =
-        node > 0 ? reading->nodes[node - 1]
-                 : builder_callsite(builder, PROFILE_NONE,
-                                    builder_frame(builder, PROFILE_NONE, 0,
-                                                  builder_string(builder, "[no stack]", 10), 0, 0));
+        node > 0 ? reading->nodes[node - 1] : heap_figures_marker(builder, HEAP_FIGURES_NO_STACK);
     if (builder->error < 0 ||
         ARRAY_RESERVE(&reading->kinds, &reading->kind_capacity, reading->kind_count, 1) < 0)
         return builder_fail(reading->builder);
@@ -431,9 +405,7 @@ static int finish(struct reading *reading)
     struct heap_figures_head *head = &reading->head;
     for (size_t i = 0; i < reading->tally_count; i++) {
         struct tally *tally = &reading->tallies[i];
-        struct profile_sample *sample = heap_figures_sample(&reading->heap, tally->callsite);
-        if (sample == NULL)
-            return -ENOMEM;
+        struct profile_sample *sample = &reading->heap.samples[i];
         remember_peak(reading, tally);
         sample->figures = (struct trace_figures){
             .allocated_bytes = (double)tally->allocated_bytes,
@@ -500,7 +472,6 @@ struct profile *import_heaptrack(struct trace_source *source,
     free(reading.frames);
     free(reading.ips);
     free(reading.nodes);
-    free(reading.tally_of);
     free(reading.tallies);
     free(reading.kinds);
     free(reading.timeline);

@@ -50,10 +50,7 @@ static int find_callsite(struct pprof_reading *reading, uint32_t *callsite, stru
     if (builder->error < 0)
         return builder->error;
     if (count == 0)
-        *callsite =
-            builder_callsite(builder, PROFILE_NONE,
-                             builder_frame(builder, PROFILE_NONE, 0,
-                                           builder_string(builder, "[no stack]", 10), 0, 0));
+        *callsite = heap_figures_marker(builder, HEAP_FIGURES_NO_STACK);
     uint64_t *ids = reading->last_ids;
     size_t capacity = reading->last_capacity;
     reading->last_ids = reading->ids;

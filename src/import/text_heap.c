@@ -250,9 +250,7 @@ static int put_stack(struct reading *reading, const struct stack *stack)
             callsite = builder_callsite(builder, callsite, frame);
     }
     if (stack->count == 0)
-        callsite = builder_callsite(builder, PROFILE_NONE,
-                                    builder_frame(builder, PROFILE_NONE, 0,
-                                                  builder_string(builder, "[no stack]", 10), 0, 0));
+        callsite = heap_figures_marker(builder, HEAP_FIGURES_NO_STACK);
     struct profile_sample *sample =
         builder->error < 0 ? NULL : heap_figures_sample(&reading->heap, callsite);
     if (sample == NULL)

@@ -128,26 +128,18 @@ static int make_threads(struct importing *importing)
 
 /* --- sites to samples --- */
 
-static int compare_sites(const void *left_pointer, const void *right_pointer)
-{
-    const struct heap_site *left = left_pointer, *right = right_pointer;
-    if (left->callsite != right->callsite)
-        return left->callsite < right->callsite ? -1 : 1;
-    return left->type < right->type ? -1 : left->type > right->type;
-}
-
 /* Sort sites; each callsite and type has one. */
 static void order_sites(struct import_part *part)
 {
     struct heap_site *sites = part->sites;
     size_t kept = 0, i = 1;
-    while (i < part->count && compare_sites(&sites[i - 1], &sites[i]) < 0)
+    while (i < part->count && heap_site_compare(&sites[i - 1], &sites[i]) < 0)
         i++;
     if (i >= part->count)
         return;
-    qsort(sites, part->count, sizeof(*sites), compare_sites);
+    qsort(sites, part->count, sizeof(*sites), heap_site_compare);
     for (i = 0; i < part->count; i++) {
-        if (kept > 0 && compare_sites(&sites[kept - 1], &sites[i]) == 0) {
+        if (kept > 0 && heap_site_compare(&sites[kept - 1], &sites[i]) == 0) {
             sites[kept - 1].bytes += sites[i].bytes;
             sites[kept - 1].count += sites[i].count;
         } else {

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "import/heap_figures.h"
 #include "import/memory_infra/state.h"
 
-#define NO_STACK "[no stack]"
 #define BROKEN_STACK "[broken stack]"
 #define PRUNED "<other>"
 #define UNKNOWN_TYPE "[unknown]"
@@ -75,14 +75,6 @@ static void complain(struct importing *importing, const struct import_part *part
     importing_problem(importing, &problem);
 }
 
-static uint32_t marker(struct importing *importing, const char *name)
-{
-    struct builder *builder = importing->builder;
-    uint32_t frame =
-        builder_frame(builder, PROFILE_NONE, 0, builder_string(builder, name, strlen(name)), 0, 0);
-    return frame == PROFILE_NONE ? PROFILE_NONE : builder_callsite(builder, PROFILE_NONE, frame);
-}
-
 /* Return false if the type is in no map; *type is then 0. */
 static bool find_type(const struct importing *importing, struct stack_maps *maps, uint64_t id,
                       uint32_t *type)
@@ -124,7 +116,7 @@ static bool resolve_row(struct importing *importing, const struct import_part *p
     }
     stack_status_describe(status, row->node, missing, text, sizeof(text));
     complain(importing, part, text);
-    site->callsite = marker(importing, BROKEN_STACK);
+    site->callsite = heap_figures_marker(importing->builder, BROKEN_STACK);
     return true;
 }
 
@@ -150,7 +142,8 @@ static int subtract_callees(struct importing *importing, struct import_part *par
         frames |= selves[i].callsite != PROFILE_NONE;
     for (size_t i = 0; i < count; i++) {
         if (selves[i].callsite == PROFILE_NONE)
-            selves[i].callsite = marker(importing, frames ? PRUNED : NO_STACK);
+            selves[i].callsite =
+                heap_figures_marker(importing->builder, frames ? PRUNED : HEAP_FIGURES_NO_STACK);
         if (selves[i].type == TOTALS_ALL_TYPES)
             selves[i].type = 0;
     }

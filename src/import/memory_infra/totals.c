@@ -245,7 +245,7 @@ static int share_all_out(struct totals *totals)
     return code;
 }
 
-static int compare_sites(const void *left_pointer, const void *right_pointer)
+int heap_site_compare(const void *left_pointer, const void *right_pointer)
 {
     const struct heap_site *left = left_pointer, *right = right_pointer;
     if (left->callsite != right->callsite)
@@ -271,7 +271,7 @@ static int put_selves(const struct totals *totals, struct heap_site **selves, si
                     (struct heap_site){total->callsite, totals->amounts[at].type, left[0], left[1]};
         }
     }
-    qsort(sites, used, sizeof(*sites), compare_sites);
+    qsort(sites, used, sizeof(*sites), heap_site_compare);
     *selves = sites;
     *self_count = used;
     return 0;

@@ -24,6 +24,9 @@ struct heap_site {
 };
 #define TOTALS_ALL_TYPES UINT32_MAX
 
+/* Compare by callsite, then by type, for qsort(). */
+int heap_site_compare(const void *left, const void *right);
+
 /* *selves is malloc'd, in order of callsite and type. Return 0, -ENOMEM, or -E2BIG: too many types
  * of too many frames. */
 int totals_to_selves(const struct profile_callsite *callsites, const struct heap_site *totals,
