@@ -192,14 +192,9 @@ int trace_names_add(struct trace_names *names, struct proto_span packet)
     return result;
 }
 
-int trace_names_read(struct trace_names *names, const char *path, struct error *error)
-{
-    return trace_names_read_telling(names, path, NULL, NULL, error);
-}
-
-int trace_names_read_telling(struct trace_names *names, const char *path,
-                             void (*tell)(void *context, uint64_t bytes), void *context,
-                             struct error *error)
+int trace_names_read(struct trace_names *names, const char *path,
+                     void (*tell)(void *context, uint64_t bytes), void *context,
+                     struct error *error)
 {
     struct error problem = {0};
     struct proto_span packet;

@@ -30,13 +30,12 @@ struct trace_names {
     char warning[512]; /* why the trace was not read completely, or "" */
 };
 
-/* Read a trace; `path` as for trace_reader_open(). Return 0, or a negative errno if nothing could
- * be read. Clear *names in any case. */
-int trace_names_read(struct trace_names *names, const char *path, struct error *error);
-/* Read a trace in the same way. `tell` receives the number of bytes read after each packet. */
-int trace_names_read_telling(struct trace_names *names, const char *path,
-                             void (*tell)(void *context, uint64_t bytes), void *context,
-                             struct error *error);
+/* Read a trace; `path` as for trace_reader_open(). `tell` receives the number of bytes read after
+ * each packet; NULL: none. Return 0, or a negative errno if nothing could be read. Clear *names in
+ * any case. */
+int trace_names_read(struct trace_names *names, const char *path,
+                     void (*tell)(void *context, uint64_t bytes), void *context,
+                     struct error *error);
 /* Add the names of one TracePacket. Return 0 or -ENOMEM. */
 int trace_names_add(struct trace_names *names, struct proto_span packet);
 void trace_names_clear(struct trace_names *names);

@@ -106,7 +106,7 @@ static int find_names(struct memory_infra_symbols *symbols,
     symbolizing.answer = take_answer;
     symbolizing.answer_context = &decoder;
     int result = symbolize_addresses(&symbolizing, &symbols->addresses, options->finder, -1,
-                                     &symbols->report, options->progress, &count, error);
+                                     &symbols->report, error);
     texts_free(&decoder.mangled);
     free(decoder.names);
     return result;

@@ -41,7 +41,6 @@ struct memory_infra_summary {
 struct memory_infra_symbolize_options {
     struct symbol_finder *finder;
     struct symbolize_options symbolizing;
-    symbolize_progress *progress; /* NULL: none; its context is the number of modules (size_t) */
 };
 
 /* Do the first pass and find names. Return NULL with *error set if the file cannot be read, or is

@@ -509,8 +509,7 @@ static int take_module(struct job *job)
 
 int symbolize_addresses(const struct symbolize_options *options,
                         const struct trace_addresses *addresses, struct symbol_finder *finder,
-                        int fd, struct symbolize_report *report, symbolize_progress *progress,
-                        void *context, struct error *error)
+                        int fd, struct symbolize_report *report, struct error *error)
 {
     struct job job = {.options = options, .fd = fd, .finder = finder};
     int result = 0;
@@ -525,8 +524,8 @@ int symbolize_addresses(const struct symbolize_options *options,
         job.module_index = i;
         job.module = &addresses->modules[i];
         job.result = &report->modules[report->count++];
-        if (progress != NULL)
-            progress(context, i, job.module);
+        if (options->progress != NULL)
+            options->progress(i, addresses->count, job.module);
         result = take_module(&job);
     }
     symbol_cache_close(job.cache);

@@ -46,10 +46,10 @@ struct symbolize_report {
     size_t count;
 };
 
-/* Called before each module, if given. */
-typedef void symbolize_progress(void *context, size_t done, const struct trace_module *module);
+/* Receive a module before its symbols are searched; `done` of `count` are ready. */
+typedef void symbolize_progress(size_t done, size_t count, const struct trace_module *module);
 
-/* Takes what is known of an address: Lines of its AddressSymbols. 0 or a negative errno. */
+/* Receive the names of an address, as Lines of its AddressSymbols. Return 0 or a negative errno. */
 typedef int symbolize_answer(void *context, size_t module, uint64_t address, const void *lines,
                              size_t length);
 
@@ -60,19 +60,18 @@ struct symbolize_options {
     struct breakpad_store *breakpad;
     symbolize_answer *answer; /* gets the names in place of the file; NULL: packets are written */
     void *answer_context;
+    symbolize_progress *progress; /* NULL: none */
 };
 
-/* Write packets to fd. 0, or a negative errno with *error set; *report is to be cleared in any
- * case. */
+/* Write packets to fd. Return 0, or a negative errno with *error set. Clear *report in any case. */
 int symbolize_addresses(const struct symbolize_options *options,
                         const struct trace_addresses *addresses, struct symbol_finder *finder,
-                        int fd, struct symbolize_report *report, symbolize_progress *progress,
-                        void *context, struct error *error);
+                        int fd, struct symbolize_report *report, struct error *error);
 void symbolize_report_clear(struct symbolize_report *report);
 
-/* The reason for programs (JSON) and for people, and what to do about it. */
-const char *symbol_reason_name(enum symbol_reason reason);
-const char *symbol_reason_text(enum symbol_reason reason);
-const char *symbol_reason_remedy(enum symbol_reason reason);
+/* Each reason: for programs (JSON), for people, and what to do about it. */
+extern const struct symbol_reason_text {
+    const char *name, *text, *remedy;
+} symbol_reasons[SYMBOL_REASONS];
 
 #endif

@@ -161,7 +161,7 @@ static int find_names(struct request *request, const char *path, int fd,
 {
     if (request->maps.count + request->automatic.count == 0)
         return 0;
-    int result = trace_names_read(&outcome->names, path, error);
+    int result = trace_names_read(&outcome->names, path, NULL, NULL, error);
     if (result == 0 && request->maps.count > 0)
         result = deobfuscate_write(&request->maps, &outcome->names, fd, &outcome->maps, error);
     for (size_t i = 0; i < request->automatic.count && result == 0; i++) {

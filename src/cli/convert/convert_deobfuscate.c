@@ -147,7 +147,7 @@ static int run(struct request *request)
     if (result == 0 && conversion_is_no_trace(path, &error))
         result = error.code;
     if (result == 0)
-        result = trace_names_read_telling(&names, path, progress_show_bytes, &shown, &error);
+        result = trace_names_read(&names, path, progress_show_bytes, &shown, &error);
     progress_end(&shown);
     if (names.warning[0] != '\0')
         conversion_warn("%s", names.warning);

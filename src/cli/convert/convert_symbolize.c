@@ -85,7 +85,7 @@ static void print_json_module(struct json_writer *json, const struct symbolized_
     json_unsigned(json, "missing_units", module->missing_units);
     json_object(json, "without");
     for (int reason = 0; reason < SYMBOL_REASONS; reason++)
-        json_unsigned(json, symbol_reason_name(reason), module->without[reason]);
+        json_unsigned(json, symbol_reasons[reason].name, module->without[reason]);
     json_end_object(json);
     json_end_object(json);
 }

@@ -235,7 +235,7 @@ int symbolize_file_run(const struct symbolize_file *request, struct memory_infra
         return result;
     bool progress = !request->quiet && isatty(STDERR_FILENO);
     struct memory_infra_symbolize_options options = request->symbolizing;
-    options.progress = progress ? symbol_options_show_progress : NULL;
+    options.symbolizing.progress = progress ? symbol_options_show_progress : NULL;
     *symbols = memory_infra_symbols_find(request->path, &options, error);
     if (progress)
         fputs("\r\033[K", stderr);

@@ -119,11 +119,12 @@ bool take_breakpad_symbols(void *member, const char *name, const char *value)
 /* Return the reason as text, with details from the module. */
 static const char *reason_text(const struct symbolized_module *module, enum symbol_reason reason)
 {
-    if ((reason == SYMBOL_NO_FILE || reason == SYMBOL_OTHER_BUILD) && live_files_is_deleted(module->path))
+    if ((reason == SYMBOL_NO_FILE || reason == SYMBOL_OTHER_BUILD) &&
+        live_files_is_deleted(module->path))
         return "the file was deleted or replaced while it was in use";
     if (reason == SYMBOL_NO_FILE && *module->build_id == '\0')
         return "there is no such file";
-    return symbol_reason_text(reason);
+    return symbol_reasons[reason].text;
 }
 
 static void print_reasons(FILE *out, const struct symbolized_module *module)
@@ -141,7 +142,7 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
                           module->found.path != NULL ? module->found.path : module->breakpad);
         if (*module->build_id != '\0')
             format_printf(out, " (build id %s)", module->build_id);
-        format_printf(out, "; %s\n", symbol_reason_remedy(reason));
+        format_printf(out, "; %s\n", symbol_reasons[reason].remedy);
     }
     if (module->missing_units > 0)
         format_printf(
@@ -195,10 +196,10 @@ uint8_t symbol_options_main_reason(const struct symbolized_module *module)
     return found;
 }
 
-void symbol_options_show_progress(void *context, size_t done, const struct trace_module *module)
+void symbol_options_show_progress(size_t done, size_t count, const struct trace_module *module)
 {
     fputs("\r\033[K", stderr);
-    format_printf(stderr, "symbolizing: %zu of %zu files: %.60s", done, *(const size_t *)context,
+    format_printf(stderr, "symbolizing: %zu of %zu files: %.60s", done, count,
                   base_name(module->path));
 }
 
@@ -208,9 +209,9 @@ int symbol_options_symbolize(const struct symbolize_options *options,
                              struct error *error)
 {
     bool progress = !quiet && isatty(STDERR_FILENO);
-    size_t modules = addresses->count;
-    int code = symbolize_addresses(options, addresses, finder, fd, report,
-                                   progress ? symbol_options_show_progress : NULL, &modules, error);
+    struct symbolize_options with_progress = *options;
+    with_progress.progress = progress ? symbol_options_show_progress : NULL;
+    int code = symbolize_addresses(&with_progress, addresses, finder, fd, report, error);
     if (progress)
         fputs("\r\033[K", stderr);
     return code;

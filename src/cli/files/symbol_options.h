@@ -35,9 +35,8 @@ option_take take_symbol_paths, take_breakpad_symbols;
 /* Print how many addresses have names and, by module, why others have none. */
 void symbol_options_print_report(FILE *out, const struct symbolize_report *report);
 
-/* Show a symbolize_progress as one line on a terminal. `context` is the number of modules (size_t
- * *). */
-void symbol_options_show_progress(void *context, size_t done, const struct trace_module *module);
+/* Show the progress as one line on a terminal. */
+symbolize_progress symbol_options_show_progress;
 /* Call symbolize_addresses(), and show its progress as one line if standard error is a
  * terminal. */
 int symbol_options_symbolize(const struct symbolize_options *options,

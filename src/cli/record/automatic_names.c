@@ -141,7 +141,7 @@ static int write_names(const struct work *work)
     struct error error;
     int result = deobfuscate_maps_add_list(&maps, getenv("PERFETTO_PROGUARD_MAP"), &error);
     if (result == 0)
-        result = trace_names_read(&names, work->output->trace, &error);
+        result = trace_names_read(&names, work->output->trace, NULL, NULL, &error);
     if (result == 0)
         result = deobfuscate_write(&maps, &names, work->names.fd, &report, &error);
     if (result < 0)

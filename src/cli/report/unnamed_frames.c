@@ -42,14 +42,14 @@ static void explain(const struct profile *profile, struct unnamed_module *module
         module->reason = "generated code that no map names";
         module->remedy = "let the program write /tmp/perf-PID.map or a jitdump: docs/symbols.md";
     } else if (known != 0) {
-        module->reason = symbol_reason_text(known - 1);
-        module->remedy = symbol_reason_remedy(known - 1);
+        module->reason = symbol_reasons[known - 1].text;
+        module->remedy = symbol_reasons[known - 1].remedy;
     } else if (module->build_id[0] == '\0') {
-        module->reason = symbol_reason_text(SYMBOL_NO_BUILD_ID);
+        module->reason = symbol_reasons[SYMBOL_NO_BUILD_ID].text;
         module->remedy = is_imported(profile)
                              ? "the file has none; for Chrome's memory dumps, heap_profile "
                                "symbolize uses the present file of that name"
-                             : symbol_reason_remedy(SYMBOL_NO_BUILD_ID);
+                             : symbol_reasons[SYMBOL_NO_BUILD_ID].remedy;
     } else {
         module->reason = "no symbols in the trace";
         module->remedy =
