@@ -22,7 +22,7 @@ from blocking_file import FLUSH, BlockingFile
 from daemon import Commanded, Session, check_figure, figure, heap_of, joined, own_name, report_of, scene, wait_for
 from harness import TOOL, check, program, run
 
-CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "100"))
+CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "40"))
 
 
 def maps_of(pid):
@@ -185,7 +185,7 @@ def test_threads():
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen([program("busy_threads"), "500", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
-        for _ in range(3):
+        for _ in range(2):
             outcome, report = profile(process.pid, directory, "-d", "300")
             check(outcome.status == 0, repr(outcome.stderr[-400:]))
             print(remark_of(report, process.pid))
@@ -219,7 +219,7 @@ def test_starved_thread():
 
 
 def cycle(pid, directory, cycles, options=("-d", "10", "--quiet")):
-    """Attach and detach repeatedly; the target's memory and descriptors do not grow."""
+    """Attach and detach repeatedly. Return (kB of address space, number of descriptors) after each session."""
     code, maps = code_of(pid), maps_of(pid)
     sizes = []
     for number in range(cycles):
@@ -245,9 +245,7 @@ def test_cycles_threads():
         check(process.stdout.readline() == b"busy\n", "it begins")
         time.sleep(0.3)
         sizes = cycle(process.pid, directory, CYCLES)
-        if sizes:
-            check(sizes[-1][1] <= sizes[0][1], f"descriptors: {sizes[0]} to {sizes[-1]}")
-            check(sizes[-1][0] <= sizes[0][0] + 4096, f"kB: {sizes[0]} to {sizes[-1]}")
+        check(len(set(sizes)) == 1, f"kB and descriptors change: {sizes}")
         process.kill()
         process.wait()
         process.stdout.close()
