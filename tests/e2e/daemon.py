@@ -107,8 +107,11 @@ class Commanded:
     def tell(self, line, answers=True):
         self.process.stdin.write(line.encode() + b"\n")
         if answers:
-            got = self.process.stdout.readline()
-            check(got == b"ok\n", f"process {self.pid} answered {got!r} to {line!r}")
+            self.expect_answer(line)
+
+    def expect_answer(self, line):
+        got = self.process.stdout.readline()
+        check(got == b"ok\n", f"process {self.pid} answered {got!r} to {line!r}")
 
     def wake(self):
         """Allocate enough that a dormant process checks for invitations."""
@@ -359,27 +362,35 @@ class Stormy(Commanded):
 def test_reinit_after_jumps():
     """Records in the ring after an abandoned one are not lost at the session's end."""
     with scene() as (daemon, directory):
-        process = Stormy(daemon.environment)
-        for round_number in range(6):
-            output = os.path.join(directory, f"o{round_number}")
-            session = Session(daemon, output, "-p", str(process.pid))
-            joined(daemon, process)
-            process.tell("storm")
-            session.end()
-            heap = heap_of(session.report(), process.pid)
-            # Allocations of a handler inside an allocation are there, unless the ring was full.
-            found = figure(heap, "allocate_in_handler", "alloc_objects")
-            lost = heap["lost"]["reentrant"]
-            check(4000 - lost <= found <= 4000, f"{found} calls of 4000, {all_but_sites(heap)}")
-            # Every call has a sample or counts as lost; one abandoned by a jump after its sample counts as both.
-            sampled = sum(site["alloc_objects"]["estimate"] for site in heap["callsites"])
-            unnamed = heap["exact_calls"] - sampled - heap["lost"]["allocations"]
-            check(-500 <= unnamed <= 0, f"{unnamed} calls are missing and not counted, {all_but_sites(heap)}")
-            check("no call stack" not in heap["remark"], f"samples without a stack: {heap['remark']}")
-            # Abandoned walks have released their buffers.
-            check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
-            process.wake()
-        check(process.end() == 0, "the program failed")
+        # Several at once, because the daemon's wait for each abandoned record takes most of the time.
+        processes = [Stormy(daemon.environment) for _ in range(3)]
+        for round_number in range(2):
+            sessions = [Session(daemon, os.path.join(directory, f"o{process.pid}-{round_number}"), "-p", str(process.pid))
+                        for process in processes]
+            joined(daemon, *processes)
+            for process in processes:
+                process.tell("storm", answers=False)
+            for process, session in zip(processes, sessions):
+                process.expect_answer("storm")
+                session.end()
+                check_storm(heap_of(session.report(), process.pid))
+                process.wake()
+        for process in processes:
+            check(process.end() == 0, "the program failed")
+
+
+def check_storm(heap):
+    # Allocations of a handler inside an allocation are there, unless the ring was full.
+    found = figure(heap, "allocate_in_handler", "alloc_objects")
+    lost = heap["lost"]["reentrant"]
+    check(4000 - lost <= found <= 4000, f"{found} calls of 4000, {all_but_sites(heap)}")
+    # Every call has a sample or counts as lost; one abandoned by a jump after its sample counts as both.
+    sampled = sum(site["alloc_objects"]["estimate"] for site in heap["callsites"])
+    unnamed = heap["exact_calls"] - sampled - heap["lost"]["allocations"]
+    check(-500 <= unnamed <= 0, f"{unnamed} calls are missing and not counted, {all_but_sites(heap)}")
+    check("no call stack" not in heap["remark"], f"samples without a stack: {heap['remark']}")
+    # Abandoned walks have released their buffers.
+    check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
 
 
 class Stepped(Commanded):

@@ -6,7 +6,7 @@ unchanged.
     killed.py CASE
 
 The program keeps its own tally (tests/programs/tally.c), against which the trace is judged. Twelve kills
-a case; two hundred with HEAPPROFD_LONG_TESTS=1.
+a case, six under sanitizers; two hundred with HEAPPROFD_LONG_TESTS=1.
 """
 
 import concurrent.futures
@@ -29,9 +29,9 @@ from daemon import PATIENCE, Daemon, wait_for
 from harness import TOOL, check, program, run
 
 LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
-KILLS = 200 if LONG else 12
-# Under sanitizers twelve would wait for each other longer than the kills are apart.
-AT_ONCE = 12 if harness.SLOWNESS == 1 else 6
+# Under sanitizers twelve at once would wait for each other longer than the kills are apart.
+AT_ONCE = 6 if harness.SANITIZED else 12
+KILLS = 200 if LONG else AT_ONCE
 LATEST_S = 3.0
 # The part of a second that a loaded machine may take.
 SLACK_S = 1.5 * harness.SLOWNESS

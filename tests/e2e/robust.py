@@ -8,6 +8,7 @@ and at interval 1 the profile is exact.
 Each program of tests/programs prints its own true figures (see truth.h there).
 """
 
+import concurrent.futures
 import json
 import os
 import platform
@@ -295,13 +296,22 @@ def run_while(act, options=(), look=None):
         return output, elapsed, status
 
 
+def at_once(act, *cases):
+    """Call act(case) for all cases at the same time. They sleep most of it."""
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        list(pool.map(act, cases))
+
+
 def test_profiler_killed():
     """The program keeps running correctly after the profiler's death."""
     bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
-    for options in ([], ["--block-client"], ["--no-block-client"]):
+
+    def kill(options):
         output, elapsed, _ = run_while(lambda tool: tool.kill(), options)
         check(output == bare, f"killed {options}: {output!r}, bare {bare!r}")
         check(elapsed < 20, f"killed {options}: the program took {elapsed:.1f} s")
+
+    at_once(kill, [], ["--block-client"], ["--no-block-client"])
 
 
 def ended_in_silence(directory):
@@ -324,7 +334,8 @@ def ended_in_silence(directory):
 def test_profiler_stopped():
     """A profiler that hangs delays the program only for a limited time."""
     bare = harness.run([program("long_runner")]).stdout.split(b"\n", 1)[1] + b"status 0\n"
-    for options in ([], ["--no-block-client"], ["--shmem-size", "65536"]):
+
+    def stop(options):
         output, elapsed, status = run_while(
             lambda tool: tool.send_signal(signal.SIGSTOP), options,
             ended_in_silence if "--shmem-size" in options else None,
@@ -333,6 +344,8 @@ def test_profiler_stopped():
         check(elapsed < 30, f"stopped {options}: the program took {elapsed:.1f} s")
         check(status == 0, f"stopped {options}: the profiler ended with {status}")
         print(f"stopped {options}: {elapsed:.1f} s")
+
+    at_once(stop, [], ["--no-block-client"], ["--shmem-size", "65536"])
 
 
 def test_small_ring():
