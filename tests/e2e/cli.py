@@ -78,7 +78,7 @@ SMALL = "#include <stdlib.h>\nint main() { volatile char *p = malloc(100); p[0] 
 
 def test_truncated():
     """A trace cut anywhere causes no crash; the part before the cut is shown and marked partial."""
-    data = made_trace(10000)
+    data = made_trace(5000)
     whole = json.loads(tool("report", "--json", at("made")).stdout)
     check(whole["heaps"][0]["incomplete"] is False and whole["warning"] == "", "whole: not partial")
     sites = len(whole["heaps"][0]["callsites"])

@@ -371,7 +371,7 @@ def test_git():
 def test_node():
     """node has threads, and a runtime that maps its heaps itself."""
     need("node")
-    script = "const all = [];\nfor (let i = 0; i < 300000; i++) all.push({i});\n" \
+    script = "const all = [];\nfor (let i = 0; i < 60000; i++) all.push({i});\n" \
              "console.log(all.length);"
     heap, _ = against_strace(["node", "-e", script])
     check(heap and heap["total"]["alloc_space"]["estimate"] > 1 << 24, "it maps megabytes")

@@ -202,7 +202,7 @@ def test_gdb(directory):
 def test_stress_ng(directory):
     need("stress-ng")
     command = [
-        "stress-ng", "--quiet", "--malloc", "1", "--malloc-ops", "20000", "--malloc-pthreads", "7",
+        "stress-ng", "--quiet", "--malloc", "1", "--malloc-ops", "5000", "--malloc-pthreads", "7",
         "--malloc-bytes", "1M", "--temp-path", directory,
     ]
     compare(command, ["--follow-children"])

@@ -121,7 +121,7 @@ def stressor(*arguments):
 test_stress_malloc = stressor("malloc", 20000, 100_000_000)
 test_stress_fork = stressor("fork", 1000)
 test_stress_vfork = stressor("vfork", 1000)
-test_stress_clone = stressor("clone", 200)
+test_stress_clone = stressor("clone", 60)
 test_stress_pthread = stressor("pthread", 500, 1_000_000)
 test_stress_sigsegv = stressor("sigsegv", 50000)
 test_stress_context = stressor("context", 1000)

@@ -13,7 +13,7 @@
 #include "profile/profile.h"
 #include "trace_fixture.h"
 
-#define CHECKPOINT_CALLSITES 3000
+#define CHECKPOINT_CALLSITES 1000
 
 /* Write a dump with so many callsites that it needs several packets. */
 static void write_large_dump(struct trace_writer *writer, uint64_t timestamp_ns, bool final)

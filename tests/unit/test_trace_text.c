@@ -243,14 +243,15 @@ static void well_formed_bytes_survive_the_round_trip(void **state)
     (void)state;
     struct proto_buffer text = {0};
     size_t notes = 0;
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < 5000; round++) {
         struct proto_buffer bytes = {0};
-        put_random_fields(&bytes, TRACE, 0);
+        for (int i = 0; i < 4; i++)
+            put_random_fields(&bytes, TRACE, 0);
         check_round_trip(bytes.bytes, bytes.length, &text);
         notes += strstr((char *)text.bytes, TEXT_WIRE_NOTE) != NULL;
         proto_buffer_free(&bytes);
     }
-    assert_in_range(notes, 2000, 19000); /* both kinds occurred */
+    assert_in_range(notes, 500, 4950); /* both kinds occurred */
     proto_buffer_free(&text);
 }
 
