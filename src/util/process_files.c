@@ -2,6 +2,7 @@
 /* Reads whole files, and parses the fields of stat and the lines of status. */
 #include "util/process_files.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,13 +15,19 @@
  * ending process: neither has memory or an executable. */
 #define FLAG_KERNEL_THREAD 0x200000u
 
-ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size)
+int process_file_open(pid_t pid, const char *name)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size)
+{
+    int fd = process_file_open(pid, name);
     if (fd < 0)
-        return -errno;
+        return fd;
     size_t length = 0;
     ssize_t got = 0;
     while (length < size - 1 && (got = read(fd, buffer + length, size - 1 - length)) != 0) {
@@ -133,6 +140,16 @@ bool process_has_ended(pid_t pid)
     if (readlink(path, link, sizeof(link)) >= 0 || (errno != ENOENT && errno != ESRCH))
         return false;
     return !process_stat_read(pid, &stat) || !stat.is_kernel_thread;
+}
+
+pid_t process_list_next(DIR *proc)
+{
+    const struct dirent *entry;
+    while ((entry = readdir(proc)) != NULL) {
+        if (isdigit((unsigned char)entry->d_name[0]))
+            return (pid_t)strtol(entry->d_name, NULL, 10);
+    }
+    return 0;
 }
 
 int process_ptrace_scope(void)

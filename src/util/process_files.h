@@ -3,10 +3,14 @@
 #ifndef HEAPPROFD_UTIL_PROCESS_FILES_H
 #define HEAPPROFD_UTIL_PROCESS_FILES_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* Open a file for reading. Return a descriptor or a negative errno. */
+int process_file_open(pid_t pid, const char *name);
 
 /* Read a file and end it with a zero byte; what does not fit is left out. Return its length or a
  * negative errno. */
@@ -40,6 +44,10 @@ int process_status_read(pid_t pid, struct process_status *status);
 /* Return whether a link of the process ("root", "ns/user") leads where ours does. Return false if
  * the process is gone or inaccessible. */
 bool process_shares(pid_t pid, const char *link);
+
+/* Return the next process that an open /proc lists, in ascending order of pids; 0: there are no
+ * more. */
+pid_t process_list_next(DIR *proc);
 
 /* Return Yama's kernel.yama.ptrace_scope; 0 on a kernel without Yama. */
 int process_ptrace_scope(void);

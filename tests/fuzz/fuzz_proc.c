@@ -506,7 +506,7 @@ static void read_info(bool exact)
         check(access_check(&info, &error) == 0); /* its maps are accessible */
     }
     process_info_clear(&info);
-    int fd = process_memory_open(PID);
+    int fd = process_file_open(PID, "statm");
     process_memory_read(fd, &memory);
     close(fd);
     bool mentioned = process_info_mentions(PID, "maps", "memfd:heapprofd");

@@ -153,13 +153,14 @@ static void idle_connections_end(void **state)
     struct error error = {0};
     (void)state;
     rendezvous->listener = rendezvous->spare = -1;
+    rendezvous->user = (struct rendezvous_user){answer_hello, take_request, &served};
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     assert_int_equal(rendezvous_open(rendezvous, epoll, NULL, -1, &error), 0);
     int silent = connect_to(rendezvous), resting = connect_and_ask(rendezvous),
         held = connect_and_ask(rendezvous);
-    rendezvous_serve(rendezvous, rendezvous->listener, answer_hello, NULL, take_request, &served);
+    rendezvous_serve(rendezvous, rendezvous->listener);
     assert_int_equal(rendezvous_expire(rendezvous, 1), 1);
-    rendezvous_begin_turn(rendezvous, answer_hello, NULL, take_request, &served);
+    rendezvous_begin_turn(rendezvous);
     assert_int_equal(served.count, 2);
     rendezvous_hold(rendezvous, served.requests[1]);
 

@@ -11,6 +11,7 @@
 #include "daemon/ledger/ledger.h"
 #include "daemon/walk/non_module_code.h"
 #include "trace/config/trace_config.h"
+#include "trace/losses.h"
 #include "trace/write/trace_writer.h"
 
 /* The symbol files that dumps have opened. All dumps of a session share them. */
@@ -52,5 +53,8 @@ struct dump_request {
 /* Write each known heap of the ledger as a dump. Return 0 or a negative errno. */
 int dump_write(struct trace_writer *writer, struct dump_files *files, struct ledger *ledger,
                const struct dump_request *request);
+
+/* Convert the losses that a client counted in its ring to the trace's. */
+void dump_losses(const uint64_t in_ring[RING_LOSS_COUNT], uint64_t in_trace[TRACE_LOST_PLACES]);
 
 #endif

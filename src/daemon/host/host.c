@@ -8,10 +8,8 @@
  */
 #include "daemon/host/host.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
@@ -25,6 +23,7 @@
 #include "daemon/session/session.h"
 #include "reader/file_reader.h"
 #include "util/clock.h"
+#include "util/process_files.h"
 
 /* Time that a child has to say hello after the last profiled process has ended. A child says hello
  * at its first allocation. */
@@ -187,12 +186,9 @@ static bool is_listed(const struct unprofiled_list *list, pid_t pid)
 static bool has_newcomer(const struct host *host)
 {
     DIR *directory = opendir("/proc");
-    const struct dirent *entry;
     bool found = false;
-    while (directory != NULL && !found && (entry = readdir(directory)) != NULL) {
-        if (!isdigit((unsigned char)entry->d_name[0]))
-            continue;
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+    pid_t pid;
+    while (directory != NULL && !found && (pid = process_list_next(directory)) > 0) {
         found = process_info_mentions(pid, "environ", host->server.rendezvous.path) &&
                 session_find(&host->session, pid) == NULL &&
                 !is_listed(&host->session.unprofiled, pid);

@@ -26,7 +26,8 @@ struct session_requests {
 /* Publish the server's sessions under this process's pid. */
 void session_requests_open(struct session_requests *requests, struct server *server);
 
-/* Serve a request, as rendezvous_request does. A stopped session becomes SESSION_OVER_STOPPED. */
+/* Serve a request, as struct rendezvous_user describes. A stopped session becomes
+ * SESSION_OVER_STOPPED. */
 void session_requests_serve(struct session_requests *requests, int fd,
                             const struct peer_message *message);
 

@@ -27,7 +27,6 @@
 
 #include "daemon/ledger/callsite_tree.h"
 #include "daemon/ledger/figures_table.h"
-#include "daemon/ledger/live_table.h"
 #include "daemon/ledger/tags.h"
 #include "daemon/ring/event.h"
 #include "daemon/ring/ring_reader.h"

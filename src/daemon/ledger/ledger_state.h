@@ -7,6 +7,7 @@
 #define HEAPPROFD_DAEMON_LEDGER_LEDGER_STATE_H
 
 #include "daemon/ledger/ledger.h"
+#include "daemon/ledger/live_table.h"
 
 #include <stdbool.h>
 

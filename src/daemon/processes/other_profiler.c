@@ -3,14 +3,12 @@
  * keeps its heartbeat going, unless it is stopped (Ctrl-Z). */
 #include "daemon/processes/other_profiler.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -106,22 +104,19 @@ static bool is_stopped(pid_t pid)
 }
 
 /* Find the profiler that maps the ring. Profilers are recognized by their names. Return 0 if no
- * process maps it: its profiler has died. Return OTHER_PROFILER_UNSEEN if a process with hidden maps
- * may serve it. A silent ring can only be that of a stopped profiler. A forked child of the process
- * maps its ring, too, until it allocates: it is no profiler of a silent ring, whatever its name. */
+ * process maps it: its profiler has died. Return OTHER_PROFILER_UNSEEN if a process with hidden
+ * maps may serve it. A silent ring can only be that of a stopped profiler. A forked child of the
+ * process maps its ring, too, until it allocates: it is no profiler of a silent ring, whatever its
+ * name. */
 static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool is_silent)
 {
     unsigned lines_left = LINES_OF_ALL_MAX;
     DIR *directory = opendir("/proc");
-    const struct dirent *entry;
-    pid_t found = 0, unseen = 0;
-    while (directory != NULL && found == 0 && (entry = readdir(directory)) != NULL) {
+    pid_t pid, found = 0, unseen = 0;
+    while (directory != NULL && found == 0 && (pid = process_list_next(directory)) > 0) {
         char comm[16];
         bool hidden = false;
-        pid_t pid =
-            isdigit((unsigned char)entry->d_name[0]) ? (pid_t)strtol(entry->d_name, NULL, 10) : 0;
-        if (pid <= 0 || pid == profiled || !process_info_comm(pid, comm) ||
-            strncmp(comm, "heap", 4) != 0)
+        if (pid == profiled || !process_info_comm(pid, comm) || strncmp(comm, "heap", 4) != 0)
             continue;
         if (maps_ring(pid, ring, &lines_left, &hidden))
             found = is_silent && is_same_program(pid, profiled) ? 0 : pid;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Check a program's file and its process for reasons why the library is not loaded. */
 #include "daemon/processes/preload_obstacle.h"
+#include "daemon/processes/program.h"
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/base_name.h"
+#include "util/process_files.h"
 
 static const struct {
     const char *name, *words;
@@ -98,15 +98,11 @@ static enum preload_obstacle preload_obstacle_of_file(struct preload_obstacle_ca
 /* Return whether the process gained rights at its start, by its auxiliary vector. */
 static bool has_gained_rights(pid_t pid)
 {
-    char path[64];
     Elf64_auxv_t entries[64] = {0};
-    snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        /* The file exists and we may not read it: the process has another user now. */
-        return errno == EACCES || errno == EPERM;
-    ssize_t got = read(fd, entries, sizeof(entries));
-    close(fd);
+    ssize_t got = process_file_read(pid, "auxv", (char *)entries, sizeof(entries));
+    /* The file exists and we may not read it: the process has another user now. */
+    if (got == -EACCES || got == -EPERM)
+        return true;
     for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(entries[0]); i++) {
         if (entries[i].a_type == AT_SECURE)
             return entries[i].a_un.a_val != 0;

@@ -12,7 +12,6 @@
 #include <sys/types.h>
 
 #include "daemon/processes/process_info.h"
-#include "daemon/processes/program.h"
 
 enum preload_obstacle {
     OBSTACLE_NONE,        /* nothing prevents it from loading the library */

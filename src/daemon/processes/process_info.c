@@ -3,7 +3,6 @@
 #include "daemon/processes/process_info.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,10 +221,8 @@ bool process_info_shares_pids(pid_t pid)
 
 bool process_info_mentions(pid_t pid, const char *file, const char *text)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
     size_t kept = 0, length = strlen(text);
-    int fd = length > 0 && length < MENTION_BYTES_MAX ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = length > 0 && length < MENTION_BYTES_MAX ? process_file_open(pid, file) : -1;
     if (fd < 0)
         return false;
     /* Keep the end of each read, to find a text across two reads. */
@@ -283,14 +280,8 @@ bool process_info_descends(pid_t pid, pid_t ancestor)
  * next program. Opening mem needs the right to attach, and maps the right to read. */
 int process_image_open(pid_t pid)
 {
-    static const char *const files[] = {"mem", "maps"};
-    char path[64];
-    int fd = -1;
-    for (size_t i = 0; fd < 0 && i < sizeof(files) / sizeof(files[0]); i++) {
-        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-    }
-    return fd < 0 ? -errno : fd;
+    int fd = process_file_open(pid, "mem");
+    return fd < 0 ? process_file_open(pid, "maps") : fd;
 }
 
 /* Read at address 0, where nothing is mapped. That is an error while the memory exists, and an end
@@ -308,14 +299,6 @@ bool process_has_image(pid_t pid)
     return readlink(path, link, sizeof(link)) > 0;
 }
 
-int process_memory_open(pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 bool process_memory_read(int fd, struct process_memory *memory)
 {
     char text[128];
@@ -331,4 +314,13 @@ bool process_memory_read(int fd, struct process_memory *memory)
     memory->rss_bytes = resident * page_bytes;
     memory->rss_anon_bytes = (resident > shared ? resident - shared : 0) * page_bytes;
     return true;
+}
+
+bool process_memory_of(pid_t pid, struct process_memory *memory)
+{
+    int fd = process_file_open(pid, "statm");
+    bool known = fd >= 0 && process_memory_read(fd, memory);
+    if (fd >= 0)
+        close(fd);
+    return known;
 }

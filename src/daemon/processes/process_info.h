@@ -86,8 +86,9 @@ bool process_image_is_gone(int fd);
 /* Return whether the process runs a program; false if it is ending or has ended. */
 bool process_has_image(pid_t pid);
 
-/* Open /proc/PID/statm for repeated reading. Return a descriptor or a negative errno. */
-int process_memory_open(pid_t pid);
+/* Read an open /proc/PID/statm. Return false if the process has ended. */
 bool process_memory_read(int fd, struct process_memory *memory);
+/* Open, read and close it. */
+bool process_memory_of(pid_t pid, struct process_memory *memory);
 
 #endif

@@ -113,7 +113,7 @@ int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data
     reader->cut = NULL;
     reader->taken = NULL;
     reader->taken_count = 0;
-    reader->consumed = reader->busy_bytes = reader->records = 0;
+    reader->consumed = reader->busy_bytes = 0;
     reader->stuck_at = UINT64_MAX;
     reader->generation = 0;
     reader->process = 0;
@@ -437,7 +437,6 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
         }
         if (code < 0)
             break;
-        reader->records++;
         reader->consumed += header.length;
         if (reader->consumed - released >= RELEASE_BYTES) {
             ring_reader_beat(reader, clock_read_ms(CLOCK_MONOTONIC));

@@ -64,8 +64,7 @@ struct ring_reader {
     uint64_t data_bytes;
     uint64_t consumed;   /* our private position; the shared word is only written */
     uint64_t busy_bytes; /* bytes that were reserved and never committed */
-    uint64_t records;
-    uint64_t stuck_at; /* value of `consumed` when an unfinished record was first seen there */
+    uint64_t stuck_at;   /* value of `consumed` when an unfinished record was first seen there */
     uint64_t stuck_since_ms;
     uint64_t stuck_ticks; /* processor time that the record's thread had used by then */
     uint32_t generation;  /* of modules, as the client counts; 0: the first */

@@ -2,7 +2,6 @@
 /* Keep the set of the command's descendants, from process events or from scans of /proc. */
 #include "daemon/server/descendants.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "daemon/processes/exec_events.h"
 #include "util/array.h"
+#include "util/process_files.h"
 #include "util/sorted_search.h"
 
 #define DESCENDANTS_MAX (1u << 16)
@@ -202,11 +202,8 @@ void descendants_scan(struct descendants *descendants)
         return;
     pid_t *strangers = NULL;
     size_t count = 0, capacity = 0;
-    struct dirent *entry;
-    while ((entry = readdir(directory)) != NULL) {
-        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
-        if (pid <= 0)
-            continue;
+    pid_t pid;
+    while ((pid = process_list_next(directory)) > 0) {
         struct descendant *known = find(descendants, pid);
         bool is_stranger = descendants->stranger_count > 0 &&
                            bsearch(&pid, descendants->strangers, descendants->stranger_count,

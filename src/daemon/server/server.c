@@ -48,15 +48,6 @@ int server_open_without_socket(struct server *server, const struct server_user *
     return 0;
 }
 
-int server_open(struct server *server, const struct server_user *user, const char *directory,
-                int listener, struct error *error)
-{
-    int code = server_open_without_socket(server, user, server->rendezvous.path, error);
-    if (code < 0)
-        return code;
-    return rendezvous_open(&server->rendezvous, server->epoll, directory, listener, error);
-}
-
 void server_close(struct server *server)
 {
     exec_events_close(server->exec_events);
@@ -128,6 +119,22 @@ static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
         process_info_clear(&info);
     /* A process that was attached to gets no ring. */
     return code == 2 ? 0 : code;
+}
+
+static void pass_request_on(void *context, int fd, const struct peer_message *message)
+{
+    const struct server_user *user = ((struct server *)context)->user;
+    user->request(user->context, fd, message);
+}
+
+int server_open(struct server *server, const struct server_user *user, const char *directory,
+                int listener, struct error *error)
+{
+    int code = server_open_without_socket(server, user, server->rendezvous.path, error);
+    if (code < 0)
+        return code;
+    server->rendezvous.user = (struct rendezvous_user){answer_hello, pass_request_on, server};
+    return rendezvous_open(&server->rendezvous, server->epoll, directory, listener, error);
 }
 
 int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
@@ -245,12 +252,10 @@ void server_step(struct server *server)
     const struct server_user *user = server->user;
     for (int i = 0; i < count; i++) {
         int fd = events[i].data.fd;
-        if (rendezvous_serve(&server->rendezvous, fd, answer_hello, server, user->request,
-                             user->context) ||
-            discovery_serve(server, fd) || handle_ended_process(server, fd) ||
-            user->readable == NULL)
+        if (rendezvous_serve(&server->rendezvous, fd) || discovery_serve(server, fd) ||
+            handle_ended_process(server, fd) || user->readable == NULL)
             continue;
         user->readable(user->context, fd);
     }
-    rendezvous_begin_turn(&server->rendezvous, answer_hello, server, user->request, user->context);
+    rendezvous_begin_turn(&server->rendezvous);
 }

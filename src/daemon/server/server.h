@@ -7,7 +7,6 @@
 #ifndef HEAPPROFD_DAEMON_SERVER_SERVER_H
 #define HEAPPROFD_DAEMON_SERVER_SERVER_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/server/attach_budget.h"
@@ -15,7 +14,7 @@
 #include "daemon/sockets/rendezvous.h"
 #include "util/error.h"
 
-/* Callbacks of a server's user. Each may be NULL. */
+/* Callbacks of a server's user. Each may be NULL, except `request` if the server listens. */
 struct server_user {
     /* A descriptor passed to server_watch() is readable. */
     void (*readable)(void *context, int fd);
@@ -23,8 +22,8 @@ struct server_user {
     void (*session_over)(void *context, struct session *session);
     /* About ten times a second. */
     void (*progress)(void *context, struct session *session, uint64_t now_ms);
-    /* A peer sent a message that is no hello: see rendezvous_request. */
-    rendezvous_request *request;
+    /* A peer sent a message that is no hello: see struct rendezvous_user. */
+    void (*request)(void *context, int fd, const struct peer_message *message);
     struct session_user session; /* callbacks of the session itself */
     void *context;
 };

@@ -2,8 +2,6 @@
 /* Begin and finish the session, and keep the control page up to date. */
 #include "daemon/server/session_manager.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/processes/exec_events.h"

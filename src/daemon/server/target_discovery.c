@@ -2,7 +2,6 @@
 /* Find processes by scans of /proc and by exec events, and examine them when it is time. */
 #include "daemon/server/target_discovery.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,11 +55,8 @@ static pid_t *list_processes(size_t *count)
     DIR *directory = opendir("/proc");
     if (directory == NULL)
         return NULL;
-    const struct dirent *entry;
-    while ((entry = readdir(directory)) != NULL) {
-        if (!isdigit((unsigned char)entry->d_name[0]))
-            continue;
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+    pid_t pid;
+    while ((pid = process_list_next(directory)) > 0) {
         bool ascends = *count == 0 || pids[*count - 1] < pid;
         if (ascends && ARRAY_RESERVE(&pids, &capacity, *count, 1) == 0)
             pids[(*count)++] = pid;

@@ -299,6 +299,7 @@ int control_open(struct control *control, const char *path, int listener, struct
 {
     control->directory = (struct run_directory){.lock = -1};
     control->rendezvous.listener = control->rendezvous.spare = -1;
+    control->rendezvous.user = (struct rendezvous_user){handle_hello, handle_request, control};
     control->connection_count = 0;
     control->wake_ms = UINT64_MAX;
     control->start_ms = clock_read_ms(CLOCK_MONOTONIC);
@@ -369,13 +370,12 @@ void control_step(struct control *control)
     int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, do_due(control));
     for (int i = 0; i < count; i++) {
         int fd = events[i].data.fd;
-        if (!rendezvous_serve(&control->rendezvous, fd, handle_hello, control, handle_request,
-                              control) &&
+        if (!rendezvous_serve(&control->rendezvous, fd) &&
             !supervisor_serve(&control->supervisor, fd) && !serve_connection(control, fd) &&
             control->readable != NULL)
             control->readable(control->context, fd);
     }
-    rendezvous_begin_turn(&control->rendezvous, handle_hello, control, handle_request, control);
+    rendezvous_begin_turn(&control->rendezvous);
 }
 
 void control_snapshot_all(struct control *control)

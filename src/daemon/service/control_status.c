@@ -104,11 +104,7 @@ void *control_status_pack_session(const struct session *session, size_t bytes_ma
 static void fill_self(Heapprofd__ControlStatus *status, uint64_t elapsed_ms)
 {
     struct process_memory memory = {0};
-    int statm = process_memory_open(getpid());
-    if (statm >= 0) {
-        process_memory_read(statm, &memory);
-        close(statm);
-    }
+    process_memory_of(getpid(), &memory);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     status->version = (char *)HEAPPROFD_VERSION;

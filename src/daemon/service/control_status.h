@@ -5,7 +5,6 @@
 
 #include <control.pb-c.h>
 
-#include "daemon/processes/access.h"
 #include "daemon/server/server.h"
 #include "daemon/sockets/control_messages.h"
 

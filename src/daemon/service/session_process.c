@@ -166,11 +166,8 @@ static void handle_refused(void *context, struct session *session, const struct 
 static void check_memory(struct session *session)
 {
     struct process_memory memory;
-    int statm = process.memory_bytes > 0 ? process_memory_open(getpid()) : -1;
-    bool known = statm >= 0 && process_memory_read(statm, &memory);
-    if (statm >= 0)
-        close(statm);
-    if (!known || memory.rss_anon_bytes < process.memory_bytes / 100 * MEMORY_SOFT_PERCENT)
+    if (process.memory_bytes == 0 || !process_memory_of(getpid(), &memory) ||
+        memory.rss_anon_bytes < process.memory_bytes / 100 * MEMORY_SOFT_PERCENT)
         return;
     process.memory_is_used_up = true;
     session->over = SESSION_OVER_GUARDRAIL;

@@ -2,6 +2,7 @@
 /* Read rights from the socket before the fork, and take them after it. */
 #include "daemon/service/session_rights.h"
 
+#include "daemon/processes/access.h"
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>

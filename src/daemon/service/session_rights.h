@@ -15,7 +15,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/processes/access.h"
 #include "util/error.h"
 
 struct session_rights {

@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/processes/invited.h"
 #include "daemon/session/session.h"
 #include "wire/handshake.h"
 #include "wire/request.h"

@@ -56,14 +56,9 @@ static uint64_t own_cpu_us(void)
 static uint64_t memory_bytes(void)
 {
     struct process_memory memory = {0}, of_reader = {0};
-    const pid_t pids[] = {getpid(), file_reader_pid()};
-    for (int i = 0; i < 2; i++) {
-        int fd = pids[i] != 0 ? process_memory_open(pids[i]) : -1;
-        if (fd < 0)
-            continue;
-        process_memory_read(fd, i == 0 ? &memory : &of_reader);
-        close(fd);
-    }
+    process_memory_of(getpid(), &memory);
+    if (file_reader_pid() != 0)
+        process_memory_of(file_reader_pid(), &of_reader);
     return memory.rss_bytes + of_reader.rss_anon_bytes;
 }
 

@@ -10,9 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/dump/dump_losses.h"
+#include "daemon/session/heap_rules.h"
 #include "daemon/session/target_diagnosis.h"
 #include "util/clock.h"
+#include "util/process_files.h"
 #include "util/regular_file.h"
 #include "wire/attached_params.h"
 
@@ -32,7 +33,7 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     }
     target->info = *info;
     target->pidfd = pidfd;
-    target->statm_fd = process_memory_open(info->pid);
+    target->statm_fd = process_file_open(info->pid, "statm");
     target->image_fd = process_image_open(info->pid);
     target->config = config;
     target->interval_bytes = heap_config_interval_of(config, HEAP_CONFIG_MALLOC);

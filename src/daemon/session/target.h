@@ -17,7 +17,6 @@
 #include "daemon/processes/process_info.h"
 #include "daemon/processes/program.h"
 #include "daemon/ring/ring_reader.h"
-#include "daemon/session/heap_rules.h"
 #include "daemon/walk/finish_walk.h"
 #include "daemon/walk/non_module_code.h"
 #include "trace/write/trace_writer.h"

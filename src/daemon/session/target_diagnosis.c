@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/session/heap_rules.h"
 #include "util/clock.h"
 
 static unsigned other_heaps_known(const struct ledger *ledger)

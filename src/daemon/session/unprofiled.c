@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/processes/program.h"
 #include "util/array.h"
 #include "util/clock.h"
 

@@ -297,18 +297,17 @@ void rendezvous_reply(int fd, const struct handshake_reply *reply, int memfd)
 
 enum served { SERVED_WAITS, SERVED_DROP, SERVED_HANDED_ON };
 
-static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_peer *peer,
-                              rendezvous_answer *answer, void *context, rendezvous_request *request,
-                              void *request_context)
+static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_peer *peer)
 {
+    const struct rendezvous_user *user = &rendezvous->user;
     struct peer_message message;
     if (peer_socket_peek(peer->fd, &message) < 0)
         return errno == EAGAIN || errno == EINTR ? SERVED_WAITS : SERVED_DROP;
-    if (request != NULL && request_is_one(message.bytes, message.length)) {
+    if (request_is_one(message.bytes, message.length)) {
         epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
         rendezvous_rest(rendezvous, peer->fd);
         /* This call may remove the peer. */
-        request(request_context, peer->fd, &message);
+        user->request(user->context, peer->fd, &message);
         return SERVED_HANDED_ON;
     }
     struct handshake_hello hello;
@@ -318,7 +317,7 @@ static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_p
     memcpy(&hello, message.bytes, sizeof(hello));
     struct handshake_reply reply;
     int memfd = -1;
-    int code = answer(context, peer->fd, peer->pid, peer->uid, &hello, &reply, &memfd);
+    int code = user->answer(user->context, peer->fd, peer->pid, peer->uid, &hello, &reply, &memfd);
     if (code == RENDEZVOUS_TAKEN_OVER) {
         epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
         rendezvous_hold(rendezvous, peer->fd);
@@ -375,8 +374,7 @@ static void accept_peers(struct rendezvous *rendezvous)
     }
 }
 
-void rendezvous_begin_turn(struct rendezvous *rendezvous, rendezvous_answer *answer, void *context,
-                           rendezvous_request *request, void *request_context)
+void rendezvous_begin_turn(struct rendezvous *rendezvous)
 {
     connection_shares_begin_turn(&rendezvous->shares);
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
@@ -395,8 +393,7 @@ void rendezvous_begin_turn(struct rendezvous *rendezvous, rendezvous_answer *ans
         peer->state = RENDEZVOUS_SILENT;
         peer->deadline_ms = now_ms + RENDEZVOUS_PATIENCE_MS;
         int fd = peer->fd;
-        enum served outcome =
-            serve_peer(rendezvous, peer, answer, context, request, request_context);
+        enum served outcome = serve_peer(rendezvous, peer);
         if (outcome == SERVED_DROP ||
             (outcome == SERVED_WAITS &&
              event_loop_watch(rendezvous->epoll, EPOLL_CTL_ADD, fd, EPOLLIN) < 0))
@@ -406,8 +403,7 @@ void rendezvous_begin_turn(struct rendezvous *rendezvous, rendezvous_answer *ans
     }
 }
 
-bool rendezvous_serve(struct rendezvous *rendezvous, int fd, rendezvous_answer *answer,
-                      void *context, rendezvous_request *request, void *request_context)
+bool rendezvous_serve(struct rendezvous *rendezvous, int fd)
 {
     if (fd == rendezvous->listener) {
         accept_peers(rendezvous);
@@ -418,7 +414,7 @@ bool rendezvous_serve(struct rendezvous *rendezvous, int fd, rendezvous_answer *
         return false;
     if (!connection_shares_serve(&rendezvous->shares, peer->uid))
         return true;
-    if (serve_peer(rendezvous, peer, answer, context, request, request_context) == SERVED_DROP)
+    if (serve_peer(rendezvous, peer) == SERVED_DROP)
         rendezvous_end_connection(rendezvous, fd);
     return true;
 }

@@ -36,7 +36,23 @@ enum rendezvous_state {
     RENDEZVOUS_ENDS    /* handed on, and shut down here: reading it returns its end */
 };
 
+/* The callee now serves the connection, and answers later. */
+#define RENDEZVOUS_TAKEN_OVER 2
+
+/* Callbacks of the rendezvous's user. */
+struct rendezvous_user {
+    /* Answer a hello. Return 1 with a ring in *memfd, 0 without one, RENDEZVOUS_TAKEN_OVER, or a
+     * negative errno for no answer. */
+    int (*answer)(void *context, int fd, pid_t pid, uid_t uid, const struct handshake_hello *hello,
+                  struct handshake_reply *reply, int *memfd);
+    /* Serve the connection of a peer whose request is still in it (peer_socket_skip,
+     * peer_socket_take_descriptor), until rendezvous_end_connection(). It begins as idle. */
+    void (*request)(void *context, int fd, const struct peer_message *message);
+    void *context;
+};
+
 struct rendezvous {
+    struct rendezvous_user user;
     char directory[96]; /* to be removed by us; "": none */
     char path[108]; /* as long as a unix socket's path may be; "": the listener came from outside */
     int listener;
@@ -56,25 +72,12 @@ struct rendezvous {
     bool takes_nobody; /* while `ending` is full */
 };
 
-/* The callee now serves the connection, and answers later. */
-#define RENDEZVOUS_TAKEN_OVER 2
-
-/* Answer a hello. Return 1 with a ring in *memfd, 0 without one, RENDEZVOUS_TAKEN_OVER, or a
- * negative errno for no answer. */
-typedef int rendezvous_answer(void *context, int fd, pid_t pid, uid_t uid,
-                              const struct handshake_hello *hello, struct handshake_reply *reply,
-                              int *memfd);
-
-/* Serve the connection of a peer whose request is still in it (peer_socket_skip,
- * peer_socket_take_descriptor), until rendezvous_end_connection(). It begins as idle. */
-typedef void rendezvous_request(void *context, int fd, const struct peer_message *message);
-
 /* Send an answer to a hello, with a ring (-1: none). */
 void rendezvous_reply(int fd, const struct handshake_reply *reply, int memfd);
 
-/* Listen at directory/socket, or in a new directory if it is NULL, or take over a listener (-1:
- * none). The epoll instance reports the listener and the peers, with their descriptor as data.
- * Return 0 or a negative errno with a message. */
+/* Set the user before. Listen at directory/socket, or in a new directory if it is NULL, or take
+ * over a listener (-1: none). The epoll instance reports the listener and the peers, with their
+ * descriptor as data. Return 0 or a negative errno with a message. */
 int rendezvous_open(struct rendezvous *rendezvous, int epoll, const char *directory, int listener,
                     struct error *error);
 void rendezvous_close(struct rendezvous *rendezvous);
@@ -91,14 +94,11 @@ void rendezvous_rest(struct rendezvous *rendezvous, int fd);
 /* Close a connection that was accepted here, whatever its peer has left in it. */
 void rendezvous_end_connection(struct rendezvous *rendezvous, int fd);
 
-/* Serve the listener or a peer. Return false if fd is neither. `request` may be NULL: then only
- * hellos are served. */
-bool rendezvous_serve(struct rendezvous *rendezvous, int fd, rendezvous_answer *answer,
-                      void *context, rendezvous_request *request, void *request_context);
+/* Serve the listener or a peer. Return false if fd is neither. */
+bool rendezvous_serve(struct rendezvous *rendezvous, int fd);
 
 /* Begin a turn: serve connected peers, a few messages of each user. */
-void rendezvous_begin_turn(struct rendezvous *rendezvous, rendezvous_answer *answer, void *context,
-                           rendezvous_request *request, void *request_context);
+void rendezvous_begin_turn(struct rendezvous *rendezvous);
 
 /* Drop connections whose deadline has passed. Return when the next thing is due; UINT64_MAX:
  * never. */
