@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's state, and the few words of it that the hot path reads.
+ * The client's state, and the hot path of an allocation, which reads a few words of it.
  *
- * Hot path of an allocation: the thread's cell (initial-exec TLS) leads to its
+ * Hot path: the thread's cell (initial-exec TLS) leads to its
  * ring_thread. An allocation that fits bytes_left costs one subtraction and one
  * increment there, then calls the real function. Everything else takes the slow
  * path: no slot yet, a sample or a tick is due, size 0.
@@ -40,24 +40,24 @@ enum client_state {
     CLIENT_ENDED = 4, /* the session is over; its memory stays mapped */
 };
 
-/* In memory that is wiped on fork, as soon as such memory is mapped. */
-struct client_live {
+/* State that a forked child does not inherit: it is in memory that is wiped on fork, as soon as
+ * such memory is mapped. */
+struct client_process {
     uint32_t state;                /* enum client_state */
     uint32_t announced_generation; /* module_generation() that the daemon knows */
     uint32_t modules_checked_ms;
-    uint32_t threads_hand;     /* next slot to check for a thread that has ended */
-    uint32_t threads_numbered; /* slots that a thread has, or had */
-    uint32_t interval_index;   /* of the sampling interval in force (client/sample/adaptive.h) */
-    uint32_t lengthened_ms;    /* time of the last doubling */
-    uint32_t newcomers;        /* threads in the client that had no slot when they entered */
-    uint32_t
-        heaps_callbacks_due; /* 1: the program is to be told what changed (client/heaps/heaps.h) */
-    uint32_t heap_words[RING_HEAPS_MAX]; /* enum heap_word */
-    uint32_t heap_begun[RING_HEAPS_MAX]; /* not 0: the session has decided for it */
+    uint32_t slot_to_check;       /* next slot to check for a thread that has ended */
+    uint32_t threads_numbered;    /* slots that a thread has, or had */
+    uint32_t interval_index;      /* of the sampling interval in force (client/sample/adaptive.h) */
+    uint32_t lengthened_ms;       /* time of the last doubling */
+    uint32_t newcomers;           /* threads in the client that had no slot when they entered */
+    uint32_t heaps_callbacks_due; /* 1: callbacks of the program are due (client/heaps/heaps.h) */
+    uint32_t heap_states[RING_HEAPS_MAX]; /* enum heap_state */
+    uint32_t heap_begun[RING_HEAPS_MAX];  /* not 0: the session's rule was applied */
 };
 
 struct client {
-    struct client_live *live;
+    struct client_process *process;
     struct ring_control *control; /* of the session, or of a private arena when dormant */
     struct ring_thread *threads;
     struct ring_thread *heap_lines;
@@ -77,7 +77,7 @@ struct client {
 
 extern HIDDEN struct client client;
 
-/* A cell for each slot, wiped on fork: the slot while it may be used. */
+/* The cell of a thread without a slot: always NULL. */
 extern HIDDEN struct ring_thread *client_no_slot;
 
 #ifdef HEAPPROFD_ATTACHED
@@ -106,11 +106,11 @@ static inline struct ring_thread **client_cell(void)
 
 static inline uint32_t client_state(void)
 {
-    return load_acquire(&client.live->state);
+    return load_acquire(&client.process->state);
 }
 
-/* Take `size` bytes of the bytes left, and return whether there were enough. One comparison covers
- * size 0 (it wraps around), a due sample and a missing tick. */
+/* Take `size` bytes from the bytes left, and return whether there were enough. One comparison
+ * covers size 0 (it wraps around), a due sample and a missing tick. */
 static inline bool client_take(struct ring_thread *thread, size_t size)
 {
     if (unlikely(size - 1 >= load_relaxed(&thread->bytes_left)))

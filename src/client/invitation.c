@@ -66,7 +66,7 @@ static const struct control_page *map_page(const char *path)
     return mapped < 0 && mapped > -4096 ? NULL : (const void *)mapped;
 }
 
-static void look_into(struct directory *directory, const char *base, const char *middle)
+static void use_directory(struct directory *directory, const char *base, const char *middle)
 {
     char path[PATH_MAX_HERE];
     if (base == NULL || base[0] != '/' || !join_path(path, base, middle, RUN_DIRECTORY_CONTROL) ||
@@ -86,11 +86,11 @@ void invitation_init(void)
     secret.headers = secret.loader != 0 ? getauxval(AT_PHDR) : 0;
     const char *wanted = environment_get(RUN_DIRECTORY_ENV);
     if (wanted != NULL && wanted[0] != '\0') {
-        look_into(&directories[0], wanted, "");
+        use_directory(&directories[0], wanted, "");
         return;
     }
-    look_into(&directories[0], RUN_DIRECTORY_OF_SYSTEM, "");
-    look_into(&directories[1], environment_get("XDG_RUNTIME_DIR"), RUN_DIRECTORY_NAME);
+    use_directory(&directories[0], RUN_DIRECTORY_OF_SYSTEM, "");
+    use_directory(&directories[1], environment_get("XDG_RUNTIME_DIR"), RUN_DIRECTORY_NAME);
 }
 
 static bool is_sound(const struct control_page *page)

@@ -26,9 +26,9 @@ void session_tick(void);
 /* Call session_join() or session_tick(), whichever is due. The thread must not be in the client. */
 void session_join_or_tick(void);
 
-/* Tell the daemon, in this session and later ones, that a library is opened whose malloc calls
- * bypass the hooks. Call it before opening the library. It makes no system call and takes no lock.
- */
-void session_note_bound_apart(void);
+/* Report to the daemon, in this session and later ones, that the program opens a library with
+ * RTLD_DEEPBIND, whose malloc calls bypass the hooks. Call it before opening the library. It makes
+ * no system call and takes no lock. */
+void session_note_deepbind(void);
 
 #endif

@@ -20,7 +20,7 @@
 /* Twice as many places as there can be slots. */
 #define THREAD_TABLE_SIZE (2u * RING_THREADS_MAX)
 
-/* Longest distance of a key after its first place. */
+/* Longest distance of a key from its first place. */
 #define THREAD_TABLE_PROBES 16u
 
 /* NULL until the client is set up. One word, so that a thread which sees the table sees all of it.
@@ -72,10 +72,10 @@ int thread_table_init(void);
 /* Publish the table. Call it after everything else is set up. */
 void thread_table_open(void);
 
-/* Give this thread an entry for its slot. Return false if no place is left. */
+/* Enter this thread with its slot. Return false if no place is left. */
 bool thread_table_enter(struct ring_thread *slot);
 
-/* The slot's thread has ended: remove the slot from its entry. */
+/* Remove the slot from the entry of its thread, which has ended. */
 void thread_table_leave(struct ring_thread *slot);
 
 /* Return this thread's slot, or NULL. */

@@ -150,7 +150,7 @@ struct ring_control {
 
     /* Written by a preloaded client. 1: the process loaded a library with RTLD_DEEPBIND, whose
      * calls of malloc go to libc and bypass the client. */
-    uint32_t bound_apart;
+    uint32_t has_deepbind;
 };
 
 /*

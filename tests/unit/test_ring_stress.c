@@ -27,8 +27,8 @@
 #define RECORDS 200000u
 
 /* The parts of the client that ring_writer.c needs. */
-static struct client_live live = {.state = CLIENT_ACTIVE};
-struct client client = {.live = &live};
+static struct client_process process = {.state = CLIENT_ACTIVE};
+struct client client = {.process = &process};
 
 uint64_t clock_now_ms(void)
 {
@@ -272,7 +272,7 @@ static void test_outdated_counters_are_not_a_full_ring(void **state)
     reader.control->consumed = reader.control->reserved + 128;
     assert_non_null(ring_writer_reserve(&client.threads[2], 64));
     assert_int_equal(RING_CLIENT_RUNNING, reader.control->client_state);
-    assert_int_equal(CLIENT_ACTIVE, live.state);
+    assert_int_equal(CLIENT_ACTIVE, process.state);
 }
 
 static void test_nothing_is_lost_torn_or_disordered(void **state)
@@ -339,12 +339,12 @@ static void test_own_stop_does_not_count_as_silence(void **state)
     stops_us = 0;
     assert_non_null(written);
     assert_int_equal(RING_CLIENT_RUNNING, reader.control->client_state);
-    assert_int_equal(CLIENT_ACTIVE, live.state);
+    assert_int_equal(CLIENT_ACTIVE, process.state);
 }
 
 static void *wake_always(void *argument)
 {
-    while (load_relaxed(&live.state) == CLIENT_ACTIVE) {
+    while (load_relaxed(&process.state) == CLIENT_ACTIVE) {
         add_ordered(&reader.control->space_futex, 1);
         syscall(SYS_futex, &reader.control->space_futex, FUTEX_WAKE, 1, NULL, NULL, 0);
     }
@@ -367,7 +367,7 @@ static void test_silence_ends_the_profile(void **state)
     stops_us = 0;
     assert_null(written);
     assert_int_equal(RING_CLIENT_DAEMON_GONE, reader.control->client_state);
-    live.state = CLIENT_ACTIVE;
+    process.state = CLIENT_ACTIVE;
 }
 
 /* Write until the session ends. Each wait ends by a jump. Return NULL if it does not end. */
@@ -398,12 +398,12 @@ static void test_silence_ends_the_profile_of_threads_that_jump(void **state)
     await_waiter();
     assert_int_equal(0, pthread_create(&waking, NULL, wake_always, NULL));
     pthread_join(waiting, &ended);
-    store_relaxed(&live.state, CLIENT_ENDED);
+    store_relaxed(&process.state, CLIENT_ENDED);
     pthread_join(waking, NULL);
     stops_us = 0;
     assert_non_null(ended);
     assert_int_equal(RING_CLIENT_DAEMON_GONE, reader.control->client_state);
-    live.state = CLIENT_ACTIVE;
+    process.state = CLIENT_ACTIVE;
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way into the slow half of an operator new that throws: as arch/x86_64/entry.S, but where the
- * slow half returns NULL it goes on, with the arguments as they were, to the function that will
- * throw. None of our frames is left then.
+ * The entry to the slow half of a throwing operator new. It works like arch/x86_64/entry.S. But if
+ * the slow half returns NULL, it jumps to the function that throws, with the original arguments and
+ * with none of our frames on the stack. Its frame contains:
  *
  *   0(%rsp)   struct unwind_registers of the caller
  *   64(%rsp)  the three arguments

@@ -217,25 +217,25 @@ static void *hook_memalign(size_t alignment, size_t size)
 
 static void hook_free(void *memory)
 {
-    hook_look_at_free(memory);
+    hook_check_free(memory);
     FREE(memory);
 }
 
 static void hook_cfree(void *memory)
 {
-    hook_look_at_free(memory);
+    hook_check_free(memory);
     CFREE(memory);
 }
 
 static void hook_free_sized(void *memory, size_t size)
 {
-    hook_look_at_free(memory);
+    hook_check_free(memory);
     FREE_SIZED(memory, size);
 }
 
 static void hook_free_aligned_sized(void *memory, size_t alignment, size_t size)
 {
-    hook_look_at_free(memory);
+    hook_check_free(memory);
     FREE_ALIGNED_SIZED(memory, alignment, size);
 }
 

@@ -62,7 +62,7 @@ static inline void pass_end(struct attached_thread *thread)
         pass_result;                                                                               \
     })
 
-/* client_count() by table entry: return the entry if nothing more is due; NULL: take the slow half.
+/* Like client_count(). Return the thread's entry if nothing more is due; NULL: take the slow half.
  */
 static inline struct attached_thread *hook_count(size_t size)
 {
@@ -85,10 +85,10 @@ struct hook_call hook_call_begin(const struct unwind_registers *caller, bool pas
 void hook_call_end(struct hook_call call, const void *memory, size_t size,
                    const struct unwind_registers *caller) HIDDEN;
 
-/* The slow half of every free. */
+/* Record a free that may be of a sampled allocation. */
 void hook_note_free(const void *memory) HIDDEN;
 
-static inline void hook_look_at_free(const void *memory)
+static inline void hook_check_free(const void *memory)
 {
     /* Without the table, the live set may not be mapped either. */
     if (likely(load_acquire(&thread_table) != NULL) &&

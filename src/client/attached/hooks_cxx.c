@@ -26,7 +26,7 @@ static inline void call_delete(enum cxx_function form, void *memory, uintptr_t b
     ((void (*)(void *, uintptr_t, uintptr_t))real_address(ATTACHED_CXX + form))(memory, b, c);
 }
 
-static inline void *call_quietly(enum cxx_function form, size_t size, uintptr_t b)
+static inline void *call_nothrow(enum cxx_function form, size_t size, uintptr_t b)
 {
     uintptr_t tag = (uintptr_t)&nothrow_tag;
     bool aligned = form == CXX_NEW_ALIGNED_NOTHROW || form == CXX_NEW_ARRAY_ALIGNED_NOTHROW;
@@ -49,7 +49,7 @@ static inline void *call_quietly(enum cxx_function form, size_t size, uintptr_t 
     {                                                                                              \
         (void)c;                                                                                   \
         struct hook_call call = hook_call_begin(caller, true);                                     \
-        void *memory = call_quietly(sibling, size, b);                                             \
+        void *memory = call_nothrow(sibling, size, b);                                             \
         hook_call_end(call, memory, size, caller);                                                 \
         return memory;                                                                             \
     }                                                                                              \
@@ -58,12 +58,12 @@ static inline void *call_quietly(enum cxx_function form, size_t size, uintptr_t 
         struct attached_thread *thread = hook_count(size);                                         \
         if (unlikely(thread == NULL))                                                              \
             return or_throw_##symbol(size, b, c);                                                  \
-        void *memory = PASS(thread, void *, call_quietly(sibling, size, b));                       \
+        void *memory = PASS(thread, void *, call_nothrow(sibling, size, b));                       \
         return likely(memory != NULL) ? memory : throw_##symbol(size, b, c);                       \
     }
 
-/* A nothrow form. */
-#define QUIET(symbol, form)                                                                        \
+/* A form that returns NULL instead of throwing. */
+#define NOTHROW(symbol, form)                                                                      \
     HIDDEN void *entry_##symbol(PARAMETERS);                                                       \
     HIDDEN void *slow_##symbol(PARAMETERS, const struct unwind_registers *caller);                 \
     HIDDEN void *slow_##symbol(PARAMETERS, const struct unwind_registers *caller)                  \
@@ -84,7 +84,7 @@ static inline void *call_quietly(enum cxx_function form, size_t size, uintptr_t 
 #define RELEASE(symbol, form)                                                                      \
     HIDDEN void hook_##symbol(void *memory, uintptr_t b, uintptr_t c)                              \
     {                                                                                              \
-        hook_look_at_free(memory);                                                                 \
+        hook_check_free(memory);                                                                   \
         call_delete(form, memory, b, c);                                                           \
     }
 
@@ -92,10 +92,10 @@ THROWING(_Znwm, CXX_NEW, CXX_NEW_NOTHROW)
 THROWING(_Znam, CXX_NEW_ARRAY, CXX_NEW_ARRAY_NOTHROW)
 THROWING(_ZnwmSt11align_val_t, CXX_NEW_ALIGNED, CXX_NEW_ALIGNED_NOTHROW)
 THROWING(_ZnamSt11align_val_t, CXX_NEW_ARRAY_ALIGNED, CXX_NEW_ARRAY_ALIGNED_NOTHROW)
-QUIET(_ZnwmRKSt9nothrow_t, CXX_NEW_NOTHROW)
-QUIET(_ZnamRKSt9nothrow_t, CXX_NEW_ARRAY_NOTHROW)
-QUIET(_ZnwmSt11align_val_tRKSt9nothrow_t, CXX_NEW_ALIGNED_NOTHROW)
-QUIET(_ZnamSt11align_val_tRKSt9nothrow_t, CXX_NEW_ARRAY_ALIGNED_NOTHROW)
+NOTHROW(_ZnwmRKSt9nothrow_t, CXX_NEW_NOTHROW)
+NOTHROW(_ZnamRKSt9nothrow_t, CXX_NEW_ARRAY_NOTHROW)
+NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t, CXX_NEW_ALIGNED_NOTHROW)
+NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, CXX_NEW_ARRAY_ALIGNED_NOTHROW)
 RELEASE(_ZdlPv, CXX_DELETE)
 RELEASE(_ZdaPv, CXX_DELETE_ARRAY)
 RELEASE(_ZdlPvm, CXX_DELETE_SIZED)

@@ -24,8 +24,8 @@
 #include "client/thread_table.h"
 #include "client/unwind/unwind.h"
 
-static struct client_live live_at_start; /* until wiped memory is mapped */
-struct client client = {.live = &live_at_start};
+static struct client_process process_at_start; /* until wiped memory is mapped */
+struct client client = {.process = &process_at_start};
 
 struct ring_thread *client_no_slot;
 
@@ -36,8 +36,8 @@ static bool is_set_up; /* stays true in a forked child */
 
 static int set_up(const struct attached_params *params)
 {
-    struct client_live *live = system_map_wiped(sizeof(*live));
-    if (live == NULL)
+    struct client_process *process = system_map_wiped(sizeof(*process));
+    if (process == NULL)
         return -ENOMEM;
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
         unwind_init() != 0 || live_set_init(&sample_live_set, params->interval_bytes) != 0)
@@ -45,8 +45,8 @@ static int set_up(const struct attached_params *params)
     clock_init();
     module_init();
     __libc_stack_end = (void *)params->stack_end;
-    live->state = CLIENT_CONNECTING;
-    client.live = live;
+    process->state = CLIENT_CONNECTING;
+    client.process = process;
     is_set_up = true;
     return 0;
 }
@@ -103,7 +103,7 @@ void session_join(void)
 {
     struct attached_params *params = &heapprofd_attach_params;
     uint32_t state = CLIENT_NEW;
-    if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
+    if (!cas_acq_rel(&client.process->state, &state, CLIENT_CONNECTING))
         return;
     bool is_child = is_set_up || load_relaxed((const uint32_t *)params->marker) == 0;
     enum client_state next = CLIENT_ACTIVE;
@@ -117,7 +117,7 @@ void session_join(void)
     else
         start_session(params);
     thread_table_open();
-    store_release(&client.live->state, next);
+    store_release(&client.process->state, next);
 }
 
 /* An attached client has no control page to check. */

@@ -26,10 +26,10 @@ HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, 
 
 /* --- hot --- */
 
-static inline uint32_t heap_word(uint32_t id)
+static inline uint32_t heap_state(uint32_t id)
 {
     /* Acquire: a heap's set and lines were made before its state was set. */
-    return likely(id < RING_HEAPS_MAX) ? load_acquire(&client.live->heap_words[id])
+    return likely(id < RING_HEAPS_MAX) ? load_acquire(&client.process->heap_states[id])
                                        : (uint32_t)HEAP_IDLE;
 }
 
@@ -38,10 +38,10 @@ static inline uint32_t heap_word(uint32_t id)
 static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t allocation,
                                                           uint64_t size)
 {
-    uint32_t word = heap_word(id);
-    if (likely(word == HEAP_IDLE))
+    uint32_t state = heap_state(id);
+    if (likely(state == HEAP_IDLE))
         return likely(!heaps_should_check());
-    if (unlikely(word != HEAP_COUNTS))
+    if (unlikely(state != HEAP_COUNTS))
         return false;
     struct ring_thread *line = heap_line_known(id);
     return likely(line != NULL) && likely(!live_set_might_hold(&heaps[id].live, allocation)) &&
@@ -68,7 +68,7 @@ EXPORT_HOT bool HeapProfile_reportAllocationOfType(uint32_t id, uint64_t allocat
 EXPORT bool AHeapProfile_reportSample(uint32_t id, uint64_t allocation, uint64_t size)
 {
     FORWARD(report_sample, id, allocation, size);
-    if (likely(heap_word(id) == HEAP_IDLE) && likely(!heaps_should_check()))
+    if (likely(heap_state(id) == HEAP_IDLE) && likely(!heaps_should_check()))
         return false;
     return entry_report_sample(id, allocation, size, NULL);
 }
@@ -78,8 +78,8 @@ static void free_slowly(uint32_t id, uint64_t allocation);
 EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
 {
     FORWARD(report_free, id, allocation);
-    uint32_t word = heap_word(id);
-    if (likely(word == HEAP_IDLE) || likely(!live_set_might_hold(&heaps[id].live, allocation)))
+    uint32_t state = heap_state(id);
+    if (likely(state == HEAP_IDLE) || likely(!live_set_might_hold(&heaps[id].live, allocation)))
         return;
     free_slowly(id, allocation);
 }
@@ -116,7 +116,7 @@ static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, 
     if (!weighed && !sampler_count(line, pending, size, &heap->rule, &heap->rule))
         return false;
     if (!weighed && !nested)
-        sample_lose_left(pending, size);
+        sample_lose_abandoned(pending, size);
     const struct sample sample = {
         .address = allocation,
         .size = size,

@@ -121,7 +121,7 @@ struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
     return line;
 }
 
-/* --- what the session wants --- */
+/* --- the session's choice --- */
 
 /* Return the session's rule for heaps of this name; NULL: none. */
 static const struct ring_heap_rule *find_rule(const char *name)
@@ -169,7 +169,7 @@ static uint32_t number_interval(uint64_t interval_bytes)
 static void begin_heap(uint32_t id)
 {
     struct AHeapInfo *heap = &heaps[id];
-    if (add_ordered(&client.live->heap_begun[id], 1) != 0)
+    if (add_ordered(&client.process->heap_begun[id], 1) != 0)
         return;
     uint64_t interval = wanted_interval(heap);
     uint32_t number = interval != 0 ? number_interval(interval) : HEAP_INTERVALS_MAX;
@@ -179,8 +179,8 @@ static void begin_heap(uint32_t id)
         return;
     heap->rule = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
     heap->interval_index = HEAP_INTERVALS_FIRST + number;
-    store_release(&client.live->heap_words[id], HEAP_LOOKS);
-    store_release(&client.live->heaps_callbacks_due, 1);
+    store_release(&client.process->heap_states[id], HEAP_CHANGED);
+    store_release(&client.process->heaps_callbacks_due, 1);
 }
 
 static uint32_t heaps_end_id(void)
@@ -226,18 +226,18 @@ void heaps_forget(void)
     if (line_numbers != NULL)
         system_wipe(line_numbers, RING_THREADS_MAX * sizeof(*line_numbers));
     for (uint32_t id = 1; id < heaps_end_id(); id++) {
-        store_relaxed(&client.live->heap_words[id], HEAP_IDLE);
-        store_relaxed(&client.live->heap_begun[id], 0);
+        store_relaxed(&client.process->heap_states[id], HEAP_IDLE);
+        store_relaxed(&client.process->heap_begun[id], 0);
         live_set_forget(&heaps[id].live);
     }
-    store_release(&client.live->heaps_callbacks_due, 1);
+    store_release(&client.process->heaps_callbacks_due, 1);
 }
 
 void heaps_after_fork(void)
 {
     for (uint32_t id = 1; id < heaps_end_id(); id++)
-        store_relaxed(&heaps[id].telling, 0);
-    store_release(&client.live->heaps_callbacks_due, 1);
+        store_relaxed(&heaps[id].in_callback, 0);
+    store_release(&client.process->heaps_callbacks_due, 1);
 }
 
 EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
@@ -252,7 +252,7 @@ EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
     bool counts = heaps_init() == 0 && cas_ordered(&info->stage, &described, HEAP_REGISTERED);
     /* A thread that makes the session active at this moment then reads the stages: one of us begins
      * the heap. */
-    if (counts && load_ordered(&client.live->state) == CLIENT_ACTIVE)
+    if (counts && load_ordered(&client.process->state) == CLIENT_ACTIVE)
         begin_heap(id);
     thread_leave(&passage);
     heaps_run_callbacks();
@@ -280,19 +280,18 @@ bool heap_announce(struct ring_thread *thread, uint32_t id)
 
 bool heap_apply_state(struct ring_thread *thread, uint32_t id)
 {
-    uint32_t word = load_acquire(&client.live->heap_words[id]);
-    if (word == HEAP_COUNTS)
-        return client_state() == CLIENT_ACTIVE;
-    if (word != HEAP_LOOKS)
+    uint32_t *state = &client.process->heap_states[id], found = load_acquire(state);
+    uint32_t session = client_state();
+    if (found == HEAP_COUNTS)
+        return session == CLIENT_ACTIVE;
+    if (found != HEAP_CHANGED)
         return false;
-    uint32_t state = client_state(), looks = HEAP_LOOKS;
     /* Several threads may announce it at once; then all of them count. */
-    if (state == CLIENT_ACTIVE)
+    if (session == CLIENT_ACTIVE)
         return heap_announce(thread, id) &&
-               (cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_COUNTS) ||
-                looks == HEAP_COUNTS);
-    if (state == CLIENT_DORMANT || state == CLIENT_ENDED)
-        cas_acq_rel(&client.live->heap_words[id], &looks, HEAP_IDLE);
+               (cas_acq_rel(state, &found, HEAP_COUNTS) || found == HEAP_COUNTS);
+    if (session == CLIENT_DORMANT || session == CLIENT_ENDED)
+        cas_acq_rel(state, &found, HEAP_IDLE);
     return false;
 }
 
@@ -301,16 +300,17 @@ bool heap_apply_state(struct ring_thread *thread, uint32_t id)
 static bool is_profiled(uint32_t id)
 {
     return client_state() == CLIENT_ACTIVE &&
-           load_acquire(&client.live->heap_words[id]) != HEAP_IDLE;
+           load_acquire(&client.process->heap_states[id]) != HEAP_IDLE;
 }
 
-/* Call the callbacks in turn. One thread at a time does so; others leave the rest to it. */
-static void tell_heap(uint32_t id)
+/* Call the heap's callbacks until they agree with its state. If another thread is doing so, leave
+ * it to that thread. */
+static void run_callbacks_of(uint32_t id)
 {
     struct AHeapInfo *heap = &heaps[id];
     while (is_profiled(id) != (heap->was_enabled != 0)) {
         uint32_t nobody = 0;
-        if (!cas_acq_rel(&heap->telling, &nobody, 1))
+        if (!cas_acq_rel(&heap->in_callback, &nobody, 1))
             return;
         bool profiled = is_profiled(id);
         if (profiled != (heap->was_enabled != 0)) {
@@ -320,17 +320,17 @@ static void tell_heap(uint32_t id)
             else if (!profiled && heap->disabled != NULL)
                 heap->disabled(heap->disabled_data, (const void *)heap);
         }
-        store_release(&heap->telling, 0);
+        store_release(&heap->in_callback, 0);
     }
 }
 
 void heaps_run_callbacks(void)
 {
     int saved_errno = errno;
-    store_release(&client.live->heaps_callbacks_due, 0);
+    store_release(&client.process->heaps_callbacks_due, 0);
     for (uint32_t id = 1; id < heaps_end_id(); id++) {
         if (load_acquire(&heaps[id].stage) == HEAP_REGISTERED)
-            tell_heap(id);
+            run_callbacks_of(id);
     }
     errno = saved_errno;
 }

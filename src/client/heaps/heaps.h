@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Custom heaps: the registered heaps, the session's choice among them, and the program's callbacks
- * when that choice changes.
+ * when that choice changes. A thread counts its calls in a line of its own for each heap that it
+ * uses (wire/ring.h).
  */
 #ifndef HEAPPROFD_CLIENT_HEAPS_HEAPS_H
 #define HEAPPROFD_CLIENT_HEAPS_HEAPS_H
@@ -18,13 +19,13 @@
 
 enum heap_stage { HEAP_FREE = 0, HEAP_DESCRIBED = 1, HEAP_REGISTERED = 2 };
 
-/* A heap, by its id; [0] is unused. Each heap has its own set of live allocations. */
+/* A heap. Each one has its own set of live allocations. */
 struct AHeapInfo {
     struct live_set live;
     struct sampler_rule rule; /* of the session; interval 0: not profiled */
     uint32_t interval_index;
     uint32_t stage;       /* enum heap_stage */
-    uint32_t telling;     /* 1 while a thread calls a callback, or is about to */
+    uint32_t in_callback; /* 1 while a thread calls a callback, or is about to */
     uint32_t was_enabled; /* 1: the last call was that of the enabled callback */
     uint32_t of_ranges;   /* 1: the heap libc.mmap, which has no set of live allocations */
     AHeapProfileEnabledCallback enabled;
@@ -33,6 +34,7 @@ struct AHeapInfo {
     char name[RING_HEAP_NAME_BYTES];
 };
 
+/* By id; [0] is unused. */
 extern HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
 
 /* The id of the preload library's heap of mapped memory (ranges.h); 0: no session has asked for it
@@ -40,7 +42,7 @@ extern HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
 #define HEAPS_MMAP_NAME "libc.mmap"
 extern HIDDEN uint32_t heaps_mmap;
 
-/* Map the table of the threads' lines. Return 0 or -ENOMEM. Idempotent. */
+/* Map the table of all threads' lines. Return 0 or -ENOMEM. Idempotent. */
 int heaps_init(void);
 
 /* The session is active: begin to count the heaps that it profiles. */
@@ -62,11 +64,11 @@ bool heap_apply_state(struct ring_thread *thread, uint32_t id);
 /* Return whether a report to an unprofiled heap should take the slow path: the state may change. */
 static inline bool heaps_should_check(void)
 {
-    return unlikely(load_relaxed(&client.live->state) == CLIENT_NEW) || invitation_is_new();
+    return unlikely(load_relaxed(&client.process->state) == CLIENT_NEW) || invitation_is_new();
 }
 
-/* By heap, the number of this thread's line plus one; 0: none yet. In memory that is wiped when the
- * session changes, and on fork. NULL: the thread has had no line. */
+/* This thread's line numbers by heap, plus one; 0: no line yet. Wiped when the session changes, and
+ * on fork. NULL: the thread has never had a line. */
 extern HIDDEN __thread uint32_t *heap_line_numbers __attribute__((tls_model("initial-exec")));
 
 /* Return this thread's line in a heap, or NULL. */

@@ -23,7 +23,7 @@ static char *memory;
 static uint64_t memory_used;
 static uint32_t text_count;
 
-/* Map both tables. If several threads do so, the first one wins. */
+/* Map both tables. If several threads do so at once, the first mapping is kept. */
 static bool map_tables(void)
 {
     if (load_acquire(&memory) == NULL) {

@@ -51,7 +51,7 @@ static bool is_wanted(void)
 {
     uint32_t id = load_acquire(&heaps_mmap);
     return client_state() == CLIENT_ACTIVE &&
-           load_acquire(&client.live->heap_words[id]) != HEAP_IDLE;
+           load_acquire(&client.process->heap_states[id]) != HEAP_IDLE;
 }
 
 struct range_call ranges_enter(const struct unwind_registers *caller)
@@ -94,7 +94,7 @@ static void account_range(struct ring_thread *thread, uint32_t id, uintptr_t add
     if (line == NULL || !sampler_count(line, pending, bytes, &heap->rule, &heap->rule))
         return;
     if (!nested)
-        sample_lose_left(pending, bytes);
+        sample_lose_abandoned(pending, bytes);
     const struct sample sample = {
         .address = address,
         .size = bytes,

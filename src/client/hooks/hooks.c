@@ -90,31 +90,27 @@ EXPORT void *pvalloc(size_t size)
 
 EXPORT_HOT void free(void *memory)
 {
-    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    sample_check_free(memory);
     real.free(memory);
 }
 
 EXPORT void cfree(void *memory)
 {
-    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    sample_check_free(memory);
     real_resolve();
     real.cfree(memory);
 }
 
 EXPORT void free_sized(void *memory, size_t size)
 {
-    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    sample_check_free(memory);
     real_resolve();
     real.free_sized(memory, size);
 }
 
 EXPORT void free_aligned_sized(void *memory, size_t alignment, size_t size)
 {
-    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    sample_check_free(memory);
     real_resolve();
     real.free_aligned_sized(memory, alignment, size);
 }
@@ -142,8 +138,8 @@ HIDDEN void *slow_calloc(size_t count, size_t size, size_t unused,
     return memory;
 }
 
-/* The block leaves the set before its address can be another's; if it then
- * stays where it was because the real function failed, it comes back. */
+/* Remove the block from the live set before the real function can give its address to another
+ * thread. If the real function fails, the block is still there: put it back. */
 HIDDEN void *slow_realloc(void *memory, size_t size, size_t unused,
                           const struct unwind_registers *caller)
 {
@@ -237,13 +233,13 @@ EXPORT int dlclose(void *handle)
 }
 
 /* A library opened with RTLD_DEEPBIND binds to libc's malloc, so its calls bypass the hooks. Tell
- * the daemon, because the totals are then partial. Jump to dlopen: it looks at its caller
- * (namespace, RUNPATH, $ORIGIN). */
+ * the daemon, because the totals are then partial. End in a jump to the real dlopen: it depends on
+ * its caller (namespace, RUNPATH, $ORIGIN). */
 EXPORT void *dlopen(const char *file, int flags)
 {
     real_resolve();
     if ((flags & RTLD_DEEPBIND) != 0 && file != NULL)
-        session_note_bound_apart();
+        session_note_deepbind();
     void *(*open)(const char *, int) = real.dlopen;
     if (open == NULL)
         open = real_next("dlopen");

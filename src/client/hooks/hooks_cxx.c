@@ -18,7 +18,7 @@ static inline void *real_function(enum cxx_function function)
     return likely(address != NULL) ? address : real_cxx(function);
 }
 
-/* Called by entry.S with the form in the slow halves below. */
+/* The common part of all slow halves, which entry.S calls. */
 static void *allocate_slowly(enum cxx_function function, size_t size, size_t second,
                              const void *third, const struct unwind_registers *caller)
 {
@@ -72,8 +72,8 @@ CXX_ALLOCATION(_ZnamSt11align_val_tRKSt9nothrow_t, CXX_NEW_ARRAY_ALIGNED_NOTHROW
 /* If delete calls free, free's hook does the look-up. */
 static inline void note_release(const void *memory)
 {
-    if (unlikely(real.cxx_allocates && live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    if (unlikely(real.cxx_allocates))
+        sample_check_free(memory);
 }
 
 #define CXX_RELEASE(symbol, form)                                                                  \

@@ -10,7 +10,6 @@
 #include "client/client.h"
 #include "client/elf_lookup.h"
 #include "client/real_allocator.h"
-#include "client/sample/live_set.h"
 #include "client/sample/sample.h"
 
 typedef void (*dallocx_function)(void *memory, int flags);
@@ -31,8 +30,7 @@ __attribute__((constructor(101))) static void resolve_at_start(void)
 
 void dallocx(void *memory, int flags)
 {
-    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    sample_check_free(memory);
     dallocx_function release = load_relaxed(&next_dallocx);
     if (release == NULL) {
         release = (dallocx_function)real_next("dallocx");
@@ -46,8 +44,7 @@ void dallocx(void *memory, int flags)
 
 void sdallocx(void *memory, size_t size, int flags)
 {
-    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    sample_check_free(memory);
     sdallocx_function release = load_relaxed(&next_sdallocx);
     if (release == NULL) {
         release = (sdallocx_function)real_next("sdallocx");

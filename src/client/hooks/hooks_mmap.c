@@ -68,51 +68,51 @@ static __attribute__((constructor(101))) void resolve(void)
 /* --- hot --- */
 
 /* Return whether no session profiles mappings. (Heap 0 is always idle.) */
-static inline __attribute__((always_inline)) bool is_unseen(void)
+static inline __attribute__((always_inline)) bool is_unprofiled(void)
 {
     uint32_t id = load_acquire(&heaps_mmap);
-    return likely(load_relaxed(&client.live->heap_words[id]) == HEAP_IDLE) &&
+    return likely(load_relaxed(&client.process->heap_states[id]) == HEAP_IDLE) &&
            likely(!heaps_should_check());
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
-    if (is_unseen() && likely(next.mmap != NULL))
+    if (is_unprofiled() && likely(next.mmap != NULL))
         return next.mmap(address, length, protection, flags, fd, offset);
     return entry_mmap(address, length, protection, flags, fd, offset);
 }
 
 void *mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
-    if (is_unseen() && likely(next.mmap64 != NULL))
+    if (is_unprofiled() && likely(next.mmap64 != NULL))
         return next.mmap64(address, length, protection, flags, fd, offset);
     return entry_mmap64(address, length, protection, flags, fd, offset);
 }
 
 void *mremap(void *old, size_t old_length, size_t length, int flags, void *address)
 {
-    if (is_unseen() && likely(next.mremap != NULL))
+    if (is_unprofiled() && likely(next.mremap != NULL))
         return next.mremap(old, old_length, length, flags, address);
     return entry_mremap(old, old_length, length, flags, address);
 }
 
 int munmap(void *address, size_t length)
 {
-    if (is_unseen() && likely(next.munmap != NULL))
+    if (is_unprofiled() && likely(next.munmap != NULL))
         return next.munmap(address, length);
     return entry_munmap(address, length);
 }
 
 int brk(void *address)
 {
-    if (is_unseen() && likely(next.brk != NULL))
+    if (is_unprofiled() && likely(next.brk != NULL))
         return next.brk(address);
     return entry_brk(address);
 }
 
 void *sbrk(intptr_t increment)
 {
-    if (is_unseen() && likely(next.sbrk != NULL))
+    if (is_unprofiled() && likely(next.sbrk != NULL))
         return next.sbrk(increment);
     return entry_sbrk(increment);
 }

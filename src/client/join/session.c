@@ -27,8 +27,8 @@
 #include "client/unwind/unwind.h"
 #include "wire/sampling.h"
 
-static struct client_live live_at_start; /* until wiped memory is mapped */
-struct client client = {.live = &live_at_start};
+static struct client_process process_at_start; /* until wiped memory is mapped */
+struct client client = {.process = &process_at_start};
 
 struct ring_thread *client_no_slot;
 __thread uintptr_t client_cell_distance;
@@ -37,15 +37,15 @@ __thread uintptr_t client_cell_distance;
  * ignores. */
 #define NEVER_INTERVAL_BYTES (UINT64_C(1) << 55)
 
-static bool is_set_up;             /* stays true in a forked child */
-static uint32_t bound_apart;       /* stays 1 in a forked child, which inherits the libraries */
+static bool is_set_up;        /* stays true in a forked child */
+static uint32_t has_deepbind; /* as in struct ring_control; a forked child inherits the libraries */
 static const char *session_socket; /* of the daemon of this process's present or last session */
 
 /* Map the memory and tables that a program needs once. */
 static int set_up(void)
 {
-    struct client_live *live = system_map_wiped(sizeof(*live));
-    if (live == NULL)
+    struct client_process *process = system_map_wiped(sizeof(*process));
+    if (process == NULL)
         return -ENOMEM;
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
         unwind_init() != 0)
@@ -53,8 +53,8 @@ static int set_up(void)
     clock_init();
     handshake_init();
     invitation_init();
-    live->state = CLIENT_CONNECTING;
-    client.live = live;
+    process->state = CLIENT_CONNECTING;
+    client.process = process;
     is_set_up = true;
     return 0;
 }
@@ -90,7 +90,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     return 0;
 }
 
-static enum client_state fall_asleep(void)
+static enum client_state become_dormant(void)
 {
     return arena_enter_dormant() == 0 ? CLIENT_DORMANT : CLIENT_CONNECTING;
 }
@@ -101,7 +101,7 @@ static enum client_state begin(bool forked)
     enum handshake_origin origin = forked ? HANDSHAKE_FORK : HANDSHAKE_STARTUP;
     /* The parent may have forbidden system calls: only the child of a profiled process asks. */
     if (forked && (client.flags & HANDSHAKE_HELLO_AFTER_FORK) == 0)
-        return fall_asleep();
+        return become_dormant();
     const char *const sockets[] = {session_socket, handshake_socket_of_command(),
                                    invitation_at_startup()};
     for (size_t i = 0; i < sizeof(sockets) / sizeof(sockets[0]); i++) {
@@ -109,37 +109,37 @@ static enum client_state begin(bool forked)
         if (sockets[i] != NULL && !asked && shake_hands(sockets[i], origin) == 0)
             return CLIENT_ACTIVE;
     }
-    return fall_asleep();
+    return become_dormant();
 }
 
-/* Tell the daemon, unless the ring is that of a forked child's parent. */
-static void tell_bound_apart(void)
+/* Report has_deepbind to the daemon, unless the ring is that of a forked child's parent. */
+static void report_deepbind(void)
 {
-    if (load_ordered(&client.live->state) == CLIENT_ACTIVE && load_relaxed(&bound_apart) != 0)
-        store_relaxed(&client.control->bound_apart, 1);
+    if (load_ordered(&client.process->state) == CLIENT_ACTIVE && load_relaxed(&has_deepbind) != 0)
+        store_relaxed(&client.control->has_deepbind, 1);
 }
 
-void session_note_bound_apart(void)
+void session_note_deepbind(void)
 {
-    store_ordered(&bound_apart, 1);
-    tell_bound_apart();
+    store_ordered(&has_deepbind, 1);
+    report_deepbind();
 }
 
-/* Ordered before reading the heaps and bound_apart: a thread that registers a heap or opens a
+/* Ordered before reading the heaps and has_deepbind: a thread that registers a heap or opens a
  * library at this moment reads the state afterwards. */
 static void publish(enum client_state state)
 {
-    store_ordered(&client.live->state, (uint32_t)state);
+    store_ordered(&client.process->state, (uint32_t)state);
     if (state == CLIENT_ACTIVE) {
         heaps_begin();
-        tell_bound_apart();
+        report_deepbind();
     }
 }
 
 static void join(void)
 {
     uint32_t state = CLIENT_NEW;
-    if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
+    if (!cas_acq_rel(&client.process->state, &state, CLIENT_CONNECTING))
         return;
     /* Functions called below may set errno. */
     int saved_errno = errno;
@@ -170,25 +170,25 @@ static void forget_session(void)
     sample_forget();
     live_set_forget(&sample_live_set);
     heaps_forget();
-    store_relaxed(&client.live->announced_generation, 0);
-    store_relaxed(&client.live->interval_index, 0);
-    store_relaxed(&client.live->modules_checked_ms, 0);
-    store_relaxed(&client.live->threads_hand, 0);
+    store_relaxed(&client.process->announced_generation, 0);
+    store_relaxed(&client.process->interval_index, 0);
+    store_relaxed(&client.process->modules_checked_ms, 0);
+    store_relaxed(&client.process->slot_to_check, 0);
 }
 
 /* Leave a session that is over, and join the one at this socket, if it is not NULL. */
 static void move(uint32_t state, const char *socket_path)
 {
-    if (!cas_acq_rel(&client.live->state, &state, CLIENT_CONNECTING))
+    if (!cas_acq_rel(&client.process->state, &state, CLIENT_CONNECTING))
         return;
     if (!thread_slot_none_inside()) {
-        store_release(&client.live->state, state);
+        store_release(&client.process->state, state);
         return;
     }
     uint32_t next = state;
     if (state == CLIENT_ENDED) {
         forget_session();
-        next = fall_asleep();
+        next = become_dormant();
     }
     if (socket_path != NULL && next == CLIENT_DORMANT) {
         forget_session();
@@ -196,7 +196,7 @@ static void move(uint32_t state, const char *socket_path)
         if (shake_hands(socket_path, HANDSHAKE_RUNNING) == 0)
             next = CLIENT_ACTIVE;
         else if (client.data != NULL)
-            next = fall_asleep();
+            next = become_dormant();
     }
     publish(next);
 }

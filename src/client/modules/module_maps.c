@@ -35,7 +35,7 @@ static int maps_byte(struct maps *maps)
 }
 
 /* Read a number in the given base, and the byte after it. */
-static uint64_t maps_number(struct maps *maps, unsigned base, int *behind)
+static uint64_t maps_number(struct maps *maps, unsigned base, int *after)
 {
     uint64_t value = 0;
     for (;;) {
@@ -46,7 +46,7 @@ static uint64_t maps_number(struct maps *maps, unsigned base, int *behind)
         else if (base == 16 && byte >= 'a' && byte <= 'f')
             digit = (unsigned)byte - 'a' + 10;
         else {
-            *behind = byte;
+            *after = byte;
             return value;
         }
         value = value * base + digit;

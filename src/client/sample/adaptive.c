@@ -52,7 +52,7 @@ static void lengthen(struct ring_thread *thread)
     if (!ring_writer_commit(thread, record, RECORD_INTERVAL))
         return;
     rules[next] = (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
-    store_release(&client.live->interval_index, next);
+    store_release(&client.process->interval_index, next);
 }
 
 void adaptive_adjust(struct ring_thread *thread)
@@ -60,8 +60,9 @@ void adaptive_adjust(struct ring_thread *thread)
     if (likely(client.adaptive_threshold_bytes == 0) || likely(!ring_is_crowded()))
         return;
     uint32_t now_ms = (uint32_t)clock_now_ms();
-    uint32_t last_ms = load_relaxed(&client.live->lengthened_ms);
-    if (now_ms - last_ms < PAUSE_MS || !cas_acq_rel(&client.live->lengthened_ms, &last_ms, now_ms))
+    uint32_t last_ms = load_relaxed(&client.process->lengthened_ms);
+    if (now_ms - last_ms < PAUSE_MS ||
+        !cas_acq_rel(&client.process->lengthened_ms, &last_ms, now_ms))
         return;
     lengthen(thread);
 }

@@ -18,7 +18,7 @@
 /* The number of the interval in force. */
 static inline uint32_t adaptive_index(void)
 {
-    return load_acquire(&client.live->interval_index);
+    return load_acquire(&client.process->interval_index);
 }
 
 /* Begin a session with its own rule, which is that of interval 0. */

@@ -56,7 +56,7 @@ static __attribute__((noinline)) enum standing find_scope(const struct HeapProfi
 /* The pushed storage still holds a valid scope: a jump left it. End that scope, which would
  * otherwise point to itself. (If another thread left it in a reused stack, it is not in the chain.)
  */
-static __attribute__((noinline)) void end_left_scope(struct HeapProfileScope *scope)
+static __attribute__((noinline)) void end_abandoned_scope(struct HeapProfileScope *scope)
 {
     if (find_scope(scope) == IS_IN)
         context_innermost = scope->outer;
@@ -69,7 +69,7 @@ EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const ch
      * Storage below it is new and may be uninitialized, so it is not read. */
     if (unlikely(context_innermost != NULL && scope >= context_innermost) &&
         scope->check == check_of(scope, (uintptr_t)scope))
-        end_left_scope(scope);
+        end_abandoned_scope(scope);
     scope->name = name;
     scope->outer = context_innermost;
     scope->check = check_of(scope, (uintptr_t)scope);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of each heap that the program registered. It decides what a report does: nothing (the
- * heap is not profiled), count, or take the slow path (something has changed). The states are in
- * memory that is wiped on fork.
+ * The state of each custom heap (client_process.heap_states). It decides what a report of an
+ * allocation does.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_HEAP_STATES_H
 #define HEAPPROFD_CLIENT_SAMPLE_HEAP_STATES_H
@@ -12,10 +11,10 @@
 
 #include "client/client.h"
 
-enum heap_word {
-    HEAP_IDLE = 0,
-    HEAP_COUNTS = 1,
-    HEAP_LOOKS = 2, /* takes the slow path */
+enum heap_state {
+    HEAP_IDLE = 0,    /* nothing: the heap is not profiled */
+    HEAP_COUNTS = 1,  /* count, and perhaps sample */
+    HEAP_CHANGED = 2, /* take the slow path: the session has begun or ended */
 };
 
 /* The session is over: send all reports to the slow path. Any thread may call it. */
@@ -23,9 +22,9 @@ static inline void heap_states_end(void)
 {
     for (uint32_t id = 1; id < RING_HEAPS_MAX; id++) {
         uint32_t counts = HEAP_COUNTS;
-        cas_relaxed(&client.live->heap_words[id], &counts, HEAP_LOOKS);
+        cas_relaxed(&client.process->heap_states[id], &counts, HEAP_CHANGED);
     }
-    store_release(&client.live->heaps_callbacks_due, 1);
+    store_release(&client.process->heaps_callbacks_due, 1);
 }
 
 #ifdef HEAPPROFD_ATTACHED
@@ -41,7 +40,7 @@ static inline void heaps_run_callbacks(void) {}
 
 static inline bool heaps_have_due_callbacks(void)
 {
-    return unlikely(load_relaxed(&client.live->heaps_callbacks_due) != 0);
+    return unlikely(load_relaxed(&client.process->heaps_callbacks_due) != 0);
 }
 
 /* Call the program's callbacks for heaps whose profiling began or ended. The calling thread must

@@ -179,7 +179,7 @@ uint32_t ring_writer_length_max(void)
 static void leave_session(void)
 {
     uint32_t active = CLIENT_ACTIVE;
-    if (cas_relaxed(&client.live->state, &active, CLIENT_ENDED))
+    if (cas_relaxed(&client.process->state, &active, CLIENT_ENDED))
         heap_states_end();
 }
 

@@ -91,8 +91,8 @@ static union scratch_holder scratch_holder_of(const struct ring_thread *thread, 
 
 /* Return whether the holder will not come back: it was the slot's previous thread, or the present
  * thread has left the function that took the buffer. */
-static bool scratch_is_left(union scratch_holder holder, union scratch_holder self,
-                            const struct ring_thread *thread, uintptr_t here)
+static bool scratch_is_abandoned(union scratch_holder holder, union scratch_holder self,
+                                 const struct ring_thread *thread, uintptr_t here)
 {
     return holder.slot == self.slot &&
            (holder.tid != self.tid ||
@@ -106,7 +106,7 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
         /* Each thread begins at another buffer: threads seldom compete. */
         struct scratch *scratch = &scratches[(self.slot + i) % SCRATCHES];
         union scratch_holder holder = {.word = load_relaxed(&scratch->holder)};
-        if (holder.word != 0 && !scratch_is_left(holder, self, thread, here))
+        if (holder.word != 0 && !scratch_is_abandoned(holder, self, thread, here))
             continue;
         if (cas_acquire(&scratch->holder, &holder.word, self.word))
             return scratch;
@@ -167,12 +167,12 @@ uint32_t sample_time_ms(void)
 static bool announce_generation(struct ring_thread *thread, uint32_t *generation)
 {
     uint32_t now_ms = sample_time_ms();
-    uint32_t checked = load_relaxed(&client.live->modules_checked_ms);
+    uint32_t checked = load_relaxed(&client.process->modules_checked_ms);
     if (now_ms - checked >= MODULES_CHECK_MS &&
-        cas_relaxed(&client.live->modules_checked_ms, &checked, now_ms))
+        cas_relaxed(&client.process->modules_checked_ms, &checked, now_ms))
         module_check_unloaded();
     *generation = module_generation();
-    uint32_t announced = load_acquire(&client.live->announced_generation);
+    uint32_t announced = load_acquire(&client.process->announced_generation);
     if (likely(announced == *generation))
         return true;
     struct record_modules_reset *record = ring_writer_reserve(thread, sizeof(*record));
@@ -182,7 +182,7 @@ static bool announce_generation(struct ring_thread *thread, uint32_t *generation
     if (!ring_writer_commit(thread, record, RECORD_MODULES_RESET))
         return false;
     /* Another thread may have announced a newer one meanwhile. */
-    cas_acq_rel(&client.live->announced_generation, &announced, *generation);
+    cas_acq_rel(&client.process->announced_generation, &announced, *generation);
     return true;
 }
 
@@ -269,14 +269,15 @@ static void lose_calls(uint64_t calls, uint64_t bytes)
     add_relaxed(&client.control->lost[RING_LOST_CALLS], calls);
 }
 
-void sample_lose_left(struct ring_pending *pending, uint64_t size)
+void sample_lose_abandoned(struct ring_pending *pending, uint64_t size)
 {
     bool has_begun = size != UINT64_MAX;
-    uint64_t left = load_relaxed(&pending->samples) - (has_begun ? ring_pending_word(size) : 0);
-    if (likely(left == 0))
+    uint64_t abandoned =
+        load_relaxed(&pending->samples) - (has_begun ? ring_pending_word(size) : 0);
+    if (likely(abandoned == 0))
         return;
-    lose_calls(ring_pending_calls(left), ring_pending_bytes(left));
-    sampler_settle(pending, left);
+    lose_calls(ring_pending_calls(abandoned), ring_pending_bytes(abandoned));
+    sampler_settle(pending, abandoned);
 }
 
 static void settle(const struct sample *sample, bool recorded)
@@ -363,7 +364,7 @@ static void account_allocation(const void *memory, size_t size, bool nested,
     uint32_t drawn_by = thread->rule, index = adaptive_index();
     if (sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
         if (likely(!nested))
-            sample_lose_left(pending, size);
+            sample_lose_abandoned(pending, size);
         thread->rule = (uint16_t)index;
         const struct sample sample = {
             .address = (uintptr_t)memory,

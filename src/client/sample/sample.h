@@ -30,7 +30,7 @@ struct sample {
     uint32_t ordinal;  /* of the thread's calls in this heap */
     uint8_t heap;
     struct live_set *live;        /* of the heap; NULL: a mapped range, whose UNMAPs are all sent */
-    const char *type;             /* NULL: no type */
+    const char *type;             /* NULL: none */
     struct ring_pending *pending; /* where it was counted as pending; NULL: drawn by the program */
 };
 
@@ -39,10 +39,10 @@ struct sample {
 bool sample_record(struct ring_thread *thread, const struct sample *sample,
                    const struct unwind_registers *caller);
 
-/* Count pending samples as lost, except the one of `size` bytes that the thread has just begun. A
- * jump (longjmp, an exception) left the others. For a thread that has ended, pass UINT64_MAX: all
- * are lost. */
-void sample_lose_left(struct ring_pending *pending, uint64_t size);
+/* Count pending samples as lost that a jump (longjmp, an exception) has abandoned: all except the
+ * one of `size` bytes that the thread has just begun. For a thread that has ended, pass UINT64_MAX:
+ * all are lost. */
+void sample_lose_abandoned(struct ring_pending *pending, uint64_t size);
 
 /* Return the time for a record: milliseconds since the session's start. */
 uint32_t sample_time_ms(void);
@@ -73,6 +73,13 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
 
 /* The slow path of a free, called before the real function gets the memory back. */
 void sample_free(const void *memory);
+
+/* The hot path of a free. */
+static inline void sample_check_free(const void *memory)
+{
+    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
+}
 
 /* The same for realloc. Return whether a FREE was sent; if realloc fails, sample_unfree() takes it
  * back. */

@@ -20,7 +20,7 @@ struct sampler_rule {
 void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uint64_t seed,
                    const struct sampler_rule *rule);
 
-/* Make the totals of a dead thread's line consistent: it may have died while it counted. */
+/* Make the totals of a dead thread's line consistent: the thread may have died while it counted. */
 void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending);
 
 /* Count one allocation of size bytes that the hot path did not count. Return whether it is sampled;

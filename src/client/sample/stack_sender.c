@@ -16,7 +16,7 @@
 /* Table of the modules that the daemon has, by the address of the module's entry. */
 #define SENT_MODULES 8192u
 
-/* Table of pages without code of a module that the daemon lacks. */
+/* Table of pages for which the daemon needs no further module: it has theirs, or there is none. */
 #define SEEN_PAGES 4096u
 #define PAGE_SHIFT 12
 
@@ -209,7 +209,8 @@ static uint32_t copy_stack(uint64_t *to, uintptr_t from, uint32_t bytes, bool di
     return bytes;
 }
 
-/* `room` has at least 64 words, for copies of memory that cannot be read directly. */
+/* Send the modules of all words of the stack. `room` has at least 64 words, for copies of memory
+ * that cannot be read directly. */
 static bool send_modules_of_stack(struct ring_thread *thread, const struct extent *extent,
                                   uint64_t *room, uint32_t words, uint32_t generation)
 {

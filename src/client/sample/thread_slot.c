@@ -134,7 +134,7 @@ uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here)
 void thread_enter_as_newcomer(struct thread_passage *passage, uintptr_t here)
 {
     passage->signals = system_hold_signals();
-    add_ordered(&passage->live->newcomers, 1);
+    add_ordered(&passage->process->newcomers, 1);
     thread_settle(passage, here);
 }
 
@@ -147,7 +147,7 @@ void thread_enter_anew(struct thread_passage *passage, uintptr_t here)
 
 void thread_leave_as_newcomer(const struct thread_passage *passage)
 {
-    add_ordered(&passage->live->newcomers, -1);
+    add_ordered(&passage->process->newcomers, -1);
     system_release_signals(&passage->signals);
 }
 
@@ -172,14 +172,14 @@ bool thread_slot_none_inside(void)
     uint32_t used = load_acquire(&client.control->threads_used);
     /* A newcomer that gets its slot meanwhile was counted as a newcomer before. Threads that enter
      * later see that the session changes. */
-    if (load_ordered(&client.live->newcomers) != (own == NULL))
+    if (load_ordered(&client.process->newcomers) != (own == NULL))
         return false;
     for (uint32_t index = 0; index < used && index < RING_THREADS_MAX; index++) {
         const struct ring_thread *thread = &client.threads[index];
         if (thread != own && is_inside(thread))
             return false;
     }
-    return load_ordered(&client.live->newcomers) == (own == NULL);
+    return load_ordered(&client.process->newcomers) == (own == NULL);
 }
 
 struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
@@ -202,7 +202,7 @@ static bool claim_if_gone(uint32_t number, uint32_t own_tid)
     leave_slot(thread);
     struct ring_pending *pending = &client.pending[number];
     sampler_inherit(thread, pending);
-    sample_lose_left(pending, UINT64_MAX);
+    sample_lose_abandoned(pending, UINT64_MAX);
     return true;
 }
 
@@ -218,14 +218,14 @@ static uint32_t find_number(uint32_t own_tid)
     uint32_t before = number_before();
     if (before < RING_THREADS_MAX && load_relaxed(&owners[before]) == own_tid)
         return before;
-    uint32_t used = load_relaxed(&client.live->threads_numbered);
+    uint32_t used = load_relaxed(&client.process->threads_numbered);
     for (int i = 0; used > 0 && i < SLOTS_CHECKED; i++) {
-        uint32_t number = add_relaxed(&client.live->threads_hand, 1) % used;
+        uint32_t number = add_relaxed(&client.process->slot_to_check, 1) % used;
         if (claim_if_gone(number, own_tid))
             return number;
     }
     while (used < RING_THREADS_MAX) {
-        if (!cas_relaxed(&client.live->threads_numbered, &used, used + 1))
+        if (!cas_relaxed(&client.process->threads_numbered, &used, used + 1))
             continue;
         if (claim_fresh(used))
             return used;

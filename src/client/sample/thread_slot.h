@@ -34,7 +34,7 @@ void thread_slot_check(struct ring_thread *thread);
  * Passages nest, in signal handlers. */
 struct thread_passage {
     struct ring_thread *thread; /* NULL: it has no slot */
-    struct client_live *live;
+    struct client_process *process;
     uint32_t was;
     struct system_signals signals; /* blocked while the thread has no slot */
 };
@@ -54,7 +54,8 @@ void thread_enter_anew(struct thread_passage *passage, uintptr_t here);
 
 static inline __attribute__((always_inline)) struct thread_passage thread_enter(void)
 {
-    struct thread_passage passage = {.thread = load_relaxed(client_cell()), .live = client.live};
+    struct thread_passage passage = {.thread = load_relaxed(client_cell()),
+                                     .process = client.process};
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     /* Ordered before the following load of the state: a thread that changes the state then reads
      * `inside`. */
@@ -63,7 +64,7 @@ static inline __attribute__((always_inline)) struct thread_passage thread_enter(
         if (unlikely(passage.was != 0))
             passage.was = thread_still_inside(passage.thread, here);
         store_ordered(&passage.thread->inside, (uint32_t)here | 1);
-        if (unlikely(load_acquire(&passage.live->state) == CLIENT_CONNECTING) ||
+        if (unlikely(load_acquire(&passage.process->state) == CLIENT_CONNECTING) ||
             unlikely(load_relaxed(client_cell()) != passage.thread))
             thread_enter_anew(&passage, here);
     } else {

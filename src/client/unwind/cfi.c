@@ -77,8 +77,8 @@ uint64_t cfi_read_pointer(struct cfi_reader *reader, uint8_t encoding, uint64_t 
     return base + value;
 }
 
-/* A reader over [address, address + bytes) of the source; copied to buffer if
- * there is one. False: outside the source, or gone. */
+/* Open a reader over [address, address + bytes) of the source. If there is a buffer, copy the bytes
+ * there first. Return false if they are outside the source, or gone. */
 static bool source_read(const struct cfi_source *source, uintptr_t address, size_t bytes,
                         uint8_t *buffer, struct cfi_reader *reader)
 {
@@ -95,8 +95,8 @@ static bool source_read(const struct cfi_source *source, uintptr_t address, size
     return true;
 }
 
-/* A reader over the entry (CIE or FDE) at address, behind its length word, and
- * the address of the next entry. A length of 0 ends .eh_frame. */
+/* Open a reader over the entry (CIE or FDE) at address, after its length, and set *next to the
+ * address of the next entry. Return CFI_NONE for a length of 0, which ends .eh_frame. */
 static enum cfi_result entry_open(const struct cfi_source *source, uintptr_t address,
                                   uint8_t *buffer, size_t buffer_bytes, struct cfi_reader *reader,
                                   uintptr_t *next)
@@ -124,11 +124,9 @@ static enum cfi_result entry_open(const struct cfi_source *source, uintptr_t add
     return CFI_FOUND;
 }
 
-/* The letters of the augmentation string behind 'z'. */
-static void cie_augmentation(struct cfi_reader *reader, const uint8_t *letters, uint8_t version,
-                             struct entry *cie)
+/* Read the augmentation data that the letters after 'z' describe. */
+static void cie_augmentation(struct cfi_reader *reader, const uint8_t *letters, struct entry *cie)
 {
-    (void)version;
     uint64_t bytes = cfi_read_uleb(reader);
     struct cfi_reader data = *reader;
     if (!cfi_reader_take(reader, bytes))
@@ -153,7 +151,7 @@ static void cie_augmentation(struct cfi_reader *reader, const uint8_t *letters, 
         case 'B': /* return addresses signed with the B key: stripped all the same */
         case 'G': /* tagged stack */
             break;
-        default: /* a letter whose data we cannot know: what follows is skipped */
+        default: /* unknown, and so is the length of its data: skip the rest */
             return;
         }
         if (data.failed) {
@@ -189,7 +187,7 @@ static enum cfi_result cie_parse(const struct cfi_source *source, uintptr_t addr
     cie->return_column = version == 1 ? cfi_read_u8(&reader) : (uint32_t)cfi_read_uleb(&reader);
     if (letters[0] == 'z') {
         cie->augmented = true;
-        cie_augmentation(&reader, letters + 1, version, cie);
+        cie_augmentation(&reader, letters + 1, cie);
     } else if (letters[0] != 0) {
         return CFI_BAD;
     }
@@ -197,7 +195,8 @@ static enum cfi_result cie_parse(const struct cfi_source *source, uintptr_t addr
     return reader.failed ? CFI_BAD : CFI_FOUND;
 }
 
-/* The FDE at address and its CIE. CFI_NONE: it is a CIE, or does not cover pc. */
+/* Parse the FDE at address and its CIE. Return CFI_NONE if it is a CIE or does not cover pc, and,
+ * if `next` is given, CFI_OUTERMOST at the end of .eh_frame. */
 static enum cfi_result fde_parse(const struct cfi_source *source, uintptr_t address, uintptr_t pc,
                                  struct cfi_copy *copy, struct entry *cie,
                                  struct function *function, uintptr_t *next)
@@ -229,7 +228,7 @@ static enum cfi_result fde_parse(const struct cfi_source *source, uintptr_t addr
     return pc >= function->start && pc < function->end ? CFI_FOUND : CFI_NONE;
 }
 
-/* Read an entry, a pair of int32, of the search table. */
+/* Read an entry of the search table, a pair of int32. */
 static bool table_entry(const struct cfi_source *source, uintptr_t table, uint64_t index,
                         bool copying, uintptr_t *start, uintptr_t *fde)
 {
@@ -245,8 +244,7 @@ static bool table_entry(const struct cfi_source *source, uintptr_t table, uint64
 static enum cfi_result table_search(const struct cfi_source *source, uintptr_t table,
                                     uint64_t count, uintptr_t pc, bool copying, uintptr_t *fde)
 {
-    uint64_t low = 0,
-             high = count; /* the last entry that starts at or before pc is in [low, high) */
+    uint64_t low = 0, high = count; /* all entries below low start at or before pc */
     uintptr_t start, found = 0;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -316,8 +314,7 @@ struct run {
     const struct entry *cie;
     struct cfi_reader *reader;
     struct cfi_columns *columns;
-    const struct cfi_columns
-        *initial; /* the columns that DW_CFA_restore restores; NULL inside the CIE */
+    const struct cfi_columns *initial; /* for DW_CFA_restore; NULL inside the CIE */
     struct cfi_columns remembered[REMEMBERED_MAX];
     unsigned remembered_count;
     uintptr_t location;
@@ -379,12 +376,43 @@ static void run_recall(struct run *run)
         *run->columns = run->remembered[--run->remembered_count];
 }
 
-/* Run an instruction that does not move the location. */
+/* Run an instruction that defines the CFA. Return false if it is another one. */
+static bool run_define_cfa(struct run *run, uint8_t operation)
+{
+    struct cfi_reader *reader = run->reader;
+    uint64_t column, align = (uint64_t)run->cie->data_align;
+    switch (operation) {
+    case 0x0c: /* def_cfa */
+        column = cfi_read_uleb(reader);
+        run_cfa(run, column, (int64_t)cfi_read_uleb(reader));
+        return true;
+    case 0x0d: /* def_cfa_register */
+        run_cfa_register(run, cfi_read_uleb(reader));
+        return true;
+    case 0x0e: /* def_cfa_offset */
+        run->columns->cfa = cfi_cell_make(CFI_RULE_REGISTER, (int64_t)cfi_read_uleb(reader));
+        return true;
+    case 0x0f: /* def_cfa_expression */
+        run->columns->cfa = cfi_cell_make(CFI_RULE_VALUE_EXPRESSION, run_block(run));
+        return true;
+    case 0x12: /* def_cfa_sf */
+        column = cfi_read_uleb(reader);
+        run_cfa(run, column, (int64_t)((uint64_t)cfi_read_sleb(reader) * align));
+        return true;
+    case 0x13: /* def_cfa_offset_sf */
+        run->columns->cfa =
+            cfi_cell_make(CFI_RULE_REGISTER, (int64_t)((uint64_t)cfi_read_sleb(reader) * align));
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Run an instruction that sets rules of registers, or does nothing. */
 static void run_extended(struct run *run, uint8_t operation)
 {
     struct cfi_reader *reader = run->reader;
     uint64_t column;
-    int64_t align = run->cie->data_align;
     switch (operation) {
     case 0x00: /* nop */
         break;
@@ -411,19 +439,6 @@ static void run_extended(struct run *run, uint8_t operation)
     case 0x0b: /* restore_state */
         run_recall(run);
         break;
-    case 0x0c: /* def_cfa */
-        column = cfi_read_uleb(reader);
-        run_cfa(run, column, (int64_t)cfi_read_uleb(reader));
-        break;
-    case 0x0d: /* def_cfa_register */
-        run_cfa_register(run, cfi_read_uleb(reader));
-        break;
-    case 0x0e: /* def_cfa_offset */
-        run->columns->cfa = cfi_cell_make(CFI_RULE_REGISTER, (int64_t)cfi_read_uleb(reader));
-        break;
-    case 0x0f: /* def_cfa_expression */
-        run->columns->cfa = cfi_cell_make(CFI_RULE_VALUE_EXPRESSION, run_block(run));
-        break;
     case 0x10: /* expression */
         column = cfi_read_uleb(reader);
         run_set(run, column, CFI_RULE_EXPRESSION, run_block(run));
@@ -431,14 +446,6 @@ static void run_extended(struct run *run, uint8_t operation)
     case 0x11: /* offset_extended_sf */
         column = cfi_read_uleb(reader);
         run_offset(run, column, CFI_RULE_OFFSET, cfi_read_sleb(reader));
-        break;
-    case 0x12: /* def_cfa_sf */
-        column = cfi_read_uleb(reader);
-        run_cfa(run, column, (int64_t)((uint64_t)cfi_read_sleb(reader) * (uint64_t)align));
-        break;
-    case 0x13: /* def_cfa_offset_sf */
-        run->columns->cfa = cfi_cell_make(
-            CFI_RULE_REGISTER, (int64_t)((uint64_t)cfi_read_sleb(reader) * (uint64_t)align));
         break;
     case 0x14: /* val_offset */
         column = cfi_read_uleb(reader);
@@ -508,7 +515,7 @@ static bool run_program(struct run *run, uintptr_t pc)
             run_offset(run, operation & 0x3f, CFI_RULE_OFFSET, (int64_t)cfi_read_uleb(reader));
         } else if ((operation & 0xc0) == 0xc0) {
             run_restore(run, operation & 0x3f);
-        } else {
+        } else if (!run_define_cfa(run, operation)) {
             run_extended(run, operation);
         }
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DWARF expressions, as far as call frame information may contain them: a
- * stack of 64-bit words. Every operation is bounded by the block and by the
- * stack; loops by a number of operations.
+ * Evaluate those DWARF expressions that call frame information may contain, on a
+ * stack of 64-bit words. The block and the stack bound each operation, and a
+ * number of operations bounds loops.
  */
 #include "client/unwind/cfi.h"
 #include "client/unwind/cfi_reader.h"
@@ -78,14 +78,32 @@ static void jump(struct evaluation *e, int16_t distance)
         e->reader.at += distance;
 }
 
-/* Operations on the two topmost words; b is the top. */
+static bool compare(uint8_t operation, int64_t a, int64_t b)
+{
+    switch (operation) {
+    case 0x29: /* eq */
+        return a == b;
+    case 0x2a: /* ge */
+        return a >= b;
+    case 0x2b: /* gt */
+        return a > b;
+    case 0x2c: /* le */
+        return a <= b;
+    case 0x2d: /* lt */
+        return a < b;
+    default: /* 0x2e, ne */
+        return a != b;
+    }
+}
+
+/* Replace the two topmost words with the result of an operation; b is the top. */
 static void binary(struct evaluation *e, uint8_t operation)
 {
     uint64_t b = pop(e), a = pop(e);
     int64_t sb = (int64_t)b, sa = (int64_t)a;
     unsigned shift = b < 64 ? (unsigned)b : 63;
     switch (operation) {
-    case 0x1a:
+    case 0x1a: /* and */
         push(e, a & b);
         break;
     case 0x1b: /* div */
@@ -94,7 +112,7 @@ static void binary(struct evaluation *e, uint8_t operation)
         else
             push(e, sb == -1 ? 0 - a : (uint64_t)(sa / sb));
         break;
-    case 0x1c:
+    case 0x1c: /* minus */
         push(e, a - b);
         break;
     case 0x1d: /* mod */
@@ -103,13 +121,13 @@ static void binary(struct evaluation *e, uint8_t operation)
         else
             push(e, a % b);
         break;
-    case 0x1e:
+    case 0x1e: /* mul */
         push(e, a * b);
         break;
-    case 0x21:
+    case 0x21: /* or */
         push(e, a | b);
         break;
-    case 0x22:
+    case 0x22: /* plus */
         push(e, a + b);
         break;
     case 0x24: /* shl */
@@ -121,26 +139,11 @@ static void binary(struct evaluation *e, uint8_t operation)
     case 0x26: /* shra */
         push(e, (uint64_t)(sa >> shift));
         break;
-    case 0x27:
+    case 0x27: /* xor */
         push(e, a ^ b);
         break;
-    case 0x29:
-        push(e, a == b);
-        break;
-    case 0x2a:
-        push(e, sa >= sb);
-        break;
-    case 0x2b:
-        push(e, sa > sb);
-        break;
-    case 0x2c:
-        push(e, sa <= sb);
-        break;
-    case 0x2d:
-        push(e, sa < sb);
-        break;
-    case 0x2e:
-        push(e, a != b);
+    case 0x29 ... 0x2e: /* comparisons */
+        push(e, compare(operation, sa, sb));
         break;
     default:
         e->error = CFI_BAD;
@@ -172,28 +175,28 @@ static bool operate_push(struct evaluation *e, uint8_t operation)
     case 0x0f: /* const8s */
         push(e, cfi_read_u64(reader));
         return true;
-    case 0x08:
+    case 0x08: /* const1u */
         push(e, cfi_read_u8(reader));
         return true;
-    case 0x09:
+    case 0x09: /* const1s */
         push(e, (uint64_t)(int8_t)cfi_read_u8(reader));
         return true;
-    case 0x0a:
+    case 0x0a: /* const2u */
         push(e, cfi_read_u16(reader));
         return true;
-    case 0x0b:
+    case 0x0b: /* const2s */
         push(e, (uint64_t)(int16_t)cfi_read_u16(reader));
         return true;
-    case 0x0c:
+    case 0x0c: /* const4u */
         push(e, cfi_read_u32(reader));
         return true;
-    case 0x0d:
+    case 0x0d: /* const4s */
         push(e, (uint64_t)(int32_t)cfi_read_u32(reader));
         return true;
-    case 0x10:
+    case 0x10: /* constu */
         push(e, cfi_read_uleb(reader));
         return true;
-    case 0x11:
+    case 0x11: /* consts */
         push(e, (uint64_t)cfi_read_sleb(reader));
         return true;
     case 0x92: { /* bregx */

@@ -210,7 +210,7 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "%s is a Go program: Go code allocates from Go's own heap, which is not in this "
             "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files.",
             facts->name);
-    if (facts->totals.bound_apart)
+    if (facts->totals.has_deepbind)
         say(text, size,
             "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
             "library does not see the allocations of such libraries, so they are missing. "

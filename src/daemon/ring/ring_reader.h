@@ -78,8 +78,8 @@ struct ring_totals {
     uint64_t blocked_us;
     uint64_t lost[RING_LOSS_COUNT];
     enum ring_client_state client_state;
-    bool restricted;  /* the process restricted its system calls since */
-    bool bound_apart; /* it opened libraries whose malloc calls the client does not see */
+    bool restricted;   /* the process restricted its system calls since */
+    bool has_deepbind; /* it opened libraries whose malloc calls bypass the client */
     /* Number of forked children of an attached process that allocate and are not profiled, and the
      * pid of the last one in its own namespace. */
     uint32_t silent_children, silent_child_pid;

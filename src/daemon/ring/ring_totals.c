@@ -97,7 +97,7 @@ static void sum_threads(const struct ring_reader *reader, uint32_t threads,
         totals->lost[i] = load_relaxed(&control->lost[i]);
     totals->client_state = load_relaxed(&control->client_state);
     totals->restricted = load_relaxed(&control->restricted) != 0;
-    totals->bound_apart = load_relaxed(&control->bound_apart) != 0;
+    totals->has_deepbind = load_relaxed(&control->has_deepbind) != 0;
     totals->silent_children = load_relaxed(&control->silent_children);
     totals->silent_child_pid = load_relaxed(&control->silent_child_pid);
 }

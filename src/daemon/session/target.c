@@ -543,7 +543,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     if (target->non_module_code != NULL && !end->final && !end->checkpoint)
         non_module_code_settle(target->non_module_code, ledger_callsites(target->ledger),
                                !end->running || target->image_gone);
-    if (target->totals.bound_apart && target->unseen_allocator[0] == 0)
+    if (target->totals.has_deepbind && target->unseen_allocator[0] == 0)
         snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     struct dump_request request = {
         .status = make_status(target, end, &texts),

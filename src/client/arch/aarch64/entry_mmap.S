@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entries of what programs map themselves. */
+/* The entries of the hooks of mmap and its kin. */
 #include "client/arch/aarch64/hook_entry.inc"
 
     .text

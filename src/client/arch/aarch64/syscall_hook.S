@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hook of syscall(), aarch64: a branch to the real one, or to hook_seccomp where the number is
- * that of seccomp. Arguments are left where they are, in registers.
+ * The hook of syscall(), aarch64: a branch to the real function, or to hook_seccomp for the number
+ * of seccomp. All arguments stay in their registers.
  */
 #define SYS_SECCOMP 277
 

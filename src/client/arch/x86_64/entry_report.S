@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entries of what programs report of their own heaps: four arguments. */
+/* The entries of the functions that report a program's own heaps. They have four arguments. */
 #include "client/arch/x86_64/hook_entry.inc"
 
     .text

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hook of syscall(), x86-64: a jump to the real one, or to hook_seccomp where the number is
- * that of seccomp. Arguments are left where they are, in registers and on the stack.
+ * The hook of syscall(), x86-64: a jump to the real function, or to hook_seccomp for the number of
+ * seccomp. All arguments stay in their registers and on the stack.
  */
 #define SYS_SECCOMP 317
 
