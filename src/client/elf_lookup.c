@@ -4,6 +4,11 @@
  * kernels). A few words of its dynamic section describe an object. Everything is
  * read with peek(), so that the look-up in an object that is unloaded meanwhile
  * fails instead of faulting.
+ *
+ * There is one exception. If the kernel may not be asked to copy (seccomp), peek() checks that a
+ * page is readable, and reads it then. Another thread could unload the object in between. This
+ * happens once for each C++ function that the start of the program did not find. Without its
+ * address the program's call could not be passed on.
  */
 #include "client/elf_lookup.h"
 
@@ -35,7 +40,9 @@ static bool peek(bool direct, void *to, uintptr_t from, size_t bytes)
         memcpy(to, (const void *)from, bytes);
         return true;
     }
-    return system_read_memory(to, from, bytes) == (long)bytes;
+    if (system_copies_memory() || system_calls_are_forbidden())
+        return system_read_memory(to, from, bytes) == (long)bytes;
+    return system_read_in_use(to, from, bytes);
 }
 
 /* The loader relocates these pointers in place, except in the vdso. */
@@ -175,6 +182,33 @@ static bool is_own(const struct link_map *map)
 {
     extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak, visibility("hidden")));
     return (uintptr_t)map->l_ld == (uintptr_t)_DYNAMIC;
+}
+
+/* The last permanent object: the list of objects begins with them, and keeps them in order. */
+static const struct link_map *last_permanent;
+
+void elf_lookup_note_permanent(void)
+{
+    const struct link_map *map = _r_debug.r_map;
+    /* A program can load the library without hooks late: then only the executable stays for sure.
+     */
+#ifndef HEAPPROFD_NO_HOOKS
+    for (unsigned i = 0; i < OBJECTS_MAX && map != NULL && map->l_next != NULL; i++)
+        map = map->l_next;
+#endif
+    last_permanent = map;
+}
+
+bool elf_lookup_is_permanent(const void *link_map)
+{
+    const struct link_map *map = last_permanent != NULL ? _r_debug.r_map : NULL;
+    for (unsigned i = 0; i < OBJECTS_MAX && map != NULL; i++, map = map->l_next) {
+        if (map == link_map)
+            return true;
+        if (map == last_permanent)
+            break;
+    }
+    return false;
 }
 
 struct elf_found elf_lookup_next(const char *name, int startup)

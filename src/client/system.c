@@ -21,8 +21,8 @@
  * a piece as a whole when its end is missing. */
 #define READ_PIECES 8
 
-/* Whether process_vm_readv is called: with many filters (seccomp), also systemd's @system-service,
- * it would end the process. */
+/* Whether process_vm_readv is called. Many filters (seccomp), also systemd's @system-service, kill
+ * the process for it. */
 enum copying { COPYING_UNKNOWN, COPYING_BY_KERNEL, COPYING_AVOIDED };
 static uint32_t copying;
 
@@ -133,15 +133,27 @@ void system_avoid_copying(void)
     store_relaxed(&copying, COPYING_AVOIDED);
 }
 
+void system_permit_copying(void)
+{
+    store_relaxed(&copying, COPYING_BY_KERNEL);
+}
+
 static bool is_copying_avoided(void)
 {
 #ifndef HEAPPROFD_ATTACHED
     if (unlikely(load_relaxed(&copying) == COPYING_UNKNOWN)) {
         bool is_filtered = system_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+        if (system_calls_are_forbidden())
+            return true; /* the call may not have been made */
         store_relaxed(&copying, is_filtered ? COPYING_AVOIDED : COPYING_BY_KERNEL);
     }
 #endif
     return load_relaxed(&copying) == COPYING_AVOIDED;
+}
+
+bool system_copies_memory(void)
+{
+    return !is_copying_avoided() && !system_calls_are_forbidden();
 }
 
 /* Call process_vm_readv, unless that is known to fail. */
@@ -207,30 +219,9 @@ static long read_pieces(uint8_t *to, uintptr_t from, size_t bytes)
     return copy_pieces(&local, remote, pieces);
 }
 
-/* Copy page by page while these can be read. If another thread unmaps a page between its check and
- * its read, the read faults. Stacks in use and modules with a frame on them stay; a damaged stack
- * can lead elsewhere. */
-__attribute__((no_sanitize("address"))) static long load_readable(uint8_t *to, uintptr_t from,
-                                                                  size_t bytes)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        uintptr_t at = from + done, page = at & ~(uintptr_t)(SYSTEM_PAGE_BYTES - 1);
-        if (!is_readable(page))
-            return done > 0 ? (long)done : -EFAULT;
-        while (done < bytes && from + done < page + SYSTEM_PAGE_BYTES) {
-            to[done] = *(const volatile uint8_t *)(from + done);
-            done++;
-        }
-    }
-    return (long)done;
-}
-
 long system_read_memory(void *to, uintptr_t from, size_t bytes)
 {
     size_t done = 0;
-    if (is_copying_avoided() && !system_calls_are_forbidden())
-        return load_readable(to, from, bytes);
     while (done < bytes) {
         size_t most = (size_t)READ_PIECES * SYSTEM_PAGE_BYTES - SYSTEM_PAGE_BYTES;
         size_t want = bytes - done < most ? bytes - done : most;
@@ -242,4 +233,29 @@ long system_read_memory(void *to, uintptr_t from, size_t bytes)
             break;
     }
     return (long)done;
+}
+
+/* Return whether all pages of a range that cannot vanish are readable, as far as the kernel can be
+ * asked. */
+static bool range_is_readable(uintptr_t from, size_t bytes)
+{
+    uintptr_t page = from & ~(uintptr_t)(SYSTEM_PAGE_BYTES - 1);
+    for (; page < from + bytes && !system_calls_are_forbidden(); page += SYSTEM_PAGE_BYTES) {
+        if (!is_readable(page) && !system_calls_are_forbidden())
+            return false;
+    }
+    return true;
+}
+
+__attribute__((no_sanitize("address"))) bool system_read_in_use(void *to, uintptr_t from,
+                                                                size_t bytes)
+{
+    long got = system_read_memory(to, from, bytes);
+    if (got != -EPERM && got != -ENOSYS)
+        return got == (long)bytes;
+    if (!range_is_readable(from, bytes))
+        return false;
+    for (size_t i = 0; i < bytes; i++)
+        ((uint8_t *)to)[i] = *(const volatile uint8_t *)(from + i);
+    return true;
 }

@@ -44,19 +44,32 @@ void system_unmap(void *memory, size_t bytes);
 /* Zero the memory and give its pages back. */
 void system_wipe(void *memory, size_t bytes);
 
-/* Copy bytes of this process's memory that may not be mapped. Return the number of
- * bytes copied, which may be short, or a negative errno. */
+/* Copy bytes of this process's memory that may not be mapped, by the kernel. Return the number of
+ * bytes copied, which may be short, or a negative errno: -EPERM or -ENOSYS if the kernel may not be
+ * asked to copy. */
 long system_read_memory(void *to, uintptr_t from, size_t bytes);
+
+/* Copy bytes that no thread unmaps meanwhile: the calling thread's stack, or an object with a frame
+ * on it. Read them directly if the kernel may not be asked to copy. Return false if they cannot be
+ * read. */
+bool system_read_in_use(void *to, uintptr_t from, size_t bytes);
+
+/* Return whether the kernel may be asked to copy. */
+bool system_copies_memory(void);
 
 /* Return how many of `count` pages from the page address `from` on can be read; count <=
  * SYSTEM_PROBES. */
 #define SYSTEM_PROBES 32u
 unsigned system_probe_pages(uintptr_t from, unsigned count);
 
-/* From now on, read memory without process_vm_readv: a filter (seccomp) would kill for it. The
- * preloaded client avoids it under each filter that it began with, because it cannot read filters;
- * the attacher reads them for an attached client. */
+/* From now on, do not call process_vm_readv: a filter (seccomp) would kill for it. The preloaded
+ * client avoids it under each filter that it began with, because it cannot read filters; the
+ * attacher reads them for an attached client. */
 void system_avoid_copying(void);
+
+/* From now on, call process_vm_readv: the profiler has proved that the filters of this process do
+ * not kill for it. */
+void system_permit_copying(void);
 
 /* The calling thread's signal mask, by bits of signal numbers less one. */
 struct system_signals {

@@ -43,8 +43,9 @@ enum handshake_verdict {
 };
 
 enum handshake_flag {
-    HANDSHAKE_BLOCK_CLIENT = 1,    /* wait when the ring is full */
-    HANDSHAKE_HELLO_AFTER_FORK = 2 /* forked children send a hello, too */
+    HANDSHAKE_BLOCK_CLIENT = 1,     /* wait when the ring is full */
+    HANDSHAKE_HELLO_AFTER_FORK = 2, /* forked children send a hello, too */
+    HANDSHAKE_MAY_COPY = 4,         /* the seccomp filters of the process allow process_vm_readv */
 };
 
 static inline bool handshake_hello_is_sound(const struct handshake_hello *hello)

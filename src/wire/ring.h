@@ -99,7 +99,8 @@ enum ring_loss {
     RING_LOST_NO_SCRATCH,     /* all stack buffers in use */
     RING_LOST_NO_THREAD_SLOT, /* calls of threads beyond RING_THREADS_MAX */
     RING_LOST_LIVE_SET,       /* the live set could not grow: the sample's free will be missing */
-    RING_LOST_UNWIND,    /* stacks that ended in an error, or found no room (the sample is kept) */
+    RING_LOST_UNWIND,    /* stacks that ended in an error, or found no room, and scopes that may not
+                          * be read (the sample is kept) */
     RING_LOST_ABANDONED, /* records that their writer left by longjmp, or that came too late */
     RING_LOST_FREE, /* frees while the ring was full and the same thread was inside it: reported
                        when the address is next freed or sampled */

@@ -159,13 +159,18 @@ def take_calls(code):
     wanted(libc.prctl(PR_SET_SECCOMP, 2, head, 0, 0), "seccomp")
 
 
-def filtered():
-    """Return a command that becomes the program after it, under the filter that systemd makes of
+def filtered(program=None):
+    """Return a command that becomes the program after it, under this filter, or the one that systemd makes of
     SystemCallFilter=@system-service: it kills for all other system calls."""
-    code = code_of(filter_of({"SystemCallFilter": ["@system-service"]}, KILL))
+    code = code_of(program or filter_of({"SystemCallFilter": ["@system-service"]}, KILL))
     here = os.path.dirname(os.path.abspath(__file__))
     script = f"import sys; sys.path.insert(0, {here!r}); import as_service; as_service.become_filtered(sys.argv[1:])"
     return [sys.executable, "-c", script, code.hex()]
+
+
+def only(name, refused):
+    """Return a filter's instructions that refuse one system call and allow all others."""
+    return [(LOAD, 0, 0, 0), (EQUAL, 0, 1, numbers_of_calls()[name]), (RETURN, 0, 0, refused), (RETURN, 0, 0, ALLOW)]
 
 
 def become_filtered(arguments):

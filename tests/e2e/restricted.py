@@ -109,20 +109,53 @@ def test_dormant():
 
 def test_from_the_start():
     """A program that begins under a filter which kills, as a service with SystemCallFilter=@system-service does,
-    is profiled, also on stacks that are not its threads' own."""
+    is profiled, also on stacks that are not its threads' own, and in libraries at the same address."""
     harness.need("systemd-analyze")
     if harness.SANITIZED:
         harness.skip("sanitizers make system calls that the filter kills for")
     wrapper = as_service.filtered()
     check_lines("from the start", WORK, False, HELD, wrapper=wrapper)
-    for name in ("fibers", "signals_altstack"):
+    plugins = {"plugin_a_allocate": 2000, "plugin_b_allocate": 2000}
+    for name, arguments, calls in (("fibers", [], {"allocate_in_fiber": 6400}),
+                                   ("signals_altstack", [], {"allocate_in_handler": 10000}),
+                                   ("dlopen_reuse", [harness.PROGRAMS], plugins)):
         with tempfile.TemporaryDirectory() as directory:
             output = os.path.join(directory, "profile")
-            outcome = harness.run(harness.host_command([*wrapper, program(name)], output, 1))
+            outcome = harness.run(harness.host_command([*wrapper, program(name), *arguments], output, 1))
             check(outcome.status == 0, f"{name}: {outcome.status}, {outcome.stderr!r}")
             heaps = [heap for heap in report_of(output)["heaps"] if heap["name"] == name]
-            check(heaps and heaps[0]["callsites"], f"{name}: no callsites")
+            for function, truth in calls.items():
+                found = figure(heaps[0] if heaps else None, function, "alloc_objects")
+                check(found == truth, f"{name}: {function}: {found}, truth {truth}")
             check(all(heap["unwinding_errors"] == 0 for heap in heaps), f"{name}: stacks are not whole")
+
+
+def foreign_stacks_under(what, outer, inner, whole):
+    """Profile a program whose walks lead to memory that another thread takes away, and deep into a fiber's stack.
+    `outer` is the profiler's filter, `inner` the program's own."""
+    with tempfile.TemporaryDirectory() as directory:
+        output = os.path.join(directory, "profile")
+        command = harness.host_command([*inner, program("foreign_stacks")], output, 1)
+        outcome = harness.run([*outer, *command])
+        check(outcome.status == 0, f"{what}: {outcome.status}, {outcome.stderr!r}")
+        heap = next(heap for heap in report_of(output)["heaps"] if heap["name"] == "foreign_stacks")
+    check(figure(heap, "allocate_without_frame", "alloc_objects") == 20000, f"{what}: frame pointer")
+    check(figure(heap, "allocate_in_fiber", "alloc_objects") == 100, f"{what}: fiber")
+    unreadable = [site for site in heap["callsites"] if site["frames"][-1]["name"] == "[unreadable stack]"]
+    if whole:
+        check(not unreadable, f"{what}: {unreadable[:1]}")
+    else:
+        check(heap["unwinding_errors"] == 20100, f"{what}: {heap['unwinding_errors']} errors")
+        check(len(unreadable) == 1 and len(unreadable[0]["frames"]) > 10, f"{what}: {unreadable}")
+
+
+def test_foreign_stacks():
+    """Under a filter, memory that is not the thread's own is copied if that is known to be allowed, or not read."""
+    allow = as_service.filtered([(as_service.RETURN, 0, 0, as_service.ALLOW)])
+    kill = as_service.filtered(as_service.only("process_vm_readv", as_service.KILL))
+    foreign_stacks_under("the profiler's harmless filter", allow, [], True)
+    foreign_stacks_under("the profiler's deadly filter", kill, [], False)
+    foreign_stacks_under("another filter of the program", [], allow, False)
 
 
 if __name__ == "__main__":

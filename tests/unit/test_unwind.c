@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks from difficult places, each compared with libunwind's. */
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -20,6 +22,7 @@
 
 #include "client/arch/registers.h"
 #include "client/modules/module.h"
+#include "client/system.h"
 #include "client/unwind/unwind.h"
 #include "client/unwind/unwind_memory.h"
 
@@ -358,7 +361,7 @@ static void generated_code_is_crossed_by_frame_pointer(void **state)
     entry.call(walk_here);
     assert_int_equal(last.stop, UNWIND_OUTERMOST);
     assert_int_equal(ours[1], (uint64_t)(uintptr_t)code + 5);
-    assert_int_equal(module_find(ours[2]), module_find(ours[0]));
+    assert_int_equal(module_find(ours[2], true), module_find(ours[0], true));
     munmap(code, 4096);
 }
 
@@ -380,23 +383,85 @@ static void modules_know_their_files(void **state)
 {
     (void)state;
     char path[4096];
-    const struct module *module = module_find((uintptr_t)walk_here);
+    const struct module *module = module_find((uintptr_t)walk_here, true);
     assert_non_null(module);
-    assert_true(module_path(module, path, sizeof(path)) > 0);
+    assert_true(module_path(module, true, path, sizeof(path)) > 0);
     assert_non_null(strstr(path, "test_unwind"));
     assert_true(module->build_id_length > 0);
-    assert_null(module_find((uintptr_t)&path));
-    assert_int_equal(module_path(module, path, 3), -36 /* -ENAMETOOLONG */);
+    assert_null(module_find((uintptr_t)&path, true));
+    assert_int_equal(module_path(module, true, path, 3), -36 /* -ENAMETOOLONG */);
 }
 
 static void checking_for_unloaded_modules_changes_nothing(void **state)
 {
     (void)state;
     uint32_t generation = module_generation();
-    const struct module *module = module_find((uintptr_t)walk_here);
-    module_check_unloaded();
+    const struct module *module = module_find((uintptr_t)walk_here, true);
+    module_check_unloaded(false);
     assert_int_equal(module_generation(), generation);
-    assert_ptr_equal(module_find((uintptr_t)walk_here), module);
+    assert_ptr_equal(module_find((uintptr_t)walk_here, true), module);
+}
+
+static void on_deep_fiber(void)
+{
+    recurse(200);
+    swapcontext(&fiber, &home);
+}
+
+/* If the kernel may not copy, the part of a fiber's stack that cannot vanish is read. */
+static void foreign_stacks_are_read_as_far_as_they_stay(void **state)
+{
+    size_t bytes = 128u << 10;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    getcontext(&fiber);
+    fiber.uc_stack.ss_sp = memory;
+    fiber.uc_stack.ss_size = bytes;
+    fiber.uc_link = &home;
+    makecontext(&fiber, on_deep_fiber, 0);
+    system_avoid_copying();
+    swapcontext(&home, &fiber);
+    assert_int_equal(last.stop, UNWIND_UNREADABLE_STACK);
+    assert_true(last.count >= 1 && last.count == common && last.count < theirs_count);
+    alternate_stack_leads_back_to_the_home_stack(state);
+    generated_code_is_crossed_by_frame_pointer(state);
+    system_permit_copying();
+    munmap(memory, bytes);
+}
+
+/* If the kernel may not copy, a library that the program may unload is only read where a frame
+ * returns into it. */
+static void libraries_that_may_vanish_are_not_read(void **state)
+{
+    (void)state;
+    void *library = dlopen("libm.so.6", RTLD_NOW);
+    if (library == NULL)
+        skip();
+    struct link_map *map;
+    assert_int_equal(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
+    uintptr_t pc = 0;
+    for (uintptr_t at = map->l_addr; pc == 0 && at < map->l_addr + (1u << 20); at += 4096)
+        pc = module_find(at, false) != NULL ? at : 0;
+    assert_int_not_equal(pc, 0);
+    dlclose(library);
+    module_check_unloaded(true);
+    library = dlopen("libm.so.6", RTLD_NOW);
+
+    system_avoid_copying();
+    assert_null(module_find(pc, false));
+    assert_true(module_is_unread(pc));
+    assert_non_null(module_find((uintptr_t)walk_here, false)); /* never unloaded */
+    const struct module *module = module_find(pc, true);
+    assert_non_null(module);
+    assert_false(module_is_permanent(module));
+    uint32_t generation = module_generation();
+    module_check_unloaded(false);
+    assert_int_equal(module_generation(), generation);
+    module_check_unloaded(true); /* it may be another one */
+    assert_int_equal(module_generation(), generation + 1);
+    assert_ptr_equal(module_find(pc, true), module);
+    system_permit_copying();
+    dlclose(library);
+    module_check_unloaded(true);
 }
 
 static int set_up(void **state)
@@ -419,6 +484,8 @@ int main(void)
         cmocka_unit_test(fibers_are_walked_to_their_end),
         cmocka_unit_test(realigned_and_dynamic_stacks_are_walked),
         cmocka_unit_test(frames_with_other_cfa_registers_are_walked),
+        cmocka_unit_test(foreign_stacks_are_read_as_far_as_they_stay),
+        cmocka_unit_test(libraries_that_may_vanish_are_not_read),
         cmocka_unit_test(generated_code_is_crossed_by_frame_pointer),
         cmocka_unit_test(garbage_ends_the_walk),
         cmocka_unit_test(modules_know_their_files),

@@ -126,9 +126,9 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 static void say_frame(uint64_t pc)
 {
     char path[256] = "?";
-    const struct module *module = module_find(pc);
+    const struct module *module = module_find(pc, true);
     if (module != NULL)
-        module_path(module, path, sizeof(path));
+        module_path(module, true, path, sizeof(path));
     say(" %s+%#lx", path,
         module ? (unsigned long)(pc - module->start + module->file_offset + module->load_bias)
                : (unsigned long)pc);

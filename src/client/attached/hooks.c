@@ -244,7 +244,7 @@ static int hook_dlclose(void *handle)
 {
     add_relaxed(&heapprofd_attach_params.inside, 1);
     int result = DLCLOSE(handle);
-    module_check_unloaded();
+    module_check_unloaded(true);
     sub_relaxed(&heapprofd_attach_params.inside, 1);
     return result;
 }

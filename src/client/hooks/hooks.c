@@ -227,7 +227,7 @@ EXPORT int dlclose(void *handle)
     real_resolve();
     int result = real.dlclose(handle);
     int saved_errno = errno;
-    module_check_unloaded();
+    module_check_unloaded(true);
     errno = saved_errno;
     return result;
 }

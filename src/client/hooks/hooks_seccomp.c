@@ -54,7 +54,7 @@ static void look_ahead(void)
         uintptr_t here = (uintptr_t)__builtin_frame_address(0);
         size_t depth = 0;
         do {
-            unwind_stack_open(&stack, here - depth);
+            unwind_stack_open(&stack, here - depth, false);
             depth += LOOK_AHEAD_STEP_BYTES;
         } while (stack.high != 0 && depth <= LOOK_AHEAD_BYTES && depth < here);
         module_look_ahead();

@@ -70,6 +70,8 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     client.flags = reply.flags | (client.flags & HANDSHAKE_HELLO_AFTER_FORK);
     if (result < 0)
         return result;
+    if (reply.flags & HANDSHAKE_MAY_COPY)
+        system_permit_copying();
     if (reply.interval_bytes == 0)
         reply.interval_bytes = NEVER_INTERVAL_BYTES;
     result = arena_enter_ring(ring_fd, reply.data_bytes);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <link.h>
 
+#include "client/elf_lookup.h"
 #include "client/modules/module_object.h"
 #include "client/system.h"
 #include "wire/barrier.h"
@@ -79,7 +80,7 @@ static const struct module *module_learn(const struct module_object *object, uin
     return NULL;
 }
 
-const struct module *module_find(uintptr_t pc)
+const struct module *module_find(uintptr_t pc, bool in_use)
 {
     struct module_object object;
     if (!module_object_find(pc, &object))
@@ -94,7 +95,18 @@ const struct module *module_find(uintptr_t pc)
             load_relaxed(&module->link_map) == object.link_map)
             return module;
     }
+    object.in_use = in_use || elf_lookup_is_permanent(object.link_map);
     return module_learn(&object, pc);
+}
+
+bool module_is_permanent(const struct module *module)
+{
+    return elf_lookup_is_permanent(load_relaxed(&module->link_map));
+}
+
+bool module_is_unread(uintptr_t pc)
+{
+    return !system_copies_memory() && module_object_exists(pc);
 }
 
 uint32_t module_number(const struct module *module)
@@ -117,7 +129,15 @@ void module_begin_generation(void)
     add_relaxed(&generation, 1);
 }
 
-void module_check_unloaded(void)
+/* Return whether the module that the loader has at the same place is still the same. */
+static bool is_unchanged(const struct module *module, bool after_dlclose)
+{
+    if (system_copies_memory())
+        return module_object_fingerprint(module) == module->fingerprint;
+    return !after_dlclose || module_is_permanent(module);
+}
+
+void module_check_unloaded(bool after_dlclose)
 {
     bool gone = false;
     uint32_t used = load_acquire(&modules_used);
@@ -129,7 +149,7 @@ void module_check_unloaded(void)
         if (module_object_find(module->start, &object) && object.start == module->object_start &&
             object.end == module->object_end &&
             object.link_map == load_relaxed(&module->link_map) &&
-            module_object_fingerprint(module) == module->fingerprint)
+            is_unchanged(module, after_dlclose))
             continue;
         store_release(&module->alive, 0);
         gone = true;
@@ -212,16 +232,42 @@ void module_look_ahead(void)
         executable_path[0] = 0;
 }
 
-int module_path(const struct module *module, char *buffer, size_t size)
+/* Copy the loader's name of the object. */
+static int name_read(const struct link_map *map, bool in_use, char *buffer, size_t size)
+{
+    const char *name;
+    if (!module_object_copy(in_use, &name, (uintptr_t)&map->l_name, sizeof(name)))
+        return -EFAULT;
+    long got = system_read_memory(buffer, (uintptr_t)name, size);
+    if (got < 0)
+        return in_use && (got == -EPERM || got == -ENOSYS) ? text_copy(buffer, size, name)
+                                                           : (int)got;
+    for (long length = 0; length < got; length++) {
+        if (buffer[length] == 0)
+            return (int)length;
+    }
+    return -ENAMETOOLONG;
+}
+
+int module_path(const struct module *module, bool in_use, char *buffer, size_t size)
 {
     const struct link_map *map = load_relaxed(&module->link_map);
-    const char *name = map != NULL ? map->l_name : "";
-    if (map != NULL && text_begins(name, "linux-vdso"))
-        return text_copy(buffer, size, "[vdso]");
-    if (map != NULL && name[0] == 0)
+    if (map == NULL)
+        return path_from_mapping(module, buffer, size);
+    int length = name_read(map, in_use, buffer, size);
+    if (length == 0)
         return executable_path_read(buffer, size);
-    int length = path_from_mapping(module, buffer, size);
-    if (length >= 0 || map == NULL)
-        return length;
-    return text_copy(buffer, size, name);
+    if (length > 0 && text_begins(buffer, "linux-vdso"))
+        return text_copy(buffer, size, "[vdso]");
+    int mapped = path_from_mapping(module, buffer, size);
+    return mapped >= 0 ? mapped : name_read(map, in_use, buffer, size);
+}
+
+size_t module_build_id(const struct module *module, bool in_use,
+                       uint8_t buffer[MODULE_BUILD_ID_MAX])
+{
+    size_t length = module->build_id_length;
+    bool read =
+        length > 0 && module_object_copy(in_use, buffer, (uintptr_t)module->build_id, length);
+    return read ? length : 0;
 }

@@ -37,11 +37,18 @@ struct module {
 };
 
 /*
- * Return the module that contains pc, or NULL (JIT code, garbage). The object of a
- * return address that was reached by CFI cannot be unloaded meanwhile; others are
- * read through process_vm_readv.
+ * Return the module that contains pc, or NULL (JIT code, garbage). in_use: the object cannot be
+ * unloaded meanwhile, because a frame of this thread's stack, reached by CFI, returns into it.
+ * Others are only read if the kernel may be asked to copy, or if they stay loaded forever.
  */
-const struct module *module_find(uintptr_t pc);
+const struct module *module_find(uintptr_t pc, bool in_use);
+
+/* Return whether the module is never unloaded: the program's start loaded it. */
+bool module_is_permanent(const struct module *module);
+
+/* Return whether there is an object at pc which module_find() did not read, because it might
+ * vanish. */
+bool module_is_unread(uintptr_t pc);
 
 /* Return the module's number, below MODULES_MAX, which it keeps for the life of the process. */
 uint32_t module_number(const struct module *module);
@@ -58,8 +65,8 @@ void module_begin_generation(void);
 
 /* Compare the known modules with the loader's, about 30 ns each. If one is gone or
  * has changed, begin a new generation. Call it after dlclose, and now and then.
- * Lock-free. */
-void module_check_unloaded(void);
+ * Lock-free. after_dlclose: objects that might be others now, but may not be read, are gone. */
+void module_check_unloaded(bool after_dlclose);
 
 /* Call it once, before the first module_find(). */
 void module_init(void);
@@ -68,7 +75,12 @@ void module_init(void);
 void module_look_ahead(void);
 
 /* Write the terminated path of the object's file to buffer. Return its length, or a
- * negative errno. Not for the warm path: it may call readlink("/proc/self/exe"). */
-int module_path(const struct module *module, char *buffer, size_t size);
+ * negative errno. in_use: as for module_find(). Not for the warm path: it makes system calls. */
+int module_path(const struct module *module, bool in_use, char *buffer, size_t size);
+
+/* Copy the module's build id to buffer. Return its length; 0: there is none, or the module might
+ * vanish. */
+size_t module_build_id(const struct module *module, bool in_use,
+                       uint8_t buffer[MODULE_BUILD_ID_MAX]);
 
 #endif

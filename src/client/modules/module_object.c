@@ -30,19 +30,14 @@ static int (*loader_find)(void *address, struct loader_object *object);
 
 void module_object_init(void)
 {
+    elf_lookup_note_permanent();
     loader_find = elf_lookup_next("_dl_find_object", 1).address;
 }
 
-/* Copy memory of an object that may be unloaded meanwhile; directly if the kernel may
- * not copy it (seccomp). */
-static bool object_copy(void *to, uintptr_t from, size_t bytes)
+bool module_object_copy(bool in_use, void *to, uintptr_t from, size_t bytes)
 {
-    long got = system_read_memory(to, from, bytes);
-    if (got == -EPERM || got == -ENOSYS) {
-        __builtin_memcpy(to, (const void *)from, bytes);
-        return true;
-    }
-    return got == (long)bytes;
+    return in_use ? system_read_in_use(to, from, bytes)
+                  : system_read_memory(to, from, bytes) == (long)bytes;
 }
 
 bool module_object_find(uintptr_t pc, struct module_object *object)
@@ -58,6 +53,12 @@ bool module_object_find(uintptr_t pc, struct module_object *object)
     return true;
 }
 
+bool module_object_exists(uintptr_t pc)
+{
+    struct loader_object found;
+    return loader_find != NULL && loader_find((void *)pc, &found) == 0;
+}
+
 static uint64_t fingerprint_mix(uint64_t hash, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
@@ -66,21 +67,23 @@ static uint64_t fingerprint_mix(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-static uint64_t fingerprint(const Elf64_Ehdr *header, const uint8_t *build_id, size_t length)
+static uint64_t fingerprint(bool in_use, const Elf64_Ehdr *header, const uint8_t *build_id,
+                            size_t length)
 {
     uint64_t hash = fingerprint_mix(UINT64_C(0xcbf29ce484222325), header, sizeof(*header));
     uint8_t copy[MODULE_BUILD_ID_MAX];
-    if (length > 0 && object_copy(copy, (uintptr_t)build_id, length))
+    if (length > 0 && module_object_copy(in_use, copy, (uintptr_t)build_id, length))
         hash = fingerprint_mix(hash, copy, length);
     return hash | 1;
 }
 
-static bool header_read(uintptr_t start, Elf64_Ehdr *header)
+static bool header_read(bool in_use, uintptr_t start, Elf64_Ehdr *header)
 {
-    return object_copy(header, start, sizeof(*header)) && header->e_ident[0] == ELFMAG0 &&
-           header->e_ident[1] == ELFMAG1 && header->e_ident[2] == ELFMAG2 &&
-           header->e_ident[3] == ELFMAG3 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
-           header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= PROGRAM_HEADERS_MAX;
+    return module_object_copy(in_use, header, start, sizeof(*header)) &&
+           header->e_ident[0] == ELFMAG0 && header->e_ident[1] == ELFMAG1 &&
+           header->e_ident[2] == ELFMAG2 && header->e_ident[3] == ELFMAG3 &&
+           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_phentsize == sizeof(Elf64_Phdr) &&
+           header->e_phnum <= PROGRAM_HEADERS_MAX;
 }
 
 /* Find the ELF header. The loader's range may be only one segment of the object, if there are holes
@@ -89,19 +92,20 @@ static uintptr_t header_find(const struct module_object *object, uintptr_t pc, E
 {
     uintptr_t load_address;
     struct module_object mapped;
-    if (header_read(object->start, header))
+    if (header_read(object->in_use, object->start, header))
         return object->start;
     if (object->link_map != NULL &&
-        object_copy(&load_address, (uintptr_t)object->link_map, sizeof(load_address)) &&
-        load_address != 0 && header_read(load_address, header))
+        module_object_copy(object->in_use, &load_address, (uintptr_t)object->link_map,
+                           sizeof(load_address)) &&
+        load_address != 0 && header_read(object->in_use, load_address, header))
         return load_address;
-    if (module_maps_find(pc, &mapped) && header_read(mapped.start, header))
+    if (module_maps_find(pc, &mapped) && header_read(object->in_use, mapped.start, header))
         return mapped.start;
     return 0;
 }
 
 /* Find the build id among the notes at [at, at + bytes). */
-static void notes_read(struct module *module, uintptr_t at, size_t bytes)
+static void notes_read(bool in_use, struct module *module, uintptr_t at, size_t bytes)
 {
     if (bytes > NOTES_BYTES_MAX)
         return;
@@ -111,7 +115,7 @@ static void notes_read(struct module *module, uintptr_t at, size_t bytes)
             char name[4];
         } note = {0};
         size_t want = bytes < sizeof(note) ? bytes : sizeof(note);
-        if (!object_copy(&note, at, want))
+        if (!module_object_copy(in_use, &note, at, want))
             return;
         uint64_t name_bytes = ((uint64_t)note.head.n_namesz + 3) & ~UINT64_C(3);
         uint64_t data_bytes = ((uint64_t)note.head.n_descsz + 3) & ~UINT64_C(3);
@@ -141,13 +145,14 @@ static uintptr_t page_up(uintptr_t address)
 }
 
 /* Read the code segment that contains pc, and find .eh_frame_hdr and build id. */
-static bool segments_read(const Elf64_Ehdr *header, uintptr_t pc, struct module *module)
+static bool segments_read(bool in_use, const Elf64_Ehdr *header, uintptr_t pc,
+                          struct module *module)
 {
     uintptr_t first = UINTPTR_MAX;
     Elf64_Phdr segment;
     for (unsigned i = 0; i < header->e_phnum; i++) {
         uintptr_t at = module->header + header->e_phoff + i * sizeof(segment);
-        if (!object_copy(&segment, at, sizeof(segment)))
+        if (!module_object_copy(in_use, &segment, at, sizeof(segment)))
             return false;
         if (segment.p_type == PT_LOAD && first == UINTPTR_MAX) {
             first = page_down(segment.p_vaddr);
@@ -167,21 +172,21 @@ static bool segments_read(const Elf64_Ehdr *header, uintptr_t pc, struct module 
         } else if (segment.p_type == PT_GNU_EH_FRAME) {
             module->eh_frame_hdr = (const uint8_t *)start;
         } else if (segment.p_type == PT_NOTE && module->build_id == NULL) {
-            notes_read(module, start, segment.p_filesz);
+            notes_read(in_use, module, start, segment.p_filesz);
         }
     }
     return module->end != 0;
 }
 
 /* The readable segment that .eh_frame_hdr lies in; without one there is no CFI. */
-static void cfi_bounds_read(const Elf64_Ehdr *header, struct module *module)
+static void cfi_bounds_read(bool in_use, const Elf64_Ehdr *header, struct module *module)
 {
     uintptr_t hdr = (uintptr_t)module->eh_frame_hdr;
     Elf64_Phdr segment;
     module->eh_frame_hdr = NULL;
     for (unsigned i = 0; hdr != 0 && i < header->e_phnum; i++) {
         uintptr_t at = module->header + header->e_phoff + i * sizeof(segment);
-        if (!object_copy(&segment, at, sizeof(segment)))
+        if (!module_object_copy(in_use, &segment, at, sizeof(segment)))
             return;
         uintptr_t low = module->load_address + segment.p_vaddr;
         if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_R) || hdr < low ||
@@ -199,17 +204,18 @@ bool module_object_read(const struct module_object *object, uintptr_t pc, struct
     *module = (struct module){
         .object_start = object->start, .object_end = object->end, .link_map = object->link_map};
     module->header = header_find(object, pc, &header);
-    if (module->header == 0 || !segments_read(&header, pc, module))
+    if (module->header == 0 || !segments_read(object->in_use, &header, pc, module))
         return false;
-    cfi_bounds_read(&header, module);
-    module->fingerprint = fingerprint(&header, module->build_id, module->build_id_length);
+    cfi_bounds_read(object->in_use, &header, module);
+    module->fingerprint =
+        fingerprint(object->in_use, &header, module->build_id, module->build_id_length);
     return true;
 }
 
 uint64_t module_object_fingerprint(const struct module *module)
 {
     Elf64_Ehdr header;
-    if (!header_read(module->header, &header))
+    if (!header_read(false, module->header, &header))
         return 0;
-    return fingerprint(&header, module->build_id, module->build_id_length);
+    return fingerprint(false, &header, module->build_id, module->build_id_length);
 }

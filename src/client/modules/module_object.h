@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the loaded object of an address, by the loader without its lock or by
- * /proc/self/maps, and reads its ELF headers in memory. All memory is read through
+ * /proc/self/maps, and reads its ELF headers in memory. Memory is copied by
  * the kernel, so that an object which is unloaded meanwhile causes an error instead
- * of a fault.
+ * of a fault. If the kernel may not be asked to copy (seccomp), only an object that cannot be
+ * unloaded meanwhile is read.
  */
 #ifndef HEAPPROFD_CLIENT_MODULES_MODULE_OBJECT_H
 #define HEAPPROFD_CLIENT_MODULES_MODULE_OBJECT_H
@@ -17,6 +18,7 @@
 struct module_object {
     uintptr_t start, end;
     const void *link_map; /* NULL: unknown */
+    bool in_use;          /* it cannot be unloaded meanwhile; set by the caller */
 };
 
 /* Find the loader's function. Call it once, at start-up. */
@@ -25,14 +27,22 @@ void module_object_init(void);
 /* Find the object that contains pc. Return false if there is none. */
 bool module_object_find(uintptr_t pc, struct module_object *object);
 
-/* The same by /proc/self/maps. */
+/* Return whether the loader knows an object that contains pc. Without the loader's function this is
+ * unknown, and false. */
+bool module_object_exists(uintptr_t pc);
+
+/* The same as module_object_find(), by /proc/self/maps. */
 bool module_maps_find(uintptr_t pc, struct module_object *object);
 
 /* Fill *module with the object's executable segment that contains pc. Return false if
  * there is no such segment, or the object is not an ELF file. */
 bool module_object_read(const struct module_object *object, uintptr_t pc, struct module *module);
 
-/* Return the fingerprint of the object that is now at the module's place, or 0. */
+/* Return the fingerprint of the object that is now at the module's place, or 0 if the kernel could
+ * not copy it. */
 uint64_t module_object_fingerprint(const struct module *module);
+
+/* Copy memory of an object. Return false if it is gone, or might vanish and may not be copied. */
+bool module_object_copy(bool in_use, void *to, uintptr_t from, size_t bytes);
 
 #endif

@@ -2,11 +2,13 @@
 /* Push, pop and check scopes; hash and send contexts and names. */
 #include "client/sample/context.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "client/forward.h"
 #include "client/sample/ring_writer.h"
+#include "client/sample/sample.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
@@ -37,7 +39,22 @@ static uintptr_t check_of(const struct HeapProfileScope *scope, uintptr_t addres
 /* Whether a scope is in the thread's chain; unknown if the chain is broken before. */
 enum standing { IS_IN, IS_NOT_IN, IS_UNKNOWN };
 
-/* Read through the kernel: a scope that a jump left may be unmapped. */
+/* Copy a scope's memory: by the kernel unless it is on the thread's own stack, because a scope that
+ * a jump left may be unmapped. `thread` may be NULL. Return 0 or a negative errno. */
+static long copy_scope(const struct ring_thread *thread, const struct HeapProfileScope *scope,
+                       struct HeapProfileScope *copy)
+{
+    const struct unwind_stack_bounds *bounds = thread != NULL ? thread_slot_bounds(thread) : NULL;
+    uintptr_t address = (uintptr_t)scope;
+    if (bounds != NULL && address >= bounds->low && address < bounds->high &&
+        bounds->high - address >= sizeof(*scope)) {
+        *copy = *scope;
+        return 0;
+    }
+    long got = system_read_memory(copy, address, sizeof(*copy));
+    return got == (long)sizeof(*copy) ? 0 : got < 0 ? got : -EFAULT;
+}
+
 static __attribute__((noinline)) enum standing find_scope(const struct HeapProfileScope *scope)
 {
     const struct HeapProfileScope *at = context_innermost;
@@ -45,7 +62,7 @@ static __attribute__((noinline)) enum standing find_scope(const struct HeapProfi
     for (int i = 0; i < SCOPES_MAX && at != NULL; i++) {
         if (at == scope)
             return IS_IN;
-        if (system_read_memory(&copy, (uintptr_t)at, sizeof(copy)) != (long)sizeof(copy) ||
+        if (copy_scope(load_relaxed(client_cell()), at, &copy) < 0 ||
             copy.check != check_of(&copy, (uintptr_t)at))
             return IS_UNKNOWN;
         at = copy.outer;
@@ -103,14 +120,10 @@ EXPORT_HOT void HeapProfile_popContext(struct HeapProfileScope *scope)
 static bool read_scope(const struct ring_thread *thread, const struct HeapProfileScope *scope,
                        struct HeapProfileScope *copy)
 {
-    const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
-    uintptr_t address = (uintptr_t)scope;
-    if (address >= bounds->low && address < bounds->high &&
-        bounds->high - address >= sizeof(*scope))
-        *copy = *scope;
-    else if (system_read_memory(copy, address, sizeof(*copy)) != (long)sizeof(*copy))
-        return false;
-    return copy->check == check_of(copy, address);
+    long code = copy_scope(thread, scope, copy);
+    if (code == -EPERM || code == -ENOSYS) /* the scope may be valid */
+        sample_lose(RING_LOST_UNWIND);
+    return code == 0 && copy->check == check_of(copy, (uintptr_t)scope);
 }
 
 /* --- hashes --- */

@@ -170,7 +170,7 @@ static bool announce_generation(struct ring_thread *thread, uint32_t *generation
     uint32_t checked = load_relaxed(&client.process->modules_checked_ms);
     if (now_ms - checked >= MODULES_CHECK_MS &&
         cas_relaxed(&client.process->modules_checked_ms, &checked, now_ms))
-        module_check_unloaded();
+        module_check_unloaded(false);
     *generation = module_generation();
     uint32_t announced = load_acquire(&client.process->announced_generation);
     if (likely(announced == *generation))

@@ -50,13 +50,14 @@ static bool module_is_sent(uint64_t mark)
     return load_acquire(&sent_modules[(mark >> 4) % SENT_MODULES]) == mark;
 }
 
-static bool send_module(struct ring_thread *thread, const struct module *module)
+static bool send_module(struct ring_thread *thread, const struct module *module, bool in_use)
 {
     char path[RECORD_PATH_MAX / 4];
-    int length = module_path(module, path, sizeof(path));
+    uint8_t build_id[MODULE_BUILD_ID_MAX];
+    int length = module_path(module, in_use, path, sizeof(path));
     if (length < 0)
         length = 0;
-    size_t id_length = module->build_id_length;
+    size_t id_length = module_build_id(module, in_use, build_id);
     if (id_length > RECORD_BUILD_ID_MAX)
         id_length = RECORD_BUILD_ID_MAX;
     uint32_t size = (uint32_t)(sizeof(struct record_module) + id_length + (size_t)length);
@@ -69,35 +70,41 @@ static bool send_module(struct ring_thread *thread, const struct module *module)
     record->load_bias = module->load_bias;
     record->build_id_length = (uint16_t)id_length;
     record->path_length = (uint16_t)length;
-    memcpy(record->bytes, module->build_id, id_length);
+    memcpy(record->bytes, build_id, id_length);
     memcpy(record->bytes + id_length, path, (size_t)length);
     return ring_writer_commit(thread, record, RECORD_MODULE);
 }
 
-static bool send_module_once(struct ring_thread *thread, const struct module *module,
+/* in_use: as for module_find(). A module that might vanish and may not be copied is not sent.
+ * Return false if there was no room. */
+static bool send_module_once(struct ring_thread *thread, const struct module *module, bool in_use,
                              uint32_t generation)
 {
     uint64_t mark = module_mark(module, generation);
     if (module_is_sent(mark))
         return true;
-    if (!send_module(thread, module))
+    in_use = in_use || module_is_permanent(module);
+    if (!in_use && !system_copies_memory())
+        return true;
+    if (!send_module(thread, module, in_use))
         return false;
     store_release(&sent_modules[(mark >> 4) % SENT_MODULES], mark);
     return true;
 }
 
+/* Send the modules of the frames, of which the first `in_use` were reached by CFI. */
 static bool send_modules_of(struct ring_thread *thread, const uint64_t *frames, unsigned count,
-                            uint32_t generation)
+                            unsigned in_use, uint32_t generation)
 {
     const struct module *last = NULL;
     for (unsigned i = 0; i < count; i++) {
         if (last != NULL && frames[i] >= last->start && frames[i] < last->end)
             continue;
-        const struct module *module = module_find(frames[i]);
+        const struct module *module = module_find(frames[i], i < in_use);
         if (module == NULL)
             continue;
         last = module;
-        if (!send_module_once(thread, module, generation))
+        if (!send_module_once(thread, module, i < in_use, generation))
             return false;
     }
     return true;
@@ -128,7 +135,7 @@ static bool send_stack(struct ring_thread *thread, const struct unwind_walk *wal
 bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *walk,
                        const uint64_t *frames, uint32_t generation)
 {
-    return send_modules_of(thread, frames, walk->count, generation) &&
+    return send_modules_of(thread, frames, walk->count, walk->proven, generation) &&
            send_stack(thread, walk, frames);
 }
 
@@ -161,14 +168,19 @@ _Static_assert(MODULES_MAX <= RING_MODULES_MAX, "there is a place for each modul
 /* The stack to be copied, [from, to). */
 struct extent {
     uintptr_t from, to;
-    bool direct; /* readable directly; else through the kernel, as far as it is mapped */
+    bool direct; /* readable directly; else through the kernel, as far as it is mapped, if at all */
     bool cut;    /* the stack goes on after `to` */
 };
 
 static struct extent extent_of(const struct unwind_rest *rest, uint32_t bytes_max)
 {
     uintptr_t sp = rest->registers[ARCH_STACK_POINTER];
-    struct extent extent = {.direct = sp >= rest->stack_low && sp < rest->stack_high};
+    struct extent extent = {.from = sp & ~UINT64_C(7),
+                            .to = sp & ~UINT64_C(7),
+                            .direct = sp >= rest->stack_low && sp < rest->stack_high};
+    /* An empty copy, which is not cut: the daemon counts an unreadable stack. */
+    if (!extent.direct && !system_copies_memory())
+        return extent;
     uintptr_t low = extent.direct ? rest->stack_low : 0;
     extent.from = (sp < low + RED_ZONE_BYTES ? low : sp - RED_ZONE_BYTES) & ~UINT64_C(7);
     extent.to = extent.from + bytes_max;
@@ -189,8 +201,8 @@ static bool send_module_of_word(struct ring_thread *thread, uint64_t word, uint3
     uint64_t *seen = &seen_pages[page % SEEN_PAGES];
     if (likely(load_acquire(seen) == mark))
         return true;
-    const struct module *module = module_find(word);
-    if (module != NULL && !send_module_once(thread, module, generation))
+    const struct module *module = module_find(word, false);
+    if (module != NULL && !send_module_once(thread, module, false, generation))
         return false;
     store_release(seen, mark);
     return true;
@@ -262,8 +274,8 @@ uint64_t stack_sender_send_walk(struct ring_thread *thread, const struct unwind_
     uint32_t bytes = most > fixed ? (most - fixed) & ~7u : 0;
     const struct extent extent =
         extent_of(rest, bytes < RECORD_WALK_STACK_BYTES_MAX ? bytes : RECORD_WALK_STACK_BYTES_MAX);
-    if (fixed > most || !send_modules_of(thread, frames, walk->count, generation) ||
-        !send_modules_of(thread, &rest->pc, 1, generation))
+    if (fixed > most || !send_modules_of(thread, frames, walk->count, walk->proven, generation) ||
+        !send_modules_of(thread, &rest->pc, 1, rest->proven ? 1 : 0, generation))
         return 0;
     /* The walk's frames fill the front of the buffer; the rest is free. */
     uint32_t free_words = UNWIND_FRAMES_MAX - walk->count;

@@ -21,6 +21,7 @@ struct unwind_rest {
     /* Filled if the walk stops with UNWIND_FOR_DAEMON. */
     uint32_t module;
     bool interrupted; /* pc was interrupted by a signal */
+    bool proven;      /* pc was reached by CFI, not by a guess */
     uint64_t pc;      /* of the next frame, in the form of `frames` */
     uint64_t known;   /* bit n: registers[n] is known */
     uintptr_t stack_low,

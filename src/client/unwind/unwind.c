@@ -17,6 +17,7 @@
 
 #include "client/arch/unwind.h"
 #include "client/modules/module.h"
+#include "client/system.h"
 #include "client/unwind/cfi.h"
 #include "client/unwind/frame_rule.h"
 #include "client/unwind/unfinished_walk.h"
@@ -35,6 +36,7 @@ struct walk {
     struct rule_frame frame; /* to be unwound next; its pc is not in `frames` yet */
     bool interrupted;        /* a signal interrupted the frame: it did not call */
     bool guessed;            /* frames from here on follow from a guess */
+    unsigned proven;         /* after a guess: frames that do not */
     bool signalled;          /* a signal frame was unwound */
     bool tracking;           /* all registers are in machine */
     unsigned track_until;    /* the frame that needs them */
@@ -176,7 +178,7 @@ static void walk_start(struct walk *walk)
     walk->count = 0;
     walk->hash = 0;
     walk->power = 1;
-    unwind_stack_open(&walk->stack, walk->frame.sp);
+    unwind_stack_open(&walk->stack, walk->frame.sp, true);
 }
 
 /* Begin again with all registers, up to the frame that was reached. The second
@@ -249,7 +251,7 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
     walk->interrupted = row->signal_frame;
     walk->signalled |= row->signal_frame;
     if (row->signal_frame)
-        unwind_stack_open(&walk->stack, walk->frame.sp);
+        unwind_stack_open(&walk->stack, walk->frame.sp, false);
     else if (!moved)
         return UNWIND_NO_PROGRESS;
     return WALK_GOES_ON;
@@ -260,8 +262,10 @@ static int walk_guess(struct walk *walk)
 {
     uintptr_t record = walk->frame.fp, sp = walk->frame.sp;
     uint64_t fp, address;
-    walk->guessed = true;
     walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
+    if (!walk->guessed)
+        walk->proven = walk->count;
+    walk->guessed = true;
     if (record == 0) /* the ABI's value before the first function */
         return UNWIND_OUTERMOST;
     if (record < sp || record % sizeof(uintptr_t) != 0)
@@ -275,7 +279,7 @@ static int walk_guess(struct walk *walk)
     if (address >> ARCH_ADDRESS_BITS != 0)
         return UNWIND_NO_RULE;
     /* Callers outside of all modules (JIT code) must have a valid chain, too. */
-    if (module_find(address - ARCH_CALL_BYTES) == NULL &&
+    if (module_find(address - ARCH_CALL_BYTES, false) == NULL &&
         (fp <= record || fp % sizeof(uintptr_t) != 0))
         return UNWIND_NO_RULE;
     walk->frame.address = address;
@@ -297,6 +301,7 @@ static int walk_stop_for_daemon(struct walk *walk, uint32_t module)
     walk_fill_machine(walk);
     rest->module = module;
     rest->interrupted = walk->interrupted;
+    rest->proven = !walk->guessed;
     rest->pc = walk->frame.address - ARCH_CALL_BYTES;
     rest->known = walk->machine.known;
     rest->stack_low = walk->stack.low;
@@ -361,7 +366,8 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
         rule = RULE_IS_SPECIAL | RULE_BAD_CFI;
         break;
     }
-    if (!cached)
+    /* A copy may fail because the object is being unloaded, or a filter came into force. */
+    if (!cached && (copy == NULL || found == CFI_FOUND))
         rule_insert(address, walk->generation_bits, rule);
     if (found == CFI_FOUND)
         return walk_interpret(walk, &row);
@@ -376,6 +382,30 @@ static __attribute__((noinline)) int walk_module_copying(struct walk *walk,
 {
     struct cfi_copy copy;
     return walk_module(walk, module, &copy, cached);
+}
+
+/* Return whether a frame of the walk that was reached by CFI returns into the module: it is not
+ * unloaded meanwhile. */
+static bool is_in_use(const struct walk *walk, const struct module *module)
+{
+    for (unsigned i = 0; i < walk->proven; i++) {
+        if (walk->frames[i] >= module->start && walk->frames[i] < module->end)
+            return true;
+    }
+    return false;
+}
+
+/* Unwind a frame of code whose object has been found, after a guess. The object may be unloaded at
+ * any moment, unless something else proves that it stays. */
+static __attribute__((noinline)) int walk_module_guessed(struct walk *walk,
+                                                         const struct module *module, bool cached)
+{
+    if (system_copies_memory())
+        return walk_module_copying(walk, module, cached);
+    if (is_in_use(walk, module) || module_is_permanent(module))
+        return walk_module(walk, module, NULL, cached);
+    walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
+    return UNWIND_UNREAD_CFI;
 }
 
 /* Unwind one frame by any means. Return the reason to stop, or WALK_GOES_ON. */
@@ -404,13 +434,18 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
     }
     if (rule == (RULE_IS_SPECIAL | RULE_NO_CFI))
         return walk_guess(walk);
-    const struct module *module = module_find(frame->address - ARCH_CALL_BYTES);
+    uint64_t pc = frame->address - ARCH_CALL_BYTES;
+    const struct module *module = module_find(pc, !walk->guessed);
+    if (module == NULL && walk->guessed && module_is_unread(pc)) {
+        walk_write(walk, pc);
+        return UNWIND_UNREAD_CFI;
+    }
     if (module == NULL)
         return walk_guess(walk);
     if (rule == (RULE_IS_SPECIAL | RULE_FOR_DAEMON))
         return walk_without_cfi(walk, module, true);
     if (walk->guessed)
-        return walk_module_copying(walk, module, rule != 0);
+        return walk_module_guessed(walk, module, rule != 0);
     return walk_module(walk, module, NULL, rule != 0);
 }
 
@@ -462,6 +497,7 @@ struct unwind_walk unwind_callstack_until(const struct unwind_registers *registe
     }
     return (struct unwind_walk){
         .count = walk.count,
+        .proven = walk.guessed ? walk.proven : walk.count,
         .stop = (enum unwind_stop)stop,
         .hash = hash_finish(walk.hash, generation),
         .uninterrupted = stop == UNWIND_OUTERMOST && !walk.guessed && !walk.signalled,

@@ -38,10 +38,12 @@ enum unwind_stop {
     UNWIND_NO_PROGRESS = 5,      /* the stack pointer did not move outwards */
     UNWIND_FOR_DAEMON = 6,       /* the daemon may finish the walk; never in a record_stack */
     UNWIND_DAEMON_NOT_ASKED = 7, /* UNWIND_NO_RULE, and the daemon was not asked */
+    UNWIND_UNREAD_CFI = 8,       /* CFI that might vanish, and may not be copied (seccomp) */
 };
 
 struct unwind_walk {
     unsigned count;        /* frames written */
+    unsigned proven;       /* the innermost of them that were reached by CFI, not by a guess */
     enum unwind_stop stop; /* why it ended there */
     uint64_t hash;         /* of the frames and of the module generation; never 0 */
     /* The walk reached the outermost frame by CFI alone, without a signal frame: the thread is in

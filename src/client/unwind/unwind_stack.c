@@ -3,6 +3,7 @@
 #include "client/unwind/unwind_stack.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 
 #include "client/arch/unwind.h"
@@ -109,7 +110,29 @@ void unwind_stack_init(void)
         initial_control_block = arch_thread_pointer();
 }
 
-void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp)
+/* Allow direct reads of the part of a foreign stack that cannot vanish: the thread's alternate
+ * signal stack while the thread runs on it, or the page of the frame that called us. */
+static __attribute__((noinline)) void open_foreign(struct unwind_stack *stack, uintptr_t sp,
+                                                   bool innermost)
+{
+    stack_t alternate;
+    if (system_call(SYS_sigaltstack, NULL, &alternate) == 0 &&
+        (alternate.ss_flags & SS_ONSTACK) != 0) {
+        uintptr_t low = (uintptr_t)alternate.ss_sp, high = low + alternate.ss_size;
+        if (sp >= low && sp < high && readable_until(page_down(sp), high) >= high) {
+            stack->low = sp;
+            stack->high = high;
+            return;
+        }
+    }
+    /* The call of the hook has just written below sp. */
+    if (innermost) {
+        stack->low = sp;
+        stack->high = page_down(sp - 1) + PAGE_BYTES;
+    }
+}
+
+void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp, bool innermost)
 {
     struct unwind_stack_bounds *bounds = stack->bounds;
     stack->chunk_low = stack->chunk_high = 0;
@@ -118,6 +141,8 @@ void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp)
     if (home) {
         stack->low = bounds->low;
         stack->high = bounds->high;
+    } else if (!system_copies_memory()) {
+        open_foreign(stack, sp, innermost);
     }
 }
 

@@ -5,7 +5,8 @@
  * A thread's home stack reaches from the stack pointer to a known high end: the end of the
  * initial stack, or in other threads the control block that glibc puts on top of the stack. Once
  * that range was checked to be readable without a hole, it is read directly. Other stacks
- * (sigaltstack, fibers) are copied in small chunks through the kernel.
+ * (sigaltstack, fibers) are copied in small chunks through the kernel. If the kernel may not be
+ * asked to copy (seccomp), only those parts of them are read that cannot vanish.
  */
 #ifndef HEAPPROFD_CLIENT_UNWIND_UNWIND_STACK_H
 #define HEAPPROFD_CLIENT_UNWIND_UNWIND_STACK_H
@@ -28,8 +29,9 @@ struct unwind_stack {
 /* Call it once, before the first walk, best in the initial thread. */
 void unwind_stack_init(void);
 
-/* Begin with the stack that contains sp. Call it again when a walk moves to another stack. */
-void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp);
+/* Begin with the stack that contains sp. Call it again when a walk moves to another stack.
+ * innermost: sp is the stack pointer of the frame that called us. */
+void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp, bool innermost);
 
 /* Read the 8 bytes at `address`. Return false if they cannot be read. */
 bool unwind_stack_read(struct unwind_stack *stack, uintptr_t address, uint64_t *value);

@@ -149,6 +149,8 @@ static const char *ending_name(uint64_t ending)
         return "[stack without end]";
     case 7:
         return "[no room for the stack]";
+    case 8:
+        return "[unread unwind information]";
     default:
         return "[unwinding failed]";
     }

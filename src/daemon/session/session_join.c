@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/processes/copying.h"
 #include "daemon/processes/program.h"
 #include "daemon/session/heap_rules.h"
 #include "daemon/session/session_state.h"
@@ -111,6 +112,8 @@ static void fill_reply(const struct session *session, const struct target *targe
         return;
     if (session->config->block_client)
         reply->flags |= HANDSHAKE_BLOCK_CLIENT;
+    if (copying_is_allowed(target->info.pid))
+        reply->flags |= HANDSHAKE_MAY_COPY;
     reply->interval_bytes = target->interval_bytes;
     reply->block_client_timeout_us = session->config->block_client_timeout_us;
     reply->data_bytes = session->ring_bytes;
