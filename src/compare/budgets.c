@@ -21,7 +21,7 @@ const char *const budget_names[BUDGET_KINDS] = {
     [BUDGET_GROWTH] = "max-growth",
 };
 
-/* "64k", "1.5M", "300", "20%". */
+/* Parse "64k", "1.5M", "300" or "20%". */
 static bool parse_limit(const char *text, double *limit, bool *share)
 {
     static const char suffixes[] = "kMG";

@@ -106,7 +106,7 @@ struct budget_subject {
     const struct export_dump *dumps;
     size_t dump_count;
     bool only_profiled; /* ignore processes that ran and were not profiled */
-    bool is_baseline;   /* its dumps are those of the baseline: nothing has grown */
+    bool is_baseline;   /* its dumps are the baseline's own: nothing has grown */
 };
 
 /* Judge all budgets, and add up what suppressions exclude. `baseline` may be NULL if no budget

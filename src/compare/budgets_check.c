@@ -146,8 +146,8 @@ static bool all_is_recorded(const struct profile_heap *heap)
     return heap->interval_bytes == 1;
 }
 
-/* Return whether no sample has anything of what the budget limits. A growth can be 0 although there
- * are samples. */
+/* Return whether no sample contributes to the limited figure. A growth can be 0 although there are
+ * samples. */
 static bool is_nothing(const struct budget_result *result)
 {
     return result->budget->kind != BUDGET_TEMPORARY && !(result->value > 0) &&
@@ -276,10 +276,11 @@ static bool has_totals(const struct profile_dump *dump)
 }
 
 /*
- * The ratio R = t/a of two sums, of which t is a part of a. Its variance is that of the sum over
- * samples of (temporary - R) w, divided by a^2 (Cochran, 1977, 2.29). The profile does not record
- * how the variance divides between temporary and other samples; the sum's variance is at most
- * max(R, 1 - R)^2 times the variance of a.
+ * Set the share of temporary allocations and its limits. It is a ratio R = t/a of two sums, and t
+ * is a part of a. Its variance is the variance of the sum over samples of (temporary - R) w,
+ * divided by a^2 (Cochran, 1977, 2.29). The profile does not record how the variance divides
+ * between temporary and other samples, but that sum's variance is at most max(R, 1 - R)^2 times the
+ * variance of a.
  */
 static void set_temporary(struct budget_result *result, const struct profile_heap *heap,
                           const struct profile_dump *dump)

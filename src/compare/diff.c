@@ -281,8 +281,9 @@ static int mark_stacks(struct work *work, int side, struct callsite_nodes *nodes
     return callsite_nodes_list(nodes);
 }
 
-/* By function or module: add up each callsite and the callsites below it, and add the sum to the
- * row of its function or module at the outermost frame of that row on each stack. */
+/* Add a side's atoms to the rows of functions or modules, each including its callees: sum up the
+ * tree of callsites from the leaves, and add a callsite's sum to its row unless a caller of it
+ * belongs to the same row, so that recursion counts once. */
 static int add_side_by_frames(struct work *work, int side, struct callsite_nodes *nodes)
 {
     struct diff_row *sums = NULL;

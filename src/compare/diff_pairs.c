@@ -17,9 +17,9 @@ static const struct profile_process *process_of(const struct diff_side *side, si
 }
 
 /*
- * Processes and heaps are paired if certain texts and numbers are equal. Each dump gets the number
- * of its process and of its heap once, and dumps of equal numbers form a list, so that the run time
- * depends on the number of dumps and not of pairs of dumps.
+ * Processes and heaps are paired if certain texts and numbers are equal. To avoid comparing each
+ * dump with each other one, each dump gets a number for its process and one for its group of heaps,
+ * equal numbers mean equal keys, and the dumps with the same number form a list.
  */
 struct pairing_side {
     const struct diff_side *dumps;

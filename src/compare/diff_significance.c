@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judge the rows of a difference: bound what each side may have had without a sample, then compute
- * and mark the changes. */
+/* Judges the rows of a difference: bounds the memory that each side may have had without samples,
+ * then computes the changes and marks those beyond chance. */
 #include "compare/diff_significance.h"
 
 #include <errno.h>
@@ -31,8 +31,8 @@ static void bound_side(const struct export_dump *dumps, size_t count, bool count
         *most = 0;
 }
 
-/* Set the bounds of one process's later dump: what it alone has was allocated after the earlier
- * dump. */
+/* Set the bounds of a process's later dump: memory that only this dump has was allocated after the
+ * earlier dump. */
 static void bound_later(const struct export_dump *earlier, const struct export_dump *later,
                         bool counts, double *most, struct unseen *unseen)
 {

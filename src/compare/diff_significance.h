@@ -5,8 +5,8 @@
 
 #include "compare/diff.h"
 
-/* Set bounds, changes and marks of a pair's total and rows, whose parts are complete. Return 0 or
- * -ENOMEM. */
+/* Set the bounds of a pair, and the changes and marks of its total and rows, from their parts.
+ * Return 0 or -ENOMEM. */
 int diff_judge_significance(const struct diff_options *options, struct diff_pair *pair);
 
 #endif

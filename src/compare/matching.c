@@ -26,7 +26,7 @@ struct pair_table {
     uint32_t count, last; /* last: the number found by the previous call */
 };
 
-/* The tables that give out numbers. */
+/* The tables that assign numbers. */
 struct numbers {
     struct intern_table texts, functions, modules, frames, builds;
     struct pair_table callsites, exact;

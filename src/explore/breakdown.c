@@ -92,8 +92,8 @@ static bool has_module(const struct breakdown *breakdown, const struct sites_sta
     return false;
 }
 
-/* Return whether an entry of the path remains after the step, whose frame is already in
- * `frames`. */
+/* Return whether an entry of the path still matches after the step. A step into a frame is already
+ * in breakdown->frames. */
 static bool is_of_step(const struct breakdown *breakdown, const struct sites_entry *entry,
                        const struct breakdown_step *step)
 {

@@ -16,8 +16,7 @@
  * A row of a module counts allocations whose innermost frame is in the module; in the heavy mode,
  * allocations with any frame in it.
  *
- * Everything is computed on demand: a step in scans the sites of its path, a step out scans
- * nothing.
+ * Entering a step scans the sites of the path; leaving one scans nothing.
  */
 #ifndef HEAPPROFD_EXPLORE_BREAKDOWN_H
 #define HEAPPROFD_EXPLORE_BREAKDOWN_H
@@ -66,8 +65,8 @@ void breakdown_set_figure(struct breakdown *breakdown, enum diff_figure figure);
 enum diff_figure breakdown_figure(const struct breakdown *breakdown);
 
 const struct breakdown_step *breakdown_path(const struct breakdown *breakdown, size_t *count);
-/* Append a step. Return -EEXIST if the path has a step of its dimension, which only the frame
- * dimension may have several of. */
+/* Append a step. Return -EEXIST if the path already has a step of its dimension; only steps into
+ * frames may be repeated. */
 int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step);
 /* Remove the last step. Return false at the root. */
 bool breakdown_leave(struct breakdown *breakdown);
@@ -77,8 +76,8 @@ int breakdown_go(struct breakdown *breakdown, const struct breakdown_step *steps
 /* Return the totals after the first `steps` steps of the path. */
 struct breakdown_row breakdown_total(const struct breakdown *breakdown, size_t steps);
 
-/* Make the rows that are not empty, in no order. A dimension in which the path has a step has only
- * that row. Return 0 or -ENOMEM. */
+/* Make the rows of a dimension that are not empty, in no order. If the path has a step in that
+ * dimension, its key is the only row. Return 0 or -ENOMEM. */
 int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
                    struct breakdown_rows *rows);
 void breakdown_rows_free(struct breakdown_rows *rows);
@@ -112,8 +111,8 @@ struct breakdown_finds {
     size_t count, capacity;
 };
 
-/* Find the frames below the path, except in its own rows, whose label is wanted(): the nearest one
- * of each stack. Return 0 or -ENOMEM. */
+/* On each stack, find the nearest frame below the path for which wanted() returns true, unless it
+ * is one of the path's own rows. Return 0 or -ENOMEM. */
 int breakdown_search(const struct breakdown *breakdown,
                      bool (*wanted)(void *context, const struct sites_key *key), void *context,
                      struct breakdown_finds *finds);

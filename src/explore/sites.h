@@ -16,7 +16,7 @@
 #define SITES_COLUMNS 8 /* dumps side by side */
 
 enum sites_dimension {
-    SITES_FRAME, /* a step of the stack */
+    SITES_FRAME, /* a function on the stack */
     SITES_TYPE,
     SITES_THREAD,
     SITES_CONTEXT,

@@ -20,15 +20,16 @@ struct sites_names {
 int sites_names_begin(struct sites_names *names, struct sites *sites, bool one_profile);
 void sites_names_end(struct sites_names *names);
 
-/* These functions set *key. They return 0 or -ENOMEM. */
+/* Set *key to the key of a function, and in the functions below to that of another name. Return 0
+ * or -ENOMEM. */
 int sites_names_function(struct sites_names *names, const struct profile *profile, uint32_t frame,
                          uint32_t *key);
-/* For a type, context or heap. */
+/* Find the key of a type, context or heap. */
 int sites_names_label(struct sites_names *names, enum sites_dimension dimension, const char *label,
                       uint32_t *key);
 int sites_names_process(struct sites_names *names, const struct profile *profile, uint32_t process,
                         uint32_t *key);
-/* `part` NULL, or of thread 0: the threads are unknown. */
+/* Find the key of the part's thread. `part` NULL, or its thread 0: unknown. */
 int sites_names_thread(struct sites_names *names, const struct profile *profile, uint32_t process,
                        const struct profile_part *part, uint32_t *key);
 

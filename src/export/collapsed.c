@@ -23,8 +23,8 @@
 struct names {
     const struct profile *profile;
     struct proto_buffer text; /* escaped, each with its length before it */
-    size_t kept_bytes;        /* the text after them is a name that is not stored */
-    size_t *at;               /* by frame: position in text + 1; 0: not made yet */
+    size_t kept_bytes; /* stored names; text beyond them is the last name that is not stored */
+    size_t *at;        /* by frame: position in text + 1; 0: not made yet */
 };
 
 static bool is_blank(char c)
@@ -41,7 +41,7 @@ static char *find_number_at_end(char *name, size_t length)
     return at < end && at > name && at[-1] == ' ' ? at : NULL;
 }
 
-/* Append a name; never an empty one. */
+/* Append a name, escaped. An empty name becomes "?". */
 static void put_name(struct proto_buffer *text, const char *name)
 {
     size_t length = strlen(name);
@@ -90,7 +90,7 @@ static const uint8_t *make_name(struct names *names, uint32_t frame)
 
 /* --- a line --- */
 
-/* frames: innermost first. */
+/* Write a stack's line. `frames`: innermost first. */
 static int write_line(struct names *names, const struct proto_buffer *prefix,
                       const uint32_t *frames, size_t depth, uint64_t value, FILE *out)
 {
@@ -119,7 +119,8 @@ static void put_prefix(struct proto_buffer *prefix, const char *name)
     proto_put_raw(prefix, ";", 1);
 }
 
-/* The frames outside those of the program. heaps: by process, the number of written heaps. */
+/* Make the outermost frames, which name the process and heap if there are several. `heaps`: number
+ * of written heaps, by process. */
 static void make_prefix(const struct profile *profile, const struct export_dump *dumps,
                         size_t dump_count, size_t which, const uint32_t *heaps,
                         struct proto_buffer *prefix)

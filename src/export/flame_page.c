@@ -22,8 +22,9 @@
 /* A profile whose stacks are in the page. */
 struct side {
     const struct profile *profile;
-    uint32_t *frames; /* by frame: its number in the page, from 1; 0: none yet */
-    uint32_t *nodes;  /* by callsite: node_base and its node in the graph, from 1; else none yet */
+    uint32_t *frames; /* by frame: its number in the page, from 1; 0: not added yet */
+    uint32_t
+        *nodes; /* by callsite: node_base + its node in the graph, from 1; smaller: no node yet */
 };
 
 struct page_frame {
@@ -308,8 +309,8 @@ struct flame_page *flame_page_new(FILE *out, const char *title)
     return page;
 }
 
-/* Forget the nodes of the previous graph. Clearing all would cost as much as all callsites for each
- * graph. */
+/* Forget the nodes of the previous graph by raising node_base. Clearing the arrays would cost the
+ * time of all callsites for each graph. */
 static void begin_graph(struct flame_page *page)
 {
     page->node_base += page->node_ids.count;

@@ -157,7 +157,8 @@ static void put_function_message(struct pprof *pprof, uint64_t id, int64_t name,
     small_message_put(&pprof->out, PPROF_PROFILE_FUNCTION, &function);
 }
 
-/* Names are texts of the profile, so their addresses identify them. */
+/* Return the id of a function, written at its first use. The profile has each text once, so the
+ * addresses of its names identify it. */
 static uint64_t put_function(struct pprof *pprof, const struct profile_frame *frame)
 {
     const char *annotation = annotation_of(pprof, frame);
@@ -177,7 +178,7 @@ static uint64_t put_function(struct pprof *pprof, const struct profile_frame *fr
     return id;
 }
 
-/* For a frame without a name: there is one function for each. */
+/* Return the id of the function that stands for a frame without a name: one for each address. */
 static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *frame,
                              const struct profile_mapping *mapping)
 {
@@ -269,7 +270,8 @@ static int compare_indices(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The program comes first: viewers consider the first mapping the subject of the profile. */
+/* Write the used mappings, the program first: viewers consider the first mapping the subject of the
+ * profile. */
 static void put_mappings(struct pprof *pprof)
 {
     const struct profile *profile = pprof->profile;
@@ -293,7 +295,7 @@ static void put_mappings(struct pprof *pprof)
 
 /* --- samples --- */
 
-/* floor(), inline: a file has millions of figures. */
+/* Round down like floor(), but inline: a file has millions of figures. */
 static double round_down(double value)
 {
     if (!(fabs(value) < 0x1p52))
@@ -339,7 +341,7 @@ static int64_t thread_name(struct pprof *pprof, int32_t tid)
     return name;
 }
 
-/* Most samples have the labels of the previous one. */
+/* Make the labels of a part, unless they are those of the previous sample, as mostly. */
 static void make_labels(struct pprof *pprof, const struct profile_part *part)
 {
     const struct profile_part *last = pprof->labelled;
@@ -407,7 +409,7 @@ static size_t make_stack(struct pprof *pprof, uint32_t callsite)
     return length;
 }
 
-/* A sample, complete except for its figures. */
+/* Write a sample: the locations in pprof->stack, the values, and the labels if `labelled`. */
 static void put_sample_message(struct pprof *pprof, size_t stack_length,
                                const int64_t values[COLUMNS], bool labelled)
 {

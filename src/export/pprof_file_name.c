@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of pprof files: readable, safe, and different for each dump of a profile.
- */
+/* The names of pprof files: readable, safe, and different for each dump of a profile. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +7,8 @@
 
 #include "export/pprof.h"
 
-/* Names come from the trace, and can be titles: characters that could leave the directory, or would
- * need quotes in a shell, are replaced. */
+/* Replace characters that could lead out of the directory or would need quotes in a shell: names
+ * come from the trace. */
 static char file_name_character(char character)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

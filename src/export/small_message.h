@@ -11,7 +11,7 @@ struct small_message {
     size_t length;
 };
 
-/* Zero is left out. The field is below 16. */
+/* Append a number, unless it is 0. `field` is below 16. */
 static inline void small_message_add(struct small_message *message, uint32_t field, uint64_t value)
 {
     if (value == 0)

@@ -185,8 +185,8 @@ int query_database_add(struct query_database *database, const char *path, struct
     return query_database_add_profile(database, path, profile, error);
 }
 
-/* A virtual table declares its columns in SQL at its first use, which users' statements must not
- * do. */
+/* Use a table once: at its first use a virtual table declares its columns in SQL, which the
+ * authorizer forbids to users' statements. */
 static int connect_table(struct query_database *database, const char *name)
 {
     sqlite3_stmt *statement = NULL;
@@ -261,7 +261,7 @@ static bool take_word(const char **at, const char *word)
     return true;
 }
 
-/* Errors of SQLite have a position in the SQL: print its line, and a caret. */
+/* Set an error that shows the line of SQL and a caret below the position. */
 static int say_where(const char *whole, const char *text, int offset, const char *message,
                      struct error *error)
 {
@@ -322,7 +322,7 @@ static int refuse(const char *whole, const char *text, int offset, const char *m
     return say_where(whole, text, offset, refused, error);
 }
 
-/* Statements for which SQLite does not call the authorizer, or only while they run. */
+/* Return whether it is a statement for which SQLite calls the authorizer too late or never. */
 static bool is_refused(const char *text)
 {
     static const char *const words[] = {"VACUUM", "REINDEX"};

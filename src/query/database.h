@@ -19,7 +19,7 @@ struct query_database;
 struct query_database *query_database_new(struct error *error);
 /* Add a trace, before the first statement. Return 0 or a negative errno. */
 int query_database_add(struct query_database *database, const char *path, struct error *error);
-/* The same for a profile that was read with as_in_trace. The database takes it over in any case. */
+/* Add a profile that was read with as_in_trace. The database owns it, even after a failure. */
 int query_database_add_profile(struct query_database *database, const char *name,
                                struct profile *profile, struct error *error);
 /* Open an exported database in place of traces. */
@@ -41,7 +41,7 @@ const char *query_database_warning(const struct query_database *database, size_t
  */
 int query_database_prepare(struct query_database *database, const char *whole, const char *text,
                            sqlite3_stmt **statement, const char **rest, struct error *error);
-/* Return the message of an error in stepping. */
+/* Set the error with which sqlite3_step() failed. Return its code. */
 int query_database_step_error(struct query_database *database, struct error *error);
 
 /* Write all tables with indexes to a new file. Return 0 or a negative errno. */

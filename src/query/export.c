@@ -22,7 +22,7 @@ static int run(sqlite3 *sql, char *text)
     return code;
 }
 
-/* Of columns of dumps the first is sufficient. */
+/* Return whether a column gets an index. Of the QUERY_OF_DUMP columns only the first one does. */
 static bool gets_index(const struct query_table *table, unsigned column)
 {
     enum query_lookup lookup = table->columns[column].lookup;

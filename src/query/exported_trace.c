@@ -10,7 +10,7 @@
 
 #define ROWS_MAX (UINT32_MAX / 2)
 
-/* Ids of a trace go on from one row to the next; where they begin. */
+/* The rows of a trace have consecutive ids. The bases are the first ids. */
 struct reading {
     struct exported_trace *trace;
     int64_t mapping_base, frame_base, callsite_base, symbol_base;
@@ -31,7 +31,8 @@ static const char *take_text(struct exported_trace *trace, sqlite3_stmt *row, in
     return trace->texts[id - 1];
 }
 
-/* An id of another table as its row; NULL is PROFILE_NONE. */
+/* Set *found to the row that an id refers to, counted from `base`; PROFILE_NONE for NULL. Return 0
+ * or -EBADMSG. */
 static int take_row(sqlite3_stmt *row, int column, int64_t base, size_t count, uint32_t *found)
 {
     int64_t id = sqlite3_column_int64(row, column);
@@ -44,7 +45,7 @@ static int take_row(sqlite3_stmt *row, int column, int64_t base, size_t count, u
     return 0;
 }
 
-/* Whether the row's id, its first column, is the next one. */
+/* Return whether the row's id, its first column, follows the previous row's. */
 static bool is_next(sqlite3_stmt *row, size_t count, int64_t *base)
 {
     int64_t id = sqlite3_column_int64(row, 0);
@@ -131,7 +132,7 @@ static int take_allocation(struct reading *reading, sqlite3_stmt *row)
     if (take_row(row, 0, reading->callsite_base, trace->profile.callsite_count, &callsite) < 0 ||
         callsite == PROFILE_NONE)
         return -EBADMSG;
-    /* The file is anybody's: sums may be beyond what a number holds, and wrap around then. */
+    /* The file is untrusted: sums may overflow, and then wrap around. */
     struct query_counters *sum = &trace->sums[callsite];
     bool freed = size < 0 || count < 0;
     int64_t *bytes = freed ? &sum->freed_bytes : &sum->allocated_bytes;
@@ -147,7 +148,7 @@ static int take_dumps(struct reading *reading, sqlite3_stmt *row)
     return 0;
 }
 
-/* All rows of a statement whose text is taken over. */
+/* Call `take` with each row of a statement. Free its text. */
 static int read_rows(sqlite3 *sql, char *text, struct reading *reading,
                      int (*take)(struct reading *, sqlite3_stmt *))
 {
@@ -166,7 +167,8 @@ static int read_rows(sqlite3 *sql, char *text, struct reading *reading,
     return code;
 }
 
-/* Several traces are told apart by a column that one alone has not. */
+/* Return the WHERE clause for the trace that contains the process; "" if the database has one
+ * trace, and so no column trace_id. NULL: no memory. */
 static char *only_of(sqlite3 *sql, int64_t upid)
 {
     sqlite3_stmt *row = NULL;
@@ -217,7 +219,7 @@ int exported_trace_read(sqlite3 *sql, int64_t upid, int64_t ts, struct exported_
         code = -ENOMEM;
     if (code == 0)
         code = read_rows(sql,
-                         /* In the order of the rows, not of an index. */
+                         /* The plus signs keep SQLite from using an index: read rows in order. */
                          sqlite3_mprintf("SELECT callsite_id, size, count FROM "
                                          "main.heap_profile_allocation WHERE +upid = %lld AND "
                                          "+ts <= %lld",

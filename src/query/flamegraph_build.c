@@ -122,7 +122,7 @@ static void sum_up(struct flamegraph *flamegraph)
 
 enum focus { AWAY, INSIDE, TOWARDS };
 
-/* Matching nodes and those below are inside; those above lead to them. Others are removed. */
+/* Keep the nodes whose name contains `focus`, all below them, and the callers that lead to them. */
 static int apply_focus(struct flamegraph *flamegraph, const char *focus)
 {
     uint8_t *states = calloc(flamegraph->count + 1, 1);
@@ -160,7 +160,7 @@ static int apply_focus(struct flamegraph *flamegraph, const char *focus)
     return 0;
 }
 
-/* Return whether heap_profile_allocation has a row of it. */
+/* Return whether any sum would be a row of heap_profile_allocation. */
 static bool has_rows(const struct profile *profile, const struct query_counters *sums)
 {
     for (size_t i = 0; i < profile->callsite_count; i++)

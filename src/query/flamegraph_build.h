@@ -13,8 +13,8 @@ struct flame_figures {
 
 struct flame_node {
     const char *name, *map_name;
-    bool is_unnamed; /* name is then "", which is not an empty name */
-    /* From its first callsite. */
+    bool is_unnamed; /* it has no name, as opposed to an empty one; `name` is "" */
+    /* Of its first callsite. */
     const char *source_file; /* "" if unknown */
     uint32_t line;
     bool has_line;
@@ -28,12 +28,12 @@ struct flamegraph {
     size_t count;
 };
 
-/* Build the tree of one process, by its row, with everything up to a time. focus: only nodes with
- * this in their name (in any case), their callees and callers; NULL: all. If the process has
- * nothing by then, the flamegraph has no nodes. Return 0 or -ENOMEM. */
+/* Build the tree of the process in this row, with all its dumps up to a time. With `focus`, keep
+ * only nodes whose name contains it, in upper or lower case, and their callees and callers. If the
+ * process has no samples by then, the tree has no nodes. Return 0 or -ENOMEM. */
 int flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                      const char *focus, struct flamegraph *flamegraph);
-/* The same from known sums, by callsite. */
+/* Do the same from given sums, by callsite. */
 int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
                         const char *focus, struct flamegraph *flamegraph);
 void flamegraph_free(struct flamegraph *flamegraph);

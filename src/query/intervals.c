@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * _android_heap_profile_intervals: a row for each process, heap and dump that changed anything,
- * with the time that it covers and the changes in it. If a dump does not have the start of its
- * time, it begins 1 ns after the previous dump, or after the start of the trace. Ids are those of
- * the first rows of heap_profile_allocation, which begin anew in each trace here.
+ * _android_heap_profile_intervals: a row for each process, heap and dump with changes, with the
+ * time that the dump covers and the changes in that time. If the trace does not contain the start
+ * of that time, it is 1 ns after the previous dump, or the start of the trace. A row's id is the
+ * number of the dump's first row in heap_profile_allocation; each trace counts from 0.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 
 #include "query/query_table.h"
 
-/* Figures of a hostile trace wrap around. */
+/* Return the sum. Figures of a hostile trace may overflow, and then wrap around. */
 static int64_t add(int64_t sum, int64_t more)
 {
     return (int64_t)((uint64_t)sum + (uint64_t)more);
 }
 
-/* The sums of a dump's rows. */
+/* Sum up a dump's rows. */
 static void sum_rows(const struct query_trace *trace, size_t first, size_t end,
                      struct query_interval *interval)
 {
@@ -35,7 +35,7 @@ static void sum_rows(const struct query_trace *trace, size_t first, size_t end,
     }
 }
 
-/* The earliest time in Perfetto's tables: counters of memory, smaps and dumps. */
+/* Return the earliest time in Perfetto's tables of memory counters, smaps and dumps. */
 static int64_t trace_start(const struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
@@ -58,7 +58,7 @@ static int64_t trace_start(const struct query_trace *trace)
     return start;
 }
 
-/* Return 0 for the same process and heap. */
+/* Order by process, then by heap. */
 static int compare_heaps(const struct query_interval *left, const struct query_interval *right)
 {
     if (left->process != right->process)

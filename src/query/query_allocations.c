@@ -25,7 +25,7 @@ static int64_t whole(double value)
     return floor + (value - (double)floor >= 0.5);
 }
 
-/* Whole numbers as in Perfetto's fields. */
+/* Return a sample's counters, as the whole numbers of Perfetto's fields. */
 static struct query_counters counters_of(const struct profile_heap *heap,
                                          const struct profile_sample *sample)
 {
@@ -43,8 +43,8 @@ static struct query_counters counters_of(const struct profile_heap *heap,
     };
 }
 
-/* Growing sums, also of figures that decrease: as the writer makes them for Perfetto's readers
- * (trace_peaks.c). */
+/* Return sums that only grow, from figures that may decrease: a decrease counts as freed. The trace
+ * writer does the same for Perfetto's readers (trace_peaks.c). */
 static struct query_counters with_falls(const struct query_counters *now,
                                         const struct query_counters *last)
 {
@@ -93,7 +93,7 @@ struct walk {
     uint64_t *malformed; /* number of samples whose counters went down; NULL: do not count */
 };
 
-/* Return the increase of a sample since the callsite's previous one. */
+/* Called with the increase of a sample since the callsite's previous one, `before`. */
 typedef void walk_function(struct walk *walk, size_t dump, const struct profile_sample *sample,
                            const struct profile_sample *before, const struct query_counters *grown);
 
@@ -124,7 +124,8 @@ static void walk_end(struct walk *walk)
     free(walk->unplaced);
 }
 
-/* Android's Java heap has no frees; values there are ignored. */
+/* Return whether it is Android's Java heap, which has no frees: values in their fields are ignored.
+ */
 static bool is_art(const struct profile_heap *heap)
 {
     return strcmp(heap->name, "com.android.art") == 0;
@@ -184,8 +185,8 @@ static void take_row(struct walk *walk, size_t dump, const struct profile_sample
         trace->allocations[(*end)++] = row;
 }
 
-/* Rows of a heap's dumps are written with room for the maximum, and then moved together in the
- * order of the trace. */
+/* Move the rows of all dumps together, in the order of the trace. They were written with room for
+ * the most rows that each dump can have. */
 static void close_gaps(struct query_trace *trace)
 {
     size_t first = 0;

@@ -12,7 +12,7 @@
 #include "query/query_trace.h"
 #include "util/id_map.h"
 
-/* For the whole trace. */
+/* Add a row for the whole trace. */
 static void add_single(struct query_trace *trace, const char *name, const char *severity,
                        uint64_t value)
 {
@@ -26,8 +26,8 @@ enum combining { ADDED, LAST, GREATEST };
 struct process_stat {
     const char *name, *severity; /* name NULL: the loss's */
     enum combining combining;
-    bool with_zeros; /* a row for each process with a heap, also if its value is 0 */
-    /* false: the heap does not have the value. NULL: the loss's amount. */
+    bool with_zeros; /* a process with a heap has a row even if its value is 0 */
+    /* Set *value. Return false if the heap does not have the value. NULL: the loss's amount. */
     bool (*value)(const struct profile_heap *heap, int64_t *value);
     enum trace_loss_id loss;
 };
@@ -59,7 +59,7 @@ static int compare_indexes(const void *left, const void *right)
     return (one->index > other->index) - (one->index < other->index);
 }
 
-/* Add one row for each pid that has it, in the order of pids. */
+/* Add a row for each pid that has the value, in the order of pids. */
 static int add_by_process(struct query_trace *trace, const struct process_stat *stat)
 {
     const struct profile *profile = trace->profile;
@@ -163,7 +163,7 @@ static const struct process_stat disagreements =
 #define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 1 + LOST_COUNT)
 #define SINGLE_COUNT 4
 
-/* Counters that went down. This row is by upid. */
+/* Add the rows about counters that went down, which are by upid. */
 static void add_malformed(struct query_trace *trace, const uint64_t *malformed)
 {
     for (size_t i = 0; i < trace->process_count; i++)
@@ -198,7 +198,7 @@ static int add_all(struct query_trace *trace, const struct process_stat *stats, 
     return code;
 }
 
-/* Each heap of a process has the process's losses. */
+/* Add the losses. Each heap of a process repeats its process's losses, so take the greatest. */
 static int add_losses(struct query_trace *trace)
 {
     int code = 0;

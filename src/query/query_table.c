@@ -116,13 +116,13 @@ void query_column_give(const struct query_column *column, const struct query_row
 
 /* --- tables --- */
 
-/* idxNum: the way to find rows, with the column above. */
+/* How rows are found, as SQLite's idxNum; the column is in the bits from COLUMN_SHIFT on. */
 #define FIND_ALL 0
 #define FIND_ID 1
 #define FIND_COLUMN 2
 #define FIND_DUMPS 3 /* by a column with one value for all rows of a dump */
 #define FIND_MASK 3
-#define IN_TRACE 4 /* and only in the trace given by the last argument */
+#define IN_TRACE 4 /* only rows of the trace that the last argument gives */
 #define COLUMN_SHIFT 8
 
 struct module_context {
@@ -194,7 +194,7 @@ static bool is_better(int lookup, int than)
                                  : lookup == FIND_DUMPS && than == FIND_ALL;
 }
 
-/* The approximate share of all rows that is found. */
+/* Return the approximate number of rows that are found. */
 static double expect_rows(const struct table *table, int how, double rows)
 {
     size_t dumps = 1;
@@ -212,7 +212,7 @@ static double expect_rows(const struct table *table, int how, double rows)
     }
 }
 
-/* By id, else by an indexed column, else by dumps, else all. */
+/* Choose how rows are found: by id, else by an indexed column, else by dump, else by a scan. */
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct table *table = (const struct table *)base;
@@ -414,7 +414,7 @@ static bool take_integer(sqlite3_value *value, int64_t *integer)
     }
 }
 
-/* Only the row with an id. */
+/* Set the cursor to the row with this id. */
 static int enter_row(struct table *table, struct cursor *cursor, int64_t id)
 {
     for (; cursor->trace <= cursor->last_trace; cursor->trace++) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of SQL: rows over the arrays of the traces, made when they are read, never copied. A
- * table is an array of columns, each with a name, a type and an accessor, and a function that finds
- * the row for the accessors. query_table_register() makes a virtual table of it, which finds rows
- * directly by id, and by columns according to their marks.
+ * The tables of SQL. Their rows are items of the traces' arrays: values are computed when they are
+ * read, and nothing is copied. A table consists of columns, each with a name, a type and an
+ * accessor, and of a function that finds a row's item for the accessors. query_table_register()
+ * makes it a virtual table of SQLite, which finds rows by id, and by the columns that have a
+ * lookup.
  *
  * Every table has a hidden column trace_id, the number of the trace on the command line, from 0.
  */
@@ -53,8 +54,8 @@ enum query_member {
 /* A column without a member and without get() is the row's id, in a table that has ids. */
 struct query_column {
     const char *name;
-    const char *type;        /* "INTEGER", "REAL", "TEXT" */
-    const char *description; /* description, for the documentation of the shell */
+    const char *type; /* "INTEGER", "REAL", "TEXT" */
+    const char *description;
     enum query_member member;
     size_t offset; /* of the member in row->item */
     struct query_value (*get)(const struct query_row *row);
@@ -99,11 +100,10 @@ struct query_table {
     size_t (*count)(struct query_trace *trace);
     /* Approximate number; NULL: count() is cheap. */
     size_t (*estimate)(const struct query_trace *trace);
-    /* Find the content of the row: its trace and number are set. NULL: accessors need nothing
-     * else. */
+    /* Set the row's item; its trace and number are set already. NULL: accessors need no item. */
     void (*find)(struct query_row *row);
-    /* If the table has columns of dumps: return the first row of a dump of query_trace.dumps; for
-     * the number after the last dump, the number of rows. count() is called before. */
+    /* Return the first row of a dump, by its number in query_trace.dumps; after the last dump, the
+     * number of rows. Needed by QUERY_OF_DUMP columns. count() is called before. */
     size_t (*first_of_dump)(struct query_trace *trace, size_t dump);
 };
 
@@ -187,7 +187,7 @@ static inline struct query_value query_id(int64_t base, uint32_t index)
     return index == PROFILE_NONE ? query_null() : query_integer(base + index);
 }
 
-/* Accessors of rows that belong to a dump. */
+/* Accessors for rows that belong to a dump. */
 struct query_value query_row_ts(const struct query_row *row); /* time of the dump */
 struct query_value query_row_upid(const struct query_row *row);
 struct query_value query_row_heap_name(const struct query_row *row);

@@ -45,7 +45,8 @@ static uint32_t meet_process(struct filling *filling, int32_t pid)
     return row;
 }
 
-/* The last description of a process counts, also after an exec; but its first parent stays. */
+/* Take a process's description. If it has several, as after an exec, the last one counts, but the
+ * first parent stays. */
 static void describe_process(struct filling *filling, uint32_t index)
 {
     struct query_trace *trace = filling->trace;
@@ -68,8 +69,8 @@ static void describe_process(struct filling *filling, uint32_t index)
     trace->process_rows[index] = row;
 }
 
-/* In the order in which Perfetto's packets name them; processes that only our packets name follow.
- * Row 0 is pid 0. */
+/* Add processes and threads in the order in which Perfetto's packets name them, then those that
+ * only our packets name. Row 0 is pid 0. */
 static void fill_processes(struct filling *filling)
 {
     const struct profile *profile = filling->trace->profile;

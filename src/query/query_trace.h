@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One trace for the tables: a profile that was read as in the trace, and additions for Perfetto's
- * ids: processes and threads with their row 0 (query_trace.c), the rows of heap_profile_allocation,
- * which are differences between dumps (query_allocations.c), and those of stats (query_stats.c).
- * Ids continue from one trace to the next, so joins by id need nothing else.
+ * One trace, as the tables of SQL show it: a profile that was read unchanged (as_in_trace), and the
+ * rows that Perfetto's tables derive from it: processes and threads (query_trace.c), the changes
+ * between dumps in heap_profile_allocation (query_allocations.c), and stats (query_stats.c). The
+ * ids of a trace continue those of the previous one, so a join by id is sufficient.
  */
 #ifndef HEAPPROFD_QUERY_QUERY_TRACE_H
 #define HEAPPROFD_QUERY_QUERY_TRACE_H
@@ -82,7 +82,8 @@ struct query_trace {
     struct query_stat *stats;
     size_t stat_count;
     bool has_stats;
-    /* Position of the latest requested part: the parts of its dump before that sample. */
+    /* Where the last read part is: its dump, its sample, and the number of the dump's parts before
+     * that sample. */
     struct {
         size_t dump, sample, part;
     } cursor;
@@ -122,7 +123,8 @@ int query_trace_need_totals(struct query_trace *trace);
 int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
                         struct query_counters **sums);
 
-/* Add, by row of process, the samples whose counters went down. Return 0 or -ENOMEM. */
+/* Add to malformed[row of process] the number of its samples whose counters went down. Return 0 or
+ * -ENOMEM. */
 int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed);
 
 /* Make the rows of stats, once. Return 0 or -ENOMEM. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * android_heap_profile_summary_tree: every function on every stack as a node, inlined ones too,
- * with the sums of all dumps of all processes. Ids count the nodes of all callsites, the lines of a
- * callsite from the innermost out; nodes that no sample is below are left out.
+ * android_heap_profile_summary_tree: a node for every function on every stack, including inlined
+ * ones, with the sums of all dumps of all processes. Ids number the nodes of all callsites; those
+ * of one callsite begin with its innermost line. Nodes without a sample in or below them are left
+ * out.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void name_node(struct query_trace *trace, uint32_t frame_index, uint32_t 
     node->has_line = symbol->has_line;
 }
 
-/* The callsites that samples are at or below. */
+/* Return, by callsite, whether samples are at it or below it. NULL: no memory. */
 static bool *find_reached(struct query_trace *trace, const struct query_counters *sums)
 {
     const struct profile *profile = trace->profile;
@@ -59,7 +60,8 @@ static bool *find_reached(struct query_trace *trace, const struct query_counters
     return reached;
 }
 
-/* Parents have smaller rows, but for the lines of one callsite: the outer ones follow. */
+/* Add each node to its parent, and set parent ids. Callsites come after their parents, so go
+ * backwards; but among the lines of one callsite, the outer ones follow the inner ones. */
 static void add_up(struct query_trace *trace, const uint32_t *rows, const int64_t *first_ids,
                    const bool *reached)
 {
@@ -154,7 +156,7 @@ static size_t estimate_summary(const struct query_trace *trace)
     return trace->profile->callsite_count;
 }
 
-/* Ids begin anew in each trace; trace_id tells them apart. */
+/* Each trace numbers its ids from 0; trace_id distinguishes them. */
 static void find_node(struct query_row *row)
 {
     row->item = &row->trace->summary[row->number];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own tables about memory: what a process has over time, snapshots of what its RSS consists of,
- * and streamed events.
+ * Our own tables about memory: the size of each process over time, snapshots of the parts of its
+ * RSS, and streamed events.
  */
 #include "query/query_table.h"
 
@@ -20,7 +20,7 @@ static struct query_value size_or_null(uint64_t bytes)
     return bytes == 0 ? query_null() : query_integer((int64_t)bytes);
 }
 
-/* row->part: the process. */
+/* Set row->part to the process, too. */
 static void find_timeline(struct query_row *row)
 {
     const struct profile *profile = row->trace->profile;

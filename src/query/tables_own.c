@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See query_table.h: our own tables, for what Perfetto's have no place for. Ids of processes and
+ * Our own tables, for data that Perfetto's tables have no columns for. Ids of processes and
  * callsites are those of Perfetto's tables; dump_id is heap_profile.id.
  */
 #include "profile/confidence_interval.h"
@@ -33,10 +33,10 @@ static const struct query_column trace_columns[] = {
     {"warning", TEXT, "damage of the file; NULL: none", .get = trace_warning},
 };
 
-/* --- samples of a dump: a flat row number, found again by the dumps' ends --- */
+/* --- samples of all dumps, one after the other --- */
 
-/* Find the dump of the row, by the numbers of the dumps' first rows. Return the row's place in it.
- */
+/* Set the row's dump: the last one whose first row is not after it. Return the row's place in the
+ * dump. */
 static size_t find_dump(struct query_row *row, const size_t *firsts)
 {
     size_t dump = SORTED_SEARCH(row->trace->dump_count, i, firsts[i] <= row->number) - 1;
@@ -166,7 +166,8 @@ static const struct query_column stats_columns[] = {
 
 /* --- by thread, type and context --- */
 
-/* The sample with a part, and the part's place in it: rows are mostly asked for in their order. */
+/* Return the sample that contains part `at` of the dump, and set *part to its place in the sample.
+ * Continue from the previous part: rows are mostly read in order. */
 static const struct profile_sample *sample_of_part(const struct query_row *row, size_t at,
                                                    size_t *part)
 {
@@ -255,7 +256,8 @@ static const struct query_column part_columns[] = {
 
 /* --- totals of a dump --- */
 
-/* Limits of a dump's live bytes or count; NULL: the file does not contain the interval. */
+/* Return a limit of a dump's live bytes or count; NULL if the file does not contain the sampling
+ * interval. */
 static struct query_value total_limit(const struct query_row *row,
                                       const struct trace_figures *total, bool counts, bool high)
 {

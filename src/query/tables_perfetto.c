@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See query_table.h: the tables that Perfetto's trace processor has of heap profiles, with its
- * ids, NULLs and order of rows. docs/sql.md says where a row could differ.
+ * Perfetto's tables for heap profiles, with the ids, NULLs and order of rows that its trace
+ * processor gives them. docs/sql.md lists where a row can differ.
  */
 #include "query/query_table.h"
 
@@ -9,7 +9,7 @@
 
 QUERY_ARRAY(process, processes, process_count)
 
-/* NULL: the trace says nothing but the pid. */
+/* Return the description of the row's process; NULL if the trace contains only its pid. */
 static const struct profile_process *known_process(const struct query_row *row)
 {
     const struct query_process *process = row->item;
