@@ -12,7 +12,7 @@
 
 /* --- JUnit --- */
 
-/* U+FFFE and U+FFFF. */
+/* Return whether it is U+FFFE or U+FFFF, which XML forbids. */
 static bool is_no_character(const unsigned char *at)
 {
     return at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe;
@@ -95,8 +95,8 @@ static void print_escaped(FILE *out, const char *text, bool property)
     }
 }
 
-/* Return the path relative to the working directory, which is the root of the sources in CI.
- * malloc'd; NULL: no memory. */
+/* Return the path relative to the working directory, which is the root of the sources in CI. The
+ * caller frees it. NULL: no memory. */
 static char *relative(const char *path)
 {
     char *here = getcwd(NULL, 0), *whole = realpath(path, NULL);

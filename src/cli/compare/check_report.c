@@ -101,8 +101,8 @@ void check_subject(const struct profile *profile, const struct budget_result *re
     snprintf(buffer, size, "%s %d, %s", process->name, process->pid, result->heap->name);
 }
 
-/* The culprits of a growth are the heaviest callsites of the new run: they explain nothing unless
- * something grew. */
+/* Return whether the result's culprits are worth printing. Those of a growth are the heaviest
+ * callsites of the new run, which explain nothing unless something grew. */
 static bool has_culprits(const struct budget_result *result)
 {
     return result->state != BUDGET_HOLDS && result->budget->kind != BUDGET_TEMPORARY &&

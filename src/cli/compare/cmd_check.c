@@ -145,7 +145,7 @@ static bool needs_baseline(const struct budgets *budgets)
     return false;
 }
 
-/* Take what is to be checked: a trace, or the command after "--". */
+/* Take the subject of the check: a trace, or the command after "--". */
 static bool take_subject(int argc, char **argv, struct request *request)
 {
     bool is_command = optind > 1 && strcmp(argv[optind - 1], "--") == 0;
@@ -265,7 +265,7 @@ static int print(const struct request *request, const struct check_page *page)
     return exit_code_of(request, page->report);
 }
 
-/* Drop heaps of which nothing was seen, unless there are no others. */
+/* Drop heaps whose allocator was not seen, unless there are no others. */
 static void leave_out_unseen(struct compare_source *source)
 {
     size_t kept = 0;
@@ -280,7 +280,7 @@ static void leave_out_unseen(struct compare_source *source)
     source->dump_count = kept;
 }
 
-/* Return whether both have the same dumps of one file. */
+/* Return whether both sources are the same dumps of the same file. */
 static bool are_same(const struct compare_source *one, const struct compare_source *other)
 {
     bool same = one->dump_count == other->dump_count && other->profile != NULL &&
@@ -293,7 +293,7 @@ static bool are_same(const struct compare_source *one, const struct compare_sour
     return same;
 }
 
-/* Suggest what may have been meant, if the trace that cannot be read is a program. */
+/* If the trace that cannot be read is a program, suggest how to run it. */
 static void suggest_command(const char *trace)
 {
     struct stat status;

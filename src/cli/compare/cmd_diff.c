@@ -133,7 +133,7 @@ static int open_sources(char *const *arguments, int count, struct compare_source
     return code;
 }
 
-/* Write the difference by full callsites, whatever rows the table has. */
+/* Write the difference by callsite, even if the table has other rows. */
 static int write_pprof(const char *path, const struct compare_source sources[2],
                        const struct diff_side *before, const struct diff_side *after)
 {

@@ -28,11 +28,11 @@ int compare_print_text(const struct diff *diff, const struct compare_source sour
 int compare_print_json(const struct diff *diff, const struct compare_source sources[2],
                        const struct compare_options *options, FILE *out);
 
-/* Print "untold":[...]: the views that either side's file does not contain, so that their figures
- * mean nothing. */
+/* Print "untold":[...]: the views that are missing from the file of either side. Their figures mean
+ * nothing. */
 void compare_print_unknown(struct json_writer *json, const struct diff_pair *pair);
-/* Print ,"left_out":{"before":{...},"after":{...}} with the filtered figures of each view. Without
- * a filter print nothing. */
+/* Print "left_out":{"before":{...},"after":{...}}: by view, the figures that the filter left out.
+ * Without a filter print nothing. */
 void compare_print_left_out(struct json_writer *json, const char *filter,
                             const struct diff_pair *pair);
 

@@ -17,10 +17,12 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
 /* Return whether a side's figures are unknown, because one of its processes was unseen. */
 bool compare_is_unseen(const struct export_dump *dumps, size_t count);
 
-/* Compute the part that a filter left out of one side's dumps in a view, and the whole. */
+/* For one side's dumps in a view, compute the amount that a filter left out and the amount without
+ * a filter. */
 void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
                       double *part, double *whole);
-/* Settings for showing the stacks of both sides. */
+
+/* How the stacks of both sides are printed. */
 struct compare_stacks {
     const struct profile *profiles[2]; /* the first may be NULL */
     struct folding foldings[2];

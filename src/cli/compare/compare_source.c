@@ -14,7 +14,7 @@
 #include "cli/print/progress.h"
 #include "util/regular_file.h"
 
-/* Parse the number, time or word after the '@'. Return false if it is none of them. */
+/* Parse the number, time or word after the '@'. Return false if it is invalid. */
 static bool parse_dump(const char *text, struct compare_source *source)
 {
     char *end;
@@ -48,7 +48,7 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
     const char *at = argument != NULL ? strrchr(argument, '@') : NULL;
     struct stat info;
     *source = (struct compare_source){.argument = argument != NULL ? argument : "the latest"};
-    /* A file may have a name with '@'. */
+    /* A file's own name may contain '@'. */
     if (at == NULL || stat(argument, &info) == 0)
         return output_find_trace(argument, source->path, error);
     if (!parse_dump(at + 1, source))

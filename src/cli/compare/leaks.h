@@ -26,7 +26,7 @@ struct leaks_heap {
     const struct profile_process *process; /* the first, if the pair adds up several */
     const struct profile *profile;         /* the profile of `process` */
     size_t process_count;
-    uint32_t process_number; /* equal for heaps of one process, from 1 */
+    uint32_t process_number; /* from 1; heaps of one process have the same */
     bool is_reported;        /* unpaired: an earlier entry is of the same process */
     struct growth_list grown, shrunk;
 };

@@ -38,8 +38,8 @@ static bool is_ours(const char *name, const char *suffix)
            strcmp(name + length - tail, suffix) == 0;
 }
 
-/* Remove the files of an earlier run, which would be taken for files of this one. Return 0 or a
- * negative errno. */
+/* Remove the files of an earlier run, which look like files of this one. Return 0 or a negative
+ * errno. */
 int leaks_remove_old(const struct leaks_directory *output, const char *suffix, size_t *removed,
                      struct error *error)
 {
@@ -69,7 +69,8 @@ int leaks_open_directory(struct leaks_directory *output, const char *path, struc
     return output->fd < 0 ? output->fd : 0;
 }
 
-/* Two heaps may have the same name (processes that reuse a pid): number the second one. */
+/* Create a heap's file. If an earlier heap has the same name, because its process had the same pid,
+ * append a number. */
 FILE *leaks_create(const struct leaks_directory *output, const struct leaks_heap *heap,
                    const char *suffix, struct output_file *file, struct error *error)
 {

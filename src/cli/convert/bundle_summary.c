@@ -62,8 +62,8 @@ static uint8_t *find_reasons(const struct profile *profile, const struct symboli
     return reasons;
 }
 
-/* Print what still has no name in the bundle, whatever the source of its names. Return false if the
- * bundle is not a heap profile or cannot be read again. */
+/* Read the bundle again and print the frames that still have no name. Return false if it cannot be
+ * read, or is not a heap profile. */
 static bool print_missing(const struct bundle_outcome *outcome, const char *path)
 {
     struct error error;

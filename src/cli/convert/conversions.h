@@ -17,8 +17,8 @@ void conversions_print(FILE *out);
 
 /* Return the conversion of this name, or NULL. */
 const struct conversion *conversion_find(const char *name);
-/* Return what an unknown name may mean: the nearest name, or our name for another tool's. NULL:
- * none. */
+/* Return a suggestion for an unknown name: the nearest name, or our name for another tool's. NULL:
+ * there is none. */
 const char *conversion_suggest(const char *name);
 
 int convert_binary(int argc, char **argv);

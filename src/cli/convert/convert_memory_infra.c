@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* traceconv memory_infra: choose dumps of a profile and write them as Chrome's MemoryInfra JSON,
- * packed or not. */
+/* Writes dumps of a profile as Chrome's MemoryInfra JSON, gzipped or not. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ static const char help[] =
     "                without parameters and template arguments, or mangled\n"
     "      --help, --version\n";
 
-/* The options. */
+/* The values of the options. */
 struct choice {
     struct dump_choice which;
     struct memory_infra_write_options writing;
@@ -105,7 +104,7 @@ static int convert(const struct choice *choice, const char *argument, const char
 
 /* --- options --- */
 
-/* BYTES,COUNT. A missing comma is an error, not a default. */
+/* Parse BYTES,COUNT. Neither has a default. */
 static bool take_prune(void *member, const char *name, const char *text)
 {
     (void)name;

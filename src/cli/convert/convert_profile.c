@@ -88,8 +88,8 @@ static void warn_of_loss(const struct profile_process *process, enum trace_loss_
                     loss->remedy != NULL ? loss->remedy : "");
 }
 
-/* Warn of profiles that ended early or never began. Each heap of a process has the flag: warn once
- * a process. */
+/* Warn of profiles that ended early or never began, once for each process: each of its heaps has
+ * the flag. */
 static void warn_of_losses(const struct profile *profile, const struct output_pprof *choice)
 {
     uint32_t *flags = calloc(profile->process_count + 1, sizeof(*flags)); /* bits TRACE_LOSS_* */
@@ -131,7 +131,7 @@ static void warn_of_filter(const struct profile *profile, const struct output_pp
 /* Room for the list of numbers that exist. */
 #define LISTED_BYTES 300
 
-/* Append a number to the list, unless the list is full or ends with it. */
+/* Append a number to the list, unless it is the last one already or the list is full. */
 static void list_number(char list[LISTED_BYTES], uint64_t number)
 {
     static const char more[] = " ...";
@@ -147,8 +147,8 @@ static void list_number(char list[LISTED_BYTES], uint64_t number)
         snprintf(list + length, LISTED_BYTES - length, "%s", more);
 }
 
-/* Check that all numbers asked for exist. Return 0, or -ENOENT with an error that lists those that
- * do. */
+/* Check that the profile has all requested pids, or times. Return 0, or -ENOENT with an error that
+ * lists those that it has. */
 static int check_numbers(const struct profile *profile, const struct output_pprof *choice,
                          bool are_pids, struct error *error)
 {

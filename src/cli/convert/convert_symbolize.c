@@ -90,7 +90,7 @@ static void print_json_module(struct json_writer *json, const struct symbolized_
     json_end_object(json);
 }
 
-/* `summary`: of MemoryInfra JSON, else NULL. */
+/* Write the summary as JSON. `summary`: the counts of a MemoryInfra file; NULL for a trace. */
 static int write_json(const char *path, const struct symbolize_report *report,
                       const struct memory_infra_summary *summary)
 {

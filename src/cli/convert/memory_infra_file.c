@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Write a profile as a MemoryInfra file: a FILE that packs what is printed to it
- * (memory_infra_file.h). */
+/* Writes MemoryInfra JSON through a stream that compresses its output. */
 #include "cli/convert/memory_infra_file.h"
 
 #include <errno.h>
@@ -11,7 +10,7 @@
 #include "cli/options/profile_options.h"
 #include "export/packed_file.h"
 
-/* Bytes that go to the packer at once. */
+/* Bytes that are compressed at once. */
 #define WRITE_BYTES (256u * 1024u)
 
 struct writing {

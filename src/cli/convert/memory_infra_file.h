@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a file of MemoryInfra JSON, packed or plain. */
+/* Writes MemoryInfra JSON to a file, gzipped or plain. */
 #ifndef HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H
 #define HEAPPROFD_CLI_CONVERT_MEMORY_INFRA_FILE_H
 
 #include "memory_infra/write.h"
 #include "util/error.h"
 
-/* The output. */
+/* The file to write to. */
 struct memory_infra_file {
-    int fd; /* stays the caller's */
-    bool packed;
-    /* Called with the number of bytes so far, before packing. NULL: not called. */
+    int fd;      /* stays the caller's */
+    bool packed; /* gzip it */
+    /* Called with the number of bytes so far, before compression. NULL: not called. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
 };

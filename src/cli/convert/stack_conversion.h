@@ -11,7 +11,7 @@
 
 struct stack_conversion {
     const char *help;
-    bool has_view;       /* has the option --view */
+    bool has_view;       /* takes the option --view */
     bool largest_first;  /* order heaps by size, because a viewer opens on the first; else in the
                             profile's order */
     bool shares_callers; /* writes a caller once for all its callees; else writes each stack in full

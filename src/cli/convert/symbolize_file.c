@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbolize a MemoryInfra file in place or to another file, and say what was done
- * (symbolize_file.h). */
+/* Symbolizes a MemoryInfra file, replaces it or writes a copy, and prints a summary. */
 #include "cli/convert/symbolize_file.h"
 
 #include <errno.h>

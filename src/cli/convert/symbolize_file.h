@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Symbolize MemoryInfra JSON, in place or to another file: the output gets its name when it is
- * complete, and the original is kept.
+ * Adds names to the frames of MemoryInfra JSON, in place or in another file. The output gets its
+ * name when it is complete, and the original is kept.
  */
 #ifndef HEAPPROFD_CLI_CONVERT_SYMBOLIZE_FILE_H
 #define HEAPPROFD_CLI_CONVERT_SYMBOLIZE_FILE_H
@@ -22,8 +22,9 @@ struct symbolize_file {
 /* Return whether the file is MemoryInfra JSON, judged by its first bytes. */
 bool symbolize_file_is_json(const char *path);
 
-/* Do it, and report on standard error unless quiet. *symbols, to be freed in any case, has the
- * summary. 0 or a negative errno with *error set: then nothing has changed. */
+/* Symbolize the file, and print a summary to standard error unless quiet. *symbols has the figures
+ * of the summary; the caller frees it, even after an error. Return 0, or a negative errno with
+ * *error set and nothing changed. */
 int symbolize_file_run(const struct symbolize_file *request, struct memory_infra_symbols **symbols,
                        struct error *error);
 

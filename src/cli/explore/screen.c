@@ -136,7 +136,7 @@ static void ask_and_search(struct screen *screen)
     screen_search(screen);
 }
 
-/* Function keys that mean the same as a character. */
+/* Return the character that means the same as a function key; 0: there is none. */
 static int character_of(int function_key)
 {
     static const struct {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws what covers the screen temporarily: lists to choose from, the help, and a line to type
- * in. */
+/* Lists to choose from, the help, and a line to type in, which cover the screen temporarily. */
 #define NCURSES_WIDECHAR 1
 #include <curses.h>
 #include <limits.h>

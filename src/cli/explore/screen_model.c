@@ -31,7 +31,7 @@ static bool is_known(const struct screen *screen, enum diff_figure figure)
     return false;
 }
 
-/* Return the first figure from `figure` on that a file contains; `figure` if there is none. */
+/* Return `figure`, or the next figure that a file contains. */
 static enum diff_figure first_known(const struct screen *screen, enum diff_figure figure)
 {
     for (int i = 0; i < DIFF_FIGURES; i++) {
@@ -112,7 +112,7 @@ static double bytes_of_all(const struct screen *screen)
     return bytes;
 }
 
-/* Show the peak if everything has been freed. */
+/* If everything has been freed, show the peak. */
 static void show_something(struct screen *screen)
 {
     if (screen->request->figure_chosen || bytes_of_all(screen) >= 0.5 ||

@@ -51,12 +51,12 @@ struct screen {
 
 /* --- screen_model.c: actions of keys --- */
 
-/* Load the columns' dumps, and keep the path as far as it exists in them. Return 0, or a negative
- * errno with *error set. */
+/* Load the columns' dumps. Keep the path up to the first step that they do not have. Return 0, or a
+ * negative errno with *error set. */
 int screen_load(struct screen *screen, const struct compare_source *columns, size_t count,
                 struct error *error);
 void screen_unload(struct screen *screen);
-/* Make the rows again; the cursor stays on its row if that still exists. */
+/* Make the rows again. Keep the cursor on its row if that still exists. */
 void screen_refresh(struct screen *screen);
 void screen_enter(struct screen *screen);
 void screen_leave(struct screen *screen);
@@ -108,7 +108,7 @@ void screen_rule(const struct screen *screen, int y, int x, int height);
 
 void screen_draw(struct screen *screen);
 
-/* --- screen_menu.c: what covers the screen for a while --- */
+/* --- screen_menu.c: lists, help and prompts that cover the screen --- */
 
 /* Let the user type a line in the last line. Return false if the user cancels. */
 bool screen_prompt(struct screen *screen, const char *title, char text[SCREEN_TEXT_BYTES]);

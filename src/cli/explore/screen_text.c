@@ -260,8 +260,8 @@ static attr_t attributes_of(const struct screen *screen, enum screen_style style
     }
 }
 
-/* Return the character at *text and advance. Return a question mark for invalid bytes, for what
- * would control the terminal or has no width, and for what the terminal's locale lacks. */
+/* Return the character at *text and advance. Return a question mark for invalid bytes, control
+ * characters, characters without a width, and characters that the terminal's locale lacks. */
 static wchar_t take_character(const struct screen *screen, const char **text)
 {
     const unsigned char *at = (const unsigned char *)*text;

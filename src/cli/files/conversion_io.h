@@ -36,8 +36,8 @@ int conversion_open_output(struct output_file *file, const char *out, const char
  * NULL with *error set on failure. */
 FILE *conversion_open_details(struct output_file *file, const char *path, struct error *error);
 
-/* For conversions that need a trace: return whether `path` is a profile of another kind, with
- * *error set. Standard input is not checked. */
+/* Return whether `path` is a profile of another kind than a trace, with *error set. Standard input
+ * is not checked. */
 bool conversion_is_no_trace(const char *path, struct error *error);
 
 /* Print the error and return the exit code: 1. */

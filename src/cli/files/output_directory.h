@@ -18,8 +18,8 @@ struct output {
 };
 
 /*
- * Create TMPDIR/heap_profile-XXXXXX, or take `wanted`, which must be new or empty, and safe
- * (util/safe_directory.h). 0 or a negative errno.
+ * Create TMPDIR/heap_profile-XXXXXX, or use `wanted`, which must be new or empty, and safe
+ * (util/safe_directory.h). Return 0 or a negative errno.
  */
 int output_create(struct output *output, const char *wanted, struct error *error);
 
@@ -36,7 +36,7 @@ void output_discard(const struct output *output);
 /* Create the raw trace. Return its descriptor or a negative errno. */
 int output_open_trace(const struct output *output, struct error *error);
 
-/* Which dumps become pprof files, and how. */
+/* Which dumps become pprof files, and in which form. */
 struct output_pprof {
     struct pprof_options options;
     const uint64_t *pids;
@@ -48,8 +48,8 @@ struct output_pprof {
     void *tell_context;
 };
 
-/* Write a pprof file for each process, heap and dump into a directory, whose path is `path`. Return
- * their number or a negative errno. */
+/* Write a pprof file for each process, heap and dump into a directory; `path` is its path. Return
+ * the number of files, or a negative errno. */
 int output_write_pprof(int directory, const char *path, const struct profile *profile,
                        const struct output_pprof *choice, struct error *error);
 /* Return whether a file of this dump is wanted. A process that was never profiled has none. */

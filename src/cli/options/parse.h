@@ -21,8 +21,8 @@ bool parse_names(const char *text, char ***names);
  * message. */
 bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count);
 
-/* Append the numbers of a comma-separated list to a malloc'd array. After an error message, which
- * says that the option takes `what`, return false. */
+/* Append the numbers of a comma-separated list to a malloc'd array. On anything else print an error
+ * that the option takes `what`, and return false. */
 bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
                    size_t *count);
 bool parse_pids(const char *text, uint64_t **pids, size_t *count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Suggests what the user meant: finds the nearest known word, and prints the error about an unknown
- * option. Nothing is corrected silently. */
+/* Finds the known word nearest to an unknown one, and prints the error about an unknown option.
+ * Nothing is corrected silently. */
 #ifndef HEAPPROFD_CLI_OPTIONS_SUGGEST_H
 #define HEAPPROFD_CLI_OPTIONS_SUGGEST_H
 

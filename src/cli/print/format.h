@@ -29,8 +29,8 @@ struct formatted format_signed(double amount, bool counts);
 struct formatted format_margin(double value, double low, double high, bool counts);
 
 /* Print a sum and its margin in a sentence: "69.6 kB ± 4.10 kB", "0 B, at most 12.3 kB". If a sum
- * exceeds its limit, print only the limit: "at most 69.6 kB". `unit` follows the amount: "
- * allocations". */
+ * exceeds its limit, print only the limit: "at most 69.6 kB". `unit` is printed after the amount,
+ * as in " allocations". */
 void format_print_amount(FILE *out, double value, const char *amount, const char *unit,
                          const struct formatted *margin);
 
@@ -48,13 +48,13 @@ struct formatted format_time(double seconds);
  * (util/terminal_text.h). */
 void format_print(FILE *out, const char *text, size_t width);
 
-/* Print a function's name, escaped. Of a long name print the beginning and the length of the rest:
- * a table prints it in each row, unlike a file. */
+/* Print a function's name, escaped. A long name is cut, and the length of the rest printed, because
+ * tables repeat names in each row. */
 #define FORMAT_NAME_WIDTH 2048u
 void format_print_name(FILE *out, const char *name);
 
-/* Print like fprintf(), but escape what a terminal would obey, in the format, too, except for a
- * newline at its end. */
+/* Print like fprintf(), but escape characters that a terminal would obey, even in the format. Only
+ * a newline at its end stays. */
 __attribute__((format(printf, 2, 3))) void format_printf(FILE *out, const char *format, ...);
 void format_vprintf(FILE *out, const char *format, va_list arguments);
 

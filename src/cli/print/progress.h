@@ -18,8 +18,9 @@ struct progress {
     bool is_shown, has_shown;
 };
 
-/* Begin. `path` is the input, "-" for standard input. `writes`: output goes to standard output
- * meanwhile; if that is a terminal, show nothing, because the line would mix with the output. */
+/* Begin to show progress. `path` is the input, "-" for standard input. `writes`: output goes to
+ * standard output at the same time; if that is a terminal, show nothing, because the line would mix
+ * with the output. */
 struct progress progress_begin(const char *path, bool writes);
 /* Report the bytes of the input read so far. In this and the next functions, `context` is the
  * struct progress. */

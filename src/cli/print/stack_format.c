@@ -271,7 +271,7 @@ static void add_folded(struct folded *folded, const struct known_frames *known)
         folded->names[folded->count++] = known->what;
 }
 
-/* Print, for example, "... 4 frames of libstdc++ and the allocator". */
+/* Print a line for folded frames, such as "... 4 frames of libstdc++ and the allocator". */
 static void print_folded(const struct folded *folded, FILE *out)
 {
     fprintf(out, "... %zu frame%s of ", folded->frames, folded->frames == 1 ? "" : "s");
@@ -283,8 +283,8 @@ static void print_folded(const struct folded *folded, FILE *out)
                 folded->names[i]);
 }
 
-/* If `out` is not NULL, print the line that begins at a callsite. Return the callsite of the next
- * line. */
+/* Print the line of a stack that begins at a callsite, unless `out` is NULL. Return the callsite at
+ * which the next line begins. */
 static uint32_t put_line(const struct stack_format *format, uint32_t at, uint32_t charged,
                          size_t columns, FILE *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notices to the user before a program waits for another one: for a pipe, or for a file without
- * data. */
+/* Notices for the user before the tool waits for another program: for the reader of a pipe, or for
+ * input. */
 #ifndef HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H
 #define HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H
 

@@ -75,8 +75,8 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* Return whether the argument is a keyword that is a statement by itself, or the first word of one
- * whose rest the shell split off. */
+/* Return whether the argument is a keyword with which a statement begins: without quotes, the shell
+ * splits a statement into words. */
 static bool is_keyword(const char *argument)
 {
     static const char *const words[] = {
@@ -106,8 +106,8 @@ static bool begins_with_comment(const char *argument)
            (isspace((unsigned char)argument[2]) || strchr(argument, '\n') != NULL);
 }
 
-/* Remove the first such argument from the command line, because getopt would take it for an
- * option. */
+/* Return the first argument that is SQL with a comment at its beginning, and remove it from the
+ * command line: getopt() would treat it as an option. NULL: there is none. */
 static const char *take_commented_sql(int *argc, char **argv)
 {
     for (int i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile shell: runs a shell, or a command, whose programs can be profiled at any later time,
- * from their next allocation on, without attaching. */
+/* heap_profile shell: runs a shell, or a command, with the profiling library preloaded. Its
+ * programs can be profiled at any later time, from their next allocation on, without attaching. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,8 +42,8 @@ static int set_joined(const char *name, const char *first, const char *second, s
     return 0;
 }
 
-/* Make the run directory of our own daemon. A user without a place for one can still be served by
- * the system's, whose page the processes map if it exists. */
+/* Make the run directory for a daemon of this user. Without a place for it, the system's daemon can
+ * serve the user: the processes map that daemon's control page, if it exists. */
 static int prepare_run_directory(struct error *error)
 {
     char path[RUN_DIRECTORY_PATH_MAX];

@@ -25,7 +25,7 @@ static void interrupt(int signal)
     query_database_interrupt(interrupted);
 }
 
-/* While a statement runs, let Ctrl-C end it instead of the program. */
+/* Let Ctrl-C end the running statement instead of the program. */
 static void catch_interrupts(struct query_database *database)
 {
     struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESETHAND};

@@ -157,7 +157,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     int status = 0;
     pid_t us = getpid();
     sigaction(SIGINT, NULL, &before);
-    /* A handler of ours belongs to a command that goes on: keep it. */
+    /* Keep our own handler: it passes the signal on to a command that still runs. */
     if (before.sa_handler == SIG_DFL)
         sigaction(SIGINT, &ignore, NULL);
     pid_t child = fork();

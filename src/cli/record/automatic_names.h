@@ -18,8 +18,8 @@
 
 struct automatic_names {
     bool added; /* symbolized-trace was written */
-    /* By mapping of the profile: why it has frames without names, as 1 + enum symbol_reason; 0:
-     * none. */
+    /* By mapping of the profile: 1 + enum symbol_reason, why it has frames without names; 0: it has
+     * no such frames. */
     uint8_t *reasons; /* NULL: unknown */
     size_t reason_count;
 };

@@ -100,7 +100,8 @@ static void check_daemon(const struct session_server *daemon)
     }
 }
 
-/* Whoever serves the session listens for new programs: the daemon, if it runs. */
+/* Check how new programs are found. The server of a session does it: the daemon, if one runs, else
+ * heap_profile. */
 static void check_newcomers(const struct session_server *daemon)
 {
     struct error error = {0};

@@ -36,7 +36,7 @@ int daemon_connect_to(const char *path, unsigned patience_s, struct error *error
     return error_set(error, code, "cannot reach the profiler at %s: %s", path, strerror(-code));
 }
 
-/* The daemon gets our configuration and writes our trace: trust only root's daemon, or our own. */
+/* Check that the daemon is root's or our own: it gets our configuration and writes our trace. */
 static int check_daemon(int fd, const char *directory, struct error *error)
 {
     struct ucred peer;

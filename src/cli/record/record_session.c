@@ -137,7 +137,7 @@ int record_session_run(const struct record_session *session)
         return RECORD_SESSION_FAILED;
     }
     if (session->trace_path == NULL && wrote) {
-        if (result.profiled > 0) /* else the latest profile stays the one that has something */
+        if (result.profiled > 0) /* else the link stays on the latest profile with data */
             output_publish(&output);
         int finished = finish_profile(&output, &session->finish, &error);
         if (finished < 0)

@@ -83,7 +83,7 @@ static bool append(struct session_list *list, struct session_server *server)
     request.has_status = request.status = true;
     pid_t peer = server->pid;
     server->reply = ask(server, STATUS_PATIENCE_S, &request, &peer, &server->error);
-    /* If it does not answer, its peer's pid is all that is known. */
+    /* If it does not answer, only the socket's peer tells its pid. */
     if (server->pid == 0)
         server->pid = peer;
     const Heapprofd__ControlStatus *status = session_server_status(server);
@@ -91,7 +91,7 @@ static bool append(struct session_list *list, struct session_server *server)
         return false;
     if (status != NULL) {
         server->is_daemon = !status->own_session_alone;
-        /* Another process reuses the pid, or another user owns the place. */
+        /* The pid was reused, or another user listens there. */
         bool is_other = server->owner != (uid_t)-1 && status->pid != server->pid;
         server->pid = status->pid;
         if (is_other || is_known(list, server->pid)) {

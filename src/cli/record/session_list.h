@@ -16,7 +16,7 @@ struct session_list {
         char path[160];                 /* of its socket */
         bool is_daemon;                 /* false: a heap_profile with one session */
         pid_t pid;                      /* 0: unknown */
-        uid_t owner;                    /* the user that must be at the other end; -1: any */
+        uid_t owner;                    /* the user who must listen there; -1: any */
         struct error error;             /* why it gave no status */
         Heapprofd__ControlReply *reply; /* contains its status; NULL: it does not answer */
     } * servers;

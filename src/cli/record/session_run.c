@@ -24,7 +24,7 @@
 static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
 #define ENDS (sizeof(ends) / sizeof(ends[0]))
 
-/* timeout(1) signals us and our process group: two requests within this time count as one. */
+/* timeout(1) signals us and our process group: two signals within this time count as one. */
 #define SAME_REQUEST_MS 250
 
 /* Silence before the first reply after which the user gets a notice. */
@@ -89,8 +89,8 @@ static void pass_over(int number)
     (void)number;
 }
 
-/* Restore the signals' actions. If nobody asked for the end yet, a late request for it must not
- * interrupt the report; a late request for a dump never may. */
+/* Restore the signals' actions. If no signal has asked for the end, the first one that comes now is
+ * ignored: it must not interrupt the report. Late requests for a dump are always ignored. */
 static void give_signals_back(bool was_asked)
 {
     struct sigaction once = {.sa_handler = pass_over, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
@@ -145,7 +145,7 @@ static bool take_reply(const Heapprofd__ControlReply *reply,
     return true;
 }
 
-/* Report that the listener is silent: otherwise nothing would explain why nothing happens. */
+/* Tell the user that the server of sessions does not answer, so that the wait is not a mystery. */
 static void notice_silence(int fd)
 {
     struct ucred listener = {0};
@@ -157,8 +157,8 @@ static void notice_silence(int fd)
             (int)listener.pid, SILENCE_MS / 1000);
 }
 
-/* Wait for a reply. A request for the end that comes before the session has started is served after
- * its start. */
+/* Wait for a reply. Set *asked if a signal asks for the end meanwhile: a session that has not
+ * started yet can be ended only after its start. */
 static void wait_for_reply(int fd, int signals, bool *asked)
 {
     struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
@@ -387,7 +387,7 @@ int session_run(const struct session_run_options *options, struct session_run_re
     if (fd >= 0) {
         uint64_t id = 0;
         code = start_remote(fd, signals, options, &id, result, error);
-        /* The listener serves only itself: it is a heap_profile like us. */
+        /* The server accepts no sessions: it is another heap_profile with its own. */
         if (code == -EPIPE || code == -ECONNRESET)
             code = -ENOENT;
         else if (code == 0 && id != 0)

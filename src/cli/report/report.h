@@ -19,7 +19,7 @@ struct report_options {
     bool brief;      /* header and one short table, printed at the end of a recording */
     bool stacks;     /* whole stacks under each callsite */
     bool all_frames; /* show frames of allocators, runtimes and standard libraries, too */
-    bool rss;        /* explain the process's memory, instead of all that */
+    bool rss;        /* explain the process's memory instead of printing tables */
     bool colours;
     size_t columns;          /* of a line of text; 0: unlimited */
     bool simple_names;       /* show names without parameters even if the profile has them */

@@ -343,7 +343,7 @@ static void print_heap(struct json_writer *json, struct frame_texts *frames,
     json_end_object(json);
 }
 
-/* Sums of the events that the trace has one by one. */
+/* Print the sums of the events that the trace contains one by one. */
 static void print_streams(struct json_writer *json, const struct profile *profile,
                           const struct report_options *options)
 {

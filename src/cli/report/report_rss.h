@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Explains why the heap differs from the RSS: for one dump of each process, a table from the live
- * requested bytes to the memory that the kernel reports. Its rows add up to the RSS exactly, each
- * with its source; caveats list what cannot be known from outside.
+ * Explains why the heap differs from the RSS. For one dump of each process, a table leads from the
+ * requested live bytes to the memory that the kernel reports. Its rows add up to the RSS exactly,
+ * and each names its source. Caveats list what cannot be known from outside the process.
  */
 #ifndef HEAPPROFD_CLI_REPORT_REPORT_RSS_H
 #define HEAPPROFD_CLI_REPORT_REPORT_RSS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choose and order the sections of a report for people. The process with the largest heap comes
- * first, and within a process its largest heap. If there are many processes, a table comes before.
+ * Chooses and orders the sections of the text report, one for each heap. The process with the
+ * largest heap comes first, and within a process its largest heap. If there are several processes,
+ * a table of them precedes the sections.
  */
 #ifndef HEAPPROFD_CLI_REPORT_REPORT_SECTIONS_H
 #define HEAPPROFD_CLI_REPORT_REPORT_SECTIONS_H
@@ -14,7 +15,7 @@ struct report_section {
     double rank;             /* in the report's view */
     struct rollup_size size; /* decides between equal ranks */
     bool unseen;             /* the process was never profiled: the section has the reason */
-    size_t process;          /* place of its process in the order, from 0 */
+    size_t process;          /* rank of its process, from 0 */
     bool hidden;             /* left out, because the report is long enough */
 };
 
@@ -34,7 +35,7 @@ void report_sections_clear(struct report_sections *sections);
 void report_sections_print_processes(const struct report_sections *sections,
                                      const struct profile *profile,
                                      const struct report_options *options, FILE *out);
-/* Print, after the sections, how much was left out. */
+/* Print how much was left out. Call it after the sections are printed. */
 void report_sections_print_hidden(const struct report_sections *sections,
                                   const struct report_options *options, FILE *out);
 

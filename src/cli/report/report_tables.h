@@ -64,7 +64,8 @@ void printer_set_format(struct printer *printer, const struct folding *folding);
 void printer_temporary(const struct printer *printer);
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title);
 void printer_groups(const struct printer *printer);
-/* report_tree.c */
+
+/* Print the tree of callers and callees (report_tree.c). */
 void printer_tree(const struct printer *printer);
 
 #endif

@@ -19,8 +19,8 @@
 #define MARK_BYTES 8
 
 struct marks {
-    const char *more, *last;          /* before a callee that has siblings below it, or none */
-    const char *beside_more, *beside; /* before that callee's callees */
+    const char *more, *last; /* before a callee with siblings below it; before the last one */
+    const char *beside_more, *beside; /* before the callees of these */
 };
 
 static const struct marks box_drawing = {"├ ", "└ ", "│ ", "  "};

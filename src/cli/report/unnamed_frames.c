@@ -22,7 +22,8 @@ struct collecting {
 
 /* --- reasons --- */
 
-/* Imported files contain less than a trace. */
+/* Return whether the profile was imported from another profiler's file, which contains less than a
+ * trace. */
 static bool is_imported(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++)

@@ -37,8 +37,8 @@ static bool is_gap(const struct profile *profile, uint32_t callsite)
     return frame->mapping == PROFILE_NONE && strcmp(frame->name, TRACE_NO_UNWINDING_FRAME) == 0;
 }
 
-/* Return, by callsite, the mapping of the code that could not be unwound, or one of the values
- * above. */
+/* Return, by callsite, the mapping of the code in which unwinding stopped, NO_GAP, or
+ * GAP_OF_NO_MODULE. NULL: no memory. */
 static uint32_t *find_ends(const struct profile *profile)
 {
     uint32_t *ends = calloc(profile->callsite_count + 1, sizeof(*ends));
@@ -155,7 +155,7 @@ static int find_gaps(struct unwind_gap_finder *finder, const struct profile *pro
     return code;
 }
 
-/* Return what the module's builder can do. */
+/* Return what the user can do about the gap. */
 static const char *remedy_of(const struct gap *gap)
 {
     /* Generated code is in no file, or in a file that only names it. */
