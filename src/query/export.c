@@ -105,7 +105,7 @@ static int check_place(const char *path, struct error *error)
     if (is_ours || (file != NULL && status.st_size == 0))
         return 0;
     return error_set(error, -EEXIST,
-                     "%.300s is there already, and no exported database: remove it, or choose "
+                     "%.300s exists and is not an exported database: remove it, or choose "
                      "another name",
                      path);
 }

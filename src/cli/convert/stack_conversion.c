@@ -53,7 +53,7 @@ static int explain_none(const struct profile *profile, const struct choice *choi
         return error_set(error, -ENOENT,
                          "%.100s: no requested heap has a dump %" PRIu64 "; there are %s%s", path,
                          choice->which.dump, there, more);
-    return error_set(error, -ENOENT, "%.100s: it has nothing of what was requested; there are %s%s",
+    return error_set(error, -ENOENT, "%.100s: it has none of the requested heaps; there are %s%s",
                      path, there, more);
 }
 

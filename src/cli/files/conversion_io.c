@@ -34,12 +34,13 @@ int conversion_keep_input(char path[PATH_MAX], struct error *error)
     ssize_t got;
     FILE *file = tmpfile();
     if (file == NULL)
-        return error_set(error, -errno, "no room to keep standard input: %s", strerror(errno));
+        return error_set(error, -errno, "cannot keep standard input in a temporary file: %s",
+                         strerror(errno));
     while ((got = read(STDIN_FILENO, buffer, sizeof(buffer))) > 0 || (got < 0 && errno == EINTR))
         if (got > 0 && fwrite(buffer, 1, (size_t)got, file) != (size_t)got)
             break;
     if (got != 0 || fflush(file) != 0)
-        return error_set(error, -errno, "standard input cannot be kept: %s", strerror(errno));
+        return error_set(error, -errno, "cannot keep standard input: %s", strerror(errno));
     snprintf(path, PATH_MAX, "/proc/self/fd/%d", fileno(file));
     return 0;
 }

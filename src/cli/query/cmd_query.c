@@ -235,7 +235,7 @@ int cmd_query(int argc, char **argv)
     if (request.sql == NULL)
         take_last_as_sql(&request, text);
     if (request.sql != NULL && request.file != NULL) {
-        fputs("heap_profile: SQL, or a file of it (-f), not both\n", stderr);
+        fputs("heap_profile: give SQL or a file with SQL (-f), not both\n", stderr);
         return 2;
     }
     for (int i = 0; i < request.trace_count; i++) {

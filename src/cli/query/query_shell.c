@@ -96,12 +96,12 @@ static const char examples[] =
     "select l.ts, l.upid, p.kind, p.rss_size from hp_memory_snapshot l\n"
     "join hp_memory_part p on p.look_id = l.id where p.rss_size > 0;\n";
 
-static const char help[] = "SQL ends with a semicolon. Besides it:\n"
-                           "  .tables         the tables\n"
-                           "  .schema [NAME]  columns of a table, or of all\n"
-                           "  .examples       statements to begin with\n"
-                           "  .help           this\n"
-                           "  .quit           the end, as Ctrl-D\n";
+static const char help[] = "SQL ends with a semicolon. Commands of the shell:\n"
+                           "  .tables         list the tables\n"
+                           "  .schema [NAME]  list the columns of a table, or of all\n"
+                           "  .examples       print statements to begin with\n"
+                           "  .help           print this help\n"
+                           "  .quit           end the shell, like Ctrl-D\n";
 
 static const char tables_sql[] =
     "select name from pragma_module_list where name in ('experimental_flamegraph') or "
@@ -168,7 +168,7 @@ int query_run_command(struct query_database *database, const char *line, bool *q
     snprintf(name, sizeof(name), "%s", line + length + strspn(line + length, " \t"));
     name[strcspn(name, " \t;\r\n")] = '\0';
     if (found == COMMANDS) {
-        format_printf(stderr, "heap_profile: there is no command '%.*s'; .help has them\n",
+        format_printf(stderr, "heap_profile: there is no command '%.*s'; .help lists them\n",
                       (int)length, line);
         return 1;
     }
@@ -304,7 +304,7 @@ static int run_terminal(struct query_database *database, enum query_format forma
     stifle_history(HISTORY_LINES);
     if (keeps)
         read_history(path);
-    puts("SQL over heap profiles. .help for more, .examples to begin with.");
+    puts("SQL over heap profiles. .help lists commands, .examples prints statements.");
     while (code < 0) {
         char *line = readline(typed == NULL ? "sql> " : "...> ");
         if (line == NULL)

@@ -187,8 +187,8 @@ static bool make_file(struct work *work, const struct output_file *file,
             fputs("\r\033[K", stderr);
         format_printf(
             stderr,
-            "heap_profile: warning: looking for names was ended by signal %d (%s): %s bundle "
-            "%s FILE does it again\n",
+            "heap_profile: warning: the search for names was ended by signal %d (%s): %s bundle "
+            "%s FILE repeats it\n",
             -status, strsignal(-status), program_invocation_name, work->output->directory);
     }
     if (status == 0 && length_of(file->fd) > 0)

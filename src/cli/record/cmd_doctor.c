@@ -151,6 +151,37 @@ static void check_machine(void)
 
 /* --- a program --- */
 
+/* Check what the program is linked to, and what its file contains for the unwinder and symbols. */
+static void check_contents(const struct program *program)
+{
+    if (program->is_go && program->has_interpreter)
+        say(LACKING, "a Go program: only its C code allocates with malloc; Go's own heap is in the "
+                     "profiles of runtime/pprof, which heap_profile report opens");
+    if (program->has_client)
+        say(FINE, "linked to the client library: --heaps and --all-heaps profile its own heaps, "
+                  "without preloading or attaching");
+    else if (program->has_noop)
+        say(LACKING,
+            "linked to libheapprofd_noop.a, which does nothing: link it to libheapprofd_client to "
+            "profile its own heaps");
+    say(program->has_unwind_tables ? FINE : LACKING, "%s",
+        program->has_unwind_tables
+            ? "unwind tables: stacks will be complete"
+            : "no unwind tables: stacks are complete only with frame pointers "
+              "(compile with -fasynchronous-unwind-tables)");
+    if (program->has_debug_info)
+        say(FINE, "debug information: names, inlined functions and lines");
+    else if (program->has_symbols)
+        say(FINE, "symbol table: names of functions, but no lines (compile with -g)");
+    else
+        say(LACKING, "stripped: names of exported functions only, unless its debug file is found%s",
+            program->has_debug_link ? " (the program names one)" : "");
+    if (program->build_id[0] != 0)
+        say(FINE, "build id %s", program->build_id);
+    else
+        say(LACKING, "no build id: symbols are found by path alone (link with --build-id)");
+}
+
 static void check_program(const char *path, const char *name, bool will_start)
 {
     struct program program;
@@ -183,32 +214,7 @@ static void check_program(const char *path, const char *name, bool will_start)
         say(IMPOSSIBLE, "%s", reason);
         break;
     }
-    if (program.is_go && program.has_interpreter)
-        say(LACKING, "a Go program: only its C code allocates with malloc; Go's own heap is in the "
-                     "profiles of runtime/pprof, which heap_profile report opens");
-    if (program.has_client)
-        say(FINE, "linked to the client library: --heaps and --all-heaps profile its own heaps, "
-                  "without preloading or attaching");
-    else if (program.has_noop)
-        say(LACKING,
-            "linked to libheapprofd_noop.a, which does nothing: link it to libheapprofd_client to "
-            "profile its own heaps");
-    say(program.has_unwind_tables ? FINE : LACKING, "%s",
-        program.has_unwind_tables
-            ? "unwind tables: stacks will be complete"
-            : "no unwind tables: stacks are complete only with frame pointers "
-              "(compile with -fasynchronous-unwind-tables)");
-    if (program.has_debug_info)
-        say(FINE, "debug information: names, inlined functions and lines");
-    else if (program.has_symbols)
-        say(FINE, "symbol table: names of functions, but no lines (compile with -g)");
-    else
-        say(LACKING, "stripped: names of exported functions only, unless its debug file is found%s",
-            program.has_debug_link ? " (the program names one)" : "");
-    if (program.build_id[0] != 0)
-        say(FINE, "build id %s", program.build_id);
-    else
-        say(LACKING, "no build id: symbols are found by path alone (link with --build-id)");
+    check_contents(&program);
 }
 
 static void check_command(const char *command)

@@ -42,12 +42,12 @@ static int check_daemon(int fd, const char *directory, struct error *error)
     struct ucred peer;
     socklen_t length = sizeof(peer);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-        return error_set(error, -errno, "cannot find out who listens in %s: %s", directory,
+        return error_set(error, -errno, "cannot determine which user listens in %s: %s", directory,
                          strerror(errno));
     if (peer.uid != 0 && peer.uid != geteuid())
         return error_set(error, -EPERM,
-                         "the daemon in %s is user %u's, who could write to your profile: use "
-                         "another one (" RUN_DIRECTORY_ENV ")",
+                         "the daemon in %s belongs to user %u, who could write to your profile: "
+                         "use another one (" RUN_DIRECTORY_ENV ")",
                          directory, (unsigned)peer.uid);
     return 0;
 }
@@ -77,7 +77,8 @@ int daemon_send(int fd, const Heapprofd__ControlRequest *request, int passed_fd,
     struct request_header header = {REQUEST_MAGIC, REQUEST_VERSION};
     size_t length = heapprofd__control_request__get_packed_size(request);
     if (length > REQUEST_BYTES_MAX - sizeof(header))
-        return error_set(error, -E2BIG, "the configuration is too large: %zu bytes, %zu are taken",
+        return error_set(error, -E2BIG,
+                         "the configuration is too large: %zu bytes, at most %zu are accepted",
                          length, (size_t)REQUEST_BYTES_MAX - sizeof(header));
     uint8_t *bytes = malloc(length > 0 ? length : 1);
     if (bytes == NULL)
@@ -120,8 +121,7 @@ Heapprofd__ControlReply *daemon_receive(int fd, struct error *error)
         reply = heapprofd__control_reply__unpack(NULL, (size_t)got - sizeof(header),
                                                  bytes + sizeof(header));
     if (reply == NULL) {
-        error_set(error, -EPROTO,
-                  "the daemon's answer is not understood: is it of another version?");
+        error_set(error, -EPROTO, "the daemon's reply cannot be read: is it of another version?");
         return NULL;
     }
     if (reply->error == NULL)

@@ -37,7 +37,7 @@ static void tell_refused(int32_t pid, const char *name, const char *reason)
         return;
     fputs(line_start, stderr);
     if (refused > REFUSED_LINES_MAX) {
-        fputs("heap_profile: more processes cannot be profiled: the report has all\n", stderr);
+        fputs("heap_profile: more processes cannot be profiled: the report lists all\n", stderr);
         return;
     }
     /* Some reasons begin with the process, some of them with its name. */
@@ -90,14 +90,36 @@ static void tell_end(const struct session_run_result *result)
     if (result->hit_guardrail)
         fputs("heap_profile: a guardrail of the configuration ended the session\n", stderr);
     if (result->profiled == 0 && result->absent == 0)
-        fputs(
-            "heap_profile: no process was profiled: none with such a name ran meanwhile (a name is "
-            "that of the program's file, or what the process calls itself)\n",
-            stderr);
+        fputs("heap_profile: no process was profiled: no process with such a name ran (a name "
+              "is that of the program's file, or the name that the process gave itself)\n",
+              stderr);
     else if (result->profiled == 0)
         fputs("heap_profile: no process was profiled; heap_profile doctor -p PID shows what "
               "would work\n",
               stderr);
+}
+
+/* Write the files that belong to the trace; without a trace discard the directory. Return 0, or a
+ * negative errno after an error message. */
+static int finish(const struct record_session *session, const struct output *output,
+                  const struct session_run_result *result, bool wrote)
+{
+    struct error error = {0};
+    int code = 0;
+    if (session->trace_path == NULL && wrote) {
+        if (result->profiled > 0) /* else the link stays on the latest profile with data */
+            output_publish(output);
+        code = finish_profile(output, &session->finish, &error);
+        if (code < 0)
+            format_printf(stderr, "heap_profile: %s\n", error.message);
+    } else if (session->trace_path == NULL) {
+        output_discard(output);
+    } else if (wrote && !quiet) {
+        format_printf(stderr, "Trace in %s\n", session->trace_path);
+        format_printf(stderr, "  %s report %s   prints a report\n", program_invocation_name,
+                      session->trace_path);
+    }
+    return code;
 }
 
 int record_session_run(const struct record_session *session)
@@ -136,20 +158,8 @@ int record_session_run(const struct record_session *session)
             output_discard(&output);
         return RECORD_SESSION_FAILED;
     }
-    if (session->trace_path == NULL && wrote) {
-        if (result.profiled > 0) /* else the link stays on the latest profile with data */
-            output_publish(&output);
-        int finished = finish_profile(&output, &session->finish, &error);
-        if (finished < 0)
-            format_printf(stderr, "heap_profile: %s\n", error.message);
-        code = code < 0 ? code : finished;
-    } else if (session->trace_path == NULL) {
-        output_discard(&output);
-    } else if (wrote && !quiet) {
-        format_printf(stderr, "Trace in %s\n", session->trace_path);
-        format_printf(stderr, "  %s report %s   prints a report\n", program_invocation_name,
-                      session->trace_path);
-    }
+    int finished = finish(session, &output, &result, wrote);
+    code = code < 0 ? code : finished;
     if (code < 0)
         return RECORD_SESSION_FAILED;
     tell_end(&result);

@@ -28,10 +28,11 @@ static int check_peer(int fd, uid_t owner, pid_t *pid, struct error *error)
     struct ucred peer;
     socklen_t length = sizeof(peer);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-        return error_set(error, -errno, "cannot find out who listens there: %s", strerror(errno));
+        return error_set(error, -errno, "cannot determine which user listens there: %s",
+                         strerror(errno));
     *pid = peer.pid;
     if (owner == (uid_t)-1 && peer.uid != 0 && peer.uid != geteuid())
-        return error_set(error, -EPERM, "the daemon there is user %u's", (unsigned)peer.uid);
+        return error_set(error, -EPERM, "the daemon there belongs to user %u", (unsigned)peer.uid);
     if (owner != (uid_t)-1 && peer.uid != owner)
         return error_set(error, -EPERM, "user %u listens in a directory of user %u",
                          (unsigned)peer.uid, (unsigned)owner);

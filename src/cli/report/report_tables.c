@@ -343,6 +343,52 @@ void printer_temporary(const struct printer *printer)
     free(lines);
 }
 
+/* --- by thread or function --- */
+
+static struct profile_estimate figure_of_row(const struct rollup_row *row, enum rollup_key key,
+                                             enum export_view view)
+{
+    return estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+}
+
+static void print_rollup_row(const struct printer *printer, enum rollup_key key,
+                             const struct rollup_row *row, double total)
+{
+    enum export_view view = printer->options->view;
+    struct profile_estimate figure = figure_of_row(row, key, view);
+    printer_figures(printer, &figure, total, view);
+    if (key == ROLLUP_THREAD) {
+        int32_t pid = printer->profile->processes[printer->heap->process].pid;
+        fprintf(printer->out, "%d ", row->tid);
+        format_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
+                     PRINTER_MODULE_WIDTH);
+    } else {
+        printer_frame(printer, row->frame, 0);
+    }
+    fputc('\n', printer->out);
+}
+
+/* Rank the rows that are not folded. Return their number, and the number of folded ones. */
+static size_t rank_rollup(const struct printer *printer, const struct rollup *rollup,
+                          enum rollup_key key, struct ranked *lines, size_t *folded)
+{
+    size_t count = 0;
+    *folded = 0;
+    for (size_t i = 0; i < rollup->row_count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+        struct profile_estimate figure = figure_of_row(row, key, printer->options->view);
+        double rank = estimate_rank(&figure, printer->options->view);
+        if (rank < 0.5)
+            continue;
+        if (key != ROLLUP_THREAD && folding_of(printer->stacks.folding, row->frame) != NULL)
+            ++*folded;
+        else
+            lines[count++] = (struct ranked){i, rank};
+    }
+    ranked_sort(lines, count);
+    return count;
+}
+
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
 {
     enum export_view view = printer->options->view;
@@ -352,46 +398,19 @@ void printer_rollup(const struct printer *printer, enum rollup_key key, const ch
         rollup_free(rollup);
         return;
     }
-    size_t count = 0, folded = 0;
-    for (size_t i = 0; i < rollup->row_count; i++) {
-        const struct rollup_row *row = &rollup->rows[i];
-        struct profile_estimate figure =
-            estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
-        double rank = estimate_rank(&figure, view);
-        bool is_folded =
-            key != ROLLUP_THREAD && folding_of(printer->stacks.folding, row->frame) != NULL;
-        folded += is_folded && rank >= 0.5;
-        if (rank >= 0.5 && !is_folded)
-            lines[count++] = (struct ranked){i, rank};
-    }
-    ranked_sort(lines, count);
+    size_t folded, count = rank_rollup(printer, rollup, key, lines, &folded);
     struct profile_estimate total = estimate_of_dump(printer->dump, view);
     size_t top = printer->options->top;
     printer_title(printer, title);
-    if (count == 0)
-        fputs(key == ROLLUP_THREAD && view == EXPORT_MAX
-                  ? "  the peaks of threads are unknown: choose another --view\n"
-                  : "  nothing\n",
-              printer->out);
-    else
+    if (count > 0)
         printer_columns(printer, view,
                         key == ROLLUP_THREAD ? "thread" : "function and all it calls");
-    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
-        const struct rollup_row *row = &rollup->rows[lines[i].index];
-        struct profile_estimate figure =
-            estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
-        printer_figures(printer, &figure, estimate_rank(&total, view), view);
-        if (key == ROLLUP_THREAD) {
-            int32_t pid = printer->profile->processes[printer->heap->process].pid;
-            fprintf(printer->out, "%d ", row->tid);
-            format_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
-                         PRINTER_MODULE_WIDTH);
-            fputc('\n', printer->out);
-        } else {
-            printer_frame(printer, row->frame, 0);
-            fputc('\n', printer->out);
-        }
-    }
+    else if (key == ROLLUP_THREAD && view == EXPORT_MAX)
+        fputs("  the peaks of threads are unknown: choose another --view\n", printer->out);
+    else
+        fputs("  nothing\n", printer->out);
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++)
+        print_rollup_row(printer, key, &rollup->rows[lines[i].index], estimate_rank(&total, view));
     if (top != 0 && count > top)
         fprintf(printer->out, "%10s        (%s more; --top 0 shows all)\n", "...",
                 format_count((double)(count - top)).bytes);

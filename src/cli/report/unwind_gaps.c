@@ -185,7 +185,7 @@ void unwind_gaps_print_text(struct unwind_gap_finder *finder, const struct profi
         fprintf(out, " without unwind information: %s\n", remedy_of(gap));
     }
     if (gaps.count > LINES_MAX)
-        fprintf(out, "  gaps          in %zu modules more: heap_profile report --json has them\n",
+        fprintf(out, "  gaps          in %zu more modules: heap_profile report --json lists them\n",
                 gaps.count - LINES_MAX);
     free(gaps.items);
 }
