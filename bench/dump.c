@@ -68,7 +68,7 @@ static void apply(struct rings *rings, const struct heap_event *event)
 static void add_samples(struct rings *rings)
 {
     for (uint16_t i = 0; i < rings->threads; i++)
-        ledger_thread(rings->ledger, i, 100u + i, "worker");
+        ledger_visitor.thread(rings->ledger, i, 100u + i, "worker");
     for (; rings->next < rings->samples; rings->next++) {
         struct heap_event event = sample_event(rings, rings->next);
         apply(rings, &event);

@@ -114,7 +114,7 @@ static void write_stacks(struct ledger *ledger)
         drain(ledger);
     }
     for (uint16_t i = 0; i < THREADS; i++)
-        ledger_thread(ledger, i, 100u + i, "worker");
+        ledger_visitor.thread(ledger, i, 100u + i, "worker");
 }
 
 static void write_names(void)

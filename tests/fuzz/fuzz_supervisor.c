@@ -170,13 +170,13 @@ static void check_status(void)
     static uint8_t bytes[REQUEST_BYTES_MAX];
     const struct access_requester root = {.uid = 0, .may_all = true};
     const struct access_requester other = {.uid = 1000 + HOSTILE};
-    const struct error none = {0};
+    const struct control_status_profiler self = {
+        .socket_path = "/run/socket", .start_ms = 1, .has_exec_events = true};
     for (int i = 0; i < 2; i++) {
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
             abort();
-        supervisor_send_status(&supervisor, ends[0], i == 0 ? &root : &other, "/run/socket", 1,
-                               &none);
+        supervisor_send_status(&supervisor, ends[0], i == 0 ? &root : &other, &self);
         ssize_t got = recv(ends[1], bytes, sizeof(bytes), MSG_DONTWAIT);
         check(got > (ssize_t)sizeof(struct request_header));
         Heapprofd__ControlReply *reply =

@@ -28,8 +28,8 @@ static inline struct ledger *open_ledger(uint64_t interval)
         memcpy(record->frames, (const uint64_t[]){hash, 1000, 2000}, 3 * sizeof(uint64_t));
         assert_int_equal(0, ledger_visitor.stack(ledger, record));
     }
-    assert_int_equal(0, ledger_thread(ledger, 0, 10, "main"));
-    assert_int_equal(0, ledger_thread(ledger, 1, 11, "worker"));
+    assert_int_equal(0, ledger_visitor.thread(ledger, 0, 10, "main"));
+    assert_int_equal(0, ledger_visitor.thread(ledger, 1, 11, "worker"));
     return ledger;
 }
 
@@ -46,7 +46,7 @@ static inline struct heap_event free_event(uint64_t address)
 
 static inline void apply(struct ledger *ledger, struct heap_event event)
 {
-    assert_int_equal(0, ledger_events(ledger, &event, 1));
+    assert_int_equal(0, ledger_visitor.events(ledger, &event, 1));
 }
 
 static inline void add_name(struct ledger *ledger, uint64_t hash, const char *text)
@@ -56,7 +56,7 @@ static inline void add_name(struct ledger *ledger, uint64_t hash, const char *te
     record->hash = hash;
     record->length = (uint32_t)strlen(text);
     memcpy(record->bytes, text, strlen(text));
-    assert_int_equal(0, ledger_name(ledger, record));
+    assert_int_equal(0, ledger_visitor.name(ledger, record));
 }
 
 static inline void add_context(struct ledger *ledger, uint64_t hash, uint64_t inner, uint64_t outer)
@@ -67,7 +67,7 @@ static inline void add_context(struct ledger *ledger, uint64_t hash, uint64_t in
     record->count = 2;
     record->names[0] = inner;
     record->names[1] = outer;
-    assert_int_equal(0, ledger_context(ledger, record));
+    assert_int_equal(0, ledger_visitor.context(ledger, record));
 }
 
 #endif

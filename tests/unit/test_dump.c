@@ -76,7 +76,7 @@ static void add_events(struct scene *scene, unsigned count, uint8_t heaps)
             .stack = 1 + next_random(scene) % scene->stacks,
             .time_ms = i,
         };
-        assert_int_equal(0, ledger_events(scene->ledger, &event, 1));
+        assert_int_equal(0, ledger_visitor.events(scene->ledger, &event, 1));
     }
 }
 
@@ -88,7 +88,7 @@ static void open_scene(struct scene *scene)
     for (unsigned i = 0; i < STACKS; i++)
         add_stack(scene);
     for (uint16_t i = 0; i < THREADS; i++)
-        ledger_thread(scene->ledger, i, 100u + i, "worker");
+        ledger_visitor.thread(scene->ledger, i, 100u + i, "worker");
     add_events(scene, 100000, 2);
 }
 
@@ -100,9 +100,10 @@ static void change_ledger(void *context)
     add_module(scene, 0x1000000 * scene->pauses, 0x10000, "/no/such/library");
     for (unsigned i = 0; i < 2000; i++)
         add_stack(scene);
-    ledger_thread(scene->ledger, (uint16_t)(scene->pauses % THREADS), 200 + scene->pauses, "new");
+    ledger_visitor.thread(scene->ledger, (uint16_t)(scene->pauses % THREADS), 200 + scene->pauses,
+                          "new");
     add_events(scene, 20000, 3);
-    ledger_interval(scene->ledger, scene->pauses, 100 + scene->pauses);
+    ledger_visitor.interval(scene->ledger, scene->pauses, 100 + scene->pauses);
     ledger_visitor.modules_reset(scene->ledger);
 }
 
@@ -220,7 +221,7 @@ static void test_skipped_frames_leave_one_callsite(void **state)
         assert_int_equal(0, ledger_visitor.stack(scene.ledger, record));
         struct heap_event event = {
             .type = RECORD_ALLOC, .address = 16 + i * 16, .size = 10, .stack = i + 1};
-        assert_int_equal(0, ledger_events(scene.ledger, &event, 1));
+        assert_int_equal(0, ledger_visitor.events(scene.ledger, &event, 1));
     }
     struct profile *profile = dump(&scene, NULL, prefixes);
     assert_int_equal(1, profile->heaps[0].dumps[0].sample_count);
@@ -238,7 +239,7 @@ static void put(struct ledger *ledger, uint8_t heap, uint64_t id, uint64_t size)
                                .size = size,
                                .stack = 1};
     event.flags = heap == 3 ? RECORD_ALLOC_WEIGHED : 0;
-    assert_int_equal(0, ledger_events(ledger, &event, 1));
+    assert_int_equal(0, ledger_visitor.events(ledger, &event, 1));
 }
 
 static struct profile *dump_of(struct ledger *ledger, const struct dump_request *request)
@@ -257,10 +258,10 @@ static void test_each_heap_is_a_dump(void **state)
     (void)state;
     static struct ring_heap_totals totals[RING_HEAPS_MAX];
     struct ledger *ledger = ledger_open(0);
-    assert_int_equal(0, ledger_interval(ledger, LEDGER_INTERVALS_OF_MALLOC, 1));
+    assert_int_equal(0, ledger_visitor.interval(ledger, LEDGER_INTERVALS_OF_MALLOC, 1));
     static const char *const names[] = {"", "pool", "pool", "frames", "quiet"};
     for (uint8_t heap = 1; heap <= 4; heap++) {
-        assert_int_equal(0, ledger_heap(ledger, heap, 1, names[heap]));
+        assert_int_equal(0, ledger_visitor.heap(ledger, heap, 1, names[heap]));
         totals[heap] = (struct ring_heap_totals){.calls = heap, .bytes = 10u * heap};
         if (heap < 4)
             put(ledger, heap, UINT64_MAX, 10u * heap);
@@ -310,11 +311,11 @@ static struct ledger *tagged_ledger(void)
                                    .size = i,
                                    .type_hash = i,
                                    .context_hash = i % 2 == 0 ? 200000 : 0};
-        assert_int_equal(0, ledger_events(ledger, &event, 1));
+        assert_int_equal(0, ledger_visitor.events(ledger, &event, 1));
     }
     /* Now the heap is smaller than at its peak. */
     struct heap_event freed = {.type = RECORD_FREE, .address = 16 * 7};
-    assert_int_equal(0, ledger_events(ledger, &freed, 1));
+    assert_int_equal(0, ledger_visitor.events(ledger, &freed, 1));
     return ledger;
 }
 
@@ -399,7 +400,7 @@ static void expect_stacks(enum heap_stack_mode mode, const char *plain, const ch
     stack->frames[0] = 0x1234;
     stack->frames[1] = 0x5678;
     assert_int_equal(0, ledger_visitor.stack(ledger, stack));
-    assert_int_equal(0, ledger_thread(ledger, 0, 10, "main"));
+    assert_int_equal(0, ledger_visitor.thread(ledger, 0, 10, "main"));
     add_name(ledger, 1, "parse");
     add_name(ledger, 2, "style");
     uint64_t context_words[sizeof(struct record_context) / 8 + 2] = {0};
@@ -408,13 +409,13 @@ static void expect_stacks(enum heap_stack_mode mode, const char *plain, const ch
     context->count = 2;
     context->names[0] = 2;
     context->names[1] = 1;
-    assert_int_equal(0, ledger_context(ledger, context));
+    assert_int_equal(0, ledger_visitor.context(ledger, context));
     struct heap_event event = {.type = RECORD_ALLOC, .address = 16, .size = 5, .stack = 1};
-    assert_int_equal(0, ledger_events(ledger, &event, 1));
+    assert_int_equal(0, ledger_visitor.events(ledger, &event, 1));
     event.address = 32;
     event.context_hash = 3;
     event.size = 7;
-    assert_int_equal(0, ledger_events(ledger, &event, 1));
+    assert_int_equal(0, ledger_visitor.events(ledger, &event, 1));
 
     char text[256];
     const struct dump_request request = {

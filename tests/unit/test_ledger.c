@@ -221,7 +221,7 @@ static void test_reused_slot_is_another_thread(void **state)
     struct heap_event alloc = alloc_event(0x1000, 8, 1), freed = free_event(0x1000);
     alloc.ordinal = freed.ordinal = 5;
     apply(ledger, alloc);
-    ledger_thread(ledger, 0, 99, "other");
+    ledger_visitor.thread(ledger, 0, 99, "other");
     apply(ledger, freed);
     assert_true(figures_at(ledger, 1).sums.temporary_count == 0);
     apply(ledger, alloc);
@@ -285,9 +285,9 @@ static void test_intervals_weigh_by_their_own(void **state)
     struct ledger *ledger = open_ledger(100);
     struct heap_event first = alloc_event(0x1000, 50, 1), second = alloc_event(0x2000, 50, 1);
     second.interval = 1;
-    assert_int_equal(-EBADMSG, ledger_events(ledger, &second, 1));
+    assert_int_equal(-EBADMSG, ledger_visitor.events(ledger, &second, 1));
     apply(ledger, first);
-    assert_int_equal(0, ledger_interval(ledger, 1, 200));
+    assert_int_equal(0, ledger_visitor.interval(ledger, 1, 200));
     apply(ledger, second);
     apply(ledger, free_event(0x1000));
     assert_true(fabs(ledger_live_bytes(ledger) - 50 / (1 - exp(-50.0 / 200))) < 1e-9);

@@ -48,7 +48,7 @@ static void test_batch_is_its_events_one_by_one(void **state)
             events[i] = random_event(&random);
             apply(single, events[i]);
         }
-        assert_int_equal(0, ledger_events(batches, events, count));
+        assert_int_equal(0, ledger_visitor.events(batches, events, count));
     }
     assert_same_figures(single, batches);
     ledger_close(batches);
@@ -91,9 +91,9 @@ static void test_ids_of_heaps_are_any_number(void **state)
         0, 1, 0x1000, UINT64_C(1) << 48, UINT64_C(255) << 48, UINT64_MAX - 1, UINT64_MAX};
     enum { IDS = sizeof(ids) / sizeof(ids[0]) };
     struct ledger *ledger = open_ledger(1);
-    assert_int_equal(0, ledger_interval(ledger, OF_HEAPS, 1));
+    assert_int_equal(0, ledger_visitor.interval(ledger, OF_HEAPS, 1));
     for (unsigned heap = 1; heap < LEDGER_HEAPS_MAX; heap++) {
-        assert_int_equal(0, ledger_heap(ledger, (uint8_t)heap, 1, "pool"));
+        assert_int_equal(0, ledger_visitor.heap(ledger, (uint8_t)heap, 1, "pool"));
         for (size_t i = 0; i < IDS; i++)
             apply(ledger, in_heap(alloc_event(ids[i], 1 + i, 1), (uint8_t)heap));
     }
@@ -120,8 +120,8 @@ static void test_heaps_weigh_by_their_own_interval(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger(4096);
-    assert_int_equal(0, ledger_interval(ledger, OF_HEAPS, 100));
-    assert_int_equal(0, ledger_heap(ledger, 1, 100, "pool"));
+    assert_int_equal(0, ledger_visitor.interval(ledger, OF_HEAPS, 100));
+    assert_int_equal(0, ledger_visitor.heap(ledger, 1, 100, "pool"));
     apply(ledger, in_heap(alloc_event(1, 50, 1), 1));
     double p = 1 - exp(-0.5);
     assert_true(fabs(heap_sums(ledger, 1).allocated_bytes - 50 / p) < 1e-9);
@@ -136,7 +136,7 @@ static void test_samples_of_the_program_stand_for_themselves(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger(4096);
-    assert_int_equal(0, ledger_interval(ledger, OF_HEAPS, 1 << 20));
+    assert_int_equal(0, ledger_visitor.interval(ledger, OF_HEAPS, 1 << 20));
     struct heap_event event = in_heap(alloc_event(0, 50, 1), 1);
     event.flags = RECORD_ALLOC_WEIGHED;
     event.ordinal = 77;
@@ -158,7 +158,7 @@ static void test_null_is_an_address_except_for_malloc(void **state)
     (void)state;
     struct ledger *ledger = open_ledger(1);
     struct heap_event event = alloc_event(0, 8, 1);
-    assert_int_equal(-EBADMSG, ledger_events(ledger, &event, 1));
+    assert_int_equal(-EBADMSG, ledger_visitor.events(ledger, &event, 1));
     ledger_close(ledger);
     /* If malloc is not profiled, its samples do not count, and are no damage. */
     ledger = open_ledger(0);
@@ -166,7 +166,7 @@ static void test_null_is_an_address_except_for_malloc(void **state)
     apply(ledger, free_event(16));
     assert_int_equal(0, ledger_figures_count(ledger));
     event = in_heap(alloc_event(16, 8, 1), 1);
-    assert_int_equal(-EBADMSG, ledger_events(ledger, &event, 1));
+    assert_int_equal(-EBADMSG, ledger_visitor.events(ledger, &event, 1));
     ledger_close(ledger);
 }
 

@@ -27,10 +27,10 @@ static struct ledger *open_ledger(void)
         record->frames[0] = hash;
         assert_int_equal(0, ledger_visitor.stack(ledger, record));
     }
-    assert_int_equal(0, ledger_thread(ledger, 0, 10, "main"));
-    assert_int_equal(0, ledger_thread(ledger, 1, 11, "worker"));
-    assert_int_equal(0, ledger_interval(ledger, ONE, 1));
-    assert_int_equal(0, ledger_heap(ledger, HEAP, 1, "libc.mmap"));
+    assert_int_equal(0, ledger_visitor.thread(ledger, 0, 10, "main"));
+    assert_int_equal(0, ledger_visitor.thread(ledger, 1, 11, "worker"));
+    assert_int_equal(0, ledger_visitor.interval(ledger, ONE, 1));
+    assert_int_equal(0, ledger_visitor.heap(ledger, HEAP, 1, "libc.mmap"));
     return ledger;
 }
 
@@ -48,14 +48,14 @@ static struct heap_event mapped(uint64_t address, uint64_t size, uint64_t stack,
 
 static int map(struct ledger *ledger, struct heap_event event)
 {
-    return ledger_events(ledger, &event, 1);
+    return ledger_visitor.events(ledger, &event, 1);
 }
 
 static int unmap(struct ledger *ledger, uint64_t address, uint64_t length, uint64_t before)
 {
     const struct record_unmap record = {
         .address = address, .length = length, .before = before, .time_ms = 500, .ordinal = 1};
-    return ledger_unmap(ledger, HEAP, 0, &record);
+    return ledger_visitor.unmap(ledger, HEAP, 0, &record);
 }
 
 static struct ledger_figures figures_at(const struct ledger *ledger, uint64_t pc)

@@ -75,18 +75,18 @@ static struct ledger *make_ledger(struct trace_writer *writer, uint64_t interval
     uint32_t state = 1;
     struct ledger *ledger = ledger_open(interval_bytes);
     assert_non_null(ledger);
-    assert_int_equal(ledger_thread(ledger, 0, 10, "main"), 0);
-    assert_int_equal(ledger_thread(ledger, 1, 11, "worker"), 0);
-    assert_int_equal(ledger_interval(ledger, OTHER_INTERVAL, 100), 0);
-    assert_int_equal(ledger_heap(ledger, 1, 100, "other"), 0);
+    assert_int_equal(ledger_visitor.thread(ledger, 0, 10, "main"), 0);
+    assert_int_equal(ledger_visitor.thread(ledger, 1, 11, "worker"), 0);
+    assert_int_equal(ledger_visitor.interval(ledger, OTHER_INTERVAL, 100), 0);
+    assert_int_equal(ledger_visitor.heap(ledger, 1, 100, "other"), 0);
     ledger_observe(ledger, write_change, writer);
     for (int i = 0; i < EVENTS; i++) {
         struct heap_event event = random_event(&state);
-        assert_int_equal(ledger_events(ledger, &event, 1), 0);
+        assert_int_equal(ledger_visitor.events(ledger, &event, 1), 0);
         if (event.type != RECORD_FREE || random_below(&state, 50) != 0)
             continue;
         event.type = RECORD_UNFREE;
-        assert_int_equal(ledger_events(ledger, &event, 1), 0);
+        assert_int_equal(ledger_visitor.events(ledger, &event, 1), 0);
     }
     return ledger;
 }

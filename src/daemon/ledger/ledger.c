@@ -77,7 +77,7 @@ static struct weight weigh(uint64_t size, uint64_t interval_bytes)
     return weight;
 }
 
-static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint16_t interval)
+const struct weight *ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval)
 {
     struct weight *cached =
         &ledger->weights[(size ^ size >> 10 ^ (uint64_t)interval << 5) % WEIGHTS_CACHED];
@@ -88,11 +88,6 @@ static const struct weight *weight_of(struct ledger *ledger, uint64_t size, uint
     cached->interval = interval;
     cached->known = 1;
     return cached;
-}
-
-struct weight ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval)
-{
-    return *weight_of(ledger, size, interval);
 }
 
 /* --- figures --- */
@@ -222,7 +217,7 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
 {
     struct ledger_heap *heap;
     struct ledger_figures *figures = ledger_figures_change(ledger, sample->figures, &heap);
-    const struct weight *weight = weight_of(ledger, size, figures->interval);
+    const struct weight *weight = ledger_weight(ledger, size, figures->interval);
     double count = sign * weight->count, bytes = count * (double)size;
     double count_variance = sign * weight->count_variance;
 
@@ -251,8 +246,7 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
 
 /* --- events --- */
 
-/* Return a slot, and make all slots up to it. NULL: no memory. */
-static struct ledger_slot *slot_at(struct ledger *ledger, uint16_t slot)
+struct ledger_slot *ledger_slot_at(struct ledger *ledger, uint16_t slot)
 {
     if (likely(slot < ledger->slot_count))
         return &ledger->slots[slot];
@@ -292,7 +286,7 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
 {
     struct ledger_heap *heap;
     struct ledger_figures *figures = ledger_figures_change(ledger, index, &heap);
-    const struct weight *weight = weight_of(ledger, event->size, figures->interval);
+    const struct weight *weight = ledger_weight(ledger, event->size, figures->interval);
     double size = (double)event->size, bytes = weight->count * size;
     figures->sums.allocated_bytes += bytes;
     figures->sums.allocated_count += weight->count;
@@ -315,7 +309,8 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
 /* Return `found`, or else the figures of an ALLOC. FIGURES_NONE: no memory. */
 static uint32_t figures_at(struct ledger *ledger, const struct heap_event *event, uint32_t found)
 {
-    const struct ledger_slot *slot = found == FIGURES_NONE ? slot_at(ledger, event->thread) : NULL;
+    const struct ledger_slot *slot =
+        found == FIGURES_NONE ? ledger_slot_at(ledger, event->thread) : NULL;
     return slot != NULL ? figures_of(ledger, event, slot->thread) : found;
 }
 
@@ -344,7 +339,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     struct live_table *live = live_of(ledger, event->heap);
     if (unlikely(live == NULL) && (live = begin_heap(ledger, event->heap)) == NULL)
         return -ENOMEM;
-    struct ledger_slot *slot = slot_at(ledger, event->thread);
+    struct ledger_slot *slot = ledger_slot_at(ledger, event->thread);
     if (slot == NULL)
         return -ENOMEM;
     if (index == FIGURES_NONE && (index = figures_of(ledger, event, slot->thread)) == FIGURES_NONE)
@@ -388,7 +383,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
 
 static int apply_free(struct ledger *ledger, const struct heap_event *event)
 {
-    struct ledger_slot *slot = slot_at(ledger, event->thread);
+    struct ledger_slot *slot = ledger_slot_at(ledger, event->thread);
     if (slot == NULL)
         return -ENOMEM;
     ledger->counts.frees++;
@@ -509,71 +504,11 @@ static int apply_batch(struct ledger *ledger, const struct heap_event *events, s
     return 0;
 }
 
-int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count)
+int ledger_take_events(void *ledger, const struct heap_event *events, size_t count)
 {
     int code = 0;
     for (size_t i = 0; i < count && code == 0; i += RING_EVENTS_BATCH)
         code = apply_batch(ledger, events + i,
                            count - i < RING_EVENTS_BATCH ? count - i : RING_EVENTS_BATCH);
     return code;
-}
-
-/* --- threads, heaps, intervals --- */
-
-int ledger_thread(struct ledger *ledger, uint16_t slot_index, uint32_t tid, const char *name)
-{
-    struct ledger_slot *slot = slot_at(ledger, slot_index);
-    if (slot == NULL)
-        return -ENOMEM;
-    if (slot->thread == LEDGER_THREAD_OTHERS || ledger->threads[slot->thread].tid != tid) {
-        slot->has_freed = false;
-        slot->thread = LEDGER_THREAD_OTHERS;
-        if (ledger->thread_count >= LEDGER_THREADS_MAX)
-            return 0;
-        if (ARRAY_RESERVE(&ledger->threads, &ledger->thread_capacity, ledger->thread_count, 1) < 0)
-            return -ENOMEM;
-        slot->thread = (uint32_t)ledger->thread_count++;
-        ledger->threads[slot->thread].tid = tid;
-    }
-    char *copy = ledger->threads[slot->thread].name;
-    strncpy(copy, name, sizeof(ledger->threads->name) - 1);
-    copy[sizeof(ledger->threads->name) - 1] = 0;
-    return 0;
-}
-
-int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name)
-{
-    struct ledger_heap *known = &ledger->heaps[heap];
-    /* Samples that one interval weighed must not be subtracted with another. */
-    if (known->samples == 0 && interval_bytes > 0)
-        known->interval_bytes = interval_bytes;
-    known->known = true;
-    if (name[0] != 0) {
-        strncpy(known->name, name, sizeof(known->name) - 1);
-        known->name[sizeof(known->name) - 1] = 0;
-    }
-    if (heap >= ledger->heap_count)
-        ledger->heap_count = (size_t)heap + 1;
-    return 0;
-}
-
-int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes)
-{
-    if (index >= LEDGER_INTERVALS_MAX || interval_bytes == 0 ||
-        (ledger->intervals[index] != 0 && ledger->intervals[index] != interval_bytes))
-        return -EBADMSG;
-    ledger->intervals[index] = interval_bytes;
-    if (index < LEDGER_INTERVALS_OF_MALLOC)
-        ledger->interval_now = index;
-    return 0;
-}
-
-int ledger_name(struct ledger *ledger, const struct record_name *name)
-{
-    return tags_add_name(&ledger->tags, name);
-}
-
-int ledger_context(struct ledger *ledger, const struct record_context *context)
-{
-    return tags_add_context(&ledger->tags, context);
 }

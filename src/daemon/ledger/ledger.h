@@ -16,7 +16,7 @@
  * Keeping the values at a heap's peak costs O(1) an event: a peak only begins a new epoch, and
  * figures first store their values at the last peak before they change.
  *
- * Functions that return int return 0, -ENOMEM, or -EBADMSG for data that no real client sends.
+ * The visitor's functions return 0, -ENOMEM, or -EBADMSG for data that no real client sends.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_LEDGER_H
 #define HEAPPROFD_DAEMON_LEDGER_LEDGER_H
@@ -71,21 +71,8 @@ struct ledger;
 struct ledger *ledger_open(uint64_t interval_bytes);
 void ledger_close(struct ledger *ledger);
 
-/* The visitor for ring_reader_drain(). Its context is the ledger. */
+/* Takes in records: the visitor for ring_reader_drain(). Its context is the ledger. */
 extern const struct ring_visitor ledger_visitor;
-
-int ledger_events(struct ledger *ledger, const struct heap_event *events, size_t count);
-int ledger_unmap(struct ledger *ledger, uint8_t heap, uint16_t slot,
-                 const struct record_unmap *unmap);
-int ledger_thread(struct ledger *ledger, uint16_t slot, uint32_t tid, const char *name);
-int ledger_heap(struct ledger *ledger, uint8_t heap, uint64_t interval_bytes, const char *name);
-int ledger_name(struct ledger *ledger, const struct record_name *name);
-int ledger_context(struct ledger *ledger, const struct record_context *context);
-int ledger_walk(struct ledger *ledger, uint16_t slot, const struct record_walk *walk,
-                enum ring_unwinding *answer);
-/* Return the hash of the stack that the slot's walk with this token produced; 0: unknown. */
-uint64_t ledger_walked(const struct ledger *ledger, uint16_t slot, uint64_t token);
-int ledger_interval(struct ledger *ledger, uint32_t index, uint64_t interval_bytes);
 
 /* Set who finishes walks of the process (daemon/walk/finish_walk.h). The caller keeps it. Without a
  * finisher the stacks of unfinished walks are unknown. */

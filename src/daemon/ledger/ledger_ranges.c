@@ -85,9 +85,9 @@ int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint
     return ranges_add(ranges, &allocation, take_piece, &by);
 }
 
-int ledger_unmap(struct ledger *ledger, uint8_t heap, uint16_t slot,
-                 const struct record_unmap *unmap)
+int ledger_take_unmap(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap)
 {
+    struct ledger *ledger = context;
     struct ranges *ranges = ledger->ranges[heap];
     if (ranges == NULL)
         return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of a ledger, which its parts share. ledger.c takes in events, ledger_ranges.c ranges,
- * and ledger_visitor.c records of a ring. ledger_read.c and ledger_live.c return the results.
+ * and ledger_records.c other records. ledger_read.c returns the results.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_LEDGER_STATE_H
 #define HEAPPROFD_DAEMON_LEDGER_LEDGER_STATE_H
@@ -116,8 +116,19 @@ static inline void ledger_notify(struct ledger *ledger, enum ledger_change_kind 
     ledger->observer(ledger->observer_context, &change);
 }
 
-/* Return what a sample of this size stands for at the interval with this index. */
-struct weight ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval);
+/* Return what a sample of this size stands for at the interval with this index; valid until the
+ * next call. */
+const struct weight *ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval);
+
+/* Return a slot, and make all slots up to it. NULL: no memory. */
+struct ledger_slot *ledger_slot_at(struct ledger *ledger, uint16_t slot);
+
+/* Functions of ledger_visitor. */
+int ledger_take_events(void *ledger, const struct heap_event *events, size_t count);
+int ledger_take_unmap(void *ledger, uint8_t heap, uint16_t slot, const struct record_unmap *unmap);
+int ledger_take_walk(void *ledger, uint16_t slot, const struct record_walk *walk,
+                     enum ring_unwinding *answer);
+uint64_t ledger_walked(void *ledger, uint16_t slot, uint64_t token);
 
 /* Free the state of ledger_walks.c. */
 void ledger_walks_close(struct ledger *ledger);

@@ -4,27 +4,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/processes/program.h"
+#include "util/sentence.h"
 #include "wire/handshake.h"
-
-__attribute__((format(printf, 3, 4))) static void say(char *text, size_t size, const char *format,
-                                                      ...)
-{
-    size_t used = strlen(text);
-    if (used > 0 && used + 1 < size) {
-        text[used++] = ' ';
-        text[used] = 0;
-    }
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
-    va_end(arguments);
-}
 
 static bool is_set(const char *words)
 {
@@ -40,12 +26,13 @@ static void explain_silence(const struct diagnosis_facts *facts, char *text, siz
         program_read(&program, path);
 
     if (facts->library != NULL && access(facts->library, R_OK) != 0)
-        say(text, size, "The profiling library %s cannot be read: reinstall heapprofd.",
-            facts->library);
+        sentence_append(text, size, "The profiling library %s cannot be read: reinstall heapprofd.",
+                        facts->library);
     else if (program_way(&program, path, reason, sizeof(reason)) != PROGRAM_BY_PRELOADING)
-        say(text, size, "%s", reason);
+        sentence_append(text, size, "%s", reason);
     else
-        say(text, size,
+        sentence_append(
+            text, size,
             "The profiling library did not report from %s: it allocated nothing, ended before it "
             "could, or its environment lost LD_PRELOAD on the way.",
             facts->name);
@@ -54,32 +41,38 @@ static void explain_silence(const struct diagnosis_facts *facts, char *text, siz
 static void explain_end(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->corrupted)
-        say(text, size,
+        sentence_append(
+            text, size,
             "The process overwrote the memory that it shares with the profiler; the profile ends "
             "there.");
     if (facts->out_of_memory)
-        say(text, size,
+        sentence_append(
+            text, size,
             "The profiler ran out of memory for this process; the profile ends there. A larger "
             "interval (-i) needs less.");
     if (facts->hit_guardrail)
-        say(text, size,
+        sentence_append(
+            text, size,
             "The profiler used more memory or CPU time than max_heapprofd_memory_kb or "
             "max_heapprofd_cpu_secs allow, and ended the session; the profile ends there. A larger "
             "interval (-i) needs less of both.");
     switch (facts->totals.client_state) {
     case RING_CLIENT_OVERRAN:
-        say(text, size,
+        sentence_append(
+            text, size,
             "The process allocated faster than the profiler could read, and did not wait for it: "
             "the profile ends there. Use --block-client, a larger --shmem-size, or a larger "
             "interval (-i).");
         break;
     case RING_CLIENT_TIMED_OUT:
-        say(text, size,
+        sentence_append(
+            text, size,
             "The process waited longer for the profiler than --block-client-timeout allows: the "
             "profile ends there. Allow more, or use a larger --shmem-size or interval (-i).");
         break;
     case RING_CLIENT_DAEMON_GONE:
-        say(text, size,
+        sentence_append(
+            text, size,
             "The profiler gave no sign of life for 5 s while the process waited for it (it was "
             "stopped, or the machine was overloaded): the profile ends there. Do not stop the "
             "profiler; on an overloaded machine use a larger interval (-i).");
@@ -90,16 +83,19 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
         break;
     }
     if (facts->became != NULL && facts->became_target)
-        say(text, size, "This is what the process allocated before it became %s by exec.",
-            facts->became);
+        sentence_append(text, size,
+                        "This is what the process allocated before it became %s by exec.",
+                        facts->became);
     else if (facts->became != NULL)
-        say(text, size,
+        sentence_append(
+            text, size,
             "It became %s by exec %.2f s after the profile began. Nothing since then is in this "
             "profile: %s.",
             facts->became, (double)facts->became_after_ms / 1e3, facts->became_hint);
     if (facts->running)
-        say(text, size, "%s when the session ended%s: what is live is not necessarily leaked.",
-            "The process was still running", facts->interrupted ? " on a signal" : "");
+        sentence_append(text, size,
+                        "%s when the session ended%s: what is live is not necessarily leaked.",
+                        "The process was still running", facts->interrupted ? " on a signal" : "");
 }
 
 /* Return whether the file could be read. A file that is gone now was readable then. */
@@ -112,14 +108,16 @@ static bool is_readable(const char *path)
 static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (is_set(facts->unseen_reason) && !facts->attached)
-        say(text, size, "%s", facts->unseen_reason);
+        sentence_append(text, size, "%s", facts->unseen_reason);
     else if (facts->attached)
-        say(text, size,
+        sentence_append(
+            text, size,
             "No call of the allocator in %s was seen while the profiler was attached: the process "
             "allocated nothing, or by other functions.",
             is_set(facts->allocator) ? facts->allocator : "it");
     else
-        say(text, size,
+        sentence_append(
+            text, size,
             "No call of malloc or a related function was seen: the process allocated nothing, or "
             "has its own allocator%s.",
             is_readable(facts->executable)
@@ -131,45 +129,50 @@ static void explain_no_calls(const struct diagnosis_facts *facts, char *text, si
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (is_set(facts->unseen_reason) && facts->attached)
-        say(text, size, "%s", facts->unseen_reason);
+        sentence_append(text, size, "%s", facts->unseen_reason);
     else if (is_set(facts->unseen_reason) && facts->totals.calls > 0)
-        say(text, size, "Only its libraries' allocations from %s are in this profile. %s",
-            is_set(facts->allocator) ? facts->allocator : "the shared malloc",
-            facts->unseen_reason);
+        sentence_append(text, size,
+                        "Only its libraries' allocations from %s are in this profile. %s",
+                        is_set(facts->allocator) ? facts->allocator : "the shared malloc",
+                        facts->unseen_reason);
     if (facts->samples > 0 || facts->corrupted)
         return;
     if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
-        say(text, size,
+        sentence_append(
+            text, size,
             "None of its allocations is in this profile: it waited %d s for the profiler's answer "
             "in vain (the machine was overloaded, or the profiler stopped), or ended earlier, or "
             "is linked to the client library of another version of heapprofd: link it again then.",
             HANDSHAKE_TIMEOUT_MS / 1000);
     else if (facts->interval_bytes == 0 && facts->heaps_reported == 0)
-        say(text, size,
+        sentence_append(
+            text, size,
             "No other heap reported anything, and malloc's heap, libc.malloc, was not requested.");
     else if (facts->interval_bytes == 0 || facts->heaps_reported > 0)
-        say(text, size, "No allocation in the requested heaps was sampled.");
+        sentence_append(text, size, "No allocation in the requested heaps was sampled.");
     else if (facts->totals.calls == 0)
         explain_no_calls(facts, text, size);
     else if (facts->interval_bytes > 1)
-        say(text, size,
-            "Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64
-            " call%s): use a smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
-            facts->totals.bytes, facts->totals.calls, facts->totals.calls == 1 ? "" : "s",
-            facts->interval_bytes);
+        sentence_append(text, size,
+                        "Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64
+                        " call%s): use a smaller interval than %" PRIu64
+                        " (-i 1 takes every allocation).",
+                        facts->totals.bytes, facts->totals.calls,
+                        facts->totals.calls == 1 ? "" : "s", facts->interval_bytes);
 }
 
 /* Always mention requested heaps that are missing, whatever else there is. */
 static void explain_unreported(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->unreported != NULL && facts->unreported[0] != 0)
-        say(text, size,
+        sentence_append(
+            text, size,
             "Nothing was reported to %s: the process registered no heap of that name (check its "
             "spelling, and that the program is linked to the client, not to the no-op library), or "
             "did not allocate in it. --all-heaps shows the existing heaps.",
             facts->unreported);
     if (facts->mmap_unreported && !facts->attached)
-        say(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
+        sentence_append(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
 }
 
 const char diagnosis_of_attached[] =
@@ -180,64 +183,73 @@ const char diagnosis_of_attached[] =
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->beside_client)
-        say(text, size,
-            "The program has its own allocator, so the profiler attached to it at its "
-            "start:");
+        sentence_append(text, size,
+                        "The program has its own allocator, so the profiler attached to it at its "
+                        "start:");
     else if (facts->attach_missed_us == 0)
-        say(text, size, "The profiler attached while it ran:");
+        sentence_append(text, size, "The profiler attached while it ran:");
     else if (facts->start_was_reported)
-        say(text, size, "The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",
-            (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
+        sentence_append(text, size,
+                        "The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",
+                        (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
     else
-        say(text, size,
+        sentence_append(
+            text, size,
             "Its start was missed: the profiler found it by a scan of /proc and attached up to "
             "%.0f ms after it began, of up to %.0f ms that it ran (heap_profile doctor explains "
             "why the kernel does not report new programs):",
             (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
-    say(text, size,
+    sentence_append(
+        text, size,
         "earlier allocations are not part of this profile. Its threads were stopped for %.1f ms "
         "then, and for %.1f ms at the end.",
         (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
     if (facts->others_wanted)
-        say(text, size, "%s", diagnosis_of_attached);
+        sentence_append(text, size, "%s", diagnosis_of_attached);
 }
 
 /* Allocations and samples that the profile lacks, although the process was profiled. */
 static void explain_missing(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->is_go)
-        say(text, size,
+        sentence_append(
+            text, size,
             "%s is a Go program: Go code allocates from Go's own heap, which is not in this "
             "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files.",
             facts->name);
     if (facts->totals.has_deepbind)
-        say(text, size,
+        sentence_append(
+            text, size,
             "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
             "library does not see the allocations of such libraries, so they are missing. "
             "heap_profile -n NAME or -p PID attaches to the process and sees it.");
     if (facts->totals.restricted)
-        say(text, size,
+        sentence_append(
+            text, size,
             "The process restricted its own system calls (seccomp), and the profiler's library has "
             "made none since: threads that began later, and some stacks, are missing.");
     if (facts->busy_bytes > 0)
-        say(text, size,
+        sentence_append(
+            text, size,
             "%" PRIu64
             " bytes of samples were begun and never finished (the process died, or a signal "
             "handler left by longjmp), and are lost.",
             facts->busy_bytes);
     if (facts->unknown_stacks > 0)
-        say(text, size, "%" PRIu64 " samples have no call stack.", facts->unknown_stacks);
+        sentence_append(text, size, "%" PRIu64 " samples have no call stack.",
+                        facts->unknown_stacks);
     if (facts->lost_frees > 0)
-        say(text, size,
-            "%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
-            facts->lost_frees);
+        sentence_append(text, size,
+                        "%" PRIu64
+                        " samples could not be followed to their free, and are counted as freed.",
+                        facts->lost_frees);
 }
 
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     text[0] = 0;
     if (facts->refused != NULL)
-        say(text, size, "%s", facts->refused);
+        sentence_append(text, size, "%s", facts->refused);
     else if (!facts->said_hello)
         explain_silence(facts, text, size);
     else {
@@ -248,30 +260,34 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     if (facts->attached)
         explain_attaching(facts, text, size);
     if (facts->attach_remark != NULL && facts->attach_remark[0] != 0)
-        say(text, size, "%s", facts->attach_remark);
+        sentence_append(text, size, "%s", facts->attach_remark);
     if (facts->forked && facts->samples > 0)
-        say(text, size,
+        sentence_append(
+            text, size,
             "The process began as a copy of its parent: what it inherited is not part of this "
             "profile.");
     if (facts->replaced != NULL && facts->replaced_kept)
-        say(text, size,
+        sentence_append(
+            text, size,
             "Before its exec this process was %s; its allocations are in a separate heap.",
             facts->replaced);
     else if (facts->replaced != NULL && facts->replaced_samples == 0)
-        say(text, size, "Before its exec this process was %s; none of its allocations was sampled.",
-            facts->replaced);
+        sentence_append(text, size,
+                        "Before its exec this process was %s; none of its allocations was sampled.",
+                        facts->replaced);
     else if (facts->replaced != NULL)
-        say(text, size,
-            "Before its exec this process was %s; its allocations (samples: %" PRIu64
-            ") are not part of this profile.",
-            facts->replaced, facts->replaced_samples);
+        sentence_append(text, size,
+                        "Before its exec this process was %s; its allocations (samples: %" PRIu64
+                        ") are not part of this profile.",
+                        facts->replaced, facts->replaced_samples);
     explain_end(facts, text, size);
     if (facts->totals.silent_children > 0)
-        say(text, size,
+        sentence_append(
+            text, size,
             "Its forked children that allocate (%" PRIu32 ") are not in this profile: the "
             "profiler attached to this process only; heap_profile -p attaches to a child.",
             facts->totals.silent_children);
     explain_missing(facts, text, size);
     if (facts->code_remark != NULL && facts->code_remark[0] != 0)
-        say(text, size, "%s", facts->code_remark);
+        sentence_append(text, size, "%s", facts->code_remark);
 }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "daemon/processes/exec_events.h"
-#include "daemon/service/control_status.h"
 #include "util/clock.h"
 #include "util/event_loop.h"
 
@@ -212,7 +211,7 @@ static bool serve_request(struct control *control, struct control_connection *co
         ask_sessions(control, connection, request->stop, true);
     else if (request->status)
         supervisor_send_status(&control->supervisor, connection->fd, &connection->requester,
-                               control->socket_path, control->start_ms, &control->no_exec_events);
+                               &control->self);
     else
         control_send_error(connection->fd, -EINVAL, "the request asks for nothing");
     return true;
@@ -302,7 +301,6 @@ int control_open(struct control *control, const char *path, int listener, struct
     control->rendezvous.user = (struct rendezvous_user){handle_hello, handle_request, control};
     control->connection_count = 0;
     control->wake_ms = UINT64_MAX;
-    control->start_ms = clock_read_ms(CLOCK_MONOTONIC);
     control->supervisor_user = (struct supervisor_user){
         .answered = handle_answered,
         .dumped = handle_dumped,
@@ -330,10 +328,12 @@ int control_open(struct control *control, const char *path, int listener, struct
     control->hellos.supervisor = &control->supervisor;
     control->hellos.rendezvous = &control->rendezvous;
     find_socket_path(control);
-    int events = exec_events_open(&control->no_exec_events);
-    if (events >= 0)
-        control->no_exec_events.code = 0;
-    exec_events_close(events);
+    control->self = (struct control_status_profiler){
+        .socket_path = control->socket_path,
+        .start_ms = clock_read_ms(CLOCK_MONOTONIC),
+        .has_exec_events = exec_events_are_there(&control->no_exec_events),
+        .why_not = control->no_exec_events.message,
+    };
     if (code < 0)
         control_close(control);
     return code;

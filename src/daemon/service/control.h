@@ -53,9 +53,8 @@ struct control {
     struct supervisor_user supervisor_user;
     struct hello_routing hellos;
     char socket_path[RUN_DIRECTORY_PATH_MAX + 16];
-    struct error
-        no_exec_events; /* why the kernel does not report programs that begin; code 0: it does */
-    uint64_t start_ms;
+    struct error no_exec_events; /* why self.has_exec_events is false */
+    struct control_status_profiler self;
     uint64_t wake_ms; /* of the owner; UINT64_MAX: never */
     uint32_t last_ticket;
     struct control_connection connections[CONTROL_CONNECTIONS_MAX];
@@ -63,9 +62,9 @@ struct control {
 };
 
 /*
- * Open the daemon. Set the log and the callbacks before. It serves the run directory at `path`; NULL: a socket
- * in a new directory. `listener`: a socket that already listens (-1: none). Return 0 or a negative
- * errno with a message; -EBUSY: another daemon serves the directory.
+ * Open the daemon. Set the log and the callbacks before. It serves the run directory at `path`;
+ * NULL: a socket in a new directory. `listener`: a socket that already listens (-1: none). Return 0
+ * or a negative errno with a message; -EBUSY: another daemon serves the directory.
  */
 int control_open(struct control *control, const char *path, int listener, struct error *error);
 

@@ -183,7 +183,7 @@ static void handle_progress(void *context, struct session *session, uint64_t now
     check_memory(session);
     send_awaited();
     send_state();
-    if (!process.has_begun || !process.start->wants_progress || now_ms < process.progress_ms)
+    if (!process.has_begun || !process.start->request->progress || now_ms < process.progress_ms)
         return;
     process.progress_ms = now_ms + PROGRESS_PERIOD_MS;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
@@ -434,7 +434,8 @@ static int begin(const struct session_process_start *start, int exec_events, str
                       (code = server_watch(&process.manager.server, start->supervisor)) < 0))
         return error_set(error, code, "cannot wait for requests: %s", strerror(-code));
     if (code == 0) {
-        code = heap_config_read_binary(start->config, start->config_bytes, &config, NULL, error);
+        code = heap_config_read_binary(start->request->trace_config.data,
+                                       start->request->trace_config.len, &config, NULL, error);
         if (code == 0 && (code = heap_config_check_targets(&config, error)) < 0)
             heap_config_clear(&config);
     }
@@ -442,8 +443,9 @@ static int begin(const struct session_process_start *start, int exec_events, str
         return code;
     process.manager.server.supervisor = getppid();
     process.manager.server.attach_budget.share_ppm = start->share_ppm;
-    process.session = session_manager_start(&process.manager, &config, start->follow_children,
-                                            &start->requester, process.trace, error);
+    process.session =
+        session_manager_start(&process.manager, &config, start->request->follow_children,
+                              &start->requester, process.trace, error);
     if (process.session == NULL)
         return error->code;
     process.session->id = start->id;

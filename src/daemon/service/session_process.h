@@ -12,8 +12,7 @@
 #ifndef HEAPPROFD_DAEMON_SERVICE_SESSION_PROCESS_H
 #define HEAPPROFD_DAEMON_SERVICE_SESSION_PROCESS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <control.pb-c.h>
 #include <stdint.h>
 
 #include "daemon/processes/access.h"
@@ -28,9 +27,7 @@ struct session_process_start {
     struct access_requester requester;
     struct access_policy *policy;
     const char *socket_path; /* where processes find the daemon */
-    const void *config;      /* a serialized TraceConfig, as received */
-    size_t config_bytes;
-    bool follow_children, wants_progress;
+    const Heapprofd__ControlRequest__Start *request;
     uint32_t share_ppm; /* attach_budget.h */
 };
 

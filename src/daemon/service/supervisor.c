@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/service/control_status.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
 #include "util/event_loop.h"

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include "daemon/processes/access.h"
+#include "daemon/service/control_status.h"
 #include "daemon/service/event_log.h"
 #include "daemon/service/session_wire.h"
 #include "daemon/sockets/rendezvous.h"
@@ -124,8 +125,8 @@ bool supervisor_reaches(const struct access_requester *requester, const struct s
 
 /* Send the status of the sessions that the requester may see. */
 void supervisor_send_status(const struct supervisor *supervisor, int fd,
-                            const struct access_requester *requester, const char *socket_path,
-                            uint64_t start_ms, const struct error *no_exec_events);
+                            const struct access_requester *requester,
+                            const struct control_status_profiler *self);
 
 /* End all sessions. Kill those that do not end by themselves. */
 void supervisor_close(struct supervisor *supervisor);

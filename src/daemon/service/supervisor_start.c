@@ -131,10 +131,7 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
         .requester = request->requester,
         .policy = request->policy,
         .socket_path = request->socket_path,
-        .config = request->start->trace_config.data,
-        .config_bytes = request->start->trace_config.len,
-        .follow_children = request->start->follow_children,
-        .wants_progress = request->start->progress,
+        .request = request->start,
         .share_ppm = session->share_ppm,
     };
     session->pid = fork();

@@ -3,7 +3,6 @@
  * The status of the sessions that a user may see. A session's figures are those of its last
  * message. Each session has a share of the status, so that the whole fits into a message.
  */
-#include "daemon/service/control_status.h"
 #include "daemon/service/supervisor.h"
 #include "util/clock.h"
 
@@ -32,17 +31,11 @@ static Heapprofd__ControlSession describe(const struct supervised *session,
 }
 
 void supervisor_send_status(const struct supervisor *supervisor, int fd,
-                            const struct access_requester *requester, const char *socket_path,
-                            uint64_t start_ms, const struct error *no_exec_events)
+                            const struct access_requester *requester,
+                            const struct control_status_profiler *self)
 {
     Heapprofd__ControlSession sessions[SUPERVISOR_SESSIONS_MAX];
     Heapprofd__ControlSession *pointers[SUPERVISOR_SESSIONS_MAX];
-    const struct control_status_profiler self = {
-        .socket_path = socket_path,
-        .start_ms = start_ms,
-        .has_exec_events = no_exec_events->code == 0,
-        .why_not = no_exec_events->message,
-    };
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     size_t share = STATUS_BYTES_MAX / (supervisor->count + 1), count = 0, processes = 0;
     for (size_t i = 0; i < supervisor->count; i++) {
@@ -60,5 +53,5 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
         processes += to->n_processes;
         pointers[count++] = to;
     }
-    control_status_send(fd, &self, pointers, count);
+    control_status_send(fd, self, pointers, count);
 }

@@ -15,6 +15,7 @@
 #include "util/clock.h"
 #include "util/process_files.h"
 #include "util/regular_file.h"
+#include "util/sentence.h"
 #include "wire/attached_params.h"
 
 /* For this time after a fork, each drain also checks the title. Later checks come with memory
@@ -347,10 +348,9 @@ static void detach(struct target *target)
     target->attach = NULL;
     target->detach_stopped_us = outcome.stopped_us;
     const char *what = code < 0 ? error.message : outcome.left;
-    size_t used = strlen(target->attach_remark);
     if (what[0] != 0)
-        snprintf(target->attach_remark + used, sizeof(target->attach_remark) - used,
-                 "%sWhen the profiler left it: %.200s.", used > 0 ? " " : "", what);
+        sentence_append(target->attach_remark, sizeof(target->attach_remark),
+                        "When the profiler left it: %.200s.", what);
 }
 
 uint64_t target_lost(const struct target *target)
@@ -458,10 +458,9 @@ void target_learn_program(struct target *target, const struct program *program)
     memcpy(target->unseen_allocator, program->allocator, sizeof(target->unseen_allocator));
     program_way(program, process_info_name(&target->info), target->unseen_reason,
                 sizeof(target->unseen_reason));
-    size_t used = strlen(target->unseen_reason);
     if (target->attach_failure[0] != 0)
-        snprintf(target->unseen_reason + used, sizeof(target->unseen_reason) - used,
-                 " That was not possible: %s.", target->attach_failure);
+        sentence_append(target->unseen_reason, sizeof(target->unseen_reason),
+                        "That was not possible: %s.", target->attach_failure);
 }
 
 /* Texts that a dump's request points to. */

@@ -50,9 +50,10 @@ void ledger_finish_walks(struct ledger *ledger, struct walk_finisher *finisher)
     ledger->finisher = finisher;
 }
 
-int ledger_walk(struct ledger *ledger, uint16_t slot, const struct record_walk *walk,
-                enum ring_unwinding *answer)
+int ledger_take_walk(void *context, uint16_t slot, const struct record_walk *walk,
+                     enum ring_unwinding *answer)
 {
+    struct ledger *ledger = context;
     if (ledger->finisher == NULL)
         return 0;
     struct waiting_walks *waiting = waiting_of(ledger, slot);
@@ -71,8 +72,9 @@ int ledger_walk(struct ledger *ledger, uint16_t slot, const struct record_walk *
     return 0;
 }
 
-uint64_t ledger_walked(const struct ledger *ledger, uint16_t slot, uint64_t token)
+uint64_t ledger_walked(void *context, uint16_t slot, uint64_t token)
 {
+    const struct ledger *ledger = context;
     if (ledger->walks == NULL || slot >= ledger->walks->slot_count)
         return 0;
     const struct waiting_walks *waiting = &ledger->walks->slots[slot];

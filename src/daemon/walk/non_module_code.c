@@ -3,7 +3,6 @@
 #include "daemon/walk/non_module_code.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "reader/target_file.h"
 #include "util/array.h"
 #include "util/id_map.h"
+#include "util/sentence.h"
 
 /* The time between two reads of a process's maps, which stop its memory mapping for about a
  * millisecond. It doubles with each read. */
@@ -335,53 +335,51 @@ int non_module_code_write(const struct non_module_code *code, struct trace_write
 
 /* --- remarks --- */
 
-__attribute__((format(printf, 2, 3))) static void say(char text[NON_MODULE_REMARK_BYTES],
-                                                      const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    if (used > 0 && used + 1 < NON_MODULE_REMARK_BYTES)
-        text[used++] = ' ';
-    vsnprintf(text + used, NON_MODULE_REMARK_BYTES - used, format, arguments);
-    va_end(arguments);
-}
-
-static void say_of_file(char text[NON_MODULE_REMARK_BYTES], const char *what,
-                        const struct jit_file_report *report)
+static void describe_damage(char text[NON_MODULE_REMARK_BYTES], const char *what,
+                            const struct jit_file_report *report)
 {
     if (report->error == -EBADMSG && report->entries == 0)
-        say(text, "Its %s is damaged, at offset %llu, and was not used.", what,
-            (unsigned long long)report->error_offset);
+        sentence_append(text, NON_MODULE_REMARK_BYTES,
+                        "Its %s is damaged, at offset %llu, and was not used.", what,
+                        (unsigned long long)report->error_offset);
     else if (report->error < 0)
-        say(text, "Its %s could be read up to offset %llu only: %s.", what,
-            (unsigned long long)report->error_offset, strerror(-report->error));
+        sentence_append(text, NON_MODULE_REMARK_BYTES,
+                        "Its %s could be read up to offset %llu only: %s.", what,
+                        (unsigned long long)report->error_offset, strerror(-report->error));
     if (report->cut)
-        say(text, "Its %s is too long: names from its end are missing.", what);
+        sentence_append(text, NON_MODULE_REMARK_BYTES,
+                        "Its %s is too long: names from its end are missing.", what);
     if (report->damaged > 0)
-        say(text, "In its %s, %llu lines or records were invalid and skipped.", what,
-            (unsigned long long)report->damaged);
+        sentence_append(text, NON_MODULE_REMARK_BYTES,
+                        "In its %s, %llu lines or records were invalid and skipped.", what,
+                        (unsigned long long)report->damaged);
 }
 
 void non_module_code_remark(const struct non_module_code *code, char text[NON_MODULE_REMARK_BYTES])
 {
     text[0] = 0;
     if (code->passed_over > 0)
-        say(text, "Generated code had too many addresses: %zu have no names.", code->passed_over);
+        sentence_append(text, NON_MODULE_REMARK_BYTES,
+                        "Generated code had too many addresses: %zu have no names.",
+                        code->passed_over);
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
     const struct run_time *run_time = run_time_find(&code->ranges);
     if (code->jit.remark[0] != 0)
-        say(text, "The names of the generated code of this process could not be read: %s.",
-            code->jit.remark);
+        sentence_append(text, NON_MODULE_REMARK_BYTES,
+                        "The names of the generated code of this process could not be read: %s.",
+                        code->jit.remark);
     else if (!has_file && run_time != NULL)
-        say(text,
+        sentence_append(
+            text, NON_MODULE_REMARK_BYTES,
             "Functions in code that %s generated have no names, because %s wrote no map of it: %s.",
             run_time->name, run_time->name, run_time->remedy);
     else if (!has_file)
-        say(text, "Functions in generated code have no names, because the program wrote neither "
-                  "/tmp/perf-PID.map nor a jitdump file.");
-    say_of_file(text, "perf map", &code->map_report);
-    say_of_file(text, "jitdump", &code->dump_report);
+        sentence_append(
+            text, NON_MODULE_REMARK_BYTES,
+            "Functions in generated code have no names, because the program wrote neither "
+            "/tmp/perf-PID.map nor a jitdump file.");
+    describe_damage(text, "perf map", &code->map_report);
+    describe_damage(text, "jitdump", &code->dump_report);
 }
