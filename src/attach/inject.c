@@ -4,7 +4,6 @@
 #include "attach/inject.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>

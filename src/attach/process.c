@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/tracee.h"
 #include "util/array.h"
 #include "util/process_files.h"
 #include "util/process_maps.h"

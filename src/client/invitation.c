@@ -2,7 +2,6 @@
 /* Map control pages, and look for this process's token in a new generation. */
 #include "client/invitation.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>

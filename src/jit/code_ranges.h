@@ -6,7 +6,6 @@
 #ifndef HEAPPROFD_JIT_CODE_RANGES_H
 #define HEAPPROFD_JIT_CODE_RANGES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

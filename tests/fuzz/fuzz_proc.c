@@ -30,6 +30,7 @@
 #include "jit/code_ranges.h"
 #include "jit/jit_files.h"
 #include "symbols/live_files.h"
+#include "util/process_files.h"
 
 /* The client reads its own maps by direct system calls. */
 static long read_own_maps(long number, void *to, size_t bytes);

@@ -38,6 +38,11 @@ static void check_owner(struct attached_thread *thread)
         thread_slot_check(slot);
 }
 
+static bool thread_passes(const struct attached_thread *thread)
+{
+    return load_relaxed(&thread->cell) == &thread->pass;
+}
+
 /* Return whether a jump left the function that began the pass: it was further in on this stack. */
 static bool pass_is_abandoned(const struct attached_thread *thread, uintptr_t sp)
 {

@@ -33,11 +33,6 @@ static inline uint64_t real_address(unsigned function)
     return load_relaxed(&heapprofd_attach_params.real[function]);
 }
 
-static inline bool thread_passes(const struct attached_thread *thread)
-{
-    return load_relaxed(&thread->cell) == &thread->pass;
-}
-
 /* `sp` is that of the hook's caller after the hook's return. */
 static inline void pass_begin(struct attached_thread *thread, uintptr_t sp)
 {

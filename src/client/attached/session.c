@@ -9,12 +9,10 @@
 #include "client/session.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "client/attached.h"
 #include "client/client.h"
 #include "client/clock.h"
-#include "client/modules/module.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sample.h"
@@ -43,7 +41,6 @@ static int set_up(const struct attached_params *params)
         unwind_init() != 0 || live_set_init(&sample_live_set, params->interval_bytes) != 0)
         return -ENOMEM;
     clock_init();
-    module_init();
     __libc_stack_end = (void *)params->stack_end;
     process->state = CLIENT_CONNECTING;
     client.process = process;

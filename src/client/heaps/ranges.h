@@ -10,12 +10,10 @@
 #ifndef HEAPPROFD_CLIENT_HEAPS_RANGES_H
 #define HEAPPROFD_CLIENT_HEAPS_RANGES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/client.h"
-#include "client/unwind/unwind.h"
+struct unwind_registers;
 
 /* The moment before a call. */
 struct range_call {

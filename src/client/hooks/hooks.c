@@ -117,15 +117,20 @@ EXPORT void free_aligned_sized(void *memory, size_t alignment, size_t size)
 
 /* --- slow; called by entry.S --- */
 
+/* Count the memory that a real function returned, and return it. */
+static void *counted(void *memory, size_t size, const struct unwind_registers *caller)
+{
+    sample_allocation(memory, size, caller);
+    return memory;
+}
+
 HIDDEN void *slow_malloc(size_t size, size_t unused1, size_t unused2,
                          const struct unwind_registers *caller)
 {
     (void)unused1;
     (void)unused2;
     real_resolve();
-    void *memory = real.malloc(size);
-    sample_allocation(memory, size, caller);
-    return memory;
+    return counted(real.malloc(size), size, caller);
 }
 
 HIDDEN void *slow_calloc(size_t count, size_t size, size_t unused,
@@ -133,9 +138,7 @@ HIDDEN void *slow_calloc(size_t count, size_t size, size_t unused,
 {
     (void)unused;
     real_resolve();
-    void *memory = real.calloc(count, size);
-    sample_allocation(memory, count * size, caller);
-    return memory;
+    return counted(real.calloc(count, size), count * size, caller);
 }
 
 /* Remove the block from the live set before the real function can give its address to another
@@ -182,9 +185,7 @@ HIDDEN void *slow_aligned_alloc(size_t alignment, size_t size, size_t unused,
 {
     (void)unused;
     real_resolve();
-    void *memory = real.aligned_alloc(alignment, size);
-    sample_allocation(memory, size, caller);
-    return memory;
+    return counted(real.aligned_alloc(alignment, size), size, caller);
 }
 
 HIDDEN void *slow_memalign(size_t alignment, size_t size, size_t unused,
@@ -192,9 +193,7 @@ HIDDEN void *slow_memalign(size_t alignment, size_t size, size_t unused,
 {
     (void)unused;
     real_resolve();
-    void *memory = real.memalign(alignment, size);
-    sample_allocation(memory, size, caller);
-    return memory;
+    return counted(real.memalign(alignment, size), size, caller);
 }
 
 HIDDEN void *slow_valloc(size_t size, size_t unused1, size_t unused2,
@@ -203,9 +202,7 @@ HIDDEN void *slow_valloc(size_t size, size_t unused1, size_t unused2,
     (void)unused1;
     (void)unused2;
     real_resolve();
-    void *memory = real.valloc(size);
-    sample_allocation(memory, size, caller);
-    return memory;
+    return counted(real.valloc(size), size, caller);
 }
 
 HIDDEN void *slow_pvalloc(size_t size, size_t unused1, size_t unused2,
@@ -214,9 +211,7 @@ HIDDEN void *slow_pvalloc(size_t size, size_t unused1, size_t unused2,
     (void)unused1;
     (void)unused2;
     real_resolve();
-    void *memory = real.pvalloc(size);
-    sample_allocation(memory, size, caller);
-    return memory;
+    return counted(real.pvalloc(size), size, caller);
 }
 
 /* --- changes of the loaded libraries --- */

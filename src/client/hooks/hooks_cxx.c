@@ -4,7 +4,6 @@
  * allocator has its own (jemalloc, tcmalloc, mimalloc). If new calls malloc
  * (libstdc++, libc++), the hooks only jump to the real functions.
  */
-#include <stdint.h>
 
 #include "client/client.h"
 #include "client/real_allocator.h"

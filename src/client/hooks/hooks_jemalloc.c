@@ -5,7 +5,6 @@
  * to find out whether jemalloc is loaded.
  */
 #include <stddef.h>
-#include <stdint.h>
 
 #include "client/client.h"
 #include "client/elf_lookup.h"

@@ -11,7 +11,8 @@
 
 #include "client/client.h"
 #include "client/sample/live_set.h"
-#include "client/unwind/unwind.h"
+
+struct unwind_registers;
 
 extern struct live_set sample_live_set __attribute__((visibility("hidden")));
 

@@ -10,7 +10,6 @@
 #include "client/sample/adaptive.h"
 #include "client/sample/sample.h"
 #include "client/sample/sampler.h"
-#include "client/session.h"
 #include "client/system.h"
 
 /* Slots that a newcomer checks for a thread that has ended: one balances its own

@@ -376,12 +376,19 @@ static void run_recall(struct run *run)
         *run->columns = run->remembered[--run->remembered_count];
 }
 
-/* Run an instruction that defines the CFA. Return false if it is another one. */
-static bool run_define_cfa(struct run *run, uint8_t operation)
+/* Run an instruction that defines the CFA, or saves or restores all rules. Return false if it is
+ * another one. */
+static bool run_row(struct run *run, uint8_t operation)
 {
     struct cfi_reader *reader = run->reader;
     uint64_t column, align = (uint64_t)run->cie->data_align;
     switch (operation) {
+    case 0x0a: /* remember_state */
+        run_remember(run);
+        return true;
+    case 0x0b: /* restore_state */
+        run_recall(run);
+        return true;
     case 0x0c: /* def_cfa */
         column = cfi_read_uleb(reader);
         run_cfa(run, column, (int64_t)cfi_read_uleb(reader));
@@ -408,8 +415,8 @@ static bool run_define_cfa(struct run *run, uint8_t operation)
     }
 }
 
-/* Run an instruction that sets rules of registers, or does nothing. */
-static void run_extended(struct run *run, uint8_t operation)
+/* Run an instruction that sets the rule of a register, or does nothing. */
+static void run_register(struct run *run, uint8_t operation)
 {
     struct cfi_reader *reader = run->reader;
     uint64_t column;
@@ -432,12 +439,6 @@ static void run_extended(struct run *run, uint8_t operation)
     case 0x09: /* register */
         column = cfi_read_uleb(reader);
         run_set(run, column, CFI_RULE_REGISTER, (int64_t)cfi_read_uleb(reader));
-        break;
-    case 0x0a: /* remember_state */
-        run_remember(run);
-        break;
-    case 0x0b: /* restore_state */
-        run_recall(run);
         break;
     case 0x10: /* expression */
         column = cfi_read_uleb(reader);
@@ -515,18 +516,18 @@ static bool run_program(struct run *run, uintptr_t pc)
             run_offset(run, operation & 0x3f, CFI_RULE_OFFSET, (int64_t)cfi_read_uleb(reader));
         } else if ((operation & 0xc0) == 0xc0) {
             run_restore(run, operation & 0x3f);
-        } else if (!run_define_cfa(run, operation)) {
-            run_extended(run, operation);
+        } else if (!run_row(run, operation)) {
+            run_register(run, operation);
         }
     }
     return !reader->failed;
 }
 
 /* Out of line: the remembered states are large and need stack only while this runs. */
-static __attribute__((noinline)) enum cfi_result run_row(struct entry *cie,
-                                                         struct function *function,
-                                                         uint64_t datarel, uintptr_t pc,
-                                                         struct cfi_row *row)
+static __attribute__((noinline)) enum cfi_result make_row(struct entry *cie,
+                                                          struct function *function,
+                                                          uint64_t datarel, uintptr_t pc,
+                                                          struct cfi_row *row)
 {
     struct run run;
     struct cfi_columns initial;
@@ -564,5 +565,5 @@ enum cfi_result cfi_find_row(const struct cfi_source *source, uintptr_t pc, stru
     row->end = function.end;
     row->return_column = cie.return_column;
     row->signal_frame = cie.signal_frame;
-    return run_row(&cie, &function, source->eh_frame_hdr, pc, row);
+    return make_row(&cie, &function, source->eh_frame_hdr, pc, row);
 }

@@ -12,7 +12,6 @@
 #define HEAPPROFD_CLIENT_UNWIND_CFI_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "client/arch/unwind.h"

@@ -2,6 +2,8 @@
 /* Apply a row to a frame's registers: compute the CFA, then each register of the caller. */
 #include "client/unwind/cfi.h"
 
+#include <stddef.h>
+
 /* Compute a register of the caller. */
 static enum cfi_result step_register(cfi_cell cell, uint32_t column, uint64_t cfa,
                                      const struct cfi_machine *machine, uint64_t *value)

@@ -24,7 +24,6 @@
 #ifndef HEAPPROFD_CLIENT_UNWIND_UNWIND_RULE_H
 #define HEAPPROFD_CLIENT_UNWIND_UNWIND_RULE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/arch/unwind.h"
