@@ -3,7 +3,7 @@
 """Measure how long the threads of a process are stopped at attaching and detaching, by their
 number.
 
-    bench/attach.py      HEAPPROFD_BUILD names the build directory
+    bench/attach.py
 
 Prints a table of medians (of seven attachments each): all threads allocate all the time, more of
 them than processors. Uses its own run directory.
@@ -12,27 +12,24 @@ them than processors. Uses its own run directory.
 import json
 import os
 import re
-import statistics
 import subprocess
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-TOOL = os.path.join(BUILD, "heap_profile")
-PROGRAM = os.path.join(BUILD, "tests", "programs", "busy_threads")
+from common import TOOL, make, medians
+
 THREADS = (1, 8, 100, 500)
 ROUNDS = 7
 STOPPED = re.compile(r"were stopped for ([\d.]+) ms then, and for ([\d.]+) ms at the end")
 
 
-def measure(threads):
+def measure(busy_threads, threads):
     """Return milliseconds: threads stopped at attaching, at detaching; total time of
     heap_profile without its -d."""
-    program = subprocess.Popen([PROGRAM, str(threads), "600"], stdout=subprocess.PIPE)
+    program = subprocess.Popen([busy_threads, str(threads), "600"], stdout=subprocess.PIPE)
     program.stdout.readline()
     time.sleep(0.3)
-    attach, detach, whole = [], [], []
+    runs = []
     try:
         for _ in range(ROUNDS):
             with tempfile.TemporaryDirectory() as directory:
@@ -43,24 +40,22 @@ def measure(threads):
                     [TOOL, "--quiet", "-p", str(program.pid), "-d", "200", "-o", output],
                     env=environment, check=True, stderr=subprocess.DEVNULL,
                 )
-                whole.append((time.monotonic() - began - 0.2) * 1000)
+                whole = (time.monotonic() - began - 0.2) * 1000
                 report = subprocess.run(
                     [TOOL, "report", "--json", output], capture_output=True, check=True
                 )
                 found = STOPPED.search(json.loads(report.stdout)["heaps"][0]["remark"])
-                attach.append(float(found.group(1)))
-                detach.append(float(found.group(2)))
+                runs.append((float(found.group(1)), float(found.group(2)), whole))
     finally:
         program.kill()
         program.wait()
-    return [statistics.median(figures) for figures in (attach, detach, whole)]
+    return medians(runs)
 
 
 def measure_attach():
     """Return {threads: the result of measure()}."""
-    subprocess.run(["ninja", "-C", BUILD, "tests/programs/busy_threads"], check=True,
-                   stdout=subprocess.DEVNULL)
-    return {threads: measure(threads) for threads in THREADS}
+    busy_threads, = make("tests/programs/busy_threads")
+    return {threads: measure(busy_threads, threads) for threads in THREADS}
 
 
 def table_of_attaching(figures):

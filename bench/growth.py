@@ -4,7 +4,7 @@
 and as Chrome's JSON. And measure the page with flame graphs of 100,000 call stacks: make it, and
 open it in node.
 
-    bench/growth.py [--json]      HEAPPROFD_BUILD names the build directory
+    bench/growth.py [--json]
 
 Prints medians of five runs: wall and CPU seconds, and the peak of resident memory.
 """
@@ -12,19 +12,15 @@ Prints medians of five runs: wall and CPU seconds, and the peak of resident memo
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from common import ROOT, TOOL, TRACECONV, median_cost
+
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
-BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-
 from leaks import one_process  # noqa: E402
 
-TOOL, TRACECONV = os.path.join(BUILD, "heap_profile"), os.path.join(BUILD, "traceconv")
 COMPARED, DRAWN, FRAMES, FUNCTIONS, RUNS = 20_000, 100_000, 30, 6_000, 5
 LOOK = """
 const fs = require("fs"), vm = require("vm"), [scripts, page] = process.argv.slice(1);
@@ -56,16 +52,7 @@ def make(directory, name, count, seed):
 
 
 def measure(*command):
-    """Return medians: seconds, CPU seconds, MB."""
-    runs = []
-    for _ in range(RUNS):
-        began = time.monotonic()
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = status
-        assert status == 0, command
-        runs.append((time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
-    return [statistics.median(values) for values in zip(*runs)]
+    return median_cost(command, RUNS)
 
 
 def measure_growth():

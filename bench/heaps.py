@@ -10,9 +10,8 @@ import statistics
 import subprocess
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
+from common import BUILD, ROOT, TOOL
+
 RUNS = 5
 MANY, SAMPLED = 5000000, 20000
 UNSAMPLED, EVERY = 1 << 40, 1

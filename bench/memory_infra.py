@@ -11,15 +11,11 @@ Medians of three runs; the files are in the page cache.
 
 import os
 import random
-import statistics
 import subprocess
-import sys
 import tempfile
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", f"{ROOT}/build"))
-TOOL = os.path.join(BUILD, "heap_profile")
+from common import TOOL, median_cost
+
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "3"))
 NAMES = 2000
 SITES, FRAMES = 20_000, 30
@@ -68,20 +64,8 @@ def write_file(path, sites, dumps, size=4096, texts=None):
         out.write('],"metadata":{"product-version":"Bench/1.0"}}')
 
 
-def run(arguments):
-    """Return wall seconds, CPU seconds, and the peak in MB."""
-    began = time.monotonic()
-    process = subprocess.Popen([TOOL, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):
-        sys.exit(f"{arguments}: exit code {process.returncode}")
-    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-
 def measure(arguments):
-    return [statistics.median(column) for column in zip(*(run(arguments) for _ in range(RUNS)))]
+    return median_cost([TOOL, *arguments], RUNS, statuses=(0, 1))
 
 
 def measure_memory_infra():

@@ -3,7 +3,7 @@
 """Measure how much of a program that starts during a session is missed before the attaching, and
 the daemon's cost of an exec.
 
-    bench/newcomers.py      HEAPPROFD_BUILD names the build directory
+    bench/newcomers.py
 
 Prints both figures with the kernel's reports of new programs, and (as root) without them: in
 another network namespace. Uses its own run directories.
@@ -18,11 +18,9 @@ import subprocess
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-TOOL = os.path.join(BUILD, "heap_profile")
+from common import BUILD, TOOL, make
+
 DAEMON = os.path.join(BUILD, "heapprofd")
-STEPPER = os.path.join(BUILD, "tests", "programs", "stepper")
 ROUNDS, STEPS, EXECS = 21, 200, 2000
 ATTACHED = re.compile(r"attached (?:up to )?([\d.]+) ms after it began")
 
@@ -67,18 +65,18 @@ class Scene:
         return json.loads(report.stdout)["heaps"] if report.returncode == 0 else []
 
 
-def measure_start(wrapper):
+def measure_start(stepper, wrapper):
     """Return milliseconds until each program was attached to, and the shares of their steps in
     the profile."""
     missed, shares, made = [], [], {}
     with tempfile.TemporaryDirectory() as directory:
         name = f"bench{os.getpid()}"
-        program = shutil.copy(STEPPER, os.path.join(directory, name))
+        program = shutil.copy(stepper, os.path.join(directory, name))
         scene = Scene(directory, name, wrapper)
         for _ in range(ROUNDS):
-            stepper = subprocess.Popen([program, str(STEPS)], stdout=subprocess.DEVNULL)
-            stepper.wait()
-            made[stepper.pid] = STEPS
+            process = subprocess.Popen([program, str(STEPS)], stdout=subprocess.DEVNULL)
+            process.wait()
+            made[process.pid] = STEPS
         for heap in scene.end():
             found = ATTACHED.search(heap["remark"])
             if found:
@@ -104,14 +102,13 @@ def measure_exec(wrapper):
 
 
 def main():
-    subprocess.run(["ninja", "-C", BUILD, "tests/programs/stepper"], check=True,
-                   stdout=subprocess.DEVNULL)
+    stepper, = make("tests/programs/stepper")
     print("| new programs | attached after, median | at most | steps seen | an exec costs |")
     print("|---|---|---|---|---|")
     for what, wrapper in (("reported by the kernel", ()), ("found by scans", ("unshare", "--net"))):
         if wrapper and os.geteuid() != 0:
             continue
-        missed, shares = measure_start(wrapper)
+        missed, shares = measure_start(stepper, wrapper)
         cost = measure_exec(wrapper)
         if not missed:
             print(f"| {what} | none of {ROUNDS} was attached to | | | {cost:.0f} us |")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""query.py BUILD [CALLSITES DUMPS]: write a trace with these numbers of callsites and dumps, and
-measure SQL: loading, the documented queries, the export, opening the export, and memory.
+"""query.py [CALLSITES DUMPS]: write a trace with these numbers of callsites and dumps, and measure
+SQL: loading, the documented queries, the export, opening the export, and memory.
 
 Each time is the best of five runs. Those of queries are the CPU time of the whole run, which has
 one thread, minus that of loading alone. Of the memory after loading, "rows" is the data behind the
@@ -13,9 +13,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
+from common import ROOT, TOOL, cost, make
+
+sys.path.append(os.path.join(ROOT, "tests", "e2e"))
 from perfetto_bytes import clocks, field, interned, packet, process_tree, text  # noqa: E402
 
 QUERIES = {
@@ -85,23 +86,10 @@ def write_trace(path, callsites, dumps):
 
 
 MEGABYTES = ("trace", "rows", "besides rows", "exported")
-
-
 ROUNDS = 5
 
 
-def run(tool, *arguments):
-    """Return (wall, CPU) of a run, in ms."""
-    began = time.monotonic()
-    child = subprocess.Popen([tool, "query", *arguments], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        raise RuntimeError(f"{arguments}: status {child.returncode}")
-    return (time.monotonic() - began) * 1000, (usage.ru_utime + usage.ru_stime) * 1000
-
-
-def measure_times(tool, trace, exported):
+def measure_times(trace, exported):
     """Return {what: ms}."""
     runs = {"load": (trace, "select 1"), "export": (trace, "--export", exported),
             "reopen": (exported, "select count(*) from process")}
@@ -109,37 +97,36 @@ def measure_times(tool, trace, exported):
     times = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, arguments in runs.items():
-            times[name].append(run(tool, *arguments))
-    wall = {name: min(one[0] for one in times[name]) for name in times}
-    cpu = {name: min(one[1] for one in times[name]) for name in times}
+            times[name].append(cost([TOOL, "query", *arguments]))
+    wall = {name: min(one.wall for one in times[name]) * 1000 for name in times}
+    cpu = {name: min(one.cpu for one in times[name]) * 1000 for name in times}
     return {name: cpu[name] - cpu["load"] if name in QUERIES else wall[name] for name in times}
 
 
-def measure_memory(build, trace):
+def measure_memory(trace):
     """Return MB of the rows, and of the rest at the peak."""
-    target = "src/query/query_bench"
-    subprocess.run(["ninja", "-C", build, target], check=True, stdout=subprocess.DEVNULL)
-    done = subprocess.run([os.path.join(build, target), trace], capture_output=True, text=True, check=True)
+    program, = make("src/query/query_bench")
+    done = subprocess.run([program, trace], capture_output=True, text=True, check=True)
     figures = dict(line.split() for line in done.stdout.splitlines())
     rows = int(figures["rows"])
     return rows / 1e6, (int(figures["peak"]) - rows) / 1e6
 
 
-def measure_query(build, callsites=100000, dumps=50):
+def measure_query(callsites=100000, dumps=50):
     """Return {what: ms, or MB of MEGABYTES}."""
-    tool, found = os.path.join(build, "heap_profile"), {}
+    found = {}
     with tempfile.TemporaryDirectory() as directory:
         trace, exported = (os.path.join(directory, n) for n in ("trace", "trace.sqlite"))
         write_trace(trace, callsites, dumps)
         found["trace"] = os.path.getsize(trace) / 1e6
-        found["rows"], found["besides rows"] = measure_memory(build, trace)
-        found.update(measure_times(tool, trace, exported))
+        found["rows"], found["besides rows"] = measure_memory(trace)
+        found.update(measure_times(trace, exported))
         found["exported"] = os.path.getsize(exported) / 1e6
     return found
 
 
 def main():
-    figures = measure_query(sys.argv[1], *(int(v) for v in sys.argv[2:4]))
+    figures = measure_query(*map(int, sys.argv[1:3]))
     for name, figure in figures.items():
         print(f"{name:22} {figure:9.1f} {'MB' if name in MEGABYTES else 'ms'}")
 

@@ -25,6 +25,7 @@ import threading
 import time
 
 from attach import measure_attach
+from common import BUILD, ROOT, TOOL, make, make_micro, medians, run
 from daemon import measure_dormant, measure_dump, measure_dump_at_max
 from heaps import measure_heaps
 from memory_infra import measure_memory_infra
@@ -32,11 +33,9 @@ from query import measure_query
 from report import measure_report
 from symbolize import measure_pprof, measure_symbolize
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "5"))
+PYTHON_MALLOC = {"PYTHONMALLOC": "malloc"}
 SLOW_RUNS = 3  # of profilers that take several times as long
 CUT_AFTER = {"gperftools": 20}  # seconds; a run that is cut counts as if it had ended then
 
@@ -79,27 +78,14 @@ PROFILERS = {
 }
 
 
-class Run:
-    """Return wall and CPU seconds of one command and all its descendants that it waited for."""
+def stop_after(seconds):
+    """Return a function for run() that kills the program after this time."""
+    def begin(process):
+        timer = threading.Timer(seconds, process.kill)
+        timer.daemon = True
+        timer.start()
 
-    def __init__(self, command, env, stdin=None, load=None, limit=None):
-        start = time.monotonic()
-        with open(stdin or os.devnull) as source, open(os.devnull, "w") as sink:
-            process = subprocess.Popen(
-                command, stdin=source, stdout=sink, stderr=sink, env={**os.environ, "PYTHONMALLOC": "malloc", **env},
-            )
-        if load:
-            load()
-        cut = threading.Timer(limit, process.kill) if limit else None
-        if cut:
-            cut.start()
-        _, status, usage = os.wait4(process.pid, 0)
-        if cut:
-            cut.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        self.wall = time.monotonic() - start
-        self.cpu = usage.ru_utime + usage.ru_stime
-        self.status = process.returncode
+    return begin if seconds else None
 
 
 def data_jq(work):
@@ -175,15 +161,15 @@ PROGRAMS = {
 
 
 def run_redis(wrapper, work):
-    """Run a server under a fixed load. Return the wall time of the load, and the CPU time of
-    server and profiler."""
+    """Run a server under a fixed load. Return its exit status, and its Cost with the wall time of
+    the load."""
     socket = os.path.join(work, "redis.sock")
     command, env = wrapper(
         ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", work], work
     )
     wall = 0
 
-    def load():
+    def load(_):
         nonlocal wall
         for _ in range(400):
             if subprocess.run(["redis-cli", "-s", socket, "ping"], capture_output=True,
@@ -201,9 +187,8 @@ def run_redis(wrapper, work):
         wall = time.monotonic() - start
         subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], capture_output=True)
 
-    result = Run(command, env, load=load)
-    result.wall = wall
-    return result
+    status, found = run(command, env={**PYTHON_MALLOC, **env}, during=load)
+    return status, found._replace(wall=wall)
 
 
 def measure(name):
@@ -222,21 +207,16 @@ def measure(name):
                     continue
                 with tempfile.TemporaryDirectory(prefix="bench-") as work:
                     if command:
-                        result = Run(
-                            *wrapper(command, work), stdin=stdin, limit=CUT_AFTER.get(profiler)
-                        )
+                        wrapped, env = wrapper(command, work)
+                        status, found = run(wrapped, stdin or os.devnull, {**PYTHON_MALLOC, **env},
+                                            stop_after(CUT_AFTER.get(profiler)))
                     else:
-                        result = run_redis(wrapper, work)
-                if result.status != 0 and profiler not in CUT_AFTER:
-                    print(f"{name} under {profiler}: status {result.status}", file=sys.stderr)
+                        status, found = run_redis(wrapper, work)
+                if status != 0 and profiler not in CUT_AFTER:
+                    print(f"{name} under {profiler}: status {status}", file=sys.stderr)
                     continue
-                results[profiler].append(result)
-    return {
-        profiler: (
-            statistics.median(r.wall for r in runs), statistics.median(r.cpu for r in runs)
-        )
-        for profiler, runs in results.items() if runs
-    }
+                results[profiler].append(found)
+    return {profiler: medians(runs)[:2] for profiler, runs in results.items() if runs}
 
 
 def ratios(figures):
@@ -252,9 +232,9 @@ def geometric_mean(values):
     return math.exp(statistics.mean(map(math.log, values)))
 
 
-def micro(directory, *arguments, interval=None, options=()):
+def micro(program, *arguments, interval=None, options=()):
     """Return a figure of bench/micro.c, the median of five runs."""
-    command = [os.path.join(directory, "micro"), *map(str, arguments)]
+    command = [program, *map(str, arguments)]
     figures = []
     for _ in range(5):
         with tempfile.TemporaryDirectory() as work:
@@ -265,27 +245,24 @@ def micro(directory, *arguments, interval=None, options=()):
 
 def measure_micro():
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run(
-            ["gcc", "-O2", "-pthread", "-o", os.path.join(directory, "micro"),
-             os.path.join(ROOT, "bench", "micro.c")], check=True,
-        )
+        program = make_micro(directory)
         unsampled, large_ring = 1 << 40, ["--shmem-size", str(256 << 20)]
-        found = {"pair": micro(directory, "pair", 5000000)}
-        found["pair_on"] = micro(directory, "pair", 5000000, interval=unsampled)
-        found["threads"] = micro(directory, "pair", 1000000, 8)
-        found["threads_on"] = micro(directory, "pair", 1000000, 8, interval=unsampled)
-        found["threads_4096"] = micro(directory, "pair", 1000000, 8, interval=4096)
-        found["pair_4096"] = micro(directory, "pair", 5000000, interval=4096)
+        found = {"pair": micro(program, "pair", 5000000)}
+        found["pair_on"] = micro(program, "pair", 5000000, interval=unsampled)
+        found["threads"] = micro(program, "pair", 1000000, 8)
+        found["threads_on"] = micro(program, "pair", 1000000, 8, interval=unsampled)
+        found["threads_4096"] = micro(program, "pair", 1000000, 8, interval=4096)
+        found["pair_4096"] = micro(program, "pair", 5000000, interval=4096)
         for frames in (1, 32):
-            found[f"deep{frames}"] = micro(directory, "deep", 20000, frames)
+            found[f"deep{frames}"] = micro(program, "deep", 20000, frames)
             found[f"deep{frames}_on"] = micro(
-                directory, "deep", 20000, frames, interval=1, options=large_ring
+                program, "deep", 20000, frames, interval=1, options=large_ring
             )
         few, many = 1000, 1000000
         for blocks in (few, many):
-            found[f"hold{blocks}"] = micro(directory, "hold", blocks)
+            found[f"hold{blocks}"] = micro(program, "hold", blocks)
             found[f"hold{blocks}_on"] = micro(
-                directory, "hold", blocks, interval=1, options=large_ring
+                program, "hold", blocks, interval=1, options=large_ring
             )
         return found
 
@@ -294,13 +271,9 @@ def measure_daemon():
     """Return resident memory and CPU of heap_profile at interval 1 while a program allocates
     many samples."""
     with tempfile.TemporaryDirectory() as work:
-        subprocess.run(
-            ["gcc", "-O2", "-pthread", "-o", os.path.join(work, "micro"),
-             os.path.join(ROOT, "bench", "micro.c")], check=True,
-        )
-        found = {}
+        program, found = make_micro(work), {}
         for blocks in (1000, 2000000):
-            command = [os.path.join(work, "micro"), "hold", str(blocks)]
+            command = [program, "hold", str(blocks)]
             process = subprocess.Popen(
                 ours(1)(command, tempfile.mkdtemp(dir=work))[0], stdout=subprocess.DEVNULL
             )
@@ -322,12 +295,10 @@ def measure_daemon():
 def measure_ledger():
     """Return the output of bench/ledger.c as {name: figure}: nanoseconds of CPU an event, bytes
     a live sample. Medians of three runs."""
-    target = "src/daemon/ledger_bench"
-    subprocess.run(["ninja", "-C", BUILD, target], check=True, stdout=subprocess.DEVNULL)
+    program, = make("src/daemon/ledger_bench")
     found = {}
     for _ in range(3):
-        text = subprocess.run([os.path.join(BUILD, target), "4096", "1000000", "10000000"],
-                              capture_output=True, text=True).stdout
+        text = subprocess.run([program, "4096", "1000000", "10000000"], capture_output=True, text=True).stdout
         for name, value in re.findall(r"(\w+): +([0-9.]+)", text):
             found.setdefault(name, []).append(float(value))
     return {name: statistics.median(values) for name, values in found.items()}
@@ -366,8 +337,8 @@ def table_of_programs(all_ratios):
 
 
 def measure_growth():
-    """Run bench/symbolize.py as a separate process: it imports modules of the tests, which have
-    the same names as ours."""
+    """Run bench/growth.py as a separate process: it imports modules of the tests, which have the
+    same names as ours."""
     script = os.path.join(ROOT, "bench", "growth.py")
     return json.loads(subprocess.run([sys.executable, script, "--json"], stdout=subprocess.PIPE, check=True).stdout)
 
@@ -387,7 +358,7 @@ def main():
         "daemon": measure_daemon(), "ledger": measure_ledger(), "report": measure_report(),
         "dump": measure_dump(), "dump_at_max": measure_dump_at_max(), "dormant": measure_dormant(),
         "attach": measure_attach(), "heaps": measure_heaps(), "symbolize": measure_symbolize(),
-        "pprof": measure_pprof(), "query": measure_query(BUILD), "memory_infra": measure_memory_infra(),
+        "pprof": measure_pprof(), "query": measure_query(), "memory_infra": measure_memory_infra(),
         "growth": measure_growth(),
     }
     from write_performance import write_page

@@ -15,6 +15,7 @@ colons, are measured in turn, so that they have the same machine. Needs root.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import socket
@@ -22,7 +23,8 @@ import subprocess
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from common import ROOT, load
+
 BUILDS = os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")).split(":")
 ONE = "HEAPPROFD_BENCH_ONE_BUILD"
 
@@ -71,7 +73,10 @@ class Attack:
         ]
         parts.wait_for("the sessions", lambda: len(daemon.status()["sessions"]) == sessions)
 
-    def end(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         for session in self.sessions:
             session.process.kill()
             session.process.communicate()
@@ -141,10 +146,8 @@ def status(options):
     from daemon import reachable, scene
     with scene() as (daemon, directory):
         reachable(directory)
-        echo = Echo()
-        load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(options.load)]
-        attack = Attack(daemon, directory, options.sessions)
-        try:
+        with (contextlib.closing(Echo()) as echo, load(options.load),
+              Attack(daemon, directory, options.sessions)):
             for nice in (0, -20, 0, -20):
                 answers = ask(daemon, echo, nice, options.requests)
                 print(f"  client at nice {nice}, load {os.getloadavg()[0]:.0f}, {options.requests} of each:")
@@ -154,12 +157,6 @@ def status(options):
                     print(f"    {what:12} median {took[len(took) // 2] * 1000:.2f} ms, 99 of 100 "
                           f"{took[len(took) * 99 // 100] * 1000:.1f} ms, longest {took[-1] * 1000:.1f} ms, "
                           f"{late} after {AIM_S * 1000:.0f} ms", flush=True)
-        finally:
-            attack.end()
-            for process in load:
-                process.kill()
-                process.wait()
-            echo.close()
 
 
 # --- cost of the attempts ---
@@ -189,14 +186,13 @@ def attempts(options):
     with scene() as (daemon, directory):
         reachable(directory)
         for stuck, sessions in ((False, 1), (True, 1), (False, 16), (True, 16)):
-            attack = Attack(daemon, directory, sessions, stuck)
-            time.sleep(2)  # the first attempts
-            before, began = processor_seconds(daemon.process.pid), time.monotonic()
-            time.sleep(options.seconds)
-            used = processor_seconds(daemon.process.pid) - before
+            with Attack(daemon, directory, sessions, stuck):
+                time.sleep(2)  # the first attempts
+                before, began = processor_seconds(daemon.process.pid), time.monotonic()
+                time.sleep(options.seconds)
+                share = (processor_seconds(daemon.process.pid) - before) / (time.monotonic() - began)
             print(f"  {sessions} sessions, {f'{STUCK} stuck programs' if stuck else 'idle programs'}: "
-                  f"{used / (time.monotonic() - began) * 100:.1f} % of a processor", flush=True)
-            attack.end()
+                  f"{share * 100:.1f} % of a processor", flush=True)
 
 
 in_turn()

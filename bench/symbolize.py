@@ -5,7 +5,7 @@ program with about 200 MB of debug information, which is made first. And measure
 on traces of about 100 MB: clang's with a dump each 0.3 s, and one with more callsites than any
 program has.
 
-    bench/symbolize.py      HEAPPROFD_BUILD names the build directory
+    bench/symbolize.py
 
 Medians of three runs in turn: wall and CPU seconds, and the peak of resident memory. The files are
 in the page cache for all of them. "cold" is with an empty cache of ours, "again" with the cache of
@@ -16,16 +16,13 @@ import importlib.util
 import os
 import random
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
-TRACECONV = os.path.join(BUILD, "traceconv")
-MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
+from common import ROOT, TOOL, TRACECONV, cost, make, median_cost, medians
+
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "3"))
 COPIES = 40
 COUNTS = (10_000, 100_000)
@@ -98,21 +95,6 @@ def trace_writer():
     return module
 
 
-def measure_once(command, given=os.devnull, env=None):
-    begin = time.monotonic()
-    with open(given, "rb") as source:
-        child = subprocess.Popen(command, stdin=source, stdout=subprocess.DEVNULL, env={**os.environ, **(env or {})})
-        _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if status != 0:
-        sys.exit(f"{command}: {status}")
-    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-
-def median_of(runs):
-    return tuple(statistics.median(each) for each in zip(*runs))
-
-
 def measure_addresses(work, writer, path, count, found):
     addresses = pick_addresses(path, count)
     trace, text, some = (os.path.join(work, name) for name in ("trace", "addresses", "some"))
@@ -127,17 +109,17 @@ def measure_addresses(work, writer, path, count, found):
     kept = {"XDG_CACHE_HOME": cache, "DEBUGINFOD_URLS": ""}
     ours = [TRACECONV, "symbolize", "-q"]
     files = [trace, os.path.join(work, "symbols")]
-    measure_once([*ours, *files], env=kept)  # fills the cache
-    commands = {"cold": ([*ours, "--no-cache", *files],), "again": ([*ours, *files], os.devnull, kept)}
+    cost([*ours, *files], env=kept)  # fills the cache
+    commands = {"cold": ([*ours, "--no-cache", *files], {}), "again": ([*ours, *files], {"env": kept})}
     if count == COMPARED:
-        commands["llvm-symbolizer"] = (["llvm-symbolizer-14", "--no-demangle", f"--obj={path}"], text)
+        commands["llvm-symbolizer"] = (["llvm-symbolizer-14", "--no-demangle", f"--obj={path}"], {"stdin": text})
     runs = {tool: [] for tool in commands}
     for _ in range(RUNS):
-        for tool, arguments in commands.items():
-            runs[tool].append(measure_once(*arguments))
-    found[len(addresses)] = {tool: median_of(many) for tool, many in runs.items()}
+        for tool, (command, how) in commands.items():
+            runs[tool].append(cost(command, **how))
+    found[len(addresses)] = {tool: medians(many) for tool, many in runs.items()}
     if count == COMPARED:
-        found[len(addresses)]["addr2line"] = measure_once(["addr2line", "-f", "-i", "-e", path], some)
+        found[len(addresses)]["addr2line"] = cost(["addr2line", "-f", "-i", "-e", path], stdin=some)
         found["compared"] = len(addresses)
 
 
@@ -154,7 +136,7 @@ def measure_symbolize():
     return found
 
 
-def make_dumps_of_clang(work):
+def make_dumps_of_clang(work, _):
     """Run a session with every allocation of clang and a dump each 0.3 s."""
     source = os.path.join(work, "a.cc")
     with open(source, "w") as file:
@@ -163,7 +145,7 @@ def make_dumps_of_clang(work):
                    " std::regex r(\"a+b\"); for (int i = 0; i < 100; i++) m[std::to_string(i)].push_back(i);"
                    " std::cout << m.size() << std::regex_match(\"aab\", r); }\n")
     out = os.path.join(work, "clang")
-    session = subprocess.Popen([os.path.join(BUILD, "heap_profile"), "-n", "clang", "-i", "1", "-c", "300", "-d", "60000",
+    session = subprocess.Popen([TOOL, "-n", "clang", "-i", "1", "-c", "300", "-d", "60000",
                                 "--quiet", "--no-symbols", "-o", out])
     time.sleep(1)
     subprocess.run(["clang++", "-std=c++17", "-O2", "-c", "-o", os.path.join(work, "a.o"), source], check=True)
@@ -172,11 +154,11 @@ def make_dumps_of_clang(work):
     return os.path.join(out, "raw-trace")
 
 
-def make_callsites(work):
+def make_callsites(work, make_trace):
     """Write two dumps of more callsites than any program has, each with nearly two separate frames."""
     trace, callsites, size = os.path.join(work, "raw-trace"), 100_000, 0
     while size < TRACE_BYTES:
-        subprocess.run([MAKE_TRACE, work, str(callsites)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([make_trace, work, str(callsites)], check=True, stdout=subprocess.DEVNULL)
         size = os.path.getsize(trace)
         callsites = int(callsites * max(1.1, 1.1 * TRACE_BYTES / size))
     return trace
@@ -184,14 +166,13 @@ def make_callsites(work):
 
 def measure_pprof():
     """Return {trace: (its MB, wall s, CPU s, peak MB of the conversion to pprof files)}."""
-    subprocess.run(["ninja", "-C", BUILD, "tests/e2e/make_trace", "traceconv", "heap_profile"], check=True,
-                   stdout=subprocess.DEVNULL)
+    make_trace, *_ = make("tests/e2e/make_trace", "traceconv", "heap_profile")
     found = {}
-    for name, make in (("clang", make_dumps_of_clang), ("callsites", make_callsites)):
+    for name, write in (("clang", make_dumps_of_clang), ("callsites", make_callsites)):
         with tempfile.TemporaryDirectory(prefix="bench-") as work:
-            trace = make(work)
+            trace = write(work, make_trace)
             command = [TRACECONV, "profile", "-o", os.path.join(work, "pprof"), trace]
-            found[name] = (os.path.getsize(trace) / 1e6, *median_of([measure_once(command) for _ in range(RUNS)]))
+            found[name] = (os.path.getsize(trace) / 1e6, *median_cost(command, RUNS))
     return found
 
 

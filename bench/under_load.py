@@ -11,11 +11,10 @@ compared. Needs root: one of the refused requests is another user's.
 
 import argparse
 import os
-import subprocess
 import tempfile
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from common import ROOT, cost, load
+
 BUILDS = os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")).split(":")
 STRANGER = {"user": 12345, "group": 12345, "extra_groups": []}
 MISSING_PID = 4194303
@@ -51,22 +50,12 @@ def commands(build, directory, json):
     return cases
 
 
-def run(arguments, how, expected, environment):
+def measure(arguments, how, expected, environment):
     with tempfile.TemporaryDirectory(prefix="under-load-") as output:
         os.chmod(output, 0o755)
         if "user" in how:
             os.chown(output, how["user"], how["group"])
-        began = time.monotonic()
-        process = subprocess.Popen(
-            [part.format(output) for part in arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env=environment, **how,
-        )
-        _, ended, usage = os.wait4(process.pid, 0)
-        took = time.monotonic() - began
-        status = process.returncode = os.waitstatus_to_exitcode(ended)
-    if status != expected:
-        raise SystemExit(f"{' '.join(arguments)}: status {status}, not {expected}")
-    return took, usage.ru_utime + usage.ru_stime
+        return cost([part.format(output) for part in arguments], statuses=(expected,), env=environment, **how)
 
 
 def main():
@@ -78,24 +67,19 @@ def main():
         json = os.path.join(directory, "json")
         with open(json, "w") as file:
             file.write("[" + ",".join(f'{{"a": {i}, "b": "text"}}' for i in range(20000)) + "]")
-        environment = {**os.environ, "HEAPPROFD_RUN_DIR": os.path.join(directory, "run")}
+        environment = {"HEAPPROFD_RUN_DIR": os.path.join(directory, "run")}
         cases = {"true": (["true"], {}, 0), "jq": (["jq", ".", json], {}, 0)}
         for number, build in enumerate(BUILDS):
             for name, case in commands(build, directory, json).items():
                 cases[f"{name} ({number + 1})" if len(BUILDS) > 1 else name] = case
-        load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(options.load)]
         took = {name: [] for name in cases}
-        try:
+        with load(options.load):
             for _ in range(options.rounds):
                 for name, case in cases.items():
-                    took[name].append(run(*case, environment))
-        finally:
-            for process in load:
-                process.kill()
-                process.wait()
+                    took[name].append(measure(*case, environment))
     print(f"load {os.getloadavg()[0]:.0f}, {options.rounds} rounds; seconds")
     for name, figures in took.items():
-        seconds, used = (sorted(figure) for figure in zip(*figures))
+        seconds, used, _ = (sorted(figure) for figure in zip(*figures))
         print(f"  {name:28} median {seconds[len(seconds) // 2]:.2f}, longest {seconds[-1]:.2f}; "
               f"processor time {used[len(used) // 2] * 1000:.1f} ms")
 

@@ -4,8 +4,9 @@
 import os
 
 from attach import table_of_attaching
+from common import ROOT
 from heaps import table_of_heaps
-from run import ROOT, geometric_mean
+from run import geometric_mean
 
 PAGE = """# What profiling costs
 
@@ -202,7 +203,7 @@ def rows_of_query(query):
     found += [(f"then a documented query: {name}", "100 ms", verdict(query[name], 100, "ms", "{:.0f}"))
               for name in ("stack tables joined", "allocations of a dump", "all allocations", "flamegraph", "summary tree")]
     found.append(("an exported database opened again", "50 ms", verdict(query["reopen"], 50, "ms", "{:.0f}")))
-    return [f"| {what} | {aim} | {measured} | `bench/query.py build` |" for what, aim, measured in found]
+    return [f"| {what} | {aim} | {measured} | `bench/query.py` |" for what, aim, measured in found]
 
 
 def rows_of_memory_infra(files, leaks):
