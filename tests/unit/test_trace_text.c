@@ -16,13 +16,11 @@
 
 static bool print(const void *bytes, size_t length, struct proto_buffer *text)
 {
-    struct text_schema *schema = text_schema_new(TRACE);
     const uint8_t *begin = length == 0 ? (const uint8_t *)"" : bytes;
     struct proto_span span = {begin, begin + length};
-    bool good = text_print_fields(schema, span, text);
+    bool good = text_print_fields(TRACE, span, text);
     proto_put_raw(text, "", 1);
     text->length--;
-    text_schema_free(schema);
     return good;
 }
 

@@ -311,20 +311,18 @@ char *heap_config_to_text(const struct heap_config *config)
 {
     size_t length;
     uint8_t *bytes = heap_config_to_bytes(config, &length);
-    struct text_schema *schema = text_schema_new(&perfetto__protos__trace_config__descriptor);
-    struct proto_buffer text = {.failed = bytes == NULL || schema == NULL};
+    struct proto_buffer text = {.failed = bytes == NULL};
     struct proto_span rest = {bytes, text.failed ? bytes : bytes + length}, part = rest;
     struct proto_field field;
     while (proto_next(&rest, &field) > 0) {
         part.end = rest.at;
-        text_print_fields(schema, part, &text);
+        text_print_fields(&perfetto__protos__trace_config__descriptor, part, &text);
         if (field.type == PROTO_BYTES) /* an empty line after each message */
             proto_put_raw(&text, "\n", 1);
         part.at = rest.at;
     }
     proto_put_raw(&text, "", 1);
     free(bytes);
-    text_schema_free(schema);
     if (!text.failed)
         return (char *)text.bytes;
     proto_buffer_free(&text);

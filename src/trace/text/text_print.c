@@ -2,169 +2,16 @@
 /* Print the fields of messages, with notes on unusual encodings. */
 #include "trace/text/text_print.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace/text/text_number.h"
 #include "trace/text/text_token.h"
 #include "trace/wire_field.h"
-#include "util/sorted_search.h"
 
 /* Deeper messages are printed as bytes. text_format.c reads this depth. */
 #define DEPTH_MAX 60
 /* The same limit for unknown fields that only look like messages. */
 #define GUESSED_DEPTH_MAX 10
-
-/* --- names --- */
-
-enum kind {
-    KIND_OTHER, /* of a type that is printed by number */
-    KIND_UINT32,
-    KIND_UINT64,
-    KIND_INT32,
-    KIND_INT64,
-    KIND_BOOL,
-    KIND_ENUM,
-    KIND_DOUBLE,
-    KIND_BYTES,
-    KIND_MESSAGE,
-};
-
-struct names_field {
-    uint32_t number;
-    enum kind kind;
-    bool is_repeated, is_packed;
-    const char *name;
-    size_t name_length;
-    const ProtobufCEnumDescriptor *values; /* of an enum */
-    const struct names_message *message;   /* of a message */
-};
-
-/* Fields with lower numbers are found through an array. */
-#define DIRECT_NUMBERS 128
-
-struct names_message {
-    const ProtobufCMessageDescriptor *descriptor;
-    struct names_field *fields; /* by number */
-    size_t field_count;
-    const struct names_field *direct[DIRECT_NUMBERS];
-    struct names_message *next;
-};
-
-struct text_schema {
-    struct names_message *messages; /* list of all message types; the outermost is `root` */
-    const struct names_message *root;
-};
-
-static enum kind kind_of(const ProtobufCFieldDescriptor *field)
-{
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_UINT32:
-        return KIND_UINT32;
-    case PROTOBUF_C_TYPE_UINT64:
-        return KIND_UINT64;
-    case PROTOBUF_C_TYPE_INT32:
-        return KIND_INT32;
-    case PROTOBUF_C_TYPE_INT64:
-        return KIND_INT64;
-    case PROTOBUF_C_TYPE_BOOL:
-        return KIND_BOOL;
-    case PROTOBUF_C_TYPE_ENUM:
-        return KIND_ENUM;
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return KIND_DOUBLE;
-    case PROTOBUF_C_TYPE_STRING:
-    case PROTOBUF_C_TYPE_BYTES:
-        return KIND_BYTES;
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return KIND_MESSAGE;
-    default:
-        return KIND_OTHER;
-    }
-}
-
-static struct names_message *find_message(const struct text_schema *schema,
-                                          const ProtobufCMessageDescriptor *descriptor)
-{
-    struct names_message *message = schema->messages;
-    while (message != NULL && message->descriptor != descriptor)
-        message = message->next;
-    return message;
-}
-
-/* Add a message type and those of its fields. The recursion is as deep as the .proto file, which is
- * ours. */
-static const struct names_message *add_message(struct text_schema *schema,
-                                               const ProtobufCMessageDescriptor *descriptor)
-{
-    struct names_message *message = find_message(schema, descriptor);
-    if (message != NULL)
-        return message;
-    message = calloc(1, sizeof(*message));
-    if (message == NULL)
-        return NULL;
-    message->descriptor = descriptor;
-    message->next = schema->messages;
-    schema->messages = message; /* before its fields: they may have the same type */
-    message->fields = calloc(descriptor->n_fields + 1, sizeof(*message->fields));
-    if (message->fields == NULL)
-        return NULL;
-    for (unsigned i = 0; i < descriptor->n_fields; i++) {
-        const ProtobufCFieldDescriptor *from = &descriptor->fields[i];
-        struct names_field *field = &message->fields[message->field_count++];
-        *field = (struct names_field){
-            .number = from->id,
-            .kind = kind_of(from),
-            .is_repeated = from->label == PROTOBUF_C_LABEL_REPEATED,
-            .is_packed = (from->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0,
-            .name = from->name,
-            .name_length = strlen(from->name),
-        };
-        if (field->number < DIRECT_NUMBERS)
-            message->direct[field->number] = field;
-        if (field->kind == KIND_ENUM)
-            field->values = from->descriptor;
-        if (field->kind == KIND_MESSAGE &&
-            (field->message = add_message(schema, from->descriptor)) == NULL)
-            return NULL;
-    }
-    return message;
-}
-
-struct text_schema *text_schema_new(const ProtobufCMessageDescriptor *descriptor)
-{
-    struct text_schema *schema = calloc(1, sizeof(*schema));
-    if (schema == NULL)
-        return NULL;
-    schema->root = add_message(schema, descriptor);
-    if (schema->root != NULL)
-        return schema;
-    text_schema_free(schema);
-    return NULL;
-}
-
-void text_schema_free(struct text_schema *schema)
-{
-    if (schema == NULL)
-        return;
-    for (struct names_message *message = schema->messages, *next; message != NULL; message = next) {
-        next = message->next;
-        free(message->fields);
-        free(message);
-    }
-    free(schema);
-}
-
-static const struct names_field *find_field(const struct names_message *message, uint32_t number)
-{
-    if (message == NULL)
-        return NULL;
-    if (number < DIRECT_NUMBERS)
-        return message->direct[number];
-    size_t at = SORTED_SEARCH(message->field_count, i, message->fields[i].number < number);
-    return at < message->field_count && message->fields[at].number == number ? &message->fields[at]
-                                                                             : NULL;
-}
 
 /* --- pieces of a line --- */
 
@@ -174,24 +21,19 @@ static void put_text(struct proto_buffer *out, const char *text)
 }
 
 /* Write the beginning of a line: " name", or the number. */
-static void put_name(struct proto_buffer *out, unsigned depth, const struct names_field *known,
-                     uint32_t number)
+static void put_name(struct proto_buffer *out, unsigned depth,
+                     const ProtobufCFieldDescriptor *known, uint32_t number)
 {
-    size_t indent = (size_t)depth * 2, room = indent + TEXT_NUMBER_BYTES;
-    if (known != NULL)
-        room += known->name_length;
-    char *begin = (char *)proto_buffer_reserve(out, room), *at = begin;
-    if (begin == NULL)
+    size_t indent = (size_t)depth * 2, length = known == NULL ? 0 : strlen(known->name);
+    char *at = (char *)proto_buffer_reserve(out, indent + length + TEXT_NUMBER_BYTES);
+    if (at == NULL)
         return;
     memset(at, ' ', indent);
-    at += indent;
-    if (known != NULL) {
-        memcpy(at, known->name, known->name_length);
-        at += known->name_length;
-    } else {
-        at += text_number_of_uint(number, at);
-    }
-    out->length += (size_t)(at - begin);
+    if (known != NULL)
+        memcpy(at + indent, known->name, length);
+    else
+        length = text_number_of_uint(number, at + indent);
+    out->length += indent + length;
 }
 
 static void put_uint(struct proto_buffer *out, uint64_t value)
@@ -303,26 +145,31 @@ static void note_value(struct note *note, uint64_t value, size_t bytes, uint64_t
 
 /* --- values --- */
 
-/* Write a varint as a field of this kind. Return the value that a reader would read. */
-static uint64_t put_scalar(struct proto_buffer *out, const struct names_field *field,
+static bool is_packed_list(const ProtobufCFieldDescriptor *field)
+{
+    return (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0;
+}
+
+/* Write a varint as a field of this type. Return the value that a reader would read. */
+static uint64_t put_scalar(struct proto_buffer *out, const ProtobufCFieldDescriptor *field,
                            uint64_t value)
 {
     const ProtobufCEnumValue *named;
-    switch (field->kind) {
-    case KIND_UINT32:
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_UINT32:
         put_uint(out, (uint32_t)value);
         return (uint32_t)value;
-    case KIND_INT32:
+    case PROTOBUF_C_TYPE_INT32:
         put_int(out, (int32_t)value);
         return (uint64_t)(int64_t)(int32_t)value;
-    case KIND_INT64:
+    case PROTOBUF_C_TYPE_INT64:
         put_int(out, (int64_t)value);
         return value;
-    case KIND_BOOL:
+    case PROTOBUF_C_TYPE_BOOL:
         put_text(out, value != 0 ? "true" : "false");
         return value != 0;
-    case KIND_ENUM:
-        named = protobuf_c_enum_descriptor_get_value(field->values, (int32_t)value);
+    case PROTOBUF_C_TYPE_ENUM:
+        named = protobuf_c_enum_descriptor_get_value(field->descriptor, (int32_t)value);
         if (named != NULL)
             put_text(out, named->name);
         else
@@ -350,20 +197,20 @@ static uint64_t put_double(struct proto_buffer *out, uint64_t bits)
     return bits;
 }
 
-static void print_number(const struct names_field *known, const struct wire_field *field,
+static void print_number(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
                          struct proto_buffer *out)
 {
     struct note note = {.out = out};
     uint64_t usual;
     put_text(out, ": ");
-    if (known->kind == KIND_DOUBLE)
+    if (known->type == PROTOBUF_C_TYPE_DOUBLE)
         usual = put_double(out, field->value);
     else
         usual = put_scalar(out, known, field->value);
-    if (known->is_packed)
+    if (is_packed_list(known))
         note_word(&note, "unpacked");
     note_key(&note, field);
-    if (known->kind != KIND_DOUBLE) {
+    if (known->type != PROTOBUF_C_TYPE_DOUBLE) {
         note_value(&note, field->value, field->value_bytes, usual);
     } else if (usual != field->value) {
         note_word(&note, "value=");
@@ -374,13 +221,13 @@ static void print_number(const struct names_field *known, const struct wire_fiel
 
 /* Write a list of numbers in one field. Return false if it is not a list; the caller removes what
  * was appended. */
-static bool print_packed(const struct names_field *known, const struct wire_field *field,
+static bool print_packed(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
                          struct proto_buffer *out)
 {
     struct note note = {.out = out};
     struct proto_span rest = field->span;
     put_text(out, ": [");
-    if (!known->is_packed)
+    if (!is_packed_list(known))
         note_word(&note, "packed");
     note_key_and_length(&note, field);
     if (note.has_begun)
@@ -389,7 +236,7 @@ static bool print_packed(const struct names_field *known, const struct wire_fiel
         struct note element = {.out = out};
         uint64_t value, usual;
         put_text(out, separator);
-        if (known->kind == KIND_DOUBLE) {
+        if (known->type == PROTOBUF_C_TYPE_DOUBLE) {
             if (wire_length(rest) < sizeof(value))
                 return false;
             memcpy(&value, rest.at, sizeof(value));
@@ -415,7 +262,7 @@ static bool print_packed(const struct names_field *known, const struct wire_fiel
 
 /* --- messages --- */
 
-static bool print_fields(const struct names_message *message, struct proto_span fields,
+static bool print_fields(const ProtobufCMessageDescriptor *message, struct proto_span fields,
                          unsigned depth, unsigned guessed, struct proto_buffer *out);
 
 static void put_indent(struct proto_buffer *out, unsigned depth)
@@ -425,7 +272,7 @@ static void put_indent(struct proto_buffer *out, unsigned depth)
 }
 
 /* Write a message in { }. Return false if it is not one; the caller removes what was appended. */
-static bool print_message(const struct names_message *message, const struct wire_field *field,
+static bool print_message(const ProtobufCMessageDescriptor *message, const struct wire_field *field,
                           unsigned depth, unsigned guessed, struct proto_buffer *out)
 {
     struct note note = {.out = out};
@@ -510,23 +357,45 @@ static bool print_unknown(const struct wire_field *field, unsigned depth, unsign
     return true;
 }
 
+/* Return whether a field has the encoding of its type. Other types than these are printed by
+ * number. */
+static bool fits(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
+                 unsigned depth)
+{
+    bool is_list =
+        field->type == WIRE_BYTES && known->label == PROTOBUF_C_LABEL_REPEATED; /* of numbers */
+    switch (known->type) {
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return field->type == WIRE_BYTES && depth < DEPTH_MAX;
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+        return field->type == WIRE_BYTES;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return field->type == WIRE_FIXED64 || is_list;
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_BOOL:
+    case PROTOBUF_C_TYPE_ENUM:
+        return field->type == WIRE_VARINT || is_list;
+    default:
+        return false;
+    }
+}
+
 /* Write a field by its name if it fits the descriptor. Return false if it does not. */
-static bool print_known(const struct names_field *known, const struct wire_field *field,
+static bool print_known(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
                         unsigned depth, struct proto_buffer *out)
 {
     size_t begin = out->length;
-    bool is_number = known->kind >= KIND_UINT32 && known->kind <= KIND_DOUBLE;
-    enum wire_type number_type = known->kind == KIND_DOUBLE ? WIRE_FIXED64 : WIRE_VARINT;
     bool good = true;
-    if (known->kind == KIND_OTHER || (field->type != WIRE_BYTES && !is_number) ||
-        (is_number && field->type != number_type && field->type != WIRE_BYTES) ||
-        (is_number && field->type == WIRE_BYTES && !known->is_repeated) ||
-        (known->kind == KIND_MESSAGE && depth >= DEPTH_MAX))
+    if (!fits(known, field, depth))
         return false;
-    put_name(out, depth, known, known->number);
-    if (known->kind == KIND_MESSAGE)
-        good = print_message(known->message, field, depth, 0, out);
-    else if (known->kind == KIND_BYTES)
+    put_name(out, depth, known, known->id);
+    if (known->type == PROTOBUF_C_TYPE_MESSAGE)
+        good = print_message(known->descriptor, field, depth, 0, out);
+    else if (known->type == PROTOBUF_C_TYPE_STRING || known->type == PROTOBUF_C_TYPE_BYTES)
         print_bytes(field, out);
     else if (field->type == WIRE_BYTES)
         good = print_packed(known, field, out);
@@ -537,13 +406,14 @@ static bool print_known(const struct names_field *known, const struct wire_field
     return good;
 }
 
-static bool print_fields(const struct names_message *message, struct proto_span fields,
+static bool print_fields(const ProtobufCMessageDescriptor *message, struct proto_span fields,
                          unsigned depth, unsigned guessed, struct proto_buffer *out)
 {
     struct wire_field field;
     int status;
     while ((status = wire_next(&fields, &field)) > 0) {
-        const struct names_field *known = find_field(message, field.number);
+        const ProtobufCFieldDescriptor *known =
+            message == NULL ? NULL : protobuf_c_message_descriptor_get_field(message, field.number);
         if ((known == NULL || !print_known(known, &field, depth, out)) &&
             !print_unknown(&field, depth, guessed, out))
             return false;
@@ -551,11 +421,11 @@ static bool print_fields(const struct names_message *message, struct proto_span 
     return status == 0;
 }
 
-bool text_print_fields(const struct text_schema *schema, struct proto_span fields,
+bool text_print_fields(const ProtobufCMessageDescriptor *message, struct proto_span fields,
                        struct proto_buffer *out)
 {
     size_t begin = out->length;
-    bool good = print_fields(schema->root, fields, 0, 0, out);
+    bool good = print_fields(message, fields, 0, 0, out);
     if (!good)
         out->length = begin;
     return good;

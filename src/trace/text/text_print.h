@@ -17,14 +17,8 @@
 #include "trace/proto_buffer.h"
 #include "trace/proto_cursor.h"
 
-/* The field names of a message and of all messages in it, prepared for printing. */
-struct text_schema;
-/* Return the schema of a message, or NULL: no memory. */
-struct text_schema *text_schema_new(const ProtobufCMessageDescriptor *descriptor);
-void text_schema_free(struct text_schema *schema);
-
 /* Append the fields. Return false if these are not fields; nothing is appended in that case. */
-bool text_print_fields(const struct text_schema *schema, struct proto_span fields,
+bool text_print_fields(const ProtobufCMessageDescriptor *message, struct proto_span fields,
                        struct proto_buffer *out);
 
 #endif

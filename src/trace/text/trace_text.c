@@ -58,17 +58,16 @@ static int finish(struct output *output, int code, uint64_t input_bytes)
 
 /* --- from a trace --- */
 
-/* Write all fields of a trace as text. `schema` NULL: copy them unchanged. */
-static int convert_fields(struct trace_reader *reader, const struct text_schema *schema,
-                          struct output *output)
+/* Write all fields of a trace, as text or unchanged. */
+static int convert_fields(struct trace_reader *reader, bool as_text, struct output *output)
 {
     struct proto_span raw;
     int code;
     while ((code = trace_reader_next_raw(reader, &raw, output->error)) > 0) {
         uint64_t offset = trace_reader_offset(reader);
-        if (schema == NULL)
+        if (!as_text)
             proto_put_raw(&output->buffer, raw.at, proto_length(raw));
-        else if (!text_print_fields(schema, raw, &output->buffer))
+        else if (!text_print_fields(&perfetto__protos__trace__descriptor, raw, &output->buffer))
             return error_set(output->error, -EBADMSG,
                              "the field at offset %llu cannot be written as protobuf text",
                              (unsigned long long)offset);
@@ -79,14 +78,14 @@ static int convert_fields(struct trace_reader *reader, const struct text_schema 
     return code;
 }
 
-static int convert_trace(const char *path, int fd, const struct text_schema *schema,
+static int convert_trace(const char *path, int fd, bool as_text,
                          const struct trace_text_progress *progress, struct error *error)
 {
     struct output output = {.fd = fd, .progress = progress, .error = error};
     struct trace_reader *reader = trace_reader_open(path, error);
     if (reader == NULL)
         return error->code;
-    int code = convert_fields(reader, schema, &output);
+    int code = convert_fields(reader, as_text, &output);
     code = finish(&output, code, trace_reader_offset(reader));
     trace_reader_close(reader);
     return code;
@@ -95,18 +94,13 @@ static int convert_trace(const char *path, int fd, const struct text_schema *sch
 int trace_text_print(const char *path, int fd, const struct trace_text_progress *progress,
                      struct error *error)
 {
-    struct text_schema *schema = text_schema_new(&perfetto__protos__trace__descriptor);
-    if (schema == NULL)
-        return error_set(error, -ENOMEM, "no memory to convert the trace");
-    int code = convert_trace(path, fd, schema, progress, error);
-    text_schema_free(schema);
-    return code;
+    return convert_trace(path, fd, true, progress, error);
 }
 
 int trace_text_unpack(const char *path, int fd, const struct trace_text_progress *progress,
                       struct error *error)
 {
-    return convert_trace(path, fd, NULL, progress, error);
+    return convert_trace(path, fd, false, progress, error);
 }
 
 /* --- from a text --- */
