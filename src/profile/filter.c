@@ -323,13 +323,8 @@ static uint32_t add_parts(struct profile_part *parts, const struct profile_sampl
         memcpy(parts, sample->parts, count * sizeof(*parts));
     else if (tagged)
         parts[count++] = whole;
-    if (tagged && !sample->tagged) {
-        parts->peak.bytes = sample->peak.bytes;
-        parts->peak.count = sample->peak.count;
-        parts->peak.bytes_variance = sample->peak.bytes_variance;
-        parts->peak.count_variance = sample->peak.count_variance;
-        parts->peak.samples = sample->peak.samples;
-    }
+    if (tagged && !sample->tagged)
+        parts->peak = sample->peak;
     return count;
 }
 

@@ -96,46 +96,46 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
                                  TRACE_LOSS_CLIENT_ERROR, ALL, MEMBER(client_error)},
 };
 
-/* Return the loss that a value of client_error means; TRACE_LOSS_IDS: none. */
+/* The values of client_error, and the losses that they mean. The last one holds for all others. */
+static const struct {
+    uint32_t error;
+    enum trace_loss_id id;
+} client_errors[] = {
+    {TRACE_CLIENT_TIMED_OUT, TRACE_LOSS_CLIENT_TIMED_OUT},
+    {TRACE_CLIENT_STACK_BOUNDS, TRACE_LOSS_CLIENT_STACK_BOUNDS},
+    {TRACE_CLIENT_PROFILER_SILENT, TRACE_LOSS_CLIENT_PROFILER_SILENT},
+    {TRACE_CLIENT_OTHER, TRACE_LOSS_CLIENT_OTHER},
+};
+#define CLIENT_ERRORS (sizeof(client_errors) / sizeof(client_errors[0]))
+
+/* Return the loss that a value of client_error other than 0 means. */
 static enum trace_loss_id loss_of_client_error(uint32_t error)
 {
-    switch (error) {
-    case 0:
-        return TRACE_LOSS_IDS;
-    case TRACE_CLIENT_TIMED_OUT:
-        return TRACE_LOSS_CLIENT_TIMED_OUT;
-    case TRACE_CLIENT_STACK_BOUNDS:
-        return TRACE_LOSS_CLIENT_STACK_BOUNDS;
-    case TRACE_CLIENT_PROFILER_SILENT:
-        return TRACE_LOSS_CLIENT_PROFILER_SILENT;
-    default:
-        return TRACE_LOSS_CLIENT_OTHER;
-    }
+    size_t i = 0;
+    while (i < CLIENT_ERRORS - 1 && client_errors[i].error != error)
+        i++;
+    return client_errors[i].id;
 }
 
 /* Return a value of client_error that means this loss. */
 static uint32_t client_error_of_loss(enum trace_loss_id id)
 {
-    switch (id) {
-    case TRACE_LOSS_CLIENT_TIMED_OUT:
-        return TRACE_CLIENT_TIMED_OUT;
-    case TRACE_LOSS_CLIENT_STACK_BOUNDS:
-        return TRACE_CLIENT_STACK_BOUNDS;
-    case TRACE_LOSS_CLIENT_PROFILER_SILENT:
-        return TRACE_CLIENT_PROFILER_SILENT;
-    default:
-        return TRACE_CLIENT_OTHER;
-    }
+    size_t i = 0;
+    while (i < CLIENT_ERRORS - 1 && client_errors[i].id != id)
+        i++;
+    return client_errors[i].error;
 }
 
 uint64_t trace_loss_amount(const struct trace_heap_dump *status, enum trace_loss_id id)
 {
     const void *member = (const char *)status + trace_losses[id].offset;
+    uint32_t client_error;
     switch (trace_losses[id].unit) {
     case TRACE_LOSS_FLAG:
         return *(const bool *)member;
     case TRACE_LOSS_CLIENT_ERROR:
-        return loss_of_client_error(*(const uint32_t *)member) == id;
+        client_error = *(const uint32_t *)member;
+        return client_error != 0 && loss_of_client_error(client_error) == id;
     default:
         return *(const uint64_t *)member;
     }

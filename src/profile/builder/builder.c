@@ -76,8 +76,7 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->sequences);
     free(builder->strings);
     free(builder->frame_names);
-    free(builder->mapping_paths);
-    free(builder->mapping_build_ids);
+    free(builder->mapping_texts);
     free(builder->timeline_capacities);
     free(builder->dump_capacities);
     for (size_t i = 0; i < builder->heap_count; i++)
@@ -283,17 +282,14 @@ uint32_t builder_mapping_of(struct builder *builder, const struct profile_mappin
         return (uint32_t)(id - 1);
     size_t used = profile->mapping_count;
     if (id == 0 || ARRAY_RESERVE(&profile->mappings, &builder->mapping_capacity, used, 1) < 0 ||
-        ARRAY_RESERVE(&builder->mapping_paths, &builder->mapping_path_capacity, used, 1) < 0 ||
-        ARRAY_RESERVE(&builder->mapping_build_ids, &builder->mapping_build_id_capacity, used, 1) <
-            0) {
+        ARRAY_RESERVE(&builder->mapping_texts, &builder->mapping_text_capacity, used, 1) < 0) {
         builder_fail(builder);
         return PROFILE_NONE;
     }
     profile->mappings[used] = *mapping;
     profile->mappings[used].path = builder->strings[path];
     profile->mappings[used].build_id = builder->strings[build_id];
-    builder->mapping_paths[used] = path;
-    builder->mapping_build_ids[used] = build_id;
+    builder->mapping_texts[used] = (struct builder_mapping_texts){path, build_id};
     profile->mapping_count++;
     return (uint32_t)used;
 }

@@ -60,8 +60,10 @@ struct builder {
     size_t first_child_capacity;
     size_t mapping_capacity, frame_capacity, callsite_capacity;
     uint32_t *frame_names; /* string index of linkage_name, by frame */
-    uint32_t *mapping_paths, *mapping_build_ids;
-    size_t frame_name_capacity, mapping_path_capacity, mapping_build_id_capacity;
+    struct builder_mapping_texts {
+        uint32_t path, build_id; /* string indexes */
+    } * mapping_texts;           /* by mapping */
+    size_t frame_name_capacity, mapping_text_capacity;
 
     size_t process_capacity, thread_capacity, heap_capacity, unprofiled_capacity;
     size_t stream_capacity, smaps_capacity, memory_snapshot_capacity;

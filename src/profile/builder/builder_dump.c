@@ -175,11 +175,8 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
 static bool is_same_sample(const struct profile_sample *one, const struct profile_sample *other)
 {
     return memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
-           one->peak.bytes == other->peak.bytes && one->peak.count == other->peak.count &&
-           one->peak.bytes_variance == other->peak.bytes_variance &&
-           one->peak.count_variance == other->peak.count_variance &&
-           one->peak.samples == other->peak.samples && one->tagged == other->tagged &&
-           one->part_count == other->part_count &&
+           memcmp(&one->peak, &other->peak, sizeof(one->peak)) == 0 &&
+           one->tagged == other->tagged && one->part_count == other->part_count &&
            (one->part_count == 0 ||
             memcmp(one->parts, other->parts, one->part_count * sizeof(*one->parts)) == 0);
 }

@@ -120,30 +120,31 @@ static int next_row(struct packed_smaps *packed, uint64_t values[PACKED_LISTS])
     return 1;
 }
 
+#define LIST(name, member, known)                                                                  \
+    {                                                                                              \
+        PACKED(name), offsetof(struct profile_smaps, member), known                                \
+    }
+
 static void fill_row(struct profile_smaps *smaps, const struct packed_smaps *packed,
                      const uint64_t *values)
 {
     static const struct {
-        unsigned list;
-        enum profile_smaps_known known;
+        uint16_t list, offset; /* of a uint64_t in struct profile_smaps */
+        unsigned known;        /* of enum profile_smaps_known; 0: always known */
     } lists[] = {
-        {PACKED(PSS_KB), PROFILE_SMAPS_PROPORTIONAL},
-        {PACKED(PRIVATE_DIRTY_KB), PROFILE_SMAPS_PRIVATE_DIRTY},
-        {PACKED(PRIVATE_CLEAN_KB), PROFILE_SMAPS_PRIVATE_CLEAN},
-        {PACKED(SHARED_DIRTY_KB), PROFILE_SMAPS_SHARED_DIRTY},
-        {PACKED(SHARED_CLEAN_KB), PROFILE_SMAPS_SHARED_CLEAN},
-        {PACKED(SWAP_KB), PROFILE_SMAPS_SWAP},
+        LIST(SIZE_KB, size_kb, 0),
+        LIST(SWAP_KB, swap_kb, PROFILE_SMAPS_SWAP),
+        LIST(PRIVATE_DIRTY_KB, private_dirty_kb, PROFILE_SMAPS_PRIVATE_DIRTY),
+        LIST(PRIVATE_CLEAN_KB, private_clean_resident_kb, PROFILE_SMAPS_PRIVATE_CLEAN),
+        LIST(SHARED_DIRTY_KB, shared_dirty_resident_kb, PROFILE_SMAPS_SHARED_DIRTY),
+        LIST(SHARED_CLEAN_KB, shared_clean_resident_kb, PROFILE_SMAPS_SHARED_CLEAN),
+        LIST(LOCKED_KB, locked_kb, 0),
+        LIST(PSS_KB, proportional_resident_kb, PROFILE_SMAPS_PROPORTIONAL),
     };
-    smaps->size_kb = values[PACKED(SIZE_KB)];
-    smaps->swap_kb = values[PACKED(SWAP_KB)];
-    smaps->private_dirty_kb = values[PACKED(PRIVATE_DIRTY_KB)];
-    smaps->private_clean_resident_kb = values[PACKED(PRIVATE_CLEAN_KB)];
-    smaps->shared_dirty_resident_kb = values[PACKED(SHARED_DIRTY_KB)];
-    smaps->shared_clean_resident_kb = values[PACKED(SHARED_CLEAN_KB)];
-    smaps->locked_kb = values[PACKED(LOCKED_KB)];
-    smaps->proportional_resident_kb = values[PACKED(PSS_KB)];
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        *(uint64_t *)((char *)smaps + lists[i].offset) = values[lists[i].list];
         smaps->known |= packed->lists[lists[i].list].at != NULL ? lists[i].known : 0;
+    }
 }
 
 static int take_packed(struct builder *builder, struct proto_span message,

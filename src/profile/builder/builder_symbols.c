@@ -122,8 +122,8 @@ static const struct builder_symbol *find_symbol(const struct builder *builder,
 {
     if (frame->mapping == PROFILE_NONE || builder->symbol_count == 0)
         return NULL;
-    uint64_t key[] = {builder->mapping_paths[frame->mapping],
-                      builder->mapping_build_ids[frame->mapping], frame->rel_pc};
+    const struct builder_mapping_texts *mapping = &builder->mapping_texts[frame->mapping];
+    uint64_t key[] = {mapping->path, mapping->build_id, frame->rel_pc};
     uint64_t id = intern_find(&builder->symbol_ids, key, sizeof(key));
     const struct builder_symbol *symbol = id == 0 ? NULL : &builder->symbols[id - 1];
     return symbol != NULL && symbol->line_count > 0 ? symbol : NULL;

@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defaults, checks and both forms of a configuration. */
+/* Defaults and checks of a configuration. */
 #include "trace/config/trace_config.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.pb-c.h"
-#include "trace/text/text_print.h"
-
-typedef Perfetto__Protos__HeapprofdConfig HeapprofdConfig;
-typedef Perfetto__Protos__TraceConfig TraceConfig;
-
 #define SHMEM_BYTES_MIN 8192u
 #define SHMEM_BYTES_MAX (UINT64_C(500) << 20)
 #define PID_MAX 4194304u /* the kernel's own limit */
 #define HEAP_NAME_BYTES_MAX 63
-#define BUFFER_KB 63488u
-#define FLUSH_TIMEOUT_MS 30000u
-/* Perfetto's trace processor counts a file without a flush period as an error. */
-#define FLUSH_PERIOD_MS 30000u
 
 void heap_config_init(struct heap_config *config)
 {
@@ -212,119 +202,4 @@ int heap_config_check_targets(const struct heap_config *config, struct error *er
                          "no_startup and no_running together leave no process to profile: give one "
                          "of them at most");
     return 0;
-}
-
-/* --- bytes and text --- */
-
-#define SET(message, field, from)                                                                  \
-    do {                                                                                           \
-        (message)->has_##field = true;                                                             \
-        (message)->field = (from);                                                                 \
-    } while (0)
-#define SET_UNLESS_ZERO(message, field, from)                                                      \
-    do {                                                                                           \
-        (message)->field = (from);                                                                 \
-        (message)->has_##field = (message)->field != 0;                                            \
-    } while (0)
-
-/* Set a repeated field. The message only reads the list. */
-#define SET_LIST(message, field, list)                                                             \
-    do {                                                                                           \
-        (message)->field = (list);                                                                 \
-        (message)->n_##field = list_length(list);                                                  \
-    } while (0)
-
-static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_config *config)
-{
-    SET(message, sampling_interval_bytes, config->sampling_interval_bytes);
-    SET(message, shmem_size_bytes, config->shmem_size_bytes);
-    SET_UNLESS_ZERO(message, block_client, config->block_client);
-    SET_UNLESS_ZERO(message, block_client_timeout_us, config->block_client_timeout_us);
-    SET_UNLESS_ZERO(message, all, config->all);
-    SET_UNLESS_ZERO(message, no_startup, config->no_startup);
-    SET_UNLESS_ZERO(message, no_running, config->no_running);
-    SET_UNLESS_ZERO(message, dump_at_max, config->dump_at_max);
-    SET_UNLESS_ZERO(message, disable_fork_teardown, config->disable_fork_teardown);
-    SET_UNLESS_ZERO(message, disable_vfork_detection, config->disable_vfork_detection);
-    SET_UNLESS_ZERO(message, all_heaps, config->all_heaps);
-    SET_UNLESS_ZERO(message, stream_allocations, config->stream_allocations);
-    SET_UNLESS_ZERO(message, min_anonymous_memory_kb, config->min_anonymous_memory_kb);
-    SET_UNLESS_ZERO(message, max_heapprofd_memory_kb, config->max_heapprofd_memory_kb);
-    SET_UNLESS_ZERO(message, max_heapprofd_cpu_secs, config->max_heapprofd_cpu_secs);
-    SET_UNLESS_ZERO(message, adaptive_sampling_shmem_threshold,
-                    config->adaptive_sampling_shmem_threshold);
-    SET_UNLESS_ZERO(message, adaptive_sampling_max_sampling_interval_bytes,
-                    config->adaptive_sampling_max_sampling_interval_bytes);
-    message->has_stack_mode = config->stack_mode != HEAP_STACK_NATIVE;
-    message->stack_mode = (Perfetto__Protos__HeapprofdConfig__StackMode)config->stack_mode;
-    SET_LIST(message, process_cmdline, config->process_cmdline);
-    SET_LIST(message, heaps, config->heaps);
-    SET_LIST(message, exclude_heaps, config->exclude_heaps);
-    SET_LIST(message, skip_symbol_prefix, config->skip_symbol_prefix);
-    SET_LIST(message, target_installed_by, config->target_installed_by);
-    message->pid = config->pids;
-    message->n_pid = config->pid_count;
-    message->heap_sampling_intervals = config->heap_sampling_intervals;
-    message->n_heap_sampling_intervals = config->heap_sampling_interval_count;
-}
-
-void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
-{
-    Perfetto__Protos__HeapprofdConfig__ContinuousDumpConfig continuous =
-        PERFETTO__PROTOS__HEAPPROFD_CONFIG__CONTINUOUS_DUMP_CONFIG__INIT;
-    HeapprofdConfig heapprofd = PERFETTO__PROTOS__HEAPPROFD_CONFIG__INIT;
-    fill_heapprofd_config(&heapprofd, config);
-    if (config->dump_interval_ms != 0) {
-        SET(&continuous, dump_phase_ms, config->dump_phase_ms);
-        SET(&continuous, dump_interval_ms, config->dump_interval_ms);
-        heapprofd.continuous_dump_config = &continuous;
-    }
-    Perfetto__Protos__DataSourceConfig inner = PERFETTO__PROTOS__DATA_SOURCE_CONFIG__INIT;
-    inner.name = "android.heapprofd";
-    SET(&inner, target_buffer, 0);
-    inner.heapprofd_config = &heapprofd;
-    Perfetto__Protos__TraceConfig__DataSource source =
-        PERFETTO__PROTOS__TRACE_CONFIG__DATA_SOURCE__INIT;
-    Perfetto__Protos__TraceConfig__DataSource *sources[] = {&source};
-    source.config = &inner;
-    Perfetto__Protos__TraceConfig__BufferConfig buffer =
-        PERFETTO__PROTOS__TRACE_CONFIG__BUFFER_CONFIG__INIT;
-    Perfetto__Protos__TraceConfig__BufferConfig *buffers[] = {&buffer};
-    SET(&buffer, size_kb, BUFFER_KB);
-    TraceConfig trace = PERFETTO__PROTOS__TRACE_CONFIG__INIT;
-    trace.n_buffers = trace.n_data_sources = 1;
-    trace.buffers = buffers;
-    trace.data_sources = sources;
-    SET_UNLESS_ZERO(&trace, duration_ms, config->duration_ms);
-    SET(&trace, write_into_file, true);
-    SET(&trace, flush_period_ms, FLUSH_PERIOD_MS);
-    SET(&trace, flush_timeout_ms, FLUSH_TIMEOUT_MS);
-
-    *length = perfetto__protos__trace_config__get_packed_size(&trace);
-    void *bytes = malloc(*length);
-    if (bytes != NULL)
-        perfetto__protos__trace_config__pack(&trace, bytes);
-    return bytes;
-}
-
-char *heap_config_to_text(const struct heap_config *config)
-{
-    size_t length;
-    uint8_t *bytes = heap_config_to_bytes(config, &length);
-    struct proto_buffer text = {.failed = bytes == NULL};
-    struct proto_span rest = {bytes, text.failed ? bytes : bytes + length}, part = rest;
-    struct proto_field field;
-    while (proto_next(&rest, &field) > 0) {
-        part.end = rest.at;
-        text_print_fields(&perfetto__protos__trace_config__descriptor, part, &text);
-        if (field.type == PROTO_BYTES) /* an empty line after each message */
-            proto_put_raw(&text, "\n", 1);
-        part.at = rest.at;
-    }
-    proto_put_raw(&text, "", 1);
-    free(bytes);
-    if (!text.failed)
-        return (char *)text.bytes;
-    proto_buffer_free(&text);
-    return NULL;
 }

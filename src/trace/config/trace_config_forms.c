@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read a configuration. Text is first converted to bytes. */
+/*
+ * Read and write a configuration as a TraceConfig, serialized or as text. Text is converted from
+ * and to bytes.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +11,35 @@
 #include "config.pb-c.h"
 #include "trace/config/trace_config.h"
 #include "trace/text/text_format.h"
+#include "trace/text/text_print.h"
 #include "util/array.h"
 
 typedef Perfetto__Protos__HeapprofdConfig HeapprofdConfig;
 typedef Perfetto__Protos__TraceConfig TraceConfig;
 
 #define OUR_DATA_SOURCE "android.heapprofd"
+#define BUFFER_KB 63488u
+#define FLUSH_TIMEOUT_MS 30000u
+/* Perfetto's trace processor counts a file without a flush period as an error. */
+#define FLUSH_PERIOD_MS 30000u
+
+/* Scalar fields with one name in the message and in struct heap_config, and with the default 0. */
+#define FOR_EACH_SCALAR(USE)                                                                       \
+    USE(block_client)                                                                              \
+    USE(block_client_timeout_us)                                                                   \
+    USE(all)                                                                                       \
+    USE(no_startup)                                                                                \
+    USE(no_running)                                                                                \
+    USE(dump_at_max)                                                                               \
+    USE(disable_fork_teardown)                                                                     \
+    USE(disable_vfork_detection)                                                                   \
+    USE(all_heaps)                                                                                 \
+    USE(stream_allocations)                                                                        \
+    USE(min_anonymous_memory_kb)                                                                   \
+    USE(max_heapprofd_memory_kb)                                                                   \
+    USE(max_heapprofd_cpu_secs)                                                                    \
+    USE(adaptive_sampling_shmem_threshold)                                                         \
+    USE(adaptive_sampling_max_sampling_interval_bytes)
 
 void heap_config_warnings_clear(struct heap_config_warnings *warnings)
 {
@@ -37,6 +63,8 @@ __attribute__((format(printf, 2, 3))) static void warn(struct heap_config_warnin
     if (printed >= 0)
         warnings->messages[warnings->count++] = message;
 }
+
+/* --- reading --- */
 
 /* Copy `count` strings into a list that ends with NULL. An empty list is NULL. */
 static int copy_strings(char ***to, char *const *from, size_t count)
@@ -82,29 +110,14 @@ static int copy_lists(struct heap_config *config, const HeapprofdConfig *from)
     return 0;
 }
 
-/* Copy the scalar fields. Fields that are not set have their default of the proto: 0, false, empty.
- */
-static void take_numbers(struct heap_config *config, const HeapprofdConfig *from)
+static void take_scalars(struct heap_config *config, const HeapprofdConfig *from)
 {
+#define TAKE(name) config->name = from->name;
+    FOR_EACH_SCALAR(TAKE)
+#undef TAKE
     config->sampling_interval_bytes = from->sampling_interval_bytes;
     if (from->shmem_size_bytes != 0)
         config->shmem_size_bytes = from->shmem_size_bytes;
-    config->block_client = from->block_client;
-    config->block_client_timeout_us = from->block_client_timeout_us;
-    config->no_startup = from->no_startup;
-    config->no_running = from->no_running;
-    config->dump_at_max = from->dump_at_max;
-    config->disable_fork_teardown = from->disable_fork_teardown;
-    config->disable_vfork_detection = from->disable_vfork_detection;
-    config->all = from->all;
-    config->all_heaps = from->all_heaps;
-    config->stream_allocations = from->stream_allocations;
-    config->min_anonymous_memory_kb = from->min_anonymous_memory_kb;
-    config->max_heapprofd_memory_kb = from->max_heapprofd_memory_kb;
-    config->max_heapprofd_cpu_secs = from->max_heapprofd_cpu_secs;
-    config->adaptive_sampling_shmem_threshold = from->adaptive_sampling_shmem_threshold;
-    config->adaptive_sampling_max_sampling_interval_bytes =
-        from->adaptive_sampling_max_sampling_interval_bytes;
     config->stack_mode = (enum heap_stack_mode)from->stack_mode;
     if (from->continuous_dump_config != NULL) {
         config->dump_interval_ms = from->continuous_dump_config->dump_interval_ms;
@@ -142,7 +155,7 @@ static int take_config(const TraceConfig *trace, struct heap_config *config,
                          "there is no data source " OUR_DATA_SOURCE " with a heapprofd_config in "
                          "this configuration");
     heap_config_init(config);
-    take_numbers(config, ours);
+    take_scalars(config, ours);
     config->duration_ms = trace->duration_ms;
     if (trace->output_path != NULL)
         warn(warnings, "output_path is ignored: use -o");
@@ -209,6 +222,106 @@ int heap_config_read(const void *bytes, size_t length, struct heap_config *confi
     if (is_text)
         return heap_config_read_text(bytes, length, config, warnings, error);
     return heap_config_read_binary(bytes, length, config, warnings, error);
+}
+
+/* --- writing --- */
+
+#define SET(message, field, from)                                                                  \
+    do {                                                                                           \
+        (message)->has_##field = true;                                                             \
+        (message)->field = (from);                                                                 \
+    } while (0)
+
+/* Set a list of strings, which the message only reads. */
+#define SET_LIST(message, field, list)                                                             \
+    do {                                                                                           \
+        (message)->field = (list);                                                                 \
+        while ((list) != NULL && (list)[(message)->n_##field] != NULL)                             \
+            (message)->n_##field++;                                                                \
+    } while (0)
+
+static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_config *config)
+{
+#define FILL(name)                                                                                 \
+    message->name = config->name;                                                                  \
+    message->has_##name = config->name != 0;
+    FOR_EACH_SCALAR(FILL)
+#undef FILL
+    SET(message, sampling_interval_bytes, config->sampling_interval_bytes);
+    SET(message, shmem_size_bytes, config->shmem_size_bytes);
+    message->has_stack_mode = config->stack_mode != HEAP_STACK_NATIVE;
+    message->stack_mode = (Perfetto__Protos__HeapprofdConfig__StackMode)config->stack_mode;
+    SET_LIST(message, process_cmdline, config->process_cmdline);
+    SET_LIST(message, heaps, config->heaps);
+    SET_LIST(message, exclude_heaps, config->exclude_heaps);
+    SET_LIST(message, skip_symbol_prefix, config->skip_symbol_prefix);
+    SET_LIST(message, target_installed_by, config->target_installed_by);
+    message->pid = config->pids;
+    message->n_pid = config->pid_count;
+    message->heap_sampling_intervals = config->heap_sampling_intervals;
+    message->n_heap_sampling_intervals = config->heap_sampling_interval_count;
+}
+
+void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
+{
+    Perfetto__Protos__HeapprofdConfig__ContinuousDumpConfig continuous =
+        PERFETTO__PROTOS__HEAPPROFD_CONFIG__CONTINUOUS_DUMP_CONFIG__INIT;
+    HeapprofdConfig heapprofd = PERFETTO__PROTOS__HEAPPROFD_CONFIG__INIT;
+    fill_heapprofd_config(&heapprofd, config);
+    if (config->dump_interval_ms != 0) {
+        SET(&continuous, dump_phase_ms, config->dump_phase_ms);
+        SET(&continuous, dump_interval_ms, config->dump_interval_ms);
+        heapprofd.continuous_dump_config = &continuous;
+    }
+    Perfetto__Protos__DataSourceConfig inner = PERFETTO__PROTOS__DATA_SOURCE_CONFIG__INIT;
+    inner.name = OUR_DATA_SOURCE;
+    SET(&inner, target_buffer, 0);
+    inner.heapprofd_config = &heapprofd;
+    Perfetto__Protos__TraceConfig__DataSource source =
+        PERFETTO__PROTOS__TRACE_CONFIG__DATA_SOURCE__INIT;
+    Perfetto__Protos__TraceConfig__DataSource *sources[] = {&source};
+    source.config = &inner;
+    Perfetto__Protos__TraceConfig__BufferConfig buffer =
+        PERFETTO__PROTOS__TRACE_CONFIG__BUFFER_CONFIG__INIT;
+    Perfetto__Protos__TraceConfig__BufferConfig *buffers[] = {&buffer};
+    SET(&buffer, size_kb, BUFFER_KB);
+    TraceConfig trace = PERFETTO__PROTOS__TRACE_CONFIG__INIT;
+    trace.n_buffers = trace.n_data_sources = 1;
+    trace.buffers = buffers;
+    trace.data_sources = sources;
+    trace.has_duration_ms = config->duration_ms != 0;
+    trace.duration_ms = config->duration_ms;
+    SET(&trace, write_into_file, true);
+    SET(&trace, flush_period_ms, FLUSH_PERIOD_MS);
+    SET(&trace, flush_timeout_ms, FLUSH_TIMEOUT_MS);
+
+    *length = perfetto__protos__trace_config__get_packed_size(&trace);
+    void *bytes = malloc(*length);
+    if (bytes != NULL)
+        perfetto__protos__trace_config__pack(&trace, bytes);
+    return bytes;
+}
+
+char *heap_config_to_text(const struct heap_config *config)
+{
+    size_t length;
+    uint8_t *bytes = heap_config_to_bytes(config, &length);
+    struct proto_buffer text = {.failed = bytes == NULL};
+    struct proto_span rest = {bytes, text.failed ? bytes : bytes + length}, part = rest;
+    struct proto_field field;
+    while (proto_next(&rest, &field) > 0) {
+        part.end = rest.at;
+        text_print_fields(&perfetto__protos__trace_config__descriptor, part, &text);
+        if (field.type == PROTO_BYTES) /* an empty line after each message */
+            proto_put_raw(&text, "\n", 1);
+        part.at = rest.at;
+    }
+    proto_put_raw(&text, "", 1);
+    free(bytes);
+    if (!text.failed)
+        return (char *)text.bytes;
+    proto_buffer_free(&text);
+    return NULL;
 }
 
 int heap_config_copy(struct heap_config *to, const struct heap_config *from)
