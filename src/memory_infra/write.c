@@ -304,6 +304,10 @@ static void write_heap_metadata(struct document *document, const struct profile_
     put_number(out, ",", "interval-bytes", (int64_t)heap->interval_bytes);
     put_number(out, ",", "first-interval-bytes", (int64_t)heap->first_interval_bytes);
     put_number(out, ",", "start-boottime-ns", (int64_t)heap->start_boottime_ns);
+    if (heap->status.weighed_samples > 0) {
+        put_number(out, ",", "samples", (int64_t)heap->status.heap_samples);
+        put_number(out, ",", "weighed-samples", (int64_t)heap->status.weighed_samples);
+    }
     write_losses(out, heap);
     fputc('}', out);
 }

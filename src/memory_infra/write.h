@@ -16,9 +16,10 @@
  *   heapprofd-process-PID    name, command, parent-pid, uid
  *   heapprofd-heap-PID-N     name, allocator (its key in the dumps), allocator-frame (the innermost
  *                            frame that its stacks got; missing: none), interval-bytes,
- *                            first-interval-bytes, start-boottime-ns, unseen-allocator,
- *                            unfinished (its last dump is missing), and loss-NAME: the amount of a
- *                            loss by its name in trace/losses.h
+ *                            first-interval-bytes, start-boottime-ns, unseen-allocator, samples
+ *                            and weighed-samples (if the program drew some itself), unfinished
+ *                            (its last dump is missing), and loss-NAME: the amount of a loss by its
+ *                            name in trace/losses.h
  *   heapprofd-dump-PID-N-ID  of heap N in the event with the `id` ID: boottime-ns, exact-bytes,
  *                            exact-calls, final, incomplete, disagrees (totals and samples;
  *                            missing: they agree), ended (the process had; missing: it had not)

@@ -171,6 +171,12 @@ def test_sections():
     check("750 B in 4 calls, exact" in text, text)
     check("5.00 kB as reported in 1 allocations" in text, text)
     check("1, drawn by the program" in text, text)
+    dump = at("sections.json")
+    done = tool("memory_infra", at("sections"), dump)
+    check(done.status == 0, f"{done.stderr!r}")
+    again = {heap["heap"]: heap for heap in json.loads(tool("report", "--json", dump).stdout)["heaps"]}
+    check(again["frames"]["weighed_samples"] == 1 and again["pool"]["weighed_samples"] == 0, "in a memory dump")
+    check("5.00 kB as reported" in tool("report", dump).stdout.decode(), "in a memory dump's report")
     only = text_of("sections", "--heap", "pool")
     check(re.findall(r"heap (\S+)\n", only) == ["pool"], only)
 

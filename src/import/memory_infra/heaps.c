@@ -415,6 +415,8 @@ static struct profile_heap *add_heap(struct making *making, const struct import_
     heap->status.exit_status = -1;
     heap->status.remark = HEAP_REMARK;
     heap->status.unseen_allocator = note != NULL ? note->unseen_allocator : NULL;
+    heap->status.heap_samples = note != NULL ? note->samples : 0;
+    heap->status.weighed_samples = note != NULL ? note->weighed_samples : 0;
     heap->unfinished = note != NULL && note->unfinished;
     heap->status.final = !heap->unfinished;
     return heap;

@@ -42,6 +42,8 @@ static const struct note_member {
     {"interval-bytes", MEMBER_NUMBER, offsetof(struct import_note, interval_bytes)},
     {"first-interval-bytes", MEMBER_NUMBER, offsetof(struct import_note, first_interval_bytes)},
     {"start-boottime-ns", MEMBER_NUMBER, offsetof(struct import_note, start_boottime_ns)},
+    {"samples", MEMBER_NUMBER, offsetof(struct import_note, samples)},
+    {"weighed-samples", MEMBER_NUMBER, offsetof(struct import_note, weighed_samples)},
     {"boottime-ns", MEMBER_NUMBER, offsetof(struct import_note, boottime_ns)},
     {"exact-bytes", MEMBER_NUMBER, offsetof(struct import_note, exact_bytes)},
     {"exact-calls", MEMBER_NUMBER, offsetof(struct import_note, exact_calls)},

@@ -141,7 +141,7 @@ struct import_note {
     uint32_t number; /* of the heap */
     const char *name, *command, *allocator, *allocator_frame;
     uint64_t parent_pid, uid;
-    uint64_t interval_bytes, first_interval_bytes, start_boottime_ns;
+    uint64_t interval_bytes, first_interval_bytes, start_boottime_ns, samples, weighed_samples;
     uint64_t boottime_ns, exact_bytes, exact_calls;
     bool final, incomplete, disagrees, unfinished, ended;
     const char *unseen_allocator;
