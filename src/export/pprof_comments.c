@@ -35,6 +35,9 @@ static void put_losses(const struct writer *writer, const struct profile_heap *h
     for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
         const struct trace_loss *loss = &trace_losses[id];
         uint64_t amount = trace_loss_amount(status, id);
+        /* Perfetto's recorder counts such stacks among its statistics. */
+        if (id == TRACE_LOST_UNWIND && heap->is_perfettos)
+            amount = status->unwinding_errors;
         if (amount == 0 || loss->label == NULL)
             continue;
         if (trace_loss_is_flag(id))

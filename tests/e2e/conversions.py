@@ -597,6 +597,9 @@ def test_profile_warnings():
         for heap in (b"libc.malloc", b"own"):
             body = number(1, pid) + number(field, value) + block(11, heap) + number(12, 4096) + number(9, 2_000_000)
             trace += block(1, number(10, 1) + number(13, 2) + number(8, 3_000_000) + block(37, block(5, body)))
+    # Perfetto's statistics count 3 stacks that ended in an error.
+    body = number(1, 27) + block(2, number(1, 1) + number(2, 64) + number(5, 1)) + block(5, number(1, 3))
+    trace += block(1, number(10, 1) + number(13, 2) + number(8, 3_000_000) + block(37, block(5, body + block(11, b"own"))))
     outcome = run([TRACECONV, "profile", "-o", at("all")], stdin=trace, env=ENVIRONMENT)
     said = outcome.stderr.decode()
     check(outcome.status == 0, said)
@@ -604,6 +607,9 @@ def test_profile_warnings():
         words = re.escape(words).replace(r"\(\?\)", r"\(.*\)")
         check(len(re.findall(words, said)) == 1, f"{words}: {said}")
     check(said.count("warning:") == len(flags), said)
+    (name,) = [name for name in os.listdir(at("all")) if ".27.own." in name]
+    with open(os.path.join(at("all"), name), "rb") as file:
+        check(b"incomplete: 3 stacks that end before" in file.read(), "stacks with errors")
     only = run([TRACECONV, "profile", "--pid", "7", "-o", at("seven")], stdin=trace, env=ENVIRONMENT).stderr.decode()
     check("warning" not in only, only)
 
