@@ -9,7 +9,6 @@
 #include "cli/print/stack_format.h"
 #include "util/json_writer.h"
 
-#define NAME_WIDTH 255
 #define REASON_WIDTH 500
 #define STATE_WIDTH 12
 #define FIGURE_COLUMNS 13 /* of bytes, before a callsite */
@@ -127,13 +126,13 @@ static void print_result(const struct check_page *page, const struct budget_resu
     fprintf(out, "%-*s ", STATE_WIDTH,
             result->state == BUDGET_FAILS ? "FAILS" : check_state_name(result->state));
     check_title(result, text, sizeof(text));
-    format_print(out, text, NAME_WIDTH);
+    format_print(out, text, FORMAT_WORD_WIDTH);
     fputs(": ", out);
     check_finding(result, text, sizeof(text));
     format_print(out, text, REASON_WIDTH);
     check_subject(page->profile, result, text, sizeof(text));
     fputs("   [", out);
-    format_print(out, text, NAME_WIDTH);
+    format_print(out, text, FORMAT_WORD_WIDTH);
     fputs("]\n", out);
     bool is_growth = result->budget->kind == BUDGET_GROWTH;
     for (int i = 0; i < BUDGET_CULPRITS && has_culprits(result); i++) {
@@ -152,7 +151,7 @@ static void print_suppressions(const struct check_page *page, FILE *out)
         const struct budget_suppression *suppression = &page->budgets->suppressions[i];
         bool used = suppression->count > 0;
         fprintf(out, "%-*s leak:", STATE_WIDTH, used ? "suppressed" : "unused");
-        format_print(out, suppression->pattern, NAME_WIDTH);
+        format_print(out, suppression->pattern, FORMAT_WORD_WIDTH);
         if (used)
             fprintf(out, ": %s in %s blocks", format_bytes(suppression->bytes).bytes,
                     format_count(suppression->count).bytes);

@@ -8,7 +8,6 @@
 #include "cli/cmd.h"
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
-#include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"

@@ -8,7 +8,6 @@
 
 #include "cli/cmd.h"
 #include "cli/compare/leaks.h"
-#include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/options/profile_options.h"

@@ -2,10 +2,9 @@
 /* Formats changes, their margins and call stacks. */
 #include "cli/compare/compare_format.h"
 
-#include "cli/options/filter_options.h"
+#include "cli/options/profile_options.h"
 #include "export/view.h"
 
-#define FILTER_WIDTH 4096
 #define STACK_INDENT "              "
 
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
@@ -57,15 +56,15 @@ void compare_print_filter(FILE *out, const char *filter, const struct diff_pair 
     if (*filter == '\0')
         return;
     fputs("  filter    ", out);
-    format_print(out, filter, FILTER_WIDTH);
+    format_print(out, filter, FORMAT_LINE_WIDTH);
     fputs(" leaves out ", out);
     compare_left_out(pair->before, pair->before_count, view, &part, &whole);
     if (pair->before_count > 0)
-        fprintf(out, "%s before%s", filter_options_share(part, whole, counts).bytes,
+        fprintf(out, "%s before%s", profile_options_share(part, whole, counts).bytes,
                 pair->after_count > 0 ? ", " : "");
     compare_left_out(pair->after, pair->after_count, view, &part, &whole);
     if (pair->after_count > 0)
-        fprintf(out, "%s%s", filter_options_share(part, whole, counts).bytes,
+        fprintf(out, "%s%s", profile_options_share(part, whole, counts).bytes,
                 pair->before_count > 0 ? " after" : "");
     fputc('\n', out);
 }

@@ -10,8 +10,6 @@
 #include "profile/partial.h"
 #include "util/base_name.h"
 
-#define NAME_WIDTH 255
-#define COMMAND_WIDTH 4096
 #define FIGURES_COLUMNS 72 /* of a row, before its text */
 
 struct page {
@@ -27,7 +25,7 @@ static void print_module(const struct page *page, const struct diff_row *row)
     const struct profile_frame *frame = &row->profile->frames[row->frame];
     const char *path =
         frame->mapping == PROFILE_NONE ? "" : row->profile->mappings[frame->mapping].path;
-    format_print(page->out, *path == '\0' ? "unknown code" : base_name(path), NAME_WIDTH);
+    format_print(page->out, *path == '\0' ? "unknown code" : base_name(path), FORMAT_WORD_WIDTH);
 }
 
 static void print_name(const struct page *page, const struct diff_row *row)
@@ -49,7 +47,7 @@ static void print_name(const struct page *page, const struct diff_row *row)
     } else {
         if (row->tid != 0)
             fprintf(page->out, "%d ", row->tid);
-        format_print(page->out, *row->label != '\0' ? row->label : nothing[by], COMMAND_WIDTH);
+        format_print(page->out, *row->label != '\0' ? row->label : nothing[by], FORMAT_LINE_WIDTH);
     }
     fputc('\n', page->out);
 }
@@ -124,9 +122,9 @@ static void print_side(const struct page *page, const char *name,
     }
     const struct profile_heap *heap = dumps[0].heap;
     const struct profile_process *process = &source->profile->processes[heap->process];
-    format_print(page->out, source->argument, COMMAND_WIDTH);
+    format_print(page->out, source->argument, FORMAT_LINE_WIDTH);
     fputs(": ", page->out);
-    format_print(page->out, process->name, NAME_WIDTH);
+    format_print(page->out, process->name, FORMAT_WORD_WIDTH);
     if (count > 1)
         fprintf(page->out, ", %zu processes", count);
     else
@@ -176,7 +174,7 @@ static void print_head(const struct page *page, const struct compare_source sour
     const struct export_dump *dump = pair->after_count > 0 ? pair->after : pair->before;
     const struct profile *profile = sources[pair->after_count > 0].profile;
     const struct profile_process *process = &profile->processes[dump->heap->process];
-    char title[NAME_WIDTH * 2];
+    char title[FORMAT_WORD_WIDTH * 2];
     snprintf(title, sizeof(title), "%.200s, heap %.200s",
              *process->name != '\0' ? process->name : "(a process without a name)",
              dump->heap->name);

@@ -5,8 +5,6 @@
 #include "cli/compare/compare_format.h"
 #include "cli/compare/leaks.h"
 
-#define NAME_WIDTH 255
-#define LABELS_WIDTH 4096
 #define TYPE_WIDTH 80
 #define TYPES_SHOWN 6
 #define FIGURES_COLUMNS 69 /* of a row, before its text */
@@ -115,9 +113,9 @@ static void print_process(const struct page *page)
     const struct profile_process *process = page->heap->process;
     const char *bold = page->leaks->options->colours ? BOLD : "";
     fprintf(page->out, "%sProcess[%d] ", bold, process->pid);
-    format_print(page->out, process->name, NAME_WIDTH);
+    format_print(page->out, process->name, FORMAT_WORD_WIDTH);
     fputs(": ", page->out);
-    format_print(page->out, process->command, LABELS_WIDTH);
+    format_print(page->out, process->command, FORMAT_LINE_WIDTH);
     fputs(page->leaks->options->colours ? PLAIN "\n" : "\n", page->out);
     if (page->heap->process_count > 1)
         fprintf(page->out, "  %zu processes of that name and command, added up\n",
@@ -136,7 +134,7 @@ static void print_other_name(const struct page *page)
         process->pid == page->heap->process->pid)
         return;
     fprintf(page->out, "  compared with process %d ", process->pid);
-    format_print(page->out, process->name, NAME_WIDTH);
+    format_print(page->out, process->name, FORMAT_WORD_WIDTH);
     fputc('\n', page->out);
 }
 
@@ -157,7 +155,7 @@ static void print_heap(const struct page *page)
 {
     const struct leaks_heap *heap = page->heap;
     fputs("  ", page->out);
-    format_print(page->out, heap->name, NAME_WIDTH);
+    format_print(page->out, heap->name, FORMAT_WORD_WIDTH);
     if (compare_is_unseen(heap->pair->before, heap->pair->before_count) ||
         compare_is_unseen(heap->pair->after, heap->pair->after_count)) {
         fputs(": live memory is unknown, because no call of the allocator was seen (heap_profile "
@@ -202,11 +200,11 @@ static void print_unpaired(const struct leaks *leaks, FILE *out)
         if (heap->is_reported)
             continue;
         fprintf(out, "Process[%d] ", heap->process->pid);
-        format_print(out, heap->process->name, NAME_WIDTH);
+        format_print(out, heap->process->name, FORMAT_WORD_WIDTH);
         fputs(heap->pair->before_count == 0 ? ": not there before, in " : ": not there in ", out);
         format_print(
             out, heap->pair->before_count == 0 ? leaks->before->argument : leaks->after->argument,
-            LABELS_WIDTH);
+            FORMAT_LINE_WIDTH);
         fputs("; left out\n", out);
     }
 }

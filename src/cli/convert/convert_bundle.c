@@ -13,12 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/convert/bundle_summary.h"
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
 #include "cli/files/symbol_options.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
+#include "cli/report/unnamed_frames.h"
+#include "deobfuscate/deobfuscate.h"
+#include "profile/builder/profile_read.h"
 #include "symbolize/known_symbols.h"
 #include "trace/read/trace_source.h"
 #include "util/write_all.h"
@@ -80,6 +82,111 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
+/* --- the summary --- */
+
+/* What making the bundle found. */
+struct outcome {
+    struct trace_addresses addresses;
+    struct symbolize_report symbols; /* points into `addresses` */
+    struct trace_names names;
+    struct deobfuscate_report maps; /* the maps that the user named */
+    int64_t added;                  /* number of names that the trace did not have */
+};
+
+static void outcome_clear(struct outcome *outcome)
+{
+    symbolize_report_clear(&outcome->symbols);
+    trace_addresses_clear(&outcome->addresses);
+    deobfuscate_report_clear(&outcome->maps);
+    trace_names_clear(&outcome->names);
+}
+
+static void print_maps(const struct deobfuscate_report *maps)
+{
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct deobfuscate_result *result = &maps->results[i];
+        const char *remedy = deobfuscate_remedy(result);
+        format_printf(stderr, "%s: %zu of %zu Java names belong to its classes%s%s\n", result->path,
+                      result->names, maps->trace_names,
+                      remedy != NULL ? "; it names nothing: " : "", remedy != NULL ? remedy : "");
+    }
+}
+
+static void print_files(const struct symbolize_report *symbols)
+{
+    static const char *const sources[] = {"no symbols", "what it exports", "its symbol table",
+                                          "debug information"};
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct symbolized_module *module = &symbols->modules[i];
+        format_printf(stderr, "  %s (build id %s): ", module->path,
+                      module->build_id[0] != '\0' ? module->build_id : "none");
+        if (module->breakpad != NULL)
+            format_printf(stderr, "%s%s", module->breakpad,
+                          module->found.path != NULL ? ", then " : "\n");
+        if (module->found.path != NULL)
+            format_printf(stderr, "%s: %s\n", module->found.path, sources[module->found.quality]);
+        else if (module->breakpad == NULL)
+            fputs("no file\n", stderr);
+    }
+}
+
+/* Return the reasons by mapping of the profile; NULL: no memory. */
+static uint8_t *find_reasons(const struct profile *profile, const struct symbolize_report *symbols)
+{
+    uint8_t *reasons = calloc(profile->mapping_count + 1, sizeof(*reasons));
+    for (size_t i = 0; reasons != NULL && i < profile->mapping_count; i++) {
+        const struct profile_mapping *mapping = &profile->mappings[i];
+        for (size_t j = 0; j < symbols->count && reasons[i] == 0; j++)
+            if (strcmp(symbols->modules[j].path, mapping->path) == 0 &&
+                strcmp(symbols->modules[j].build_id, mapping->build_id) == 0)
+                reasons[i] = symbol_options_main_reason(&symbols->modules[j]);
+    }
+    return reasons;
+}
+
+/* Read the bundle again and print the frames that still have no name. Return false if it cannot be
+ * read, or is not a heap profile. */
+static bool print_missing(const struct outcome *outcome, const char *path)
+{
+    struct error error;
+    struct unnamed_modules unnamed = {0};
+    const struct report_options all = {.view = EXPORT_ALLOC_SPACE};
+    struct profile *profile = strcmp(path, "-") == 0 ? NULL : profile_read(path, NULL, &error);
+    bool done = profile != NULL && profile->heap_count > 0;
+    if (done) {
+        uint8_t *reasons = find_reasons(profile, &outcome->symbols);
+        if (unnamed_collect(&unnamed, profile, &all, reasons) == 0) {
+            unnamed_print_text(stderr, &unnamed, &all, 0);
+            if (unnamed.count == 0)
+                fputs("every frame has a name\n", stderr);
+        }
+        unnamed_clear(&unnamed);
+        free(reasons);
+    }
+    profile_free(profile);
+    return done;
+}
+
+/* Print the summary to standard error. If the bundle is a file, read it again, so that the summary
+ * describes what the bundle contains. */
+static void print_summary(const struct outcome *outcome, const char *path, bool verbose)
+{
+    size_t addresses = 0, lines = 0;
+    for (size_t i = 0; i < outcome->symbols.count; i++) {
+        addresses += outcome->symbols.modules[i].addresses;
+        lines += outcome->symbols.modules[i].with_lines;
+    }
+    format_printf(stderr,
+                  "%s: %zu code addresses in %zu modules, %zu of them with lines in local files; ",
+                  path, addresses, outcome->symbols.count, lines);
+    fprintf(stderr, "%lld names were added\n", (long long)outcome->added);
+    if (verbose)
+        print_files(&outcome->symbols);
+    print_maps(&outcome->maps);
+    if (!print_missing(outcome, path))
+        symbol_options_print_report(stderr, &outcome->symbols);
+}
+
 /* --- default places --- */
 
 /* Add the directories in which Android's builds keep symbols. */
@@ -139,7 +246,7 @@ static int copy_trace(const char *path, uint64_t length, int fd, struct error *e
 }
 
 static int find_symbols(const struct request *request, const char *path, int fd,
-                        struct bundle_outcome *outcome, struct error *error)
+                        struct outcome *outcome, struct error *error)
 {
     struct symbol_finder *finder = NULL;
     struct symbolize_options symbolizing = {0};
@@ -156,8 +263,8 @@ static int find_symbols(const struct request *request, const char *path, int fd,
 }
 
 /* Apply the maps one by one, so that an unreadable default map does not stop the others. */
-static int find_names(struct request *request, const char *path, int fd,
-                      struct bundle_outcome *outcome, struct error *error)
+static int find_names(struct request *request, const char *path, int fd, struct outcome *outcome,
+                      struct error *error)
 {
     if (request->maps.count + request->automatic.count == 0)
         return 0;
@@ -171,7 +278,7 @@ static int find_names(struct request *request, const char *path, int fd,
         if (deobfuscate_write(&one, &outcome->names, fd, &report, &problem) < 0)
             conversion_warn("%s", problem.message);
         else if (!request->quiet)
-            bundle_summary_print_maps(&report);
+            print_maps(&report);
         deobfuscate_report_clear(&report);
     }
     return result;
@@ -192,7 +299,7 @@ static int add_new(struct known_symbols *known, int parts, int fd, int64_t *adde
     return *added < 0 ? (int)*added : 0;
 }
 
-static int make_bundle(struct request *request, const char *path, struct bundle_outcome *outcome,
+static int make_bundle(struct request *request, const char *path, struct outcome *outcome,
                        struct error *error)
 {
     struct known_symbols known;
@@ -224,7 +331,7 @@ static int make_bundle(struct request *request, const char *path, struct bundle_
 static int run(struct request *request)
 {
     char path[PATH_MAX];
-    struct bundle_outcome outcome = {0};
+    struct outcome outcome = {0};
     struct error error = {0};
     int result = conversion_find_input(request->trace, path, &error);
     if (result == 0 && strcmp(path, "-") == 0)
@@ -238,8 +345,8 @@ static int run(struct request *request)
     if (result == 0)
         result = make_bundle(request, path, &outcome, &error);
     if (result == 0 && !request->quiet)
-        bundle_summary_print(&outcome, request->out, request->verbose);
-    bundle_outcome_clear(&outcome);
+        print_summary(&outcome, request->out, request->verbose);
+    outcome_clear(&outcome);
     return result < 0 ? conversion_fail(&error) : 0;
 }
 

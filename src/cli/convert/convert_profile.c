@@ -11,7 +11,6 @@
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
 #include "cli/files/output_directory.h"
-#include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/options/profile_options.h"
@@ -123,7 +122,7 @@ static void warn_of_filter(const struct profile *profile, const struct output_pp
     }
     if (*profile->filter != '\0')
         conversion_warn("%.300s leaves out %s: bytes ever allocated", profile->filter,
-                        filter_options_share(part, whole, false).bytes);
+                        profile_options_share(part, whole, false).bytes);
 }
 
 /* --- missing pids and times --- */

@@ -9,7 +9,6 @@
 
 #include "cli/cmd.h"
 #include "cli/explore/screen.h"
-#include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/explore/screen_state.h"
-#include "cli/options/filter_options.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "profile/unseen.h"
 #include "symbols/demangle.h"
@@ -116,7 +116,7 @@ static void put_filter(const struct screen *screen, char buffer[SCREEN_TEXT_BYTE
     }
     if (*filter != '\0' && used < SCREEN_TEXT_BYTES)
         snprintf(buffer + used, SCREEN_TEXT_BYTES - used, " %.200s leaves out %s live", filter,
-                 filter_options_share(part, whole, false).bytes);
+                 profile_options_share(part, whole, false).bytes);
 }
 
 /* Add a note about how much the sums may miss, for the column that may miss most. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cli/options/parse.h"
-#include "cli/print/format.h"
 
 const char *const view_option_names[] = {"space",         "objects", "alloc_space",
                                          "alloc_objects", "max",     NULL};
@@ -99,4 +98,26 @@ bool take_dump_or_all(void *member, const char *name, const char *value)
 {
     (void)name;
     return take(member, value, true);
+}
+
+bool take_filter(void *member, const char *name, const char *value)
+{
+    struct error error = {0};
+    int kind = 0;
+    while (strcmp(profile_filter_names[kind], name) != 0)
+        kind++;
+    if (profile_filter_add(member, (enum profile_filter_kind)kind, value, &error) == 0)
+        return true;
+    format_printf(stderr, "%s: %s\n", program_invocation_short_name, error.message);
+    return false;
+}
+
+struct filter_share profile_options_share(double part, double whole, bool counts)
+{
+    struct filter_share text;
+    struct formatted of_part = format_amount(part, counts);
+    struct formatted of_whole = format_amount(whole, counts);
+    snprintf(text.bytes, sizeof(text.bytes), "%s of %s (%.1f %%)", of_part.bytes, of_whole.bytes,
+             whole > 0 ? 100 * part / whole : 0);
+    return text;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of verbs that read profiles: which dumps, in which view, with which names. They have
- * the same meaning in every verb. */
+/* The options of verbs that read profiles: which dumps and stacks, in which view, with which names.
+ * They have the same meaning in every verb. */
 #ifndef HEAPPROFD_CLI_OPTIONS_PROFILE_OPTIONS_H
 #define HEAPPROFD_CLI_OPTIONS_PROFILE_OPTIONS_H
 
 #include <stdint.h>
 
 #include "cli/options/options.h"
+#include "cli/print/format.h"
 #include "export/view.h"
+#include "profile/filter.h"
 #include "symbols/demangle.h"
 
 /* --dump: the number of a heap's dump, from 1, or one of these values. */
@@ -69,5 +71,26 @@ extern const char *const frames_option_names[];
 #define FRAMES_HELP                                                                                \
     "  --frames all    show frames of allocators, language runtimes and standard libraries,\n"     \
     "                  too; the default (own) folds them\n"
+
+/* The member is a struct profile_filter. */
+#define FILTER_OPTIONS(type, member)                                                               \
+    OPTION_ENTRY_CALL("focus", 0, type, member, take_filter),                                      \
+        OPTION_ENTRY_CALL("ignore", 0, type, member, take_filter),                                 \
+        OPTION_ENTRY_CALL("hide", 0, type, member, take_filter),                                   \
+        OPTION_ENTRY_CALL("show-from", 0, type, member, take_filter)
+option_take take_filter;
+
+#define FILTER_HELP                                                                                \
+    "  --focus REGEX, --ignore REGEX   keep only, or drop, stacks with a frame whose function,\n"  \
+    "                  source file or module matches\n"                                            \
+    "  --hide REGEX, --show-from REGEX   remove matching frames, or the callers of the "           \
+    "outermost\n"                                                                                  \
+    "                  matching frame\n"
+
+/* "3.20 MB of 12.0 MB (26.7 %)". */
+struct filter_share {
+    char bytes[96];
+};
+struct filter_share profile_options_share(double part, double whole, bool counts);
 
 #endif

@@ -12,7 +12,6 @@
 
 /* Limit for measuring the rest of a long name, each time it is printed. */
 #define COUNTED_BYTES_MAX 65536u
-#define TITLE_WIDTH 4096
 
 struct formatted format_bytes(double bytes)
 {
@@ -130,7 +129,7 @@ int format_margin_width(const struct formatted *margin, int columns)
 void format_print_title(FILE *out, const char *title, bool colours)
 {
     fputs(colours ? "\n\033[1m" : "\n", out);
-    format_print(out, title, TITLE_WIDTH);
+    format_print(out, title, FORMAT_LINE_WIDTH);
     fputs(colours ? "\033[0m\n" : "\n", out);
 }
 

@@ -44,6 +44,11 @@ void format_print_title(FILE *out, const char *title, bool colours);
 /* Format a time: "950 us", "1.72 ms", "3.40 s", "28 min 39 s", "5 h 2 min". */
 struct formatted format_time(double seconds);
 
+/* Widths to which untrusted texts are cut, in bytes. */
+#define FORMAT_WORD_WIDTH 255    /* names of processes, heaps and modules */
+#define FORMAT_REASON_WIDTH 2000 /* reasons and remarks */
+#define FORMAT_LINE_WIDTH 4096   /* command lines: the most that a profile keeps */
+
 /* Print untrusted text, cut to a width in bytes. Characters that a terminal would obey are escaped
  * (util/terminal_text.h). */
 void format_print(FILE *out, const char *text, size_t width);

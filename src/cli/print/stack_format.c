@@ -15,8 +15,7 @@
 #include "util/utf8.h"
 
 #define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
-#define MODULE_WIDTH 255
-#define NAME_BYTES 4200u /* the longest that the demangler returns */
+#define NAME_BYTES 4200u   /* the longest that the demangler returns */
 #define COLUMNS_MAX 10000
 #define ROOM_LEAST 24u
 
@@ -150,7 +149,7 @@ static void print_module(FILE *out, const struct profile *profile,
     const char *kind = profile_frame_kind(frame);
     fputs(" [", out);
     format_print(out, *kind != '\0' ? kind : base_name(profile->mappings[frame->mapping].path),
-                 MODULE_WIDTH);
+                 FORMAT_WORD_WIDTH);
     fputc(']', out);
 }
 
@@ -173,13 +172,13 @@ void stack_format_print_frame(const struct stack_format *format, uint32_t index,
         const char *path =
             frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "";
         fprintf(out, "0x%" PRIx64 " @ ", frame->rel_pc);
-        format_print(out, *path != '\0' ? base_name(path) : "unknown code", MODULE_WIDTH);
+        format_print(out, *path != '\0' ? base_name(path) : "unknown code", FORMAT_WORD_WIDTH);
         return;
     }
     print_function(format, frame, columns, out);
     if (lines && frame->source_file[0] != '\0') {
         fputc(' ', out);
-        format_print(out, base_name(frame->source_file), MODULE_WIDTH);
+        format_print(out, base_name(frame->source_file), FORMAT_WORD_WIDTH);
         fprintf(out, ":%u", frame->line);
     }
     if (module)

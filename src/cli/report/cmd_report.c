@@ -8,7 +8,6 @@
 
 #include "cli/cmd.h"
 #include "cli/files/output_directory.h"
-#include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"
@@ -18,8 +17,6 @@
 #include "cli/report/report_rss.h"
 
 #define HEAPS_NAMED 10 /* if none matches the options */
-#define NAME_WIDTH 255
-#define REASON_WIDTH 2000
 
 static const char help[] =
     "usage: heap_profile report [options] [DIR|TRACE]\n"
@@ -105,9 +102,9 @@ static void explain_nothing(const struct profile *profile, const char *path)
                   "not the raw-trace that heap_profile wrote");
         for (size_t i = 0; i < profile->unprofiled_count && i < HEAPS_NAMED; i++) {
             fputs("  not profiled: ", stderr);
-            format_print(stderr, profile->unprofiled[i].name, NAME_WIDTH);
+            format_print(stderr, profile->unprofiled[i].name, FORMAT_WORD_WIDTH);
             fputs(": ", stderr);
-            format_print(stderr, profile->unprofiled[i].reason, REASON_WIDTH);
+            format_print(stderr, profile->unprofiled[i].reason, FORMAT_REASON_WIDTH);
             fputc('\n', stderr);
         }
         return;

@@ -10,7 +10,6 @@
 #include "cli/print/format.h"
 #include "util/json_writer.h"
 
-#define NAME_WIDTH 255
 #define MALLOC_NAME "libc.malloc"
 #define DEVIATIONS 1.96 /* 95 % of a normal distribution */
 #define AT_THE_DUMP_NS UINT64_C(20000000)
@@ -227,7 +226,7 @@ static void print_row(const struct rss_row *row, const struct memory_snapshot *s
             source_texts[row->source]);
     if (row->source == RSS_BY_RULE) {
         fputc(' ', out);
-        format_print(out, snapshot->rounding_rule, NAME_WIDTH);
+        format_print(out, snapshot->rounding_rule, FORMAT_WORD_WIDTH);
     }
     if (row->margin >= 0.5)
         fprintf(out, ", ± %s", format_count(row->margin).bytes);
@@ -279,7 +278,7 @@ static void print_missing(const struct subject *subject, FILE *out)
 static void print_text(const struct subject *subject, FILE *out)
 {
     struct rss_table table;
-    format_print(out, subject->process->name, NAME_WIDTH);
+    format_print(out, subject->process->name, FORMAT_WORD_WIDTH);
     fprintf(out, " (pid %d), dump %zu of %zu: from the heap to the RSS, in bytes\n\n",
             subject->process->pid, (size_t)(subject->dump - subject->heap->dumps) + 1,
             subject->heap->dump_count);

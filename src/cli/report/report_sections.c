@@ -206,7 +206,7 @@ static void print_row(struct printer *printer, const struct report_section *sect
     format_print(out, report_process_title(process), title_width(printer->options));
     if (strcmp(section->heap->name, "libc.malloc") != 0) {
         fputs(" [", out);
-        format_print(out, section->heap->name, PRINTER_MODULE_WIDTH);
+        format_print(out, section->heap->name, FORMAT_WORD_WIDTH);
         fputc(']', out);
     }
     if (heaps > 1)

@@ -361,7 +361,7 @@ static void print_rollup_row(const struct printer *printer, enum rollup_key key,
         int32_t pid = printer->profile->processes[printer->heap->process].pid;
         fprintf(printer->out, "%d ", row->tid);
         format_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
-                     PRINTER_MODULE_WIDTH);
+                     FORMAT_WORD_WIDTH);
     } else {
         printer_frame(printer, row->frame, 0);
     }
@@ -444,7 +444,7 @@ static void print_group(const struct printer *printer, const struct grouping_row
     }
     if (row->label[0] == '\0')
         fputs(key == GROUPING_TYPE ? "[no type]" : "[no context]", printer->out);
-    format_print(printer->out, row->label, PRINTER_COMMAND_WIDTH);
+    format_print(printer->out, row->label, FORMAT_LINE_WIDTH);
     fputc('\n', printer->out);
 }
 

@@ -9,9 +9,6 @@
 #include "cli/report/report.h"
 #include "cli/report/unwind_gaps.h"
 
-#define PRINTER_COMMAND_WIDTH 4096 /* the most that the profile keeps */
-#define PRINTER_MODULE_WIDTH 255
-#define PRINTER_REMARK_WIDTH 2000
 #define PRINTER_FACT_INDENT 16u /* columns before the text of a fact */
 
 /* Rows of the sections that follow the main table, and of each group's contents. */

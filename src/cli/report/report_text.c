@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/filter_options.h"
+#include "cli/options/profile_options.h"
 #include "cli/print/wrap.h"
 #include "cli/report/report_sections.h"
 #include "cli/report/report_tables.h"
@@ -168,9 +168,9 @@ static void print_filter(const struct printer *printer)
     const struct profile_estimate whole = estimate_of_dump(printer->dump, view);
     bool counts = export_view_counts_calls(view);
     fputs("  filter        ", printer->out);
-    format_print(printer->out, printer->profile->filter, PRINTER_COMMAND_WIDTH);
+    format_print(printer->out, printer->profile->filter, FORMAT_LINE_WIDTH);
     fprintf(printer->out, " leaves out %s\n",
-            filter_options_share(estimate_rank(&part, view), estimate_rank(&whole, view), counts)
+            profile_options_share(estimate_rank(&part, view), estimate_rank(&whole, view), counts)
                 .bytes);
 }
 
@@ -217,7 +217,7 @@ static void print_partial(const struct printer *printer)
               out);
     else if (heap->status.unseen_allocator != NULL) {
         fputs("  partial       another allocator of the process (", out);
-        format_print(out, heap->status.unseen_allocator, PRINTER_MODULE_WIDTH);
+        format_print(out, heap->status.unseen_allocator, FORMAT_WORD_WIDTH);
         fputs(") was not profiled: its memory is missing from all figures\n", out);
     } else if (profile_totals_why_partial(heap) != NULL)
         fputs("  partial       all figures leave out what was lost, the totals too\n", out);
@@ -237,10 +237,10 @@ static void print_facts(const struct printer *printer)
 
     fprintf(out, "  process       %d, %.2f s, heap ", process->pid,
             (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
-    format_print(out, heap->name, PRINTER_MODULE_WIDTH);
+    format_print(out, heap->name, FORMAT_WORD_WIDTH);
     if (heap->status.allocator != NULL && heap->status.allocator[0] != '\0') {
         fputs(" (", out);
-        format_print(out, heap->status.allocator, PRINTER_MODULE_WIDTH);
+        format_print(out, heap->status.allocator, FORMAT_WORD_WIDTH);
         fputc(')', out);
     }
     if (heap->dump_count > 1)
@@ -265,7 +265,7 @@ static void print_facts(const struct printer *printer)
                 (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     if (heap->status.remark != NULL && heap->status.remark[0] != '\0') {
         fputs("  note          ", out);
-        format_print(out, heap->status.remark, PRINTER_REMARK_WIDTH);
+        format_print(out, heap->status.remark, FORMAT_REASON_WIDTH);
         fputc('\n', out);
     }
 }
@@ -402,7 +402,7 @@ static void print_notes(const struct report_sections *sections, const struct pro
     print_unnamed(profile, options, page);
     if (profile->warning[0] != '\0') {
         fputs("\nwarning: ", page);
-        format_print(page, profile->warning, PRINTER_REMARK_WIDTH);
+        format_print(page, profile->warning, FORMAT_REASON_WIDTH);
         fputc('\n', page);
     }
     wrap_end(&wrap, NOTE_INDENT);

@@ -94,7 +94,7 @@ static void print_place(const struct tree_printer *at, uint32_t node)
         return;
     if (frame->source_file[0] != '\0') {
         fputs(" at ", at->printer->out);
-        format_print(at->printer->out, frame->source_file, PRINTER_MODULE_WIDTH);
+        format_print(at->printer->out, frame->source_file, FORMAT_WORD_WIDTH);
         fprintf(at->printer->out, ":%" PRIu32, frame->line);
     } else {
         fprintf(at->printer->out, " at 0x%" PRIx64, frame->rel_pc);

@@ -108,7 +108,7 @@ static void print_unseen(const struct printer *printer, const struct unseen_grou
         fprintf(out, "; resident memory reached %s%s", format_bytes((double)group->rss_bytes).bytes,
                 count > 1 ? " each" : "");
     fputs("\n  note          ", out);
-    format_print(out, profile_heap_why_unseen(printer->heap), PRINTER_REMARK_WIDTH);
+    format_print(out, profile_heap_why_unseen(printer->heap), FORMAT_REASON_WIDTH);
     fputc('\n', out);
     wrap_end(&wrap, PRINTER_FACT_INDENT);
 }
@@ -134,7 +134,7 @@ static size_t print_names(const struct profile *profile, size_t first, FILE *out
            strcmp(processes[i].reason, processes[first].reason) == 0;
          i++) {
         fputs(i > first ? ", " : "", out);
-        format_print(out, processes[i].name, PRINTER_MODULE_WIDTH);
+        format_print(out, processes[i].name, FORMAT_WORD_WIDTH);
         if (processes[i].count > 1)
             fprintf(out, " (%s processes)", format_count((double)processes[i].count).bytes);
     }
@@ -154,7 +154,7 @@ void report_unprofiled_print(const struct profile *profile, FILE *out)
             fputs("\nNot profiled\n", out);
         next = print_names(profile, i, out);
         fputs("\n      ", out);
-        format_print(out, profile->unprofiled[i].reason, PRINTER_REMARK_WIDTH);
+        format_print(out, profile->unprofiled[i].reason, FORMAT_REASON_WIDTH);
         fputc('\n', out);
     }
 }

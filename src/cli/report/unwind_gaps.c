@@ -14,7 +14,6 @@
 
 #define LINES_MAX 5u
 #define LEAST_SHARE 0.001 /* printed as a number */
-#define MODULE_WIDTH 255
 
 /* Values that stand for "no gap" and "code of no module" instead of a mapping. */
 #define NO_GAP UINT32_MAX
@@ -181,7 +180,7 @@ void unwind_gaps_print_text(struct unwind_gap_finder *finder, const struct profi
             fprintf(out, "%.1f %%", gap->share * 100);
         fputs(" of samples: stacks end in code of ", out);
         format_print(out, gap->module[0] != '\0' ? base_name(gap->module) : "no module",
-                     MODULE_WIDTH);
+                     FORMAT_WORD_WIDTH);
         fprintf(out, " without unwind information: %s\n", remedy_of(gap));
     }
     if (gaps.count > LINES_MAX)

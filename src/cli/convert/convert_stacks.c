@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses dumps for a conversion to stacks, warns of what is missing, and runs the writer. */
-#include "cli/convert/stack_conversion.h"
-
+/*
+ * The conversions to stacks with figures: collapsed stacks, Speedscope's files and flame graphs.
+ * They share the options that choose processes, heaps and dumps, and the errors if nothing matches.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
-#include "cli/options/filter_options.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
 #include "cli/print/progress.h"
+#include "compare/diff.h"
+#include "export/collapsed.h"
+#include "export/flame_page.h"
+#include "export/speedscope.h"
+#include "profile/partial.h"
 #include "profile/rollup.h"
+
+struct stack_conversion {
+    const char *help;
+    bool has_view;       /* takes the option --view */
+    bool largest_first;  /* order heaps by size, because a viewer opens on the first; else in the
+                            profile's order */
+    bool shares_callers; /* writes a caller once for all its callees; else writes each stack in full
+                          */
+    /* Write the dumps; `name` is the trace's. Return the amount written, 0 if the view is empty, or
+     * -ENOMEM. */
+    int64_t (*write)(const struct profile *profile, const struct export_dump *dumps, size_t count,
+                     enum export_view view, const char *name, FILE *out);
+};
 
 /* The values of the options. */
 struct choice {
@@ -101,7 +120,7 @@ static void warn_of_filter(const struct profile *profile, const struct export_du
             whole += export_view_value(dumps[i].dump->samples[j], view);
     }
     conversion_warn("%.300s leaves out %s: %s", profile->filter,
-                    filter_options_share(part, part + whole, export_view_counts_calls(view)).bytes,
+                    profile_options_share(part, part + whole, export_view_counts_calls(view)).bytes,
                     export_view_info[view].title);
 }
 
@@ -188,7 +207,8 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-int stack_conversion_run(int argc, char **argv, const struct stack_conversion *conversion)
+/* Run a conversion. argv[0] is the verb. Return the exit code. */
+static int run(int argc, char **argv, const struct stack_conversion *conversion)
 {
     struct choice choice = {.view = EXPORT_SPACE};
     choice.reading.filter = &choice.filter;
@@ -199,4 +219,144 @@ int stack_conversion_run(int argc, char **argv, const struct stack_conversion *c
                        argv[optind] == NULL ? NULL : argv[optind + 1]);
     profile_filter_clear(&choice.filter);
     return code;
+}
+
+/* --- collapsed stacks --- */
+
+static const char collapsed_help[] =
+    "usage: traceconv collapsed [options] [DIR|TRACE] [OUT]\n"
+    "\n"
+    "  Writes a line \"outermost;...;innermost N\" for each stack, for flamegraph.pl, inferno and\n"
+    "  Speedscope: traceconv collapsed raw-trace | flamegraph.pl > graph.svg. If there are "
+    "several\n"
+    "  processes, the outermost frame is the process; if a process has several heaps, the next "
+    "frame\n"
+    "  is the heap.\n"
+    "\n" CONVERSION_INPUT_HELP CONVERSION_OUTPUT_HELP "\n"
+    "  --view VIEW   the meaning of N:\n"
+    "                  space          bytes live at the dump (default)\n"
+    "                  objects        the same, counted in allocations\n"
+    "                  alloc_space    bytes ever allocated\n"
+    "                  alloc_objects  the same, counted in allocations\n"
+    "                  max            bytes live at the heap's peak\n" DUMP_CHOICE_HELP FILTER_HELP
+        DEMANGLE_FULL_HELP "      --help, --version\n";
+
+static int64_t write_collapsed(const struct profile *profile, const struct export_dump *dumps,
+                               size_t count, enum export_view view, const char *name, FILE *out)
+{
+    (void)name;
+    return collapsed_write(profile, dumps, count, view, out);
+}
+
+int convert_collapsed(int argc, char **argv)
+{
+    static const struct stack_conversion conversion = {
+        .help = collapsed_help, .has_view = true, .write = write_collapsed};
+    return run(argc, argv, &conversion);
+}
+
+/* --- Speedscope --- */
+
+static const char speedscope_help[] =
+    "usage: traceconv speedscope [options] [DIR|TRACE] [OUT]\n"
+    "\n"
+    "  Writes a file for https://www.speedscope.app and the npm package speedscope: one profile\n"
+    "  for each view (space, objects, alloc_space, alloc_objects, max) of each process and heap,\n"
+    "  at its last dump, with source files and lines.\n"
+    "\n" CONVERSION_INPUT_HELP CONVERSION_OUTPUT_HELP
+    "\n" DUMP_CHOICE_HELP FILTER_HELP DEMANGLE_FULL_HELP "      --help, --version\n";
+
+static int64_t write_speedscope(const struct profile *profile, const struct export_dump *dumps,
+                                size_t count, enum export_view view, const char *name, FILE *out)
+{
+    (void)view; /* the file has all views */
+    return speedscope_write(profile, dumps, count, name, out);
+}
+
+int convert_speedscope(int argc, char **argv)
+{
+    static const struct stack_conversion conversion = {
+        .help = speedscope_help, .largest_first = true, .write = write_speedscope};
+    return run(argc, argv, &conversion);
+}
+
+/* --- flame graphs --- */
+
+static const char flamegraph_help[] =
+    "usage: traceconv flamegraph [options] [DIR|TRACE] [OUT.html]\n"
+    "\n"
+    "  Writes a self-contained page for any browser, with a flame graph of each view (space,\n"
+    "  objects, alloc_space, alloc_objects, max) of each process and heap, at its last dump:\n"
+    "  top-down and bottom-up, with zoom, search, and the 95 % limits of each figure.\n"
+    "\n" CONVERSION_INPUT_HELP CONVERSION_OUTPUT_HELP
+    "\n" DUMP_CHOICE_HELP FILTER_HELP DEMANGLE_FULL_HELP "      --help, --version\n"
+    "\n"
+    "heap_profile leaks --flame-graph writes a flame graph of growth.\n";
+
+struct source {
+    const struct profile *profile;
+    const struct profile_dump *dump;
+};
+
+static void read_site(const void *context, size_t index, struct flame_site *site)
+{
+    const struct source *source = context;
+    const struct profile_sample *sample = source->dump->samples[index];
+    struct rollup_values values = rollup_values_of(sample);
+    *site = (struct flame_site){.profile = source->profile, .callsite = sample->callsite};
+    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++)
+        site->figures[figure].gained = diff_estimate_of(&values, figure);
+}
+
+static int add_dump(struct flame_page *page, const struct profile *profile,
+                    const struct export_dump *chosen)
+{
+    struct flame_view views[EXPORT_VIEWS];
+    const struct profile_heap *heap = chosen->heap;
+    const struct profile_process *process = &profile->processes[heap->process];
+    const struct source source = {profile, chosen->dump};
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        views[view] = (struct flame_view){export_view_info[view].name, export_view_info[view].title,
+                                          (unsigned)diff_figure_of(view),
+                                          export_view_info[view].counts_bytes};
+    struct flame_graph graph = {
+        .process = process->name,
+        .labels = process->command,
+        .heap = heap->name,
+        .pid = process->pid,
+        .exact = profile_dump_is_exact(heap, chosen->dump),
+        .partial = heap->interval_bytes == 1 &&
+                   (profile_dump_is_partial(heap, chosen->dump) || profile_lacks_frees(heap)),
+        .gained_interval_bytes = heap->interval_bytes,
+        .lost_interval_bytes = heap->interval_bytes,
+        .views = views,
+        .view_count = EXPORT_VIEWS,
+        .figure_count = DIFF_FIGURES,
+        .site_count = chosen->dump->sample_count,
+        .read_site = read_site,
+        .context = &source};
+    return flame_page_add(page, &graph);
+}
+
+static int64_t write_page(const struct profile *profile, const struct export_dump *dumps,
+                          size_t count, enum export_view view, const char *name, FILE *out)
+{
+    (void)view; /* the page has all views */
+    struct flame_page *page = flame_page_new(out, name);
+    if (page == NULL)
+        return -ENOMEM;
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = add_dump(page, profile, &dumps[i]);
+    code = flame_page_end(page, code);
+    return code < 0 ? code : (int64_t)count;
+}
+
+int convert_flamegraph(int argc, char **argv)
+{
+    static const struct stack_conversion conversion = {.help = flamegraph_help,
+                                                       .largest_first = true,
+                                                       .shares_callers = true,
+                                                       .write = write_page};
+    return run(argc, argv, &conversion);
 }
