@@ -184,33 +184,6 @@ static bool is_own(const struct link_map *map)
     return (uintptr_t)map->l_ld == (uintptr_t)_DYNAMIC;
 }
 
-/* The last permanent object: the list of objects begins with them, and keeps them in order. */
-static const struct link_map *last_permanent;
-
-void elf_lookup_note_permanent(void)
-{
-    const struct link_map *map = _r_debug.r_map;
-    /* A program can load the library without hooks late: then only the executable stays for sure.
-     */
-#ifndef HEAPPROFD_NO_HOOKS
-    for (unsigned i = 0; i < OBJECTS_MAX && map != NULL && map->l_next != NULL; i++)
-        map = map->l_next;
-#endif
-    last_permanent = map;
-}
-
-bool elf_lookup_is_permanent(const void *link_map)
-{
-    const struct link_map *map = last_permanent != NULL ? _r_debug.r_map : NULL;
-    for (unsigned i = 0; i < OBJECTS_MAX && map != NULL; i++, map = map->l_next) {
-        if (map == link_map)
-            return true;
-        if (map == last_permanent)
-            break;
-    }
-    return false;
-}
-
 struct elf_found elf_lookup_next(const char *name, int startup)
 {
     bool direct = startup != 0;

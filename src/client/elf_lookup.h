@@ -6,8 +6,6 @@
 #ifndef HEAPPROFD_CLIENT_ELF_LOOKUP_H
 #define HEAPPROFD_CLIENT_ELF_LOOKUP_H
 
-#include <stdbool.h>
-
 struct elf_found {
     void *address;           /* NULL: not found */
     const char *object_name; /* of the object that defines it: file name without directories */
@@ -20,13 +18,6 @@ struct elf_found {
  * unless `startup` promises that no other thread can unload one.
  */
 struct elf_found elf_lookup_next(const char *name, int startup);
-
-/* Note which objects the program's start has loaded: they are never unloaded. Call it before the
- * program can load others. */
-void elf_lookup_note_permanent(void);
-
-/* Return whether the object with this link_map is one of these. */
-bool elf_lookup_is_permanent(const void *link_map);
 
 /* Return whether an object before this library in link order defines `name`, so that calls never
  * reach this library. Call it at start-up, before there are threads. */

@@ -22,15 +22,6 @@ struct elf_found elf_lookup_next(const char *name, int startup)
     return (struct elf_found){(void *)heapprofd_attach_params.dl_find_object, "", NULL};
 }
 
-/* Which objects the program's start has loaded is unknown here. */
-void elf_lookup_note_permanent(void) {}
-
-bool elf_lookup_is_permanent(const void *link_map)
-{
-    (void)link_map;
-    return false;
-}
-
 void *elf_lookup_vdso(const char *name)
 {
     (void)name;

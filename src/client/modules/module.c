@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <link.h>
 
-#include "client/elf_lookup.h"
 #include "client/modules/module_object.h"
 #include "client/system.h"
 #include "wire/barrier.h"
@@ -95,13 +94,13 @@ const struct module *module_find(uintptr_t pc, bool in_use)
             load_relaxed(&module->link_map) == object.link_map)
             return module;
     }
-    object.in_use = in_use || elf_lookup_is_permanent(object.link_map);
+    object.in_use = in_use || module_object_is_permanent(object.link_map);
     return module_learn(&object, pc);
 }
 
 bool module_is_permanent(const struct module *module)
 {
-    return elf_lookup_is_permanent(load_relaxed(&module->link_map));
+    return module_object_is_permanent(load_relaxed(&module->link_map));
 }
 
 bool module_is_unread(uintptr_t pc)

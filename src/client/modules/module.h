@@ -43,7 +43,8 @@ struct module {
  */
 const struct module *module_find(uintptr_t pc, bool in_use);
 
-/* Return whether the module is never unloaded: the program's start loaded it. */
+/* Return whether the module is never unloaded, as far as that is known: the program's start loaded
+ * it. */
 bool module_is_permanent(const struct module *module);
 
 /* Return whether there is an object at pc which module_find() did not read, because it might

@@ -8,7 +8,7 @@
 #include "client/modules/module_object.h"
 
 #include <elf.h>
-#include <errno.h>
+#include <link.h>
 
 #include "client/elf_lookup.h"
 #include "client/system.h"
@@ -16,6 +16,7 @@
 #define PAGE_BYTES 4096u
 #define PROGRAM_HEADERS_MAX 64u
 #define NOTES_BYTES_MAX 4096u
+#define OBJECTS_MAX 8192u
 
 /* struct dl_find_object, which headers of older systems lack. */
 struct loader_object {
@@ -30,7 +31,6 @@ static int (*loader_find)(void *address, struct loader_object *object);
 
 void module_object_init(void)
 {
-    elf_lookup_note_permanent();
     loader_find = elf_lookup_next("_dl_find_object", 1).address;
 }
 
@@ -57,6 +57,19 @@ bool module_object_exists(uintptr_t pc)
 {
     struct loader_object found;
     return loader_find != NULL && loader_find((void *)pc, &found) == 0;
+}
+
+bool module_object_is_permanent(const void *link_map)
+{
+    struct loader_object loader;
+    if (link_map == NULL || loader_find == NULL || loader_find((void *)loader_find, &loader) != 0)
+        return false;
+    const struct link_map *map = loader.link_map;
+    for (unsigned i = 0; i < OBJECTS_MAX && map != NULL; i++, map = map->l_prev) {
+        if (map == link_map)
+            return true;
+    }
+    return false;
 }
 
 static uint64_t fingerprint_mix(uint64_t hash, const void *bytes, size_t size)

@@ -31,6 +31,10 @@ bool module_object_find(uintptr_t pc, struct module_object *object);
  * unknown, and false. */
 bool module_object_exists(uintptr_t pc);
 
+/* Return whether the object is never unloaded, as far as that is known: the loader lists those that
+ * the program's start has loaded first, itself among them. This list before itself never changes. */
+bool module_object_is_permanent(const void *link_map);
+
 /* The same as module_object_find(), by /proc/self/maps. */
 bool module_maps_find(uintptr_t pc, struct module_object *object);
 
