@@ -30,7 +30,7 @@
 
 static void pause_ms(unsigned ms)
 {
-    heartbeat_give();
+    heartbeat_send();
     nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
 }
 

@@ -248,7 +248,7 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
     unsigned long long ran_ns = time_on_processor(tracee, tid);
     uint64_t deadline_us = now_us() + TRACEE_TURN_MS * UINT64_C(1000);
     do {
-        heartbeat_give();
+        heartbeat_send();
         nanosleep(&pause, NULL);
     } while (time_on_processor(tracee, tid) == ran_ns && is_runnable(tracee, tid) &&
              now_us() < deadline_us);
@@ -258,7 +258,7 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
 static void poll_pause(uint64_t began_us)
 {
     bool is_late = now_us() - began_us > POLL_LATER_US;
-    heartbeat_give();
+    heartbeat_send();
     nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
 }
 

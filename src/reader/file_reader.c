@@ -99,7 +99,7 @@ static int checked(const struct reader_file *file, int code)
 {
     if (code != -EBADMSG)
         return code;
-    reader_link_distrust(file);
+    reader_link_reject_reply(file);
     return -EIO;
 }
 
@@ -127,7 +127,8 @@ int file_reader_names(const struct reader_file *file, const uint64_t *addresses,
     void *reply;
     size_t length;
     *strings = NULL;
-    int code = reader_link_ask(file, &request, addresses, FILE_READER_DEADLINE_MS, &reply, &length);
+    int code =
+        reader_link_request(file, &request, addresses, FILE_READER_DEADLINE_MS, &reply, &length);
     if (code >= 0)
         code = checked(file, reader_names_take(reply, length, count, names));
     if (code < 0)
@@ -142,7 +143,7 @@ int file_reader_open_unwinding(const struct reader_file *file)
     const struct reader_request request = {.kind = READER_UNWIND_OPEN, .file = file->number};
     void *reply;
     size_t length;
-    int code = reader_link_ask(file, &request, NULL, WALK_DEADLINE_MS, &reply, &length);
+    int code = reader_link_request(file, &request, NULL, WALK_DEADLINE_MS, &reply, &length);
     free(reply);
     return code > 1 || length != 0 ? checked(file, -EBADMSG) : code;
 }
@@ -156,8 +157,8 @@ int file_reader_rules(const struct reader_file *file, const uint64_t *addresses,
     struct reader_file passed = *file;
     passed.fd = passed.debug_fd = -1;
     *rules = (struct reader_rules){0};
-    int code = reader_link_ask(&passed, &request, addresses, WALK_DEADLINE_MS, &rules->bytes,
-                               &rules->length);
+    int code = reader_link_request(&passed, &request, addresses, WALK_DEADLINE_MS, &rules->bytes,
+                                   &rules->length);
     if (code >= 0)
         code = checked(file, reader_rules_take(rules->bytes, rules->length, count));
     if (code < 0) {
@@ -179,7 +180,7 @@ int file_reader_segment(const struct reader_file *file, uint64_t offset,
     const struct reader_request request = {.kind = READER_SEGMENT, .argument = offset};
     void *reply;
     size_t length;
-    int code = reader_link_ask(file, &request, NULL, FILE_READER_DEADLINE_MS, &reply, &length);
+    int code = reader_link_request(file, &request, NULL, FILE_READER_DEADLINE_MS, &reply, &length);
     if (code >= 0)
         code = checked(file, reader_segment_take(reply, length, segment));
     free(reply);
@@ -193,7 +194,7 @@ int file_reader_program(int fd, const char *path, unsigned deadline_ms,
     const struct reader_request request = {.kind = READER_PROGRAM};
     void *reply;
     size_t length;
-    int code = reader_link_ask(&file, &request, NULL, deadline_ms, &reply, &length);
+    int code = reader_link_request(&file, &request, NULL, deadline_ms, &reply, &length);
     if (code >= 0)
         code = checked(&file, reader_program_take(reply, length, program));
     free(reply);
@@ -208,7 +209,7 @@ int file_reader_functions(int fd, const char *path, const char *names, size_t by
     void *reply;
     size_t length;
     *functions = NULL;
-    int code = reader_link_ask(&file, &request, names, WALK_DEADLINE_MS, &reply, &length);
+    int code = reader_link_request(&file, &request, names, WALK_DEADLINE_MS, &reply, &length);
     if (code >= 0)
         code = checked(&file, reader_functions_take(reply, length, count));
     if (code < 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the ELF and DWARF files of profiled processes in a helper process without any rights (the
- * reader), so that damaged or hostile files can harm nothing else. The asker opens files with its
- * own rights and passes their descriptors. It checks replies like any other input.
+ * reader), so that damaged or hostile files can harm nothing else. The profiler opens files with
+ * its own rights and passes their descriptors. It checks replies like any other input.
  *
  * A profiler process has one reader, started when it is first needed. A reader that dies, hangs or
  * sends an invalid reply is killed. The file that it was reading is not read again, and after a few
- * such files no file is. A failed request returns -EIO, and file_reader_complaint() returns the
+ * such files no file is. A failed request returns -EIO, and file_reader_failure() returns the
  * reason.
  *
  * Not thread-safe.
@@ -93,8 +93,7 @@ int file_reader_functions(int fd, const char *path, const char *names, size_t by
 
 /* Return why the file with this path and build id could not be read. NULL: it was read, or nobody
  * asked for it. */
-const char *file_reader_complaint(const char *path, const uint8_t *build_id,
-                                  size_t build_id_length);
+const char *file_reader_failure(const char *path, const uint8_t *build_id, size_t build_id_length);
 
 /* --- checks of replies; public for tests --- */
 

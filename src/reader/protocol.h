@@ -43,7 +43,7 @@ enum reader_kind {
 
 struct reader_request {
     uint32_t kind;        /* enum reader_kind */
-    uint32_t file;        /* the asker's number of a file that the reader keeps */
+    uint32_t file;        /* the profiler's number of a file that the reader keeps */
     uint32_t descriptors; /* number that come with the request */
     uint32_t bytes;       /* number that follow */
     uint64_t argument;

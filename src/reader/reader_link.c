@@ -50,7 +50,7 @@ static struct {
     pid_t owner; /* a forked child of ours has no reader */
     pid_t pid;   /* 0: none */
     int socket;
-    bool greeted;
+    bool has_started;
     uint32_t last_number;
     unsigned failures, idle_ends;
     uint64_t cpu_us; /* of earlier readers */
@@ -75,7 +75,7 @@ struct wait {
 
 /* Forget the reader of the process that we were forked from. Its descriptor number may have been
  * closed since and belong to another file. */
-static void forget_of_parent(void)
+static void forget_parents_reader(void)
 {
     if (link_state.pid == 0 || link_state.owner == getpid())
         return;
@@ -94,13 +94,13 @@ static uint64_t cpu_us_of(pid_t pid)
 
 uint64_t file_reader_cpu_us(void)
 {
-    forget_of_parent();
+    forget_parents_reader();
     return link_state.cpu_us + (link_state.pid != 0 ? cpu_us_of(link_state.pid) : 0);
 }
 
 pid_t file_reader_pid(void)
 {
-    forget_of_parent();
+    forget_parents_reader();
     return link_state.pid;
 }
 
@@ -152,7 +152,7 @@ static void count_idle_end(void)
 }
 
 /* Clear a reader that was killed or stopped since the last request. */
-static void replace_ended(void)
+static void clear_ended(void)
 {
     siginfo_t info = {0};
     if (link_state.pid == 0 ||
@@ -164,7 +164,7 @@ static void replace_ended(void)
 }
 
 /* Record that there is no reader for a while, because of errno. */
-static void give_up(const char *what)
+static void note_failed_start(const char *what)
 {
     snprintf(link_state.broken, sizeof(link_state.broken), "the process that reads files %s: %s",
              what, strerror(errno));
@@ -184,13 +184,13 @@ static void forget_failed_start(void)
 void file_reader_start(void)
 {
     int ends[2];
-    forget_of_parent();
+    forget_parents_reader();
     forget_failed_start();
-    replace_ended();
+    clear_ended();
     if (link_state.pid != 0 || link_state.broken[0] != 0)
         return;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        give_up("cannot be reached");
+        note_failed_start("cannot be reached");
         return;
     }
     /* The reader blocks all signals: those of our terminal and service are not for it, and our
@@ -198,26 +198,26 @@ void file_reader_start(void)
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    pid_t asker = getpid(), pid = fork();
+    pid_t profiler = getpid(), pid = fork();
     if (pid == 0)
-        reader_process_run(ends[1], asker);
+        reader_process_run(ends[1], profiler);
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (pid < 0) {
-        give_up("cannot be started");
+        note_failed_start("cannot be started");
         close(ends[0]);
         return;
     }
-    link_state.owner = asker;
+    link_state.owner = profiler;
     link_state.pid = pid;
     link_state.socket = ends[0];
-    link_state.greeted = false;
+    link_state.has_started = false;
     link_state.start_failures = 0;
 }
 
 void file_reader_close(void)
 {
-    forget_of_parent();
+    forget_parents_reader();
     end_reader("was closed");
 }
 
@@ -257,7 +257,7 @@ static void fail(const struct reader_file *file, const char *why)
                  FAILURES_MAX);
 }
 
-const char *file_reader_complaint(const char *path, const uint8_t *build_id, size_t build_id_length)
+const char *file_reader_failure(const char *path, const uint8_t *build_id, size_t build_id_length)
 {
     forget_failed_start();
     if (link_state.broken[0] != 0)
@@ -266,7 +266,7 @@ const char *file_reader_complaint(const char *path, const uint8_t *build_id, siz
     return lost != NULL ? lost->why : NULL;
 }
 
-void reader_link_distrust(const struct reader_file *file)
+void reader_link_reject_reply(const struct reader_file *file)
 {
     fail(file, "sent an invalid reply");
 }
@@ -288,7 +288,7 @@ static bool await(struct wait *wait, short events)
         uint64_t now = clock_read_ms(CLOCK_MONOTONIC);
         int left = wait->deadline_ms > now ? (int)(wait->deadline_ms - now) : 0;
         int got = poll(&ready, 1, left < CHECK_MS ? left : CHECK_MS);
-        heartbeat_give();
+        heartbeat_send();
         if (got > 0)
             return true;
         if (got < 0 && errno != EINTR) {
@@ -374,7 +374,7 @@ static bool send_head(struct wait *wait, const struct reader_request *request, c
 /* --- one request --- */
 
 /* Receive the reader's report whether it gave up its rights. */
-static bool hear_greeting(struct wait *wait)
+static bool receive_start_report(struct wait *wait)
 {
     static const char *const steps[] = {
         [READER_STEP_MEMORY] = "give up its memory and descriptors",
@@ -383,13 +383,13 @@ static bool hear_greeting(struct wait *wait)
     };
     struct reader_reply reply;
     int step;
-    if (link_state.greeted)
+    if (link_state.has_started)
         return true;
     if (!receive_bytes(wait, &reply, sizeof(reply)) || reply.bytes != sizeof(step) ||
         !receive_bytes(wait, &step, sizeof(step)))
         return false;
-    link_state.greeted = reply.code == 0;
-    if (link_state.greeted)
+    link_state.has_started = reply.code == 0;
+    if (link_state.has_started)
         return true;
     bool is_known = step > 0 && step < (int)(sizeof(steps) / sizeof(steps[0]));
     snprintf(link_state.broken, sizeof(link_state.broken),
@@ -405,7 +405,7 @@ static bool exchange(const struct reader_file *file, const struct reader_request
 {
     const int fds[READER_DESCRIPTORS_MAX] = {file->fd, file->debug_fd};
     *reply = NULL;
-    if (!hear_greeting(wait) || !send_head(wait, request, fds) ||
+    if (!receive_start_report(wait) || !send_head(wait, request, fds) ||
         !send_bytes(wait, bytes, request->bytes) || !receive_bytes(wait, answer, sizeof(*answer)))
         return false;
     if (answer->bytes == 0)
@@ -422,15 +422,15 @@ static bool exchange(const struct reader_file *file, const struct reader_request
     return receive_bytes(wait, *reply, answer->bytes);
 }
 
-int reader_link_ask(const struct reader_file *file, const struct reader_request *request,
-                    const void *bytes, unsigned deadline_ms, void **reply, size_t *length)
+int reader_link_request(const struct reader_file *file, const struct reader_request *request,
+                        const void *bytes, unsigned deadline_ms, void **reply, size_t *length)
 {
     struct reader_request sent = *request;
     struct reader_reply answer = {0};
     struct wait wait = {.deadline_ms = clock_read_ms(CLOCK_MONOTONIC) + deadline_ms};
     *reply = NULL;
     *length = 0;
-    if (file_reader_complaint(file->path, file->build_id, file->build_id_length) != NULL)
+    if (file_reader_failure(file->path, file->build_id, file->build_id_length) != NULL)
         return -EIO;
     file_reader_start();
     if (link_state.pid == 0)
@@ -461,10 +461,10 @@ int reader_link_ask(const struct reader_file *file, const struct reader_request 
 void reader_link_send(const struct reader_request *request)
 {
     struct wait wait = {.deadline_ms = clock_read_ms(CLOCK_MONOTONIC)};
-    forget_of_parent();
+    forget_parents_reader();
     /* Without the greeting the reader has no file yet that it could close. */
-    if (link_state.pid == 0 || !link_state.greeted)
+    if (link_state.pid == 0 || !link_state.has_started)
         return;
     if (!send_head(&wait, request, NULL))
-        end_reader("cannot be told");
+        end_reader("cannot be reached");
 }

@@ -10,13 +10,13 @@
  * has its bytes, *length of them; the caller frees it (NULL: none). -EIO: there is no reader, or it
  * failed at this file.
  */
-int reader_link_ask(const struct reader_file *file, const struct reader_request *request,
-                    const void *bytes, unsigned deadline_ms, void **reply, size_t *length);
+int reader_link_request(const struct reader_file *file, const struct reader_request *request,
+                        const void *bytes, unsigned deadline_ms, void **reply, size_t *length);
 
 /* Send a request that has no reply, if there is a reader. */
 void reader_link_send(const struct reader_request *request);
 
 /* End a reader that sent an invalid reply about the file. */
-void reader_link_distrust(const struct reader_file *file);
+void reader_link_reject_reply(const struct reader_file *file);
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "reader/answers.h"
+#include "reader/handlers.h"
 #include "reader/program_file.h"
 
 #define SOCKET 0
@@ -56,89 +56,89 @@ static bool reply(int code, const void *bytes, size_t length)
     return true;
 }
 
-static bool receive_question(struct question *question)
+static bool receive_call(struct reader_call *call)
 {
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(READER_DESCRIPTORS_MAX * sizeof(int))];
     } control;
-    struct iovec part = {.iov_base = &question->request, .iov_len = sizeof(question->request)};
+    struct iovec part = {.iov_base = &call->request, .iov_len = sizeof(call->request)};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = sizeof(control)};
     int fds[READER_DESCRIPTORS_MAX] = {-1, -1};
-    *question = (struct question){.fd = -1, .debug_fd = -1};
+    *call = (struct reader_call){.fd = -1, .debug_fd = -1};
     ssize_t got = recvmsg(SOCKET, &message, MSG_WAITALL);
-    if (got != (ssize_t)sizeof(question->request))
+    if (got != (ssize_t)sizeof(call->request))
         return false;
     const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header != NULL && header->cmsg_type == SCM_RIGHTS &&
         header->cmsg_len <= CMSG_LEN(sizeof(fds)))
         memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
-    question->fd = fds[0];
-    question->debug_fd = fds[1];
-    if (question->request.bytes > READER_REQUEST_BYTES_MAX)
+    call->fd = fds[0];
+    call->debug_fd = fds[1];
+    if (call->request.bytes > READER_REQUEST_BYTES_MAX)
         return false;
-    if (question->request.bytes == 0)
+    if (call->request.bytes == 0)
         return true;
-    question->bytes = malloc(question->request.bytes);
-    return question->bytes != NULL && receive_bytes(question->bytes, question->request.bytes);
+    call->bytes = malloc(call->request.bytes);
+    return call->bytes != NULL && receive_bytes(call->bytes, call->request.bytes);
 }
 
-static int answer_program(const struct question *question, struct answer *answer)
+static int handle_program(const struct reader_call *call, struct reader_result *result)
 {
     struct program_file *program = calloc(1, sizeof(*program));
-    answer->bytes = program;
-    answer->length = sizeof(*program);
-    return program == NULL ? -ENOMEM : program_file_parse(question->fd, program);
+    result->bytes = program;
+    result->length = sizeof(*program);
+    return program == NULL ? -ENOMEM : program_file_parse(call->fd, program);
 }
 
-static int answer_question(const struct question *question, struct answer *answer)
+static int handle_call(const struct reader_call *call, struct reader_result *result)
 {
-    switch (question->request.kind) {
+    switch (call->request.kind) {
     case READER_NAMES:
-        return answer_names(question, answer);
+        return handle_names(call, result);
     case READER_FUNCTIONS:
-        return answer_functions(question, answer);
+        return handle_functions(call, result);
     case READER_SEGMENT:
-        return answer_segment(question, answer);
+        return handle_segment(call, result);
     case READER_PROGRAM:
-        return answer_program(question, answer);
+        return handle_program(call, result);
     case READER_UNWIND_OPEN:
-        return answer_unwind_open(question);
+        return handle_unwind_open(call);
     case READER_UNWIND_RULES:
-        return answer_unwind_rules(question, answer);
+        return handle_unwind_rules(call, result);
     default:
         return -ENOSYS;
     }
 }
 
-_Noreturn void reader_process_run(int socket, pid_t asker)
+_Noreturn void reader_process_run(int socket, pid_t profiler)
 {
-    struct question question;
+    struct reader_call call;
     int step = 0;
-    int code = reader_sandbox_enter(socket, asker, &step);
+    int code = reader_sandbox_enter(socket, profiler, &step);
     if (!reply(code, &step, sizeof(step)) || code < 0)
         _exit(1);
     elf_version(EV_CURRENT);
-    while (receive_question(&question)) {
-        struct answer answer = {0};
-        if (question.request.kind == READER_UNWIND_CLOSE) {
-            answer_unwind_close(question.request.file);
+    while (receive_call(&call)) {
+        struct reader_result result = {0};
+        if (call.request.kind == READER_UNWIND_CLOSE) {
+            handle_unwind_close(call.request.file);
         } else {
-            code = answer_question(&question, &answer);
-            if (answer.length > READER_REPLY_BYTES_MAX)
+            code = handle_call(&call, &result);
+            if (result.length > READER_REPLY_BYTES_MAX)
                 code = -E2BIG;
-            if (!reply(code, answer.bytes, code < 0 ? 0 : answer.length))
+            if (!reply(code, result.bytes, code < 0 ? 0 : result.length))
                 break;
         }
-        free(answer.bytes);
-        free(question.bytes);
-        if (question.fd >= 0)
-            close(question.fd);
-        if (question.debug_fd >= 0)
-            close(question.debug_fd);
+        free(result.bytes);
+        free(call.bytes);
+        if (call.fd >= 0)
+            close(call.fd);
+        if (call.debug_fd >= 0)
+            close(call.debug_fd);
     }
     _exit(0);
 }

@@ -6,12 +6,12 @@
 
 #include <sys/types.h>
 
-/* Run in the forked child. `asker` is its parent. */
-_Noreturn void reader_process_run(int socket, pid_t asker);
+/* Run in the forked child. `profiler` is its parent. */
+_Noreturn void reader_process_run(int socket, pid_t profiler);
 
 /* Give up everything except memory and the socket, which becomes descriptor 0. Return 0, or a
  * negative errno with *step set to the step that failed (enum reader_step). */
-int reader_sandbox_enter(int socket, pid_t asker, int *step);
+int reader_sandbox_enter(int socket, pid_t profiler, int *step);
 
 enum reader_step { READER_STEP_MEMORY = 1, READER_STEP_RIGHTS, READER_STEP_SYSTEM_CALLS };
 

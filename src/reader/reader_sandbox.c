@@ -31,7 +31,7 @@
 #define FIRST_USER UINT32_C(0xFFB00000)
 #define NOBODY 65534
 
-/* In addition to the asker's mappings. Files are mapped, and debug files have several GiB. The
+/* In addition to the profiler's mappings. Files are mapped, and debug files have several GiB. The
  * symbols of the largest browsers take 1 GiB of memory. */
 #define ADDRESS_SPACE_MAX (UINT64_C(32) << 30)
 #define MEMORY_MAX (UINT64_C(2) << 30)
@@ -39,7 +39,8 @@
 
 /* --- memory, descriptors, limits --- */
 
-/* Unmap memory that the asker shares with others: rings of its targets, pages of a run directory.
+/* Unmap memory that the profiler shares with others: rings of its targets, pages of a run
+ * directory.
  */
 static int unmap_shared(void)
 {
@@ -117,7 +118,7 @@ static int drop_capabilities(void)
     return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
 }
 
-static int drop_rights(pid_t asker)
+static int drop_rights(pid_t profiler)
 {
     int code = drop_user();
     if (code == 0)
@@ -128,7 +129,7 @@ static int drop_rights(pid_t asker)
         return -errno;
     /* After the change of uid, which clears it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    return getppid() == asker ? 0 : -ESRCH;
+    return getppid() == profiler ? 0 : -ESRCH;
 }
 
 /* --- system calls --- */
@@ -185,7 +186,7 @@ static int restrict_system_calls(void)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0 ? -errno : 0;
 }
 
-int reader_sandbox_enter(int socket, pid_t asker, int *step)
+int reader_sandbox_enter(int socket, pid_t profiler, int *step)
 {
     *step = READER_STEP_MEMORY;
     uint64_t mapped = mapped_bytes();
@@ -204,7 +205,7 @@ int reader_sandbox_enter(int socket, pid_t asker, int *step)
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_NOFILE, DESCRIPTORS_MAX);
     *step = READER_STEP_RIGHTS;
-    code = drop_rights(asker);
+    code = drop_rights(profiler);
     limit(RLIMIT_NPROC, 0);
     if (code < 0)
         return code;

@@ -11,7 +11,7 @@ void heartbeat_set(void (*give)(void))
     listener = give;
 }
 
-void heartbeat_give(void)
+void heartbeat_send(void)
 {
     if (listener != NULL)
         listener();

@@ -43,13 +43,13 @@ void memory_bound_begin(struct memory_bound *bound)
     bound->base_bytes = resident_bytes();
 }
 
-int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
-                       uint64_t unpacked_bytes, uint64_t spared_bytes, struct error *error)
+int memory_bound_check(const struct memory_bound *bound, uint64_t read_bytes,
+                       uint64_t unpacked_bytes, uint64_t excluded_bytes, struct error *error)
 {
-    uint64_t counted = UNPACKED_TIMES * came_bytes;
+    uint64_t counted = UNPACKED_TIMES * read_bytes;
     if (unpacked_bytes < counted)
-        counted = unpacked_bytes < came_bytes ? came_bytes : unpacked_bytes;
-    uint64_t allowed = FLOOR_BYTES + TIMES * counted + spared_bytes;
+        counted = unpacked_bytes < read_bytes ? read_bytes : unpacked_bytes;
+    uint64_t allowed = FLOOR_BYTES + TIMES * counted + excluded_bytes;
     uint64_t now = bound->base_bytes == 0 ? 0 : resident_bytes();
     if (now <= bound->base_bytes || now - bound->base_bytes <= allowed)
         return 0;
@@ -57,7 +57,7 @@ int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
                      "at byte %llu%s: it takes %llu MB of memory so far, more than a profile of "
                      "its size needs%s",
                      (unsigned long long)unpacked_bytes,
-                     unpacked_bytes > came_bytes ? ", unpacked" : "",
+                     unpacked_bytes > read_bytes ? ", unpacked" : "",
                      (unsigned long long)((now - bound->base_bytes) / 1000000),
-                     unpacked_bytes > came_bytes ? "; if you trust the file, unpack it first" : "");
+                     unpacked_bytes > read_bytes ? "; if you trust the file, unpack it first" : "");
 }

@@ -20,10 +20,10 @@ struct memory_bound {
 
 void memory_bound_begin(struct memory_bound *bound);
 
-/* Return 0, or -EFBIG with *error set if the process has grown beyond the limit. `came_bytes` is
+/* Return 0, or -EFBIG with *error set if the process has grown beyond the limit. `read_bytes` is
  * the part of the file read so far, `unpacked_bytes` its unpacked size (at least as large), and
- * `spared_bytes` memory that does not count. */
-int memory_bound_check(const struct memory_bound *bound, uint64_t came_bytes,
-                       uint64_t unpacked_bytes, uint64_t spared_bytes, struct error *error);
+ * `excluded_bytes` memory that does not count. */
+int memory_bound_check(const struct memory_bound *bound, uint64_t read_bytes,
+                       uint64_t unpacked_bytes, uint64_t excluded_bytes, struct error *error);
 
 #endif

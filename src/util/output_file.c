@@ -242,8 +242,8 @@ static int open_regular(struct output_file *file, int directory, unsigned flags,
 
 /* --- all kinds --- */
 
-static int look_at(struct output_file *file, int directory, unsigned flags, struct stat *status,
-                   struct error *error)
+static int examine_place(struct output_file *file, int directory, unsigned flags,
+                         struct stat *status, struct error *error)
 {
     if (fstatat(directory, file->name, status, AT_SYMLINK_NOFOLLOW) != 0) {
         status->st_mode = S_IFREG;
@@ -272,7 +272,7 @@ static int look_at(struct output_file *file, int directory, unsigned flags, stru
 static int open_kind(struct output_file *file, int directory, unsigned flags, struct error *error)
 {
     struct stat status;
-    int code = look_at(file, directory, flags, &status, error);
+    int code = examine_place(file, directory, flags, &status, error);
     if (code < 0)
         return code;
     switch (status.st_mode & S_IFMT) {

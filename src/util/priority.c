@@ -19,7 +19,7 @@ void priority_raise(int nice)
     is_raised = true;
 }
 
-void priority_give_back(pid_t child)
+void priority_restore(pid_t child)
 {
     if (is_raised)
         setpriority(PRIO_PROCESS, (id_t)child, nice_before > 0 ? nice_before : 0);

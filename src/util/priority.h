@@ -13,6 +13,6 @@ void priority_raise(int nice);
 
 /* Give a child the nice value from before priority_raise(), or 0 if
  * that was below 0. Do nothing if the priority was not raised. */
-void priority_give_back(pid_t child);
+void priority_restore(pid_t child);
 
 #endif

@@ -474,7 +474,7 @@ static void read_memory(bool exact)
               maps.items[i].end == process.mappings[i].end &&
               maps.items[i].rss_bytes == process.mappings[i].rss_kb * 1024 &&
               maps.items[i].swap_bytes == process.mappings[i].swap_kb * 1024);
-    memory_maps_sort_out(&maps, 8u << 20);
+    memory_maps_classify(&maps, 8u << 20);
     memory_maps_sum(&maps, parts);
     memory_maps_clear(&maps);
 }
@@ -510,7 +510,7 @@ static void read_info(bool exact)
     int fd = process_file_open(PID, "statm");
     process_memory_read(fd, &memory);
     close(fd);
-    bool mentioned = process_info_mentions(PID, "maps", "memfd:heapprofd");
+    bool mentioned = process_info_file_contains(PID, "maps", "memfd:heapprofd");
     struct text *maps = &files[MAPS];
     check(mentioned == (memmem(maps->bytes, maps->count, "memfd:heapprofd", 15) != NULL));
     uint64_t anonymous_kb = process_info_anonymous_kb(PID);
@@ -518,7 +518,7 @@ static void read_info(bool exact)
     if (!exact)
         return;
     check(process_info_parent(PID) == process.parent);
-    check(process_info_waited(PID) == (process.children_faults > 0));
+    check(process_info_had_children(PID) == (process.children_faults > 0));
     check(anonymous_kb == process.anonymous_kb + process.swap_kb);
     check(restrictions == (process.seccomp << 16 | process.filters));
 }

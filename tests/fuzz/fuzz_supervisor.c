@@ -116,7 +116,7 @@ static int add_session(int number)
     session->pidfd = eventfd(0, EFD_CLOEXEC);
     session->socket = ends[0];
     session->client = client[0];
-    session->start_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    session->start_ms = session->last_message_ms = clock_read_ms(CLOCK_MONOTONIC);
     session->end_ms = UINT64_MAX;
     supervisor.sessions[supervisor.count++] = session;
     return ends[1];

@@ -14,30 +14,30 @@
 
 #include "daemon/walk/frame_step.h"
 #include "fuzzing.h"
-#include "reader/answers.h"
 #include "reader/file_reader.h"
+#include "reader/handlers.h"
 
 #define WORDS 64u
 #define FRAMES_MAX 32u
 #define LENGTH_MAX (1u << 16)
 
 /* Return the rule for an address, or NULL. */
-static const struct frame_rule *find_rule(struct question *question, uint64_t address,
-                                          struct answer *answer)
+static const struct frame_rule *find_rule(struct reader_call *call, uint64_t address,
+                                          struct reader_result *result)
 {
-    *answer = (struct answer){0};
-    question->bytes = &address;
-    question->request.bytes = sizeof(address);
-    if (answer_unwind_rules(question, answer) < 0)
+    *result = (struct reader_result){0};
+    call->bytes = &address;
+    call->request.bytes = sizeof(address);
+    if (handle_unwind_rules(call, result) < 0)
         return NULL;
-    if (reader_rules_take(answer->bytes, answer->length, 1) < 0)
+    if (reader_rules_take(result->bytes, result->length, 1) < 0)
         abort();
-    struct reader_rules rules = {.bytes = answer->bytes};
+    struct reader_rules rules = {.bytes = result->bytes};
     size_t bytes;
     return reader_rules_next(&rules, &bytes);
 }
 
-static void walk(struct question *question, const uint64_t *words)
+static void walk(struct reader_call *call, const uint64_t *words)
 {
     struct frame_machine machine = {.stack = words + FRAME_REGISTERS,
                                     .stack_low = words[FRAME_STACK_POINTER] & 0xfffffffffff8,
@@ -47,11 +47,11 @@ static void walk(struct question *question, const uint64_t *words)
     memcpy(machine.registers, words, sizeof(machine.registers));
     uint64_t pc = words[14] & 0xffff;
     for (unsigned i = 0; i < FRAMES_MAX; i++) {
-        struct answer answer;
+        struct reader_result result;
         bool is_signal;
-        const struct frame_rule *rule = find_rule(question, pc, &answer);
+        const struct frame_rule *rule = find_rule(call, pc, &result);
         bool found = rule != NULL && frame_step(rule, &machine, &pc, &is_signal) == FRAME_FOUND;
-        free(answer.bytes);
+        free(result.bytes);
         if (!found)
             return;
     }
@@ -62,15 +62,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t words[WORDS];
-    struct question question = {.request.file = 1, .debug_fd = -1};
+    struct reader_call call = {.request.file = 1, .debug_fd = -1};
     if (size < sizeof(words) || size > LENGTH_MAX)
         return 0;
     memcpy(words, data, sizeof(words));
     elf_version(EV_CURRENT);
-    question.fd = fuzz_file(NULL, data + sizeof(words), size - sizeof(words));
-    if (answer_unwind_open(&question) >= 0)
-        walk(&question, words);
-    answer_unwind_close(1);
-    close(question.fd);
+    call.fd = fuzz_file(NULL, data + sizeof(words), size - sizeof(words));
+    if (handle_unwind_open(&call) >= 0)
+        walk(&call, words);
+    handle_unwind_close(1);
+    close(call.fd);
     return 0;
 }

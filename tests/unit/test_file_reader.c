@@ -74,7 +74,7 @@ static int ask(const char *path)
 
 static const char *complaint(const char *path)
 {
-    return file_reader_complaint(path, image.build_id, image.build_id_length);
+    return file_reader_failure(path, image.build_id, image.build_id_length);
 }
 
 static void test_names_equal_the_symbol_tables(void **state)

@@ -28,7 +28,7 @@ static struct memory_maps maps_of(const char *text)
     close(fd);
     assert_int_equal(memory_maps_read(&maps, path), 0);
     unlink(path);
-    memory_maps_sort_out(&maps, STACK_LIMIT);
+    memory_maps_classify(&maps, STACK_LIMIT);
     return maps;
 }
 

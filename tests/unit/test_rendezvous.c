@@ -31,13 +31,13 @@ static void nobody_holds_more_than_a_quarter(void **state)
     (void)state;
     connection_shares_init(&shares, 64);
     for (unsigned i = 0; i < 16; i++) {
-        assert_int_equal(connection_shares_ask(&shares, ALICE), CONNECTION_SHARE_FREE);
+        assert_int_equal(connection_shares_check(&shares, ALICE), CONNECTION_SHARE_FREE);
         connection_shares_take(&shares, ALICE);
     }
-    assert_int_equal(connection_shares_ask(&shares, ALICE), CONNECTION_SHARE_USED_UP);
-    assert_int_equal(connection_shares_ask(&shares, BOB), CONNECTION_SHARE_FREE);
+    assert_int_equal(connection_shares_check(&shares, ALICE), CONNECTION_SHARE_USED_UP);
+    assert_int_equal(connection_shares_check(&shares, BOB), CONNECTION_SHARE_FREE);
     connection_shares_give_back(&shares, ALICE);
-    assert_int_equal(connection_shares_ask(&shares, ALICE), CONNECTION_SHARE_FREE);
+    assert_int_equal(connection_shares_check(&shares, ALICE), CONNECTION_SHARE_FREE);
     assert_int_equal(connection_shares_held(&shares, ALICE), 15);
     assert_int_equal(connection_shares_held(&shares, BOB), 0);
 }
@@ -74,12 +74,12 @@ static void an_eighth_is_reserved_for_root(void **state)
     connection_shares_init(&shares, 64);
     for (unsigned i = 0; i < 56; i++)
         connection_shares_take(&shares, OTHERS + i % 5);
-    assert_int_equal(connection_shares_ask(&shares, BOB), CONNECTION_SHARE_FULL);
+    assert_int_equal(connection_shares_check(&shares, BOB), CONNECTION_SHARE_FULL);
     for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(connection_shares_ask(&shares, 0), CONNECTION_SHARE_FREE);
+        assert_int_equal(connection_shares_check(&shares, 0), CONNECTION_SHARE_FREE);
         connection_shares_take(&shares, 0);
     }
-    assert_int_equal(connection_shares_ask(&shares, 0), CONNECTION_SHARE_FULL);
+    assert_int_equal(connection_shares_check(&shares, 0), CONNECTION_SHARE_FULL);
 }
 
 static void each_user_is_served_in_turn(void **state)
@@ -169,14 +169,14 @@ static void idle_connections_end(void **state)
     assert_true(is_open(silent) && is_open(resting) && is_open(held));
     rendezvous_expire(rendezvous, now_ms + RENDEZVOUS_PATIENCE_MS + 1000);
     assert_true(!is_open(silent) && is_open(resting) && is_open(held));
-    rendezvous_expire(rendezvous, now_ms + RENDEZVOUS_REST_MS + 1000);
+    rendezvous_expire(rendezvous, now_ms + RENDEZVOUS_IDLE_MS + 1000);
     assert_true(!is_open(resting) && is_open(held));
     /* The server of the request is notified. */
     assert_false(is_open(served.requests[0]));
     rendezvous_end_connection(rendezvous, served.requests[0]);
     assert_int_equal(connection_shares_held(&rendezvous->shares, geteuid()), 1);
-    rendezvous_rest(rendezvous, served.requests[1]);
-    rendezvous_expire(rendezvous, now_ms + 2 * RENDEZVOUS_REST_MS + 2000);
+    rendezvous_set_idle(rendezvous, served.requests[1]);
+    rendezvous_expire(rendezvous, now_ms + 2 * RENDEZVOUS_IDLE_MS + 2000);
     assert_false(is_open(held));
 
     rendezvous_close(rendezvous);

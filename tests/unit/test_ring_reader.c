@@ -269,7 +269,7 @@ static void test_wanted_heaps_reach_the_client(void **state)
     (void)state;
     static struct ring_heaps heaps = {.other_interval_bytes = 9, .count = RING_HEAPS_MAX};
     strcpy(heaps.rules[RING_HEAPS_MAX - 1].name, "last");
-    ring_reader_want(&reader, &heaps);
+    ring_reader_set_heaps(&reader, &heaps);
     const void *client =
         mmap(NULL, RING_HEAPS_BYTES, PROT_READ, MAP_SHARED, memfd, RING_HEAPS_OFFSET);
     assert_true(client != MAP_FAILED);

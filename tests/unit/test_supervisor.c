@@ -58,9 +58,9 @@ static void a_sleeping_session_is_killed(void **state)
 {
     (void)state;
     begin(0);
-    supervisor_do_due(&supervisor, session.heard_ms + SUPERVISOR_SILENCE_MS - 1);
+    supervisor_do_due(&supervisor, session.last_message_ms + SUPERVISOR_SILENCE_MS - 1);
     assert_false(session.was_killed);
-    supervisor_do_due(&supervisor, session.heard_ms + SUPERVISOR_SILENCE_MS);
+    supervisor_do_due(&supervisor, session.last_message_ms + SUPERVISOR_SILENCE_MS);
     check_killed();
 }
 
@@ -68,7 +68,7 @@ static void a_busy_session_is_not_killed(void **state)
 {
     (void)state;
     begin(100);
-    uint64_t silent_ms = session.heard_ms + SUPERVISOR_SILENCE_MS;
+    uint64_t silent_ms = session.last_message_ms + SUPERVISOR_SILENCE_MS;
     assert_int_equal(supervisor_do_due(&supervisor, silent_ms), silent_ms + SUPERVISOR_SILENCE_MS);
     assert_false(session.was_killed);
     /* The process has been asleep since. */

@@ -108,10 +108,10 @@ static void check_newcomers(const struct session_server *daemon)
     bool are_reported;
     const char *why_not = error.message;
     const Heapprofd__ControlStatus *status = daemon != NULL ? session_server_status(daemon) : NULL;
-    if (status != NULL && status->has_told_of_newcomers) {
-        are_reported = status->told_of_newcomers;
-        if (status->not_told_because != NULL)
-            why_not = status->not_told_because;
+    if (status != NULL && status->has_gets_exec_events) {
+        are_reported = status->gets_exec_events;
+        if (status->why_no_exec_events != NULL)
+            why_not = status->why_no_exec_events;
     } else {
         int fd = exec_events_open(&error);
         are_reported = fd >= 0;

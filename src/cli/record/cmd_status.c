@@ -58,11 +58,11 @@ static void print_daemon(const Heapprofd__ControlStatus *status)
         stdout, "heapprofd %s, process %d, %s, up %.0f s, %.1f MB resident, %.2f s of CPU time\n",
         status->version, status->pid, status->run_directory, (double)status->elapsed_ms / 1e3,
         (double)status->rss_bytes / 1e6, (double)status->cpu_us / 1e6);
-    if (status->has_told_of_newcomers && status->told_of_newcomers)
+    if (status->has_gets_exec_events && status->gets_exec_events)
         puts("new programs: the kernel reports them");
-    else if (status->has_told_of_newcomers)
+    else if (status->has_gets_exec_events)
         format_printf(stdout, "new programs: found by scanning /proc ten times a second (%s)\n",
-                      status->not_told_because);
+                      status->why_no_exec_events);
     if (status->n_sessions == 0)
         puts("no sessions");
 }
@@ -130,7 +130,7 @@ static void print_daemon_json(struct json_writer *json, const Heapprofd__Control
     json_string(json, "version", status->version);
     json_signed(json, "pid", status->pid);
     json_string(json, "run_directory", status->run_directory);
-    json_bool(json, "told_of_newcomers", status->told_of_newcomers);
+    json_bool(json, "told_of_newcomers", status->gets_exec_events);
     json_unsigned(json, "elapsed_ms", status->elapsed_ms);
     json_unsigned(json, "rss_bytes", status->rss_bytes);
     json_unsigned(json, "cpu_us", status->cpu_us);

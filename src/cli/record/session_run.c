@@ -365,7 +365,7 @@ static int run_local(int signals, const struct session_run_options *options,
         result->processes_ended = session->over == SESSION_OVER_ENDED;
         code = session_manager_finish(&local.manager, &outcome);
         result->profiled = outcome.profiled;
-        result->absent = outcome.absent;
+        result->absent = outcome.not_profiled;
         if (code < 0)
             error_set(error, code, "cannot write the trace: %s", strerror(-code));
         session_requests_close(&local.requests);

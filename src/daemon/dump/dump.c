@@ -45,7 +45,7 @@ void dump_files_close(struct dump_files *files)
     free(files);
 }
 
-void dump_breathe(struct dump *dump, unsigned work)
+void dump_count_work(struct dump *dump, unsigned work)
 {
     dump->work += work;
     if (dump->work < WORK_UNTIL_PAUSE)
@@ -86,7 +86,7 @@ static void sort_by_heap(struct dump *dump)
         uint8_t heap = ledger_snapshot_figures(dump->ledger, dump->snapshot, i).heap;
         dump->next_of_heap[i] = dump->first_of_heap[heap];
         dump->first_of_heap[heap] = (uint32_t)i + 1;
-        dump_breathe(dump, 1);
+        dump_count_work(dump, 1);
     }
 }
 
@@ -97,7 +97,7 @@ static int collect_rows(struct dump *dump, uint8_t heap)
     dump->row_count = 0;
     dump->other_types = dump->other_contexts = 0;
     for (uint32_t at = dump->first_of_heap[heap]; at != 0; at = dump->next_of_heap[at - 1]) {
-        dump_breathe(dump, 1);
+        dump_count_work(dump, 1);
         struct ledger_figures figures =
             ledger_snapshot_figures(dump->ledger, dump->snapshot, at - 1);
         const struct tag tag = ledger_tags(dump->ledger)->items[figures.tag];
@@ -180,7 +180,7 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         trace_peak_figures_add(&thread->peak, &figures.peak);
         trace_figures_add(&sample->figures, &figures.sums);
         trace_peak_figures_add(&sample->peak, &figures.peak);
-        dump_breathe(dump, WORK_OF_THREAD);
+        dump_count_work(dump, WORK_OF_THREAD);
     }
     sample->threads = dump->threads;
 }
@@ -197,7 +197,7 @@ static int write_samples(struct dump *dump)
             return (int)count;
         sum_parts(dump, (size_t)count, &sample);
         code = trace_writer_dump_sample(dump->writer, &sample);
-        dump_breathe(dump, WORK_OF_ROW);
+        dump_count_work(dump, WORK_OF_ROW);
     }
     return code;
 }
@@ -271,10 +271,10 @@ static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, c
 static const char *remark_of(struct dump *dump)
 {
     const char *remark = dump->request->status.remark;
-    size_t used = strlen(dump->complaint);
+    size_t used = strlen(dump->unreadable);
     if (used == 0 || remark == NULL)
-        return used == 0 ? remark : dump->complaint;
-    snprintf(dump->remark, sizeof(dump->remark), "%s %s", remark, dump->complaint);
+        return used == 0 ? remark : dump->unreadable;
+    snprintf(dump->remark, sizeof(dump->remark), "%s %s", remark, dump->unreadable);
     return dump->remark;
 }
 

@@ -146,7 +146,7 @@ static void gather(struct dump *dump)
         }
         if (file != NULL)
             want(file, module, dump_address_in_file(module, node->pc));
-        dump_breathe(dump, 1);
+        dump_count_work(dump, 1);
     }
 }
 
@@ -189,7 +189,7 @@ static int ask_for_all(struct dump *dump, struct dump_file *file, const struct r
         size_t count = file->wanted_count - first;
         code = ask_for(file, passed, first,
                        count < READER_ADDRESSES_MAX ? count : READER_ADDRESSES_MAX);
-        dump_breathe(dump, WORK_UNTIL_PAUSE);
+        dump_count_work(dump, WORK_UNTIL_PAUSE);
     }
     return code;
 }
@@ -243,27 +243,27 @@ static void end_wanting(struct dump_file *file)
 /* --- unreadable files --- */
 
 /* Note the names of a few of this dump's files that the reader could not read. */
-static void complain(struct dump *dump)
+static void note_unreadable(struct dump *dump)
 {
     size_t used = 0, lost = 0;
     const char *why = NULL;
     for (size_t i = 0; i < dump->snapshot->module_count; i++) {
         const struct callsite_module *module = &dump->tree->modules[i];
-        const char *complaint =
-            file_reader_complaint(module->path, module->build_id, module->build_id_length);
-        if (complaint == NULL)
+        const char *unreadable =
+            file_reader_failure(module->path, module->build_id, module->build_id_length);
+        if (unreadable == NULL)
             continue;
-        why = complaint;
+        why = unreadable;
         if (lost++ < DUMP_LOST_FILES_NAMED)
-            used += (size_t)snprintf(dump->complaint + used, sizeof(dump->complaint) - used,
+            used += (size_t)snprintf(dump->unreadable + used, sizeof(dump->unreadable) - used,
                                      "%s%.200s", used > 0 ? ", " : "Functions of ", module->path);
     }
     if (why == NULL)
         return;
     if (lost > DUMP_LOST_FILES_NAMED)
-        used += (size_t)snprintf(dump->complaint + used, sizeof(dump->complaint) - used,
+        used += (size_t)snprintf(dump->unreadable + used, sizeof(dump->unreadable) - used,
                                  " and %zu other files", lost - DUMP_LOST_FILES_NAMED);
-    snprintf(dump->complaint + used, sizeof(dump->complaint) - used,
+    snprintf(dump->unreadable + used, sizeof(dump->unreadable) - used,
              " may lack names, and stacks through them may end early: %s.", why);
 }
 
@@ -277,5 +277,5 @@ void dump_names_find(struct dump *dump)
         find_names(dump, file);
         end_wanting(file);
     }
-    complain(dump);
+    note_unreadable(dump);
 }

@@ -51,7 +51,7 @@ static uint64_t mapping_id(struct dump *dump, uint32_t index)
         return dump->mappings[index];
     const struct callsite_module *module = &dump->tree->modules[index];
     dump->mappings[index] = mapping_of(dump, module);
-    dump_breathe(dump, 1);
+    dump_count_work(dump, 1);
     return dump->mappings[index];
 }
 

@@ -31,7 +31,7 @@ struct dump_file {
     } * names;
     size_t name_count, name_capacity;
     struct id_map name_numbers; /* by address: indexes of names */
-    char **texts; /* the reader's replies */
+    char **texts;               /* the reader's replies */
     size_t text_count, text_capacity;
     /* Only for the dump that is being written. */
     uint64_t *wanted;
@@ -59,8 +59,8 @@ struct dump {
     const struct ledger_snapshot *snapshot; /* what is written; the ledger may change */
     const struct callsite_tree *tree;
     const struct dump_request *request;
-    unsigned work;        /* done since the last pause */
-    char complaint[1024]; /* about files that could not be read; "": none */
+    unsigned work;         /* done since the last pause */
+    char unreadable[1024]; /* about files that could not be read; "": none */
     char remark[DIAGNOSIS_BYTES_MAX + 1024];
     uint64_t *mappings;
     struct trace_place *places; /* of mappings without addresses in the trace */
@@ -97,7 +97,7 @@ struct dump {
 };
 
 /* Count work, and call `pause` once enough is done. The ledger's arrays may move then. */
-void dump_breathe(struct dump *dump, unsigned work);
+void dump_count_work(struct dump *dump, unsigned work);
 
 /* Get names for all frames of the snapshot from files that have them. */
 void dump_names_find(struct dump *dump);

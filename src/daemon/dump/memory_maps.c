@@ -87,7 +87,7 @@ static int read_lines(struct memory_maps *maps, FILE *file)
     int code = 0;
     while (code == 0 && (length = getline(&line, &size, file)) > 0) {
         struct process_map parsed;
-        heartbeat_give();
+        heartbeat_send();
         if (line[length - 1] == '\n')
             line[length - 1] = '\0';
         /* A detail begins with its name. A mapping begins with a hexadecimal number and "-". */
@@ -148,7 +148,7 @@ static bool is_arena(const struct memory_map *map, const struct memory_map *next
                                next->start == map->end && next->end >= end);
 }
 
-void memory_maps_sort_out(struct memory_maps *maps, uint64_t stack_limit_bytes)
+void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes)
 {
     for (size_t i = 0; i < maps->count; i++) {
         struct memory_map *map = &maps->items[i];

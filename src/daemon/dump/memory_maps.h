@@ -42,7 +42,7 @@ void memory_maps_clear(struct memory_maps *maps);
 struct memory_map *memory_maps_find(const struct memory_maps *maps, uint64_t address);
 
 /* Recognize stacks, .bss and the arenas of the C library's allocator by their neighbours. */
-void memory_maps_sort_out(struct memory_maps *maps, uint64_t stack_limit_bytes);
+void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes);
 
 /* Sum the mappings by kind. */
 void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[MEMORY_KINDS]);

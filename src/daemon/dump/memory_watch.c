@@ -49,7 +49,7 @@ static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, u
         uint64_t some = count < PAGES_AT_ONCE ? count : PAGES_AT_ONCE;
         if (survey->pages_left < some || survey->reads_left == 0)
             return false;
-        heartbeat_give();
+        heartbeat_send();
         survey->pages_left -= some;
         survey->reads_left--;
         if (pread(survey->pagemap, states, some * sizeof(*states),
@@ -100,12 +100,12 @@ static void survey_mapping(struct survey *survey, const struct ledger_live_sampl
     if (sample->address > UINT64_MAX / 2 || sample->size > UINT64_MAX / 4)
         return;
     bool is_others = map != NULL && map->unnamed && !map->ours && map->kind != MEMORY_ALLOCATOR;
-    bool is_alone =
-        survey->rule != NULL && survey->rule->is_alone(sample->size, sample->address, &begins);
-    uint64_t ends = is_alone ? begins + taken : sample->address + sample->size;
-    bool known =
-        survey_pages(survey, sample->count, begins, ends, is_others && is_alone ? map : NULL);
-    if (is_others && !(is_alone && known))
+    bool has_own_mapping = survey->rule != NULL &&
+                           survey->rule->has_own_mapping(sample->size, sample->address, &begins);
+    uint64_t ends = has_own_mapping ? begins + taken : sample->address + sample->size;
+    bool known = survey_pages(survey, sample->count, begins, ends,
+                              is_others && has_own_mapping ? map : NULL);
+    if (is_others && !(has_own_mapping && known))
         map->kind = MEMORY_ALLOCATOR;
 }
 
@@ -178,7 +178,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
     survey.pagemap = open(path, O_RDONLY | O_CLOEXEC);
     snapshot.pages_unknown = survey.pagemap < 0;
     snapshot.rounding_rule = survey.rule != NULL ? survey.rule->name : NULL;
-    memory_maps_sort_out(&survey.maps, stack_limit_of(pid));
+    memory_maps_classify(&survey.maps, stack_limit_of(pid));
     scale(&survey, ledger, ledger_live_visit(ledger, SAMPLES_MAX, survey_sample, &survey));
     if (snapshot.pages_unknown)
         snapshot.untouched_bytes = snapshot.swapped_bytes = 0;

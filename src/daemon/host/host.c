@@ -191,7 +191,7 @@ static bool has_newcomer(const struct host *host)
     bool found = false;
     pid_t pid;
     while (directory != NULL && !found && (pid = process_list_next(directory)) > 0) {
-        found = process_info_mentions(pid, "environ", host->server.rendezvous.path) &&
+        found = process_info_file_contains(pid, "environ", host->server.rendezvous.path) &&
                 session_find(&host->session, pid) == NULL &&
                 !is_listed(&host->session.unprofiled, pid);
     }
@@ -261,7 +261,7 @@ static void end_session(struct host *host)
 {
     struct host_result *result = host->result;
     struct session *session = &host->session;
-    descendants_take_rest(&host->descendants);
+    descendants_read_rest(&host->descendants);
     /* A request for the end may have come while we were busy. Closing the socket shows waiting
      * processes that no reply will come. */
     result->interrupted = host->asked_to_end;

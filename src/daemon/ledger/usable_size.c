@@ -14,13 +14,13 @@ static uint64_t round_up(uint64_t size, uint64_t to)
     return (size + to - 1) / to * to;
 }
 
-static bool is_alone_in_glibc(uint64_t size, uint64_t address, uint64_t *begins)
+static bool has_own_mapping_in_glibc(uint64_t size, uint64_t address, uint64_t *begins)
 {
     *begins = address - 16;
     return size >= (128u << 10) && size < UINT64_MAX / 4 && address % PAGE_BYTES == 16;
 }
 
-static bool is_never_alone(uint64_t size, uint64_t address, uint64_t *begins)
+static bool has_no_own_mapping(uint64_t size, uint64_t address, uint64_t *begins)
 {
     (void)size;
     *begins = address;
@@ -33,7 +33,7 @@ static uint64_t taken_of_glibc(uint64_t size, uint64_t address)
 {
     if (size > UINT64_MAX / 2)
         return size;
-    if (is_alone_in_glibc(size, address, &address))
+    if (has_own_mapping_in_glibc(size, address, &address))
         return round_up(size + 16, PAGE_BYTES);
     uint64_t chunk = round_up(size + 8, 16);
     return chunk < 32 ? 32 : chunk;
@@ -53,8 +53,8 @@ static uint64_t taken_of_jemalloc(uint64_t size, uint64_t address)
     return round_up(size, UINT64_C(1) << (power - 2));
 }
 
-static const struct usable_size_rule glibc = {"glibc", taken_of_glibc, is_alone_in_glibc};
-static const struct usable_size_rule jemalloc = {"jemalloc", taken_of_jemalloc, is_never_alone};
+static const struct usable_size_rule glibc = {"glibc", taken_of_glibc, has_own_mapping_in_glibc};
+static const struct usable_size_rule jemalloc = {"jemalloc", taken_of_jemalloc, has_no_own_mapping};
 
 const struct usable_size_rule *usable_size_rule_of(const char *allocator)
 {

@@ -15,7 +15,7 @@ struct usable_size_rule {
     uint64_t (*taken)(uint64_t size, uint64_t address);
     /* Return whether the allocation has a mapping of its own, which begins at *begins and is as
      * long as taken() returns. */
-    bool (*is_alone)(uint64_t size, uint64_t address, uint64_t *begins);
+    bool (*has_own_mapping)(uint64_t size, uint64_t address, uint64_t *begins);
 };
 
 /* Return the rule of the allocator in the object with this file name; NULL: unknown. */

@@ -44,17 +44,17 @@ static const struct {
          {0}},
 };
 
-const char *preload_obstacle_name(enum preload_obstacle silence)
+const char *preload_obstacle_name(enum preload_obstacle obstacle)
 {
-    return kinds[silence].name;
+    return kinds[obstacle].name;
 }
 
-void preload_obstacle_explain(enum preload_obstacle silence, char *text, size_t size)
+void preload_obstacle_explain(enum preload_obstacle obstacle, char *text, size_t size)
 {
-    if (kinds[silence].words != NULL)
-        snprintf(text, size, "%s", kinds[silence].words);
+    if (kinds[obstacle].words != NULL)
+        snprintf(text, size, "%s", kinds[obstacle].words);
     else
-        program_way(&kinds[silence].example, "it", text, size);
+        program_way(&kinds[obstacle].example, "it", text, size);
 }
 
 static enum preload_obstacle preload_obstacle_of_program(const struct program *program)
@@ -85,14 +85,14 @@ static enum preload_obstacle preload_obstacle_of_file(struct preload_obstacle_ca
         const struct preload_obstacle_file *known = &cache->files[i];
         if (known->inode == status.st_ino && known->device == status.st_dev &&
             known->changed_ns == changed_ns)
-            return known->silence;
+            return known->obstacle;
     }
     if (program_read(&program, path) < 0)
         return OBSTACLE_NONE;
-    enum preload_obstacle silence = preload_obstacle_of_program(&program);
+    enum preload_obstacle obstacle = preload_obstacle_of_program(&program);
     cache->files[cache->next++ % room] =
-        (struct preload_obstacle_file){status.st_dev, status.st_ino, changed_ns, silence};
-    return silence;
+        (struct preload_obstacle_file){status.st_dev, status.st_ino, changed_ns, obstacle};
+    return obstacle;
 }
 
 /* Return whether the process gained rights at its start, by its auxiliary vector. */
@@ -116,13 +116,13 @@ enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache 
 {
     char path[64 + 4096];
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)info->pid);
-    enum preload_obstacle silence = preload_obstacle_of_file(cache, path);
-    if (silence != OBSTACLE_NONE && silence != OBSTACLE_ALLOCATOR)
-        return silence;
+    enum preload_obstacle obstacle = preload_obstacle_of_file(cache, path);
+    if (obstacle != OBSTACLE_NONE && obstacle != OBSTACLE_ALLOCATOR)
+        return obstacle;
     if (has_gained_rights(info->pid))
         return OBSTACLE_RIGHTS;
-    if (!process_info_mentions(info->pid, "environ", base_name(library)))
+    if (!process_info_file_contains(info->pid, "environ", base_name(library)))
         return OBSTACLE_ENVIRONMENT;
     snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)info->pid, library);
-    return access(path, R_OK) != 0 && errno == ENOENT ? OBSTACLE_PLACE : silence;
+    return access(path, R_OK) != 0 && errno == ENOENT ? OBSTACLE_PLACE : obstacle;
 }

@@ -28,10 +28,10 @@ enum preload_obstacle {
 };
 
 /* Return one word for scripts. */
-const char *preload_obstacle_name(enum preload_obstacle silence);
+const char *preload_obstacle_name(enum preload_obstacle obstacle);
 
 /* Print the reason and the remedy for users. The sentence begins with "it". */
-void preload_obstacle_explain(enum preload_obstacle silence, char *text, size_t size);
+void preload_obstacle_explain(enum preload_obstacle obstacle, char *text, size_t size);
 
 /* Cache of program files by identity: a build starts the same programs again and again. */
 struct preload_obstacle_cache {
@@ -39,7 +39,7 @@ struct preload_obstacle_cache {
         dev_t device;
         ino_t inode;
         int64_t changed_ns;
-        enum preload_obstacle silence;
+        enum preload_obstacle obstacle;
     } files[64];
     size_t next;
 };

@@ -219,7 +219,7 @@ bool process_info_shares_pids(pid_t pid)
     return process_shares(pid, "ns/pid");
 }
 
-bool process_info_mentions(pid_t pid, const char *file, const char *text)
+bool process_info_file_contains(pid_t pid, const char *file, const char *text)
 {
     size_t kept = 0, length = strlen(text);
     int fd = length > 0 && length < MENTION_BYTES_MAX ? process_file_open(pid, file) : -1;
@@ -260,7 +260,7 @@ pid_t process_info_parent(pid_t pid)
 }
 
 /* A child that ran a program had page faults. */
-bool process_info_waited(pid_t pid)
+bool process_info_had_children(pid_t pid)
 {
     struct process_stat fields;
     return process_stat_read(pid, &fields) && fields.children_faults > 0;

@@ -60,7 +60,7 @@ uint32_t process_info_restrictions(pid_t pid);
 
 /* Return whether a file of the process in /proc ("maps", "environ") contains a text of less than
  * 128 bytes; false if the file cannot be read. */
-bool process_info_mentions(pid_t pid, const char *file, const char *text);
+bool process_info_file_contains(pid_t pid, const char *file, const char *text);
 
 /* Return the anonymous memory, in core and swapped, in KiB; 0 if it is unknown. */
 uint64_t process_info_anonymous_kb(pid_t pid);
@@ -72,7 +72,7 @@ bool process_info_comm(pid_t pid, char comm[16]);
 pid_t process_info_parent(pid_t pid);
 
 /* Return whether the process has waited for a child that ran a program. It may be a zombie. */
-bool process_info_waited(pid_t pid);
+bool process_info_had_children(pid_t pid);
 
 /* Return whether `ancestor` is the process itself or one of its ancestors. */
 bool process_info_descends(pid_t pid, pid_t ancestor);

@@ -155,7 +155,7 @@ void ring_reader_close(struct ring_reader *reader)
     reader->control = NULL;
 }
 
-void ring_reader_want(struct ring_reader *reader, const struct ring_heaps *heaps)
+void ring_reader_set_heaps(struct ring_reader *reader, const struct ring_heaps *heaps)
 {
     memcpy((char *)reader->control + RING_HEAPS_OFFSET, heaps, sizeof(*heaps));
 }
@@ -440,7 +440,7 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
         reader->consumed += header.length;
         if (reader->consumed - released >= RELEASE_BYTES) {
             ring_reader_beat(reader, clock_read_ms(CLOCK_MONOTONIC));
-            heartbeat_give();
+            heartbeat_send();
             release_space(reader, released);
             released = reader->consumed;
         }

@@ -96,7 +96,7 @@ int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data
 void ring_reader_close(struct ring_reader *reader);
 
 /* Set which heaps are wanted. Call it before the memfd is sent. */
-void ring_reader_want(struct ring_reader *reader, const struct ring_heaps *heaps);
+void ring_reader_set_heaps(struct ring_reader *reader, const struct ring_heaps *heaps);
 
 /*
  * Consume what the ring holds now, at most one ring full. `dead`: no producer is left that could
@@ -137,7 +137,7 @@ bool ring_reader_is_empty(const struct ring_reader *reader);
  */
 bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms);
 
-/* Signal to the client that the daemon is alive. During long work heartbeat_give() does so in all
+/* Signal to the client that the daemon is alive. During long work heartbeat_send() does so in all
  * open rings of the process. */
 void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms);
 

@@ -74,10 +74,10 @@ static enum unprofiled_reason reason_of(struct descendants *descendants,
         session->config->process_cmdline != NULL && session->config->process_cmdline[0] != NULL;
     if (has_names && !is_wanted)
         return UNPROFILED_NAME;
-    enum preload_obstacle silence =
+    enum preload_obstacle obstacle =
         preload_obstacle_of_process(&descendants->files, info, descendants->library);
-    if (silence != OBSTACLE_NONE)
-        return (enum unprofiled_reason)((unsigned)UNPROFILED_SILENT + silence);
+    if (obstacle != OBSTACLE_NONE)
+        return (enum unprofiled_reason)((unsigned)UNPROFILED_SILENT + obstacle);
     return is_wanted ? UNPROFILED_QUIET : UNPROFILED_CHILD;
 }
 
@@ -174,7 +174,7 @@ static int compare_pids(const void *left, const void *right)
 static bool descends(const struct descendants *descendants, pid_t pid)
 {
     return find(descendants, process_info_parent(pid)) != NULL ||
-           process_info_mentions(pid, "environ", descendants->socket);
+           process_info_file_contains(pid, "environ", descendants->socket);
 }
 
 /* Check a process of this scan, old or new. It may have begun another program since the last
@@ -244,7 +244,7 @@ void descendants_begin(struct descendants *descendants, pid_t command)
     descendants_scan(descendants);
 }
 
-void descendants_take_rest(struct descendants *descendants)
+void descendants_read_rest(struct descendants *descendants)
 {
     for (int i = 0;
          i < LAST_READS_MAX && descendants->events >= 0 && exec_events_pending(descendants->events);
@@ -255,9 +255,9 @@ void descendants_take_rest(struct descendants *descendants)
 
 void descendants_command_ended(struct descendants *descendants)
 {
-    descendants_take_rest(descendants);
+    descendants_read_rest(descendants);
     /* A command that waited for no child had none, or none that matters here. */
-    descendants->any |= process_info_waited(descendants->session->command_pid);
+    descendants->any |= process_info_had_children(descendants->session->command_pid);
 }
 
 /* Return the last pid that the kernel gave to a process or thread of our namespace; 0: unknown. */
@@ -294,10 +294,10 @@ void descendants_finish(struct descendants *descendants)
     struct session *session = descendants->session;
     if (descendants->events >= 0) {
         if (descendants->lost || exec_events_pending(descendants->events))
-            session->unprofiled.may_lack_why = lack_of_some;
+            session->unprofiled.why_incomplete = lack_of_some;
         return;
     }
     if ((descendants->any || descendants->lost) &&
         !all_numbers_are_known(descendants, last_number()))
-        session->unprofiled.may_lack_why = lack_of_events;
+        session->unprofiled.why_incomplete = lack_of_events;
 }

@@ -61,7 +61,7 @@ void descendants_command_ended(struct descendants *descendants);
 
 /* Take in the last events. Call it after the command's end, while its processes are still targets.
  */
-void descendants_take_rest(struct descendants *descendants);
+void descendants_read_rest(struct descendants *descendants);
 
 /* Add to the list why it may be incomplete. Call it when no process is a target any more. */
 void descendants_finish(struct descendants *descendants);

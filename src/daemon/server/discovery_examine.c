@@ -42,8 +42,8 @@
 /* Return whether the process has the preload library, or will when its loader is done. */
 static bool is_preloaded(pid_t pid)
 {
-    return process_info_mentions(pid, "maps", LIBRARY_NAME) ||
-           process_info_mentions(pid, "environ", LIBRARY_NAME);
+    return process_info_file_contains(pid, "maps", LIBRARY_NAME) ||
+           process_info_file_contains(pid, "environ", LIBRARY_NAME);
 }
 
 /* Return whether the process has mapped the page with our invitations. Nothing else of a client
@@ -67,7 +67,7 @@ static bool has_control_page(const struct server *server, pid_t pid)
         return false;
     int printed = snprintf(mapped, sizeof(mapped), "%s/" RUN_DIRECTORY_CONTROL "\n", real);
     free(real);
-    return printed < (int)sizeof(mapped) && process_info_mentions(pid, "maps", mapped);
+    return printed < (int)sizeof(mapped) && process_info_file_contains(pid, "maps", mapped);
 }
 
 /* Return whether the process will join by itself. A program that is linked to the client brings
@@ -78,7 +78,7 @@ static bool joins_by_itself(const struct server *server, const struct discovery_
     return is_preloaded(entry->pid) ||
            (heap_rules_want_others(server->session->config) &&
             (has_control_page(server, entry->pid) ||
-             (!entry->running && process_info_mentions(entry->pid, "maps", CLIENT_NAME))));
+             (!entry->running && process_info_file_contains(entry->pid, "maps", CLIENT_NAME))));
 }
 
 int discovery_check(const struct process_info *info, struct error *how)
@@ -157,7 +157,7 @@ static void explain_failure(struct session *session, const struct process_info *
     if (error->code == -EAGAIN)
         snprintf(remark, sizeof(remark), "%s (it was tried %u times in %llu s)", error->message,
                  entry->attempts + 1, (unsigned long long)age_ms / 1000);
-    session_note_absent(session, info, remark);
+    session_write_empty_profile(session, info, remark);
 }
 
 /* Explain a wanted process that ended before it could be attached to. */
@@ -171,7 +171,7 @@ static void explain_ended(struct session *session, const struct discovery_entry 
              "It ended within %llu ms, before the profiler could attach to it. With the library "
              "preloaded (heap_profile host or shell) even such a short run is profiled completely.",
              (unsigned long long)(now_ms - entry->seen_ms) + 1);
-    session_note_absent(session, &info, remark);
+    session_write_empty_profile(session, &info, remark);
 }
 
 /* Return whether the process may be so young that its loader has not mapped the allocator yet. A
@@ -198,10 +198,11 @@ static enum discovery_state attach_or_wait(struct server *server, const struct p
          * by making a forbidden call. */
         if (process_info_restrictions(info->pid) == 0 || is_preloaded(info->pid))
             return DISCOVERY_AWAITED;
-        session_note_absent(session, info,
-                            "It is linked to the client library and has restricted its own system "
-                            "calls (seccomp): one of the client's calls would kill it. With the "
-                            "library preloaded (heap_profile host or shell) it can be profiled.");
+        session_write_empty_profile(
+            session, info,
+            "It is linked to the client library and has restricted its own system "
+            "calls (seccomp): one of the client's calls would kill it. With the "
+            "library preloaded (heap_profile host or shell) it can be profiled.");
         return DISCOVERY_DONE;
     }
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
@@ -210,7 +211,7 @@ static enum discovery_state attach_or_wait(struct server *server, const struct p
         /* It may be linked to the client, and about to join. */
         if (may_load && age_ms < UNSURE_MS)
             return DISCOVERY_LOADING;
-        session_note_absent(session, info, diagnosis_of_attached);
+        session_write_empty_profile(session, info, diagnosis_of_attached);
         return DISCOVERY_DONE;
     }
     int code = attach_to(server, entry, &error);
@@ -232,7 +233,7 @@ static void explain_if_numbered(struct session *session, const struct process_in
 {
     for (size_t i = 0; i < session->config->pid_count; i++) {
         if (session->config->pids[i] == (uint64_t)info->pid)
-            session_note_absent(session, info, remark);
+            session_write_empty_profile(session, info, remark);
     }
 }
 
@@ -243,7 +244,7 @@ static void explain_forbidden(struct session *session, const struct process_info
 {
     struct process_info stranger = {.pid = info->pid, .start_boottime_ns = info->start_boottime_ns};
     bool is_own = session->owner.may_all || info->uid == getuid();
-    session_note_absent(session, is_own ? info : &stranger, remark);
+    session_write_empty_profile(session, is_own ? info : &stranger, remark);
 }
 
 /* Return whether the process is this one, or another one of the daemon's. */
@@ -264,7 +265,7 @@ static enum discovery_state examine(struct server *server, const struct process_
     struct error error = {0};
     const struct target *target = session_find(session, info->pid);
     if (target != NULL && has_been_replaced(target, info, entry))
-        session_lose_image(session, info);
+        session_end_replaced(session, info);
     if (!session_wants(session, info, origin))
         return DISCOVERY_NOT_WANTED;
     if (is_profiler(server, info)) {

@@ -177,7 +177,7 @@ static void drain(struct server *server, uint64_t now_ms)
     bool is_dense = session->config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES;
     uint64_t longest = is_dense ? DRAIN_DELAY_MAX_DENSE_MS : DRAIN_DELAY_MAX_MS;
     uint64_t delay = server->drain_delay_ms, wanted = session->ring_bytes / 16;
-    uint64_t fullest = session_take_in(session);
+    uint64_t fullest = session_poll(session);
     if (delay == 0)
         delay = 1;
     if (fullest > 2 * wanted)

@@ -126,7 +126,7 @@ int session_manager_finish(struct session_manager *manager, struct session_manag
     session_end_targets(session, false);
     *outcome = (struct session_manager_outcome){
         .profiled = session->profiled,
-        .absent = (unsigned)session->absent.count,
+        .not_profiled = (unsigned)session->empty_profiles.count,
         .samples = session_samples(session),
         .lost = session_lost(session),
     };

@@ -25,7 +25,7 @@ struct session_manager {
     struct run_directory directory;
     struct access_policy policy;
     struct session session;
-    struct heap_config config; /* of the session */
+    struct heap_config config;                        /* of the session */
     struct invited invited[CONTROL_PAGE_INVITED_MAX]; /* on the control page now */
     size_t invited_count;
 };
@@ -68,8 +68,8 @@ size_t session_manager_awaited(struct session_manager *manager, struct invited *
 
 /* The result of the session. */
 struct session_manager_outcome {
-    unsigned profiled; /* processes with a profile */
-    unsigned absent;   /* processes that were wanted but have no profile */
+    unsigned profiled;     /* processes with a profile */
+    unsigned not_profiled; /* processes that were wanted but have no profile */
     uint64_t samples, lost;
 };
 

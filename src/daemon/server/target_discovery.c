@@ -137,7 +137,7 @@ static void scan(struct server *server, bool running)
     for (size_t i = 0; i < count; i++) {
         struct discovery_entry entry = {
             .pid = pids[i], .running = running, .seen_ms = fresh.scan_ms};
-        heartbeat_give();
+        heartbeat_send();
         if (!process_info_comm(pids[i], entry.comm))
             continue;
         size_t place = place_of(old, pids[i]);
@@ -280,7 +280,7 @@ static void explain_missing_pids(struct session *session)
         }
         memset(&info, 0, sizeof(info));
         info.pid = pid;
-        session_note_absent(session, &info, "No process has this pid.");
+        session_write_empty_profile(session, &info, "No process has this pid.");
     }
 }
 
@@ -411,9 +411,10 @@ static void explain_gone(struct session *session, const struct discovery_entry *
     struct process_info info = {.pid = entry->pid};
     memcpy(info.comm, entry->comm, sizeof(info.comm));
     if (entry->state == DISCOVERY_AWAITED && session->profiled == 0)
-        session_note_absent(session, &info,
-                            "It has the profiling library preloaded, and ended before it joined: "
-                            "it allocated nothing meanwhile.");
+        session_write_empty_profile(
+            session, &info,
+            "It has the profiling library preloaded, and ended before it joined: "
+            "it allocated nothing meanwhile.");
 }
 
 void discovery_explain(struct session *session)
@@ -428,7 +429,7 @@ void discovery_explain(struct session *session)
             explain_gone(session, entry);
             continue;
         }
-        session_note_absent(session, &info, remark);
+        session_write_empty_profile(session, &info, remark);
         process_info_clear(&info);
     }
     free(session->discovery.entries);

@@ -42,7 +42,7 @@ static void answer(struct control *control, struct control_connection *connectio
     }
     connection->awaited_count = 0;
     connection->end_ms = UINT64_MAX;
-    rendezvous_rest(&control->rendezvous, connection->fd);
+    rendezvous_set_idle(&control->rendezvous, connection->fd);
     event_loop_watch(control->epoll, EPOLL_CTL_MOD, connection->fd, EPOLLIN);
 }
 
@@ -89,7 +89,7 @@ static void handle_answered(void *context, struct supervised *session, uint32_t 
 static void handle_leaving(void *context, struct supervised *session)
 {
     struct control *control = context;
-    hello_routing_leave(&control->hellos, session);
+    hello_routing_skip_session(&control->hellos, session);
 }
 
 static void ask_sessions(struct control *control, struct control_connection *connection,
@@ -197,7 +197,7 @@ static bool serve_request(struct control *control, struct control_connection *co
         return false;
     }
     peer_socket_skip(connection->fd);
-    rendezvous_rest(&control->rendezvous, connection->fd);
+    rendezvous_set_idle(&control->rendezvous, connection->fd);
     if (request == NULL)
         control_send_error(
             connection->fd, -EPROTO,

@@ -155,9 +155,9 @@ void control_status_send(int fd, const struct control_status_profiler *profiler,
     status.has_own_session_alone = true;
     status.own_session_alone = profiler->own_session_alone;
     status.command = command;
-    status.has_told_of_newcomers = true;
-    status.told_of_newcomers = profiler->has_exec_events;
-    status.not_told_because = profiler->has_exec_events ? NULL : (char *)profiler->why_not;
+    status.has_gets_exec_events = true;
+    status.gets_exec_events = profiler->has_exec_events;
+    status.why_no_exec_events = profiler->has_exec_events ? NULL : (char *)profiler->why_not;
     status.sessions = (Heapprofd__ControlSession **)sessions;
     status.n_sessions = count;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;

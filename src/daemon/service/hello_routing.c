@@ -33,14 +33,14 @@ static struct supervised *next_session(const struct hello_routing *routing,
     return NULL;
 }
 
-static void fill_refusal(struct handshake_reply *reply, bool heard)
+static void fill_refusal(struct handshake_reply *reply, bool was_declined)
 {
     *reply = (struct handshake_reply){
         .magic = HANDSHAKE_MAGIC,
         .version = HANDSHAKE_VERSION,
         .verdict = HANDSHAKE_NOT_A_TARGET,
         /* A forked child of an unwanted process may be wanted itself. */
-        .flags = heard ? HANDSHAKE_HELLO_AFTER_FORK : 0,
+        .flags = was_declined ? HANDSHAKE_HELLO_AFTER_FORK : 0,
     };
 }
 
@@ -81,7 +81,7 @@ static bool go_on(struct hello_routing *routing, struct routed_hello *routed, ui
     struct handshake_reply reply;
     if (ask_next(routing, routed, now_ms))
         return true;
-    fill_refusal(&reply, routed->heard);
+    fill_refusal(&reply, routed->was_declined);
     rendezvous_reply(routed->fd, &reply, -1);
     drop(routing, routed);
     return false;
@@ -141,14 +141,14 @@ void hello_routing_answer(struct hello_routing *routing, const struct supervised
             send_claimed(routing, routed, session);
             drop(routing, routed);
         } else {
-            routed->heard |= verdict == 0;
+            routed->was_declined |= verdict == 0;
             go_on(routing, routed, clock_read_ms(CLOCK_MONOTONIC));
         }
         return;
     }
 }
 
-void hello_routing_leave(struct hello_routing *routing, const struct supervised *session)
+void hello_routing_skip_session(struct hello_routing *routing, const struct supervised *session)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     for (size_t i = 0; i < routing->count;) {

@@ -30,10 +30,10 @@ struct hello_routing {
         pid_t pid;
         uid_t uid;
         struct handshake_hello hello;
-        uint64_t asked;  /* order of the session that is being asked */
-        bool heard;      /* a session answered that it does not want the process */
-        uint64_t ask_ms; /* CLOCK_MONOTONIC; time to ask the next session */
-        uint64_t end_ms; /* latest time of the answer to the process */
+        uint64_t asked;    /* order of the session that is being asked */
+        bool was_declined; /* a session answered that it does not want the process */
+        uint64_t ask_ms;   /* CLOCK_MONOTONIC; time to ask the next session */
+        uint64_t end_ms;   /* latest time of the answer to the process */
     } hellos[HELLO_ROUTING_MAX];
     size_t count;
 };
@@ -48,7 +48,7 @@ void hello_routing_answer(struct hello_routing *routing, const struct supervised
                           uint32_t ticket, int verdict);
 
 /* Ask other sessions instead of this one, which will not answer. */
-void hello_routing_leave(struct hello_routing *routing, const struct supervised *session);
+void hello_routing_skip_session(struct hello_routing *routing, const struct supervised *session);
 
 /* Skip sessions that did not answer in time. Return when to call it again. */
 uint64_t hello_routing_do_due(struct hello_routing *routing, uint64_t now_ms);

@@ -466,7 +466,7 @@ static _Noreturn void end_session(void)
         .code = code,
         .began = 1,
         .profiled = outcome.profiled,
-        .absent = outcome.absent,
+        .not_profiled = outcome.not_profiled,
         .samples = outcome.samples,
         .lost = outcome.lost,
     };
@@ -481,7 +481,7 @@ static _Noreturn void end_session(void)
     end.has_reason = end.has_profiled = end.has_absent = true;
     end.reason = process.reason;
     end.profiled = outcome.profiled;
-    end.absent = outcome.absent;
+    end.absent = outcome.not_profiled;
     reply.has_session_id = true;
     reply.session_id = process.start->id;
     reply.end = &end;

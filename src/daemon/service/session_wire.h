@@ -72,7 +72,7 @@ struct session_wire_ended {
     uint32_t type;
     int32_t code;   /* 0, or a negative errno with a message */
     uint32_t began; /* 0: the session was refused */
-    uint32_t profiled, absent;
+    uint32_t profiled, not_profiled;
     uint64_t samples, lost;
     char message[256];
 };

@@ -107,13 +107,13 @@ static void expect_end(struct supervised *session)
 {
     if (session->end_ms != UINT64_MAX || session->was_killed)
         return;
-    session->end_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    session->end_ms = session->last_message_ms = clock_read_ms(CLOCK_MONOTONIC);
     session->used_ns = processor_time_ns(session);
 }
 
 static void note_message(struct supervised *session)
 {
-    session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    session->last_message_ms = clock_read_ms(CLOCK_MONOTONIC);
     if (session->end_ms != UINT64_MAX)
         session->used_ns = processor_time_ns(session);
 }
@@ -364,8 +364,8 @@ static uint64_t kill_time_ms(const struct supervised *session)
         return UINT64_MAX;
     if (session->was_killed)
         return session->end_ms + KILLED_MS;
-    uint64_t alive_ms =
-        session->worked_ms > session->heard_ms ? session->worked_ms : session->heard_ms;
+    uint64_t alive_ms = session->worked_ms > session->last_message_ms ? session->worked_ms
+                                                                      : session->last_message_ms;
     uint64_t silence_ms = alive_ms + SUPERVISOR_SILENCE_MS;
     uint64_t whole_ms = session->end_ms + SUPERVISOR_END_MS;
     return clock_earlier(silence_ms, whole_ms);

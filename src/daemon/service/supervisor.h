@@ -44,12 +44,12 @@ struct supervised {
     uint64_t id;    /* random, seven digits: neither a pid nor a count of sessions */
     uint64_t order; /* increases with each start */
     struct access_requester owner;
-    pid_t requester;   /* process that asked for it */
-    pid_t pid;         /* of the session process */
-    int pidfd, socket; /* socket -1: the session closed it */
-    int client;        /* used if the process dies */
-    uint64_t start_ms; /* all times: CLOCK_MONOTONIC */
-    uint64_t heard_ms; /* time of its last message */
+    pid_t requester;          /* process that asked for it */
+    pid_t pid;                /* of the session process */
+    int pidfd, socket;        /* socket -1: the session closed it */
+    int client;               /* used if the process dies */
+    uint64_t start_ms;        /* all times: CLOCK_MONOTONIC */
+    uint64_t last_message_ms; /* time of its last message */
     /* Only while it should end: its CPU time at the last check, and when it was last seen to have
      * used some. */
     uint64_t used_ns, worked_ms;

@@ -139,7 +139,7 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
         run_child(supervisor, &start);
     code = session->pid < 0 ? -errno : 0;
     if (code == 0)
-        priority_give_back(session->pid);
+        priority_restore(session->pid);
     close(ends[1]);
     session_rights_clear(&rights);
     if (code == 0 && (session->pidfd = pidfd_open(session->pid, 0)) < 0)
@@ -153,7 +153,7 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
     if (code < 0 && session->pid > 0) {
         /* It may have begun, and wait for a file. */
         kill(session->pid, SIGKILL);
-        peer_sockets_adopt(&supervisor->rendezvous->ending, session->pid);
+        peer_sockets_reap_later(&supervisor->rendezvous->ending, session->pid);
     }
     return code < 0
                ? error_set(error, code, "cannot start a session's process: %s", strerror(-code))
@@ -175,7 +175,7 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     session->requester = request->pid;
     session->pidfd = session->socket = session->client = -1;
     session->share_ppm = share_of(supervisor, session->owner.uid, 1);
-    session->start_ms = session->heard_ms = clock_read_ms(CLOCK_MONOTONIC);
+    session->start_ms = session->last_message_ms = clock_read_ms(CLOCK_MONOTONIC);
     session->end_ms = UINT64_MAX;
     if (start_process(supervisor, session, request, error) < 0) {
         supervisor_close_descriptors(supervisor, session);

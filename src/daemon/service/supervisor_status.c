@@ -25,8 +25,8 @@ static Heapprofd__ControlSession describe(const struct supervised *session,
     to.id = session->id;
     to.uid = session->owner.uid;
     to.elapsed_ms = now_ms - session->start_ms;
-    to.has_silent_ms = now_ms > session->heard_ms + SILENT_MS;
-    to.silent_ms = now_ms - session->heard_ms;
+    to.has_silent_ms = now_ms > session->last_message_ms + SILENT_MS;
+    to.silent_ms = now_ms - session->last_message_ms;
     return to;
 }
 

@@ -210,22 +210,22 @@ bool session_profiles(const struct session *session, pid_t pid)
     return target != NULL && !target->image_gone;
 }
 
-static void write_absent(struct session *session, const struct process_info *info, bool rejected,
-                         const char *remark)
+static void write_empty_profile(struct session *session, const struct process_info *info,
+                                bool rejected, const char *remark)
 {
-    if (!absent_note(&session->absent, info->pid, info->start_boottime_ns))
+    if (!empty_profile_note(&session->empty_profiles, info->pid, info->start_boottime_ns))
         return;
     const char *comm = info->comm;
     struct trace_process process = target_trace_process(info, &comm, ++session->images);
-    absent_write(session->writer, session->config, &process, rejected, -1, remark);
+    empty_profile_write(session->writer, session->config, &process, rejected, -1, remark);
     if (session->user->refused != NULL)
         session->user->refused(session->user->context, session, info, remark);
 }
 
-void session_note_absent(struct session *session, const struct process_info *info,
-                         const char *remark)
+void session_write_empty_profile(struct session *session, const struct process_info *info,
+                                 const char *remark)
 {
-    write_absent(session, info, false, remark);
+    write_empty_profile(session, info, false, remark);
 }
 
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
@@ -240,7 +240,7 @@ void session_reject(struct session *session, pid_t pid, enum handshake_origin or
     if (process_info_read(&info, pid) < 0)
         return;
     if (session_may_speak(session, &info, (uid_t)-1) && session_wants(session, &info, origin))
-        write_absent(session, &info, true, remark);
+        write_empty_profile(session, &info, true, remark);
     process_info_clear(&info);
 }
 
@@ -319,7 +319,7 @@ static void dump_superseded(struct session *session)
     }
 }
 
-uint64_t session_take_in(struct session *session)
+uint64_t session_poll(struct session *session)
 {
     uint64_t fullest = 0;
     dump_superseded(session);
@@ -467,7 +467,7 @@ void session_explain_command(struct session *session, const char *command, const
         .arguments = &command,
         .argument_count = 1,
     };
-    absent_write(session->writer, session->config, &process, false, exit_status, remark);
+    empty_profile_write(session->writer, session->config, &process, false, exit_status, remark);
 }
 
 int session_close(struct session *session)
@@ -477,7 +477,7 @@ int session_close(struct session *session)
     unprofiled_write(&session->unprofiled, session->writer);
     checkpoints_close(&session->checkpoints, session->writer);
     unprofiled_clear(&session->unprofiled);
-    absent_clear(&session->absent);
+    empty_profiles_clear(&session->empty_profiles);
     free(session->discovery.entries);
     free(session->threads_of_gone);
     dump_files_close(session->files);

@@ -28,7 +28,7 @@
 #include "daemon/processes/access.h"
 #include "daemon/processes/invited.h"
 #include "daemon/processes/program.h"
-#include "daemon/session/absent.h"
+#include "daemon/session/empty_profile.h"
 #include "daemon/session/target.h"
 #include "daemon/session/unprofiled.h"
 #include "trace/config/trace_config.h"
@@ -130,7 +130,7 @@ struct session {
     struct target *targets[SESSION_TARGETS_MAX];
     size_t target_count;
     struct unprofiled_list unprofiled;
-    struct absent_list absent;
+    struct empty_profile_list empty_profiles;
     struct discovery_list discovery;
     struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* the latest */
     unsigned next_program;
@@ -176,7 +176,7 @@ int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int
                    struct error *error);
 
 /* End the profile of an attached program: its process has begun another one. */
-void session_lose_image(struct session *session, const struct process_info *info);
+void session_end_replaced(struct session *session, const struct process_info *info);
 
 /* End the profile of each program that its process has replaced by exec since the last call.
  * `found` (may be NULL) is called for each and may add targets. */
@@ -191,9 +191,10 @@ void session_handle_execs(struct session *session, void (*found)(void *context, 
 void session_reject(struct session *session, pid_t pid, enum handshake_origin origin,
                     const char *whose);
 
-/* Write in the trace, once a process, why a wanted process has no profile. */
-void session_note_absent(struct session *session, const struct process_info *info,
-                         const char *remark);
+/* Write an empty profile of a wanted process that cannot be profiled, with the reason. Do nothing
+ * if it has one already. */
+void session_write_empty_profile(struct session *session, const struct process_info *info,
+                                 const char *remark);
 
 struct target *session_find(const struct session *session, pid_t pid);
 
@@ -203,7 +204,7 @@ void session_check_guardrails(struct session *session);
 
 /* Take in what all rings hold, and write the profiles of replaced programs. Return the number of
  * bytes in the fullest ring. */
-uint64_t session_take_in(struct session *session);
+uint64_t session_poll(struct session *session);
 
 /* Write a point of each target's timeline. */
 void session_sample_memory(struct session *session);

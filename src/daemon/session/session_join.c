@@ -66,7 +66,7 @@ static void replace_image(struct session *session, struct target *old,
         session_remove_target(session, old);
         return;
     }
-    /* It is dumped at the next session_take_in(): the new program waits for its reply. */
+    /* It is dumped at the next session_poll(): the new program waits for its reply. */
     new->replaced_kept = true;
     old->superseded = true;
     old->image_gone = false;
@@ -303,7 +303,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     copy_allocator(target->allocator, hello->allocator);
     snprintf(target->attach_failure, sizeof(target->attach_failure), "%.*s",
              (int)sizeof(target->attach_failure) - 1, failure.message);
-    target_learn_program(target, &program);
+    target_note_program(target, &program);
     if (!is_read)
         snprintf(target->attach_remark, sizeof(target->attach_remark),
                  "The program's file could not be read in time: it is unknown whether it has an "
@@ -316,7 +316,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     return 1;
 }
 
-void session_lose_image(struct session *session, const struct process_info *info)
+void session_end_replaced(struct session *session, const struct process_info *info)
 {
     struct target *target = session_find(session, info->pid);
     if (target != NULL && !target->image_gone)
@@ -331,7 +331,7 @@ void session_handle_execs(struct session *session, void (*found)(void *context, 
         struct process_info info;
         if (!target_has_exec(target) || process_info_read(&info, target->info.pid) < 0)
             continue;
-        session_lose_image(session, &info);
+        session_end_replaced(session, &info);
         process_info_clear(&info);
         if (found != NULL)
             found(context, target->info.pid);

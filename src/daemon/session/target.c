@@ -52,7 +52,7 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     target->finisher = walk_finisher_open(info->pid);
     ledger_finish_walks(target->ledger, target->finisher);
     heap_rules_fill(&rules, config);
-    ring_reader_want(&target->reader, &rules);
+    ring_reader_set_heaps(&target->reader, &rules);
     ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
     return target;
 }
@@ -270,7 +270,8 @@ static void renew_image(struct target *target)
     if (target->image_fd < 0 || !process_image_is_gone(target->image_fd))
         return;
     int fd = process_image_open(target->info.pid);
-    if (fd >= 0 && process_info_mentions(target->info.pid, "maps", "memfd:" ATTACHED_MEMFD_NAME)) {
+    if (fd >= 0 &&
+        process_info_file_contains(target->info.pid, "maps", "memfd:" ATTACHED_MEMFD_NAME)) {
         close(target->image_fd);
         target->image_fd = fd;
     } else if (fd >= 0) {
@@ -450,7 +451,7 @@ static int write_threads(struct target *target, struct trace_writer *writer)
     return code;
 }
 
-void target_learn_program(struct target *target, const struct program *program)
+void target_note_program(struct target *target, const struct program *program)
 {
     target->is_go = program->is_go;
     if (program->allocator[0] == 0)

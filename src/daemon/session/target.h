@@ -104,7 +104,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
                   bool beside_client, unsigned patience_ms, struct error *error);
 
 /* Note what the program's file shows about its allocator. */
-void target_learn_program(struct target *target, const struct program *program);
+void target_note_program(struct target *target, const struct program *program);
 
 /* Read all records from the ring. Return the number of bytes. `dead`: nobody writes any more. */
 uint64_t target_drain(struct target *target, bool dead);

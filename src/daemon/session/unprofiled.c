@@ -40,7 +40,7 @@ void unprofiled_add(struct unprofiled_list *list, pid_t pid, pid_t parent_pid, c
 {
     struct unprofiled_record *record = find_or_add(list, pid);
     if (record == NULL) {
-        list->beyond++;
+        list->unlisted++;
         return;
     }
     record->parent_pid = parent_pid;
@@ -76,7 +76,7 @@ const struct unprofiled_record *unprofiled_find(struct unprofiled_list *list, pi
 
 size_t unprofiled_count(const struct unprofiled_list *list)
 {
-    size_t count = list->beyond;
+    size_t count = list->unlisted;
     for (size_t i = 0; i < list->count; i++)
         count += !list->records[i].profiled;
     return count;
@@ -161,16 +161,16 @@ int unprofiled_write(struct unprofiled_list *list, struct trace_writer *writer)
     if (list->count > 0)
         qsort(list->records, list->count, sizeof(*list->records), compare_records);
     int code = write_groups(list, writer);
-    if (code == 0 && list->beyond > 0) {
+    if (code == 0 && list->unlisted > 0) {
         struct trace_unprofiled entry = {.name = "(others)",
                                          .reason = "too many to list",
                                          .kind = "unlisted",
-                                         .count = list->beyond};
+                                         .count = list->unlisted};
         code = trace_writer_unprofiled(writer, &entry);
     }
-    if (code == 0 && list->may_lack_why != NULL) {
+    if (code == 0 && list->why_incomplete != NULL) {
         struct trace_unprofiled entry = {
-            .name = "(perhaps others)", .reason = list->may_lack_why, .kind = "incomplete"};
+            .name = "(perhaps others)", .reason = list->why_incomplete, .kind = "incomplete"};
         code = trace_writer_unprofiled(writer, &entry);
     }
     return code;

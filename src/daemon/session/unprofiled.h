@@ -37,8 +37,8 @@ struct unprofiled_list {
         char name[48];
     } * records;
     size_t count, capacity;
-    size_t beyond;            /* number seen after the list was full */
-    const char *may_lack_why; /* why the list may be incomplete; NULL: it is complete */
+    size_t unlisted;            /* number seen after the list was full */
+    const char *why_incomplete; /* why the list may be incomplete; NULL: it is complete */
 };
 
 /* Add a process. If the pid is in the list already, it has become another program, and its record

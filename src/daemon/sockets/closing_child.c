@@ -56,7 +56,7 @@ pid_t closing_child_start(int *fds, unsigned count)
         hold(fds, count, pipe[0]);
     close(pipe[0]);
     if (child > 0) {
-        priority_give_back(child);
+        priority_restore(child);
         /* The child still has them, so these closes do not wait. */
         for (unsigned i = 0; i < count; i++)
             close(fds[i]);

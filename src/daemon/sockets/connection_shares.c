@@ -38,8 +38,8 @@ unsigned connection_shares_held(const struct connection_shares *shares, uid_t ui
     return index < shares->user_count ? shares->users[index].count : 0;
 }
 
-enum connection_share_answer connection_shares_ask(const struct connection_shares *shares,
-                                                   uid_t uid)
+enum connection_share_answer connection_shares_check(const struct connection_shares *shares,
+                                                     uid_t uid)
 {
     unsigned others = shares->places - (is_root(uid) ? 0 : shares->places / ROOTS_PART);
     if (connection_shares_held(shares, uid) >= places_of_a_user(shares, uid))

@@ -35,8 +35,8 @@ enum connection_share_answer {
 
 void connection_shares_init(struct connection_shares *shares, unsigned places);
 
-enum connection_share_answer connection_shares_ask(const struct connection_shares *shares,
-                                                   uid_t uid);
+enum connection_share_answer connection_shares_check(const struct connection_shares *shares,
+                                                     uid_t uid);
 
 /* Take a place. The caller has asked whether one is free. */
 void connection_shares_take(struct connection_shares *shares, uid_t uid);

@@ -132,7 +132,7 @@ static bool has_any(const struct peer_sockets *sockets)
 }
 
 /* Close all connections that end, in a child. Return false if none can be started. */
-static bool let_go(struct peer_sockets *sockets, pid_t *child)
+static bool close_in_child(struct peer_sockets *sockets, pid_t *child)
 {
     int fds[PEER_SOCKETS_WAITING_MAX + PEER_SOCKETS_QUEUES_MAX];
     unsigned count = sockets->count;
@@ -149,13 +149,13 @@ static bool let_go(struct peer_sockets *sockets, pid_t *child)
 }
 
 /* Close all connections that end, if fewer than the maximum of children run. */
-static void try_to_let_go(struct peer_sockets *sockets)
+static void try_to_close(struct peer_sockets *sockets)
 {
     reap_children(sockets);
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
         if (sockets->children[i] != 0)
             continue;
-        if (!let_go(sockets, &sockets->children[i]))
+        if (!close_in_child(sockets, &sockets->children[i]))
             sockets->children[i] = 0;
         break;
     }
@@ -220,7 +220,7 @@ void peer_sockets_close(struct peer_sockets *sockets, int fd)
         return;
     }
     if (sockets->count >= PEER_SOCKETS_PARKED_AT_ONCE)
-        try_to_let_go(sockets);
+        try_to_close(sockets);
     if (sockets->count >= PEER_SOCKETS_PARKED_AT_ONCE)
         park(sockets);
     if (!has_any(sockets))
@@ -229,7 +229,7 @@ void peer_sockets_close(struct peer_sockets *sockets, int fd)
         sockets->ending[sockets->count++] = fd;
 }
 
-void peer_sockets_adopt(struct peer_sockets *sockets, pid_t killed)
+void peer_sockets_reap_later(struct peer_sockets *sockets, pid_t killed)
 {
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {
         if (sockets->children[i] == 0) {
@@ -243,7 +243,7 @@ void peer_sockets_adopt(struct peer_sockets *sockets, pid_t killed)
 uint64_t peer_sockets_expire(struct peer_sockets *sockets, uint64_t now_ms)
 {
     if (has_any(sockets) && now_ms >= sockets->due_ms)
-        try_to_let_go(sockets);
+        try_to_close(sockets);
     uint64_t reap_ms = reap_children(sockets) ? now_ms + REAP_PERIOD_MS : UINT64_MAX;
     return has_any(sockets) && sockets->due_ms < reap_ms ? sockets->due_ms : reap_ms;
 }
@@ -253,7 +253,7 @@ void peer_sockets_clear(struct peer_sockets *sockets)
     pid_t child;
     /* One more child than usual, for our own end must not wait either. Without it they stay open.
      */
-    if (has_any(sockets) && let_go(sockets, &child))
+    if (has_any(sockets) && close_in_child(sockets, &child))
         waitpid(child, NULL, WNOHANG | __WALL);
     sockets->count = sockets->queue_count = 0;
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++) {

@@ -70,7 +70,7 @@ static inline bool peer_sockets_are_full(const struct peer_sockets *sockets)
 }
 
 /* Reap a killed child when it is gone. */
-void peer_sockets_adopt(struct peer_sockets *sockets, pid_t killed);
+void peer_sockets_reap_later(struct peer_sockets *sockets, pid_t killed);
 
 /* Close connections whose time has come, and reap children that are gone. Return when to call
  * again; UINT64_MAX: nothing is left to do. */

@@ -187,12 +187,12 @@ void rendezvous_hold(struct rendezvous *rendezvous, int fd)
     }
 }
 
-void rendezvous_rest(struct rendezvous *rendezvous, int fd)
+void rendezvous_set_idle(struct rendezvous *rendezvous, int fd)
 {
     struct rendezvous_peer *peer = find_peer(rendezvous, fd);
     if (peer != NULL && peer->state != RENDEZVOUS_ENDS) {
-        peer->state = RENDEZVOUS_RESTS;
-        peer->deadline_ms = clock_read_ms(CLOCK_MONOTONIC) + RENDEZVOUS_REST_MS;
+        peer->state = RENDEZVOUS_IDLE;
+        peer->deadline_ms = clock_read_ms(CLOCK_MONOTONIC) + RENDEZVOUS_IDLE_MS;
     }
 }
 
@@ -249,7 +249,7 @@ static bool drop_of_the_greediest(struct rendezvous *rendezvous, unsigned held)
 static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 {
     char message[128];
-    enum connection_share_answer answer = connection_shares_ask(&rendezvous->shares, uid);
+    enum connection_share_answer answer = connection_shares_check(&rendezvous->shares, uid);
     unsigned held = connection_shares_held(&rendezvous->shares, uid);
     if (answer == CONNECTION_SHARE_USED_UP) {
         if (drop_silent_of(rendezvous, uid))
@@ -305,7 +305,7 @@ static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_p
         return errno == EAGAIN || errno == EINTR ? SERVED_WAITS : SERVED_DROP;
     if (request_is_one(message.bytes, message.length)) {
         epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
-        rendezvous_rest(rendezvous, peer->fd);
+        rendezvous_set_idle(rendezvous, peer->fd);
         /* This call may remove the peer. */
         user->request(user->context, peer->fd, &message);
         return SERVED_HANDED_ON;
@@ -343,14 +343,14 @@ static void turn_away(struct rendezvous *rendezvous)
 }
 
 /* Accept connections only while peer_sockets has room. Others wait in the kernel. */
-static void listen_or_not(struct rendezvous *rendezvous)
+static void pause_or_resume(struct rendezvous *rendezvous)
 {
-    bool takes_nobody = peer_sockets_are_full(&rendezvous->ending);
-    if (takes_nobody == rendezvous->takes_nobody)
+    bool is_paused = peer_sockets_are_full(&rendezvous->ending);
+    if (is_paused == rendezvous->is_paused)
         return;
     event_loop_watch(rendezvous->epoll, EPOLL_CTL_MOD, rendezvous->listener,
-                     takes_nobody ? 0 : EPOLLIN);
-    rendezvous->takes_nobody = takes_nobody;
+                     is_paused ? 0 : EPOLLIN);
+    rendezvous->is_paused = is_paused;
 }
 
 static void accept_peers(struct rendezvous *rendezvous)
@@ -422,7 +422,7 @@ bool rendezvous_serve(struct rendezvous *rendezvous, int fd)
 uint64_t rendezvous_expire(struct rendezvous *rendezvous, uint64_t now_ms)
 {
     uint64_t next_ms = peer_sockets_expire(&rendezvous->ending, now_ms);
-    listen_or_not(rendezvous);
+    pause_or_resume(rendezvous);
     for (unsigned i = 0; i < rendezvous->peer_count;) {
         uint64_t deadline_ms = rendezvous->peers[i].deadline_ms;
         if (rendezvous->peers[i].state == RENDEZVOUS_NEW) {

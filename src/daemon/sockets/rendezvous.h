@@ -5,7 +5,7 @@
  * whose first message is a request (wire/request.h) instead of a hello is handed on.
  *
  * Connections are shared out among users (connection_shares.h), including those that were handed
- * on. An idle connection ends after RENDEZVOUS_REST_MS. Accepting one costs little, so that nobody
+ * on. An idle connection ends after RENDEZVOUS_IDLE_MS. Accepting one costs little, so that nobody
  * waits long in the backlog after a flood. Then each user is served a few messages in each turn.
  */
 #ifndef HEAPPROFD_DAEMON_SOCKETS_RENDEZVOUS_H
@@ -26,12 +26,12 @@
 #define RENDEZVOUS_PLACES (RENDEZVOUS_CONNECTIONS_MAX + RENDEZVOUS_CONNECTIONS_MAX / 4)
 
 #define RENDEZVOUS_PATIENCE_MS 1000
-#define RENDEZVOUS_REST_MS 10000
+#define RENDEZVOUS_IDLE_MS 10000
 
 enum rendezvous_state {
     RENDEZVOUS_NEW,    /* accepted, not read yet */
     RENDEZVOUS_SILENT, /* has sent nothing yet */
-    RENDEZVOUS_RESTS,  /* handed on, and idle */
+    RENDEZVOUS_IDLE,   /* handed on, and idle */
     RENDEZVOUS_HELD,   /* handed on, and has a session or awaits an answer */
     RENDEZVOUS_ENDS    /* handed on, and shut down here: reading it returns its end */
 };
@@ -69,7 +69,7 @@ struct rendezvous {
     unsigned next_peer; /* the first one of the next turn */
     struct connection_shares shares;
     struct peer_sockets ending;
-    bool takes_nobody; /* while `ending` is full */
+    bool is_paused; /* while `ending` is full */
 };
 
 /* Send an answer to a hello, with a ring (-1: none). */
@@ -88,8 +88,8 @@ bool rendezvous_is_in_turn(struct rendezvous *rendezvous, int fd);
 /* Keep a connection that was handed on, without a deadline. */
 void rendezvous_hold(struct rendezvous *rendezvous, int fd);
 
-/* End a connection that was handed on if it is idle for RENDEZVOUS_REST_MS from now on. */
-void rendezvous_rest(struct rendezvous *rendezvous, int fd);
+/* End a connection that was handed on if it is idle for RENDEZVOUS_IDLE_MS from now on. */
+void rendezvous_set_idle(struct rendezvous *rendezvous, int fd);
 
 /* Close a connection that was accepted here, whatever its peer has left in it. */
 void rendezvous_end_connection(struct rendezvous *rendezvous, int fd);

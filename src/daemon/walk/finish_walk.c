@@ -36,7 +36,7 @@ enum stop {
 };
 
 struct module_file {
-    bool looked;
+    bool was_opened;
     struct unwind_file *file; /* NULL: none */
 };
 
@@ -80,7 +80,7 @@ void walk_finisher_close(struct walk_finisher *finisher)
     if (finisher == NULL)
         return;
     for (size_t i = 0; i < finisher->file_count; i++)
-        unwind_file_give(finisher->files[i].file);
+        unwind_file_release(finisher->files[i].file);
     free(finisher->files);
     free(finisher->stack);
     free(finisher);
@@ -101,14 +101,14 @@ static struct unwind_file *file_of(struct walk_finisher *finisher, const struct 
         finisher->file_count += more;
     }
     struct module_file *known = &finisher->files[module];
-    if (known->looked)
+    if (known->was_opened)
         return known->file;
     uint64_t now_ns = clock_read_ns(CLOCK_MONOTONIC);
     if (finisher->spent_ns >
         OPENING_NS_AT_FIRST + (now_ns - finisher->begun_ns) / OPENING_TIME_PART)
         return NULL;
-    known->looked = true;
-    known->file = unwind_file_take(finisher->pid, finisher->shares_root, &tree->modules[module]);
+    known->was_opened = true;
+    known->file = unwind_file_acquire(finisher->pid, finisher->shares_root, &tree->modules[module]);
     finisher->spent_ns += clock_read_ns(CLOCK_MONOTONIC) - now_ns;
     return known->file;
 }

@@ -22,8 +22,8 @@
 
 /* The time between two reads of a process's maps, which stop its memory mapping for about a
  * millisecond. It doubles with each read. */
-#define LOOK_MS_MIN 20u
-#define LOOK_MS_MAX 5000u
+#define READ_PERIOD_MS_MIN 20u
+#define READ_PERIOD_MS_MAX 5000u
 
 #define FILES_MAX 256u
 #define NO_FILE UINT32_MAX
@@ -43,9 +43,9 @@ struct non_module_code {
     struct id_map numbers; /* by address: indexes of places */
     size_t unknown;        /* number of unknown places */
     size_t nodes_seen;     /* number of the tree's nodes that were examined */
-    size_t passed_over;
-    uint64_t next_look_ms;
-    unsigned look_ms;
+    size_t untracked;
+    uint64_t next_read_ms;
+    unsigned read_period_ms;
     struct callsite_module *files;
     size_t file_count, file_capacity;
     bool named;
@@ -60,7 +60,7 @@ struct non_module_code *non_module_code_open(pid_t pid)
     if (code == NULL)
         return NULL;
     jit_files_open(&code->jit, pid);
-    code->look_ms = LOOK_MS_MIN;
+    code->read_period_ms = READ_PERIOD_MS_MIN;
     return code;
 }
 
@@ -157,7 +157,7 @@ static void take_nodes(struct non_module_code *code, const struct callsite_tree 
         if (code->nodes_seen == CALLSITE_ROOT || node->module != CALLSITE_NO_MODULE)
             continue;
         if (find_place(code, node->pc) == NULL && add_place(code, node->pc) < 0)
-            code->passed_over++;
+            code->untracked++;
     }
 }
 
@@ -177,7 +177,7 @@ static void classify(struct non_module_code *code)
         place->file = range->path != 0 ? file_of(code, range) : NO_FILE;
         /* The reader failed, so the file may still be a library. */
         if (place->file == NO_FILE &&
-            file_reader_complaint(code->ranges.texts + range->path, NULL, 0) != NULL) {
+            file_reader_failure(code->ranges.texts + range->path, NULL, 0) != NULL) {
             place->settled = true;
             continue;
         }
@@ -191,7 +191,7 @@ static void read_maps(struct non_module_code *code)
         classify(code);
 }
 
-static void look_at_files(struct non_module_code *code)
+static void find_jit_files(struct non_module_code *code)
 {
     const struct code_ranges *ranges = &code->ranges;
     jit_files_search(&code->jit, ranges->jitdump != 0 ? ranges->texts + ranges->jitdump : NULL);
@@ -200,17 +200,19 @@ static void look_at_files(struct non_module_code *code)
 void non_module_code_classify(struct non_module_code *code, const struct callsite_tree *tree,
                               uint64_t now_ms, bool dead)
 {
-    if (code->named || now_ms < code->next_look_ms ||
+    if (code->named || now_ms < code->next_read_ms ||
         (code->nodes_seen == tree->node_count && code->unknown == 0))
         return;
     take_nodes(code, tree);
     classify(code);
     if (code->unknown > 0 && !dead) {
         read_maps(code);
-        look_at_files(code);
-        code->look_ms = code->look_ms * 2 < LOOK_MS_MAX ? code->look_ms * 2 : LOOK_MS_MAX;
+        find_jit_files(code);
+        code->read_period_ms = code->read_period_ms * 2 < READ_PERIOD_MS_MAX
+                                   ? code->read_period_ms * 2
+                                   : READ_PERIOD_MS_MAX;
     }
-    code->next_look_ms = now_ms + code->look_ms;
+    code->next_read_ms = now_ms + code->read_period_ms;
 }
 
 void non_module_code_settle(struct non_module_code *code, const struct callsite_tree *tree,
@@ -222,7 +224,7 @@ void non_module_code_settle(struct non_module_code *code, const struct callsite_
     classify(code);
     if (code->unknown > 0 && !dead) {
         read_maps(code);
-        look_at_files(code);
+        find_jit_files(code);
     }
     for (size_t i = 0; i < code->place_count; i++)
         code->places[i].settled = true;
@@ -280,7 +282,7 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
         code->jit.pid = 0;
     if (end == NON_MODULE_RUNS)
         read_maps(code);
-    look_at_files(code);
+    find_jit_files(code);
     if (open_names(code) < 0)
         return;
     code->names.pause = pause;
@@ -358,10 +360,10 @@ static void describe_damage(char text[NON_MODULE_REMARK_BYTES], const char *what
 void non_module_code_remark(const struct non_module_code *code, char text[NON_MODULE_REMARK_BYTES])
 {
     text[0] = 0;
-    if (code->passed_over > 0)
+    if (code->untracked > 0)
         sentence_append(text, NON_MODULE_REMARK_BYTES,
                         "Generated code had too many addresses: %zu have no names.",
-                        code->passed_over);
+                        code->untracked);
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;

@@ -129,8 +129,8 @@ static struct unwind_file *find_or_open(int fd, const struct stat *status,
     return file;
 }
 
-struct unwind_file *unwind_file_take(pid_t pid, bool shares_root,
-                                     const struct callsite_module *module)
+struct unwind_file *unwind_file_acquire(pid_t pid, bool shares_root,
+                                        const struct callsite_module *module)
 {
     const struct target_mapping mapping = mapping_of(pid, shares_root, module);
     struct unwind_file *file = NULL;
@@ -147,7 +147,7 @@ struct unwind_file *unwind_file_take(pid_t pid, bool shares_root,
     return file;
 }
 
-void unwind_file_give(struct unwind_file *file)
+void unwind_file_release(struct unwind_file *file)
 {
     if (file == NULL || --file->users > 0)
         return;

@@ -20,10 +20,10 @@
 struct unwind_file;
 
 /* Return the file of a process's module, or NULL if it cannot be read, is another file, or has no
- * call frame information. Release it with unwind_file_give(). */
-struct unwind_file *unwind_file_take(pid_t pid, bool shares_root,
-                                     const struct callsite_module *module);
-void unwind_file_give(struct unwind_file *file);
+ * call frame information. Release it with unwind_file_release(). */
+struct unwind_file *unwind_file_acquire(pid_t pid, bool shares_root,
+                                        const struct callsite_module *module);
+void unwind_file_release(struct unwind_file *file);
 
 /* Return whether the file has more information than its part that is loaded into a process. */
 bool unwind_file_has_more(const struct unwind_file *file);
@@ -40,6 +40,6 @@ struct unwind_lookup {
 /* Return the rule for leaving the frame of the code at an ELF virtual address. NULL: the file has
  * none. The rule belongs to the file, and is valid until the next call. */
 const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint64_t address,
-                                          const struct unwind_lookup *look);
+                                          const struct unwind_lookup *lookup);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Write empty profiles of processes that the session wanted, each at most once. */
-#include "daemon/session/absent.h"
+/* Remember the processes, and write their empty profiles. */
+#include "daemon/session/empty_profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,29 +8,29 @@
 #include "util/array.h"
 #include "util/clock.h"
 
-bool absent_note(struct absent_list *list, pid_t pid, uint64_t start_boottime_ns)
+bool empty_profile_note(struct empty_profile_list *list, pid_t pid, uint64_t start_boottime_ns)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (list->processes[i].pid == pid &&
             list->processes[i].start_boottime_ns == start_boottime_ns)
             return false;
     }
-    if (list->count >= ABSENT_MAX ||
+    if (list->count >= EMPTY_PROFILES_MAX ||
         ARRAY_RESERVE(&list->processes, &list->capacity, list->count, 1) < 0)
         return false;
-    list->processes[list->count++] = (struct absent_process){pid, start_boottime_ns};
+    list->processes[list->count++] = (struct empty_profile_process){pid, start_boottime_ns};
     return true;
 }
 
-void absent_clear(struct absent_list *list)
+void empty_profiles_clear(struct empty_profile_list *list)
 {
     free(list->processes);
     memset(list, 0, sizeof(*list));
 }
 
-int absent_write(struct trace_writer *writer, const struct heap_config *config,
-                 const struct trace_process *process, bool rejected, int exit_status,
-                 const char *remark)
+int empty_profile_write(struct trace_writer *writer, const struct heap_config *config,
+                        const struct trace_process *process, bool rejected, int exit_status,
+                        const char *remark)
 {
     uint64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
     struct trace_heap_dump dump = {

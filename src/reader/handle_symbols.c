@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answer requests for symbols: names of addresses, functions by name, and segments. */
-#include "reader/answers.h"
+/* Handle requests for symbols: names of addresses, functions by name, and segments. */
+#include "reader/handlers.h"
 
 #include <elfutils/libdwelf.h>
 #include <errno.h>
@@ -26,20 +26,20 @@ static struct named_file {
 static size_t named_count, named_capacity;
 
 /* Find or read a file's symbols. Return 0 or a negative errno. */
-static int symbols_of(const struct question *question, struct symbol_file **symbols)
+static int symbols_of(const struct reader_call *call, struct symbol_file **symbols)
 {
-    const struct reader_request *request = &question->request;
+    const struct reader_request *request = &call->request;
     struct error error = {.code = -ENOMEM};
     for (size_t i = 0; i < named_count; i++) {
         *symbols = named[i].symbols;
         if (named[i].number == request->file)
             return 0;
     }
-    if (question->fd < 0)
+    if (call->fd < 0)
         return -EBADF;
     if (ARRAY_RESERVE(&named, &named_capacity, named_count, 1) < 0)
         return -ENOMEM;
-    *symbols = symbol_file_open_fds(question->fd, question->debug_fd, request->build_id,
+    *symbols = symbol_file_open_fds(call->fd, call->debug_fd, request->build_id,
                                     request->build_id_length, &error);
     if (*symbols == NULL)
         return error.code;
@@ -49,12 +49,12 @@ static int symbols_of(const struct question *question, struct symbol_file **symb
 
 /* Append names of addresses. Addresses of one function are adjacent and share its name. */
 static int append_names(struct symbol_file *symbols, const uint64_t *addresses, size_t count,
-                        struct answer *answer)
+                        struct reader_result *result)
 {
     size_t used = count * sizeof(uint32_t), capacity = 0;
     const char *last = NULL;
     uint32_t last_place = 0;
-    if (array_reserve(&answer->bytes, &capacity, 0, used + count * 32, 1) < 0)
+    if (array_reserve(&result->bytes, &capacity, 0, used + count * 32, 1) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
         const char *name = symbol_file_lookup(symbols, addresses[i]);
@@ -62,26 +62,26 @@ static int append_names(struct symbol_file *symbols, const uint64_t *addresses, 
             size_t length = strlen(name) + 1;
             if (used + length > READER_REPLY_BYTES_MAX)
                 return -E2BIG;
-            if (array_reserve(&answer->bytes, &capacity, used, length, 1) < 0)
+            if (array_reserve(&result->bytes, &capacity, used, length, 1) < 0)
                 return -ENOMEM;
             last_place = (uint32_t)(used - count * sizeof(uint32_t)) + 1;
-            memcpy((char *)answer->bytes + used, name, length);
+            memcpy((char *)result->bytes + used, name, length);
             used += length;
             last = name;
         }
-        ((uint32_t *)answer->bytes)[i] = name != NULL ? last_place : 0;
+        ((uint32_t *)result->bytes)[i] = name != NULL ? last_place : 0;
     }
-    answer->length = used;
+    result->length = used;
     return 0;
 }
 
-int answer_names(const struct question *question, struct answer *answer)
+int handle_names(const struct reader_call *call, struct reader_result *result)
 {
     struct symbol_file *symbols;
-    int code = symbols_of(question, &symbols);
-    return code < 0 ? code
-                    : append_names(symbols, question->bytes,
-                                   question->request.bytes / sizeof(uint64_t), answer);
+    int code = symbols_of(call, &symbols);
+    return code < 0
+               ? code
+               : append_names(symbols, call->bytes, call->request.bytes / sizeof(uint64_t), result);
 }
 
 /* --- functions by name --- */
@@ -97,10 +97,10 @@ static int compare_wanted(const void *left, const void *right)
 }
 
 /* Return the names of a request, sorted. Return NULL: no memory, or the request has no names. */
-static struct wanted *sort_wanted(const struct question *question, size_t *count)
+static struct wanted *sort_wanted(const struct reader_call *call, size_t *count)
 {
-    const char *names = question->bytes;
-    size_t bytes = question->request.bytes;
+    const char *names = call->bytes;
+    size_t bytes = call->request.bytes;
     *count = 0;
     if (bytes == 0 || names[bytes - 1] != 0)
         return NULL;
@@ -126,13 +126,13 @@ static Elf_Scn *find_symtab(Elf *elf, GElf_Shdr *header)
 }
 
 static void find_functions(Elf *elf, const struct wanted *wanted, size_t wanted_count,
-                           struct answer *answer)
+                           struct reader_result *result)
 {
     GElf_Shdr header;
     Elf_Scn *section = find_symtab(elf, &header);
     Elf_Data *data = section != NULL ? elf_getdata(section, NULL) : NULL;
     size_t count = data != NULL ? header.sh_size / header.sh_entsize : 0, found = 0;
-    struct reader_function *functions = answer->bytes;
+    struct reader_function *functions = result->bytes;
     for (size_t i = 0; i < count && i < INT32_MAX && found < READER_FUNCTIONS_MAX; i++) {
         GElf_Sym symbol;
         if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_value == 0 ||
@@ -146,17 +146,17 @@ static void find_functions(Elf *elf, const struct wanted *wanted, size_t wanted_
             functions[found++] = (struct reader_function){
                 .name = hit->index, .value = symbol.st_value, .size = symbol.st_size};
     }
-    answer->length = found * sizeof(*functions);
+    result->length = found * sizeof(*functions);
 }
 
-int answer_functions(const struct question *question, struct answer *answer)
+int handle_functions(const struct reader_call *call, struct reader_result *result)
 {
     size_t count;
-    struct wanted *wanted = sort_wanted(question, &count);
-    Elf *elf = elf_begin(question->fd, ELF_C_READ_MMAP, NULL);
-    answer->bytes = calloc(READER_FUNCTIONS_MAX, sizeof(struct reader_function));
-    if (wanted != NULL && elf != NULL && answer->bytes != NULL)
-        find_functions(elf, wanted, count, answer);
+    struct wanted *wanted = sort_wanted(call, &count);
+    Elf *elf = elf_begin(call->fd, ELF_C_READ_MMAP, NULL);
+    result->bytes = calloc(READER_FUNCTIONS_MAX, sizeof(struct reader_function));
+    if (wanted != NULL && elf != NULL && result->bytes != NULL)
+        find_functions(elf, wanted, count, result);
     elf_end(elf);
     free(wanted);
     return 0;
@@ -181,19 +181,19 @@ static uint64_t read_bias(Elf *elf, uint64_t offset)
     return bias;
 }
 
-int answer_segment(const struct question *question, struct answer *answer)
+int handle_segment(const struct reader_call *call, struct reader_result *result)
 {
     GElf_Ehdr header;
     const void *build_id;
     struct reader_segment *segment = calloc(1, sizeof(*segment));
-    Elf *elf = elf_begin(question->fd, ELF_C_READ, NULL);
+    Elf *elf = elf_begin(call->fd, ELF_C_READ, NULL);
     bool is_program = elf != NULL && elf_kind(elf) == ELF_K_ELF &&
                       gelf_getehdr(elf, &header) != NULL &&
                       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
-    answer->bytes = segment;
-    answer->length = sizeof(*segment);
+    result->bytes = segment;
+    result->length = sizeof(*segment);
     if (segment != NULL && is_program) {
-        segment->bias = read_bias(elf, question->request.argument);
+        segment->bias = read_bias(elf, call->request.argument);
         ssize_t length = dwelf_elf_gnu_build_id(elf, &build_id);
         if (length > 0 && length <= READER_BUILD_ID_MAX) {
             memcpy(segment->build_id, build_id, (size_t)length);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answer requests for call frame information: .eh_frame, and .debug_frame of the file itself, of
+ * Handle requests for call frame information: .eh_frame, and .debug_frame of the file itself, of
  * its .gnu_debugdata, or of its debug file. The tables are copied into an ELF image in memory, and
  * libdw reads only that image. It need not read the rest of a debug file (gigabytes).
  */
-#include "reader/answers.h"
+#include "reader/handlers.h"
 
 #include <dwarf.h>
 #include <elf.h>
@@ -219,18 +219,18 @@ static bool is_build(Elf *elf, const struct reader_request *request)
            (length == 0 || memcmp(id, request->build_id, (size_t)length) == 0);
 }
 
-static void find_in_debug_file(const struct question *question, struct table tables[TABLE_KINDS])
+static void find_in_debug_file(const struct reader_call *call, struct table tables[TABLE_KINDS])
 {
-    Elf *elf = question->debug_fd >= 0 ? open_elf(question->debug_fd) : NULL;
-    if (elf != NULL && is_build(elf, &question->request))
+    Elf *elf = call->debug_fd >= 0 ? open_elf(call->debug_fd) : NULL;
+    if (elf != NULL && is_build(elf, &call->request))
         find_table(elf, DEBUG_FRAME, tables);
     elf_end(elf);
 }
 
-static int find_tables(const struct question *question, struct table tables[TABLE_KINDS])
+static int find_tables(const struct reader_call *call, struct table tables[TABLE_KINDS])
 {
-    Elf *elf = open_elf(question->fd);
-    bool is_it = elf != NULL && is_build(elf, &question->request);
+    Elf *elf = open_elf(call->fd);
+    bool is_it = elf != NULL && is_build(elf, &call->request);
     if (is_it) {
         find_table(elf, EH_FRAME_HDR, tables);
         find_table(elf, EH_FRAME, tables);
@@ -240,7 +240,7 @@ static int find_tables(const struct question *question, struct table tables[TABL
     }
     elf_end(elf);
     if (tables[DEBUG_FRAME].bytes == NULL)
-        find_in_debug_file(question, tables);
+        find_in_debug_file(call, tables);
     return is_it || tables[DEBUG_FRAME].bytes != NULL ? 0 : -ESTALE;
 }
 
@@ -345,14 +345,14 @@ static void file_close(struct unwind_file *file)
     free(file);
 }
 
-int answer_unwind_open(const struct question *question)
+int handle_unwind_open(const struct reader_call *call)
 {
     struct table tables[TABLE_KINDS] = {0};
     struct unwind_file *file = calloc(1, sizeof(*file));
     if (file == NULL)
         return -ENOMEM;
-    file->number = question->request.file;
-    int code = find_tables(question, tables);
+    file->number = call->request.file;
+    int code = find_tables(call, tables);
     if (code == 0 && !make_image(file, tables))
         code = -ENOENT;
     for (unsigned kind = 0; kind < TABLE_KINDS; kind++)
@@ -366,7 +366,7 @@ int answer_unwind_open(const struct question *question)
     return file->has_more;
 }
 
-void answer_unwind_close(uint32_t number)
+void handle_unwind_close(uint32_t number)
 {
     for (struct unwind_file **link = &files; *link != NULL; link = &(*link)->next) {
         struct unwind_file *file = *link;
@@ -428,15 +428,15 @@ static size_t fill_rule(struct frame_rule *rule, Dwarf_Frame *frame)
     return used;
 }
 
-/* Append the rule for one address to the answer. */
-static int append_rule(struct unwind_file *file, uint64_t address, struct answer *answer,
+/* Append the rule for one address to the result. */
+static int append_rule(struct unwind_file *file, uint64_t address, struct reader_result *result,
                        size_t *capacity)
 {
     const size_t room = sizeof(uint64_t) + sizeof(struct frame_rule) +
                         FRAME_OPERATIONS_MAX * sizeof(struct frame_operation);
-    if (array_reserve(&answer->bytes, capacity, answer->length, room, 1) < 0)
+    if (array_reserve(&result->bytes, capacity, result->length, room, 1) < 0)
         return -ENOMEM;
-    char *at = (char *)answer->bytes + answer->length;
+    char *at = (char *)result->bytes + result->length;
     struct frame_rule *rule = (struct frame_rule *)(at + sizeof(uint64_t));
     uint64_t bytes = 0;
     Dwarf_Frame *frame = look_up(file, address);
@@ -446,21 +446,21 @@ static int append_rule(struct unwind_file *file, uint64_t address, struct answer
     if (count > 0)
         bytes = sizeof(*rule) + count * sizeof(struct frame_operation);
     memcpy(at, &bytes, sizeof(bytes));
-    answer->length += sizeof(bytes) + bytes;
+    result->length += sizeof(bytes) + bytes;
     return 0;
 }
 
-int answer_unwind_rules(const struct question *question, struct answer *answer)
+int handle_unwind_rules(const struct reader_call *call, struct reader_result *result)
 {
-    const uint64_t *addresses = question->bytes;
-    size_t count = question->request.bytes / sizeof(*addresses), capacity = 0;
+    const uint64_t *addresses = call->bytes;
+    size_t count = call->request.bytes / sizeof(*addresses), capacity = 0;
     struct unwind_file *file = files;
     int code = 0;
-    while (file != NULL && file->number != question->request.file)
+    while (file != NULL && file->number != call->request.file)
         file = file->next;
     if (file == NULL)
         return -EBADF;
     for (size_t i = 0; i < count && i < READER_RULES_MAX && code == 0; i++)
-        code = append_rule(file, addresses[i], answer, &capacity);
+        code = append_rule(file, addresses[i], result, &capacity);
     return code;
 }
