@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file is a header, the answers in order of address, and their bytes; its checksum covers
- * everything after itself. It is written to a temporary name and renamed, so a reader sees a whole
- * old file or a whole new one; of two writers the last one's answers stay. Files are read, not
- * mapped.
+ * everything after itself. A reader sees a whole old file or a whole new one (util/output_file.h);
+ * of two writers the last one's answers stay. Files are read, not mapped.
  */
 #include "symbolize/symbol_cache.h"
 
@@ -22,6 +21,7 @@
 
 #include "util/array.h"
 #include "util/hex.h"
+#include "util/output_file.h"
 #include "util/safe_directory.h"
 #include "util/sorted_search.h"
 #include "util/write_all.h"
@@ -30,7 +30,6 @@
 #define FILE_BYTES_MAX ((uint64_t)128 << 20)
 #define ANSWER_BYTES_MAX 1000000u
 #define SUFFIX ".symbols"
-#define UNFINISHED "unfinished."
 #define UNFINISHED_SECONDS_MAX 3600
 
 /* Another layout, or other rules for names, need another mark. */
@@ -168,8 +167,7 @@ static void make_room(struct symbol_cache *cache)
         if (fstatat(cache->directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(status.st_mode))
             continue;
-        if (strncmp(entry->d_name, UNFINISHED, strlen(UNFINISHED)) == 0 &&
-            status.st_mtime < time(NULL) - UNFINISHED_SECONDS_MAX)
+        if (entry->d_name[0] == '.' && status.st_mtime < time(NULL) - UNFINISHED_SECONDS_MAX)
             unlinkat(cache->directory, entry->d_name, 0);
         if (!ends_in(entry->d_name, SUFFIX) || ARRAY_RESERVE(&files, &capacity, count, 1) < 0)
             continue;
@@ -392,7 +390,7 @@ static uint64_t put_together(const struct symbol_answers *answers, bool with_kep
     return length;
 }
 
-static bool write_parts(int fd, const struct parts *parts)
+static int write_parts(int fd, const struct parts *parts)
 {
     struct iovec all[] = {
         {(void *)&parts->header, sizeof(parts->header)},
@@ -400,14 +398,13 @@ static bool write_parts(int fd, const struct parts *parts)
         {(void *)parts->bytes[0], parts->lengths[0]},
         {(void *)parts->bytes[1], parts->lengths[1]},
     };
-    return write_all_parts(fd, all, 4) == 0;
+    return write_all_parts(fd, all, 4);
 }
 
 void symbol_answers_keep(struct symbol_answers *answers)
 {
-    char name[64];
     struct parts parts;
-    struct timespec now;
+    struct output_file file;
     if (answers == NULL || answers->added_count == 0)
         return;
     uint64_t length = put_together(answers, true, &parts);
@@ -415,18 +412,12 @@ void symbol_answers_keep(struct symbol_answers *answers)
         length = put_together(answers, false, &parts);
     if (length == 0)
         return;
-    clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(name, sizeof(name), UNFINISHED "%d.%lld.%ld", (int)getpid(), (long long)now.tv_sec,
-             now.tv_nsec);
-    int directory = answers->cache->directory, fd = -1;
-    if (length <= answers->cache->bytes_max)
-        fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0) {
-        bool written = write_parts(fd, &parts);
-        if (close(fd) != 0 || !written || renameat(directory, name, directory, answers->name) != 0)
-            unlinkat(directory, name, 0);
-        else
-            make_room(answers->cache);
-    }
+    mode_t mask = umask(077); /* the reading rights (util/reading_rights.h) forbid fchmod() */
+    if (length <= answers->cache->bytes_max &&
+        output_file_open_in(&file, answers->cache->directory, "the cache", answers->name,
+                            OUTPUT_FILE_NAMED | OUTPUT_FILE_RENAMED, NULL) == 0 &&
+        output_file_close(&file, write_parts(file.fd, &parts), NULL) == 0)
+        make_room(answers->cache);
+    umask(mask);
     free(parts.all);
 }
