@@ -102,7 +102,7 @@ static int take_class(struct job *job, const struct proguard_entry *entry)
     job->class_name = (struct proguard_text){job->class_text, entry->obfuscated.length};
     memcpy(job->class_text, entry->obfuscated.at, entry->obfuscated.length);
     job->class_text[entry->obfuscated.length] = '.';
-    return obfuscated_classes_begin(&job->classes, entry);
+    return obfuscated_classes_add(&job->classes, entry);
 }
 
 static int take_entry(struct job *job, const struct proguard_entry *entry)
@@ -124,19 +124,16 @@ static int take_entry(struct job *job, const struct proguard_entry *entry)
 static int take_kept(struct job *job)
 {
     const struct trace_names *names = job->trace;
-    int result = 0;
-    for (size_t i = 0; names != NULL && i < names->count && result == 0; i++) {
+    for (size_t i = 0; names != NULL && i < names->count; i++) {
         const struct trace_name *name = &names->items[i];
-        const char *method = name->text + name->class_length + 1;
-        if (!obfuscated_classes_have(&job->classes, name->text, name->class_length))
-            continue;
-        job->result->names++;
-        if (obfuscated_classes_have_method(&job->classes, name->text, name->class_length, method))
-            continue;
-        job->result->unlisted++;
-        result = obfuscated_classes_add_kept(&job->classes, name->text, name->class_length, method);
+        int added = obfuscated_classes_add_kept(&job->classes, name->text, name->class_length,
+                                                name->text + name->class_length + 1);
+        if (added == -ENOMEM)
+            return -ENOMEM;
+        job->result->names += added >= 0;
+        job->result->unlisted += added > 0;
     }
-    return result;
+    return 0;
 }
 
 static int read_map(struct job *job, const char *path, struct error *error)

@@ -33,7 +33,7 @@ static int keep_text(struct obfuscated_classes *classes, struct proguard_text te
     return 0;
 }
 
-int obfuscated_classes_begin(struct obfuscated_classes *classes, const struct proguard_entry *entry)
+static int add_class(struct obfuscated_classes *classes, const struct proguard_entry *entry)
 {
     struct obfuscated_class item = {
         .obfuscated_length = entry->obfuscated.length,
@@ -99,22 +99,9 @@ static int add_member(struct obfuscated_classes *classes, uint32_t owner,
 
 int obfuscated_classes_add(struct obfuscated_classes *classes, const struct proguard_entry *entry)
 {
-    return add_member(classes, (uint32_t)classes->class_count - 1, entry);
-}
-
-bool obfuscated_classes_have(const struct obfuscated_classes *classes, const char *class_name,
-                             size_t length)
-{
-    return intern_find(&classes->class_ids, class_name, length) != 0;
-}
-
-bool obfuscated_classes_have_method(struct obfuscated_classes *classes, const char *class_name,
-                                    size_t length, const char *method)
-{
-    struct proguard_text name = {method, strlen(method)};
-    uint64_t class_id = intern_find(&classes->class_ids, class_name, length);
-    return class_id != 0 &&
-           member_id(classes, (uint32_t)class_id, PROGUARD_METHOD, name, NULL) != 0;
+    return entry->kind == PROGUARD_CLASS
+               ? add_class(classes, entry)
+               : add_member(classes, (uint32_t)classes->class_count - 1, entry);
 }
 
 int obfuscated_classes_add_kept(struct obfuscated_classes *classes, const char *class_name,
@@ -123,13 +110,15 @@ int obfuscated_classes_add_kept(struct obfuscated_classes *classes, const char *
     uint64_t id = intern_find(&classes->class_ids, class_name, length);
     struct proguard_text name = {method, strlen(method)};
     struct proguard_entry entry = {.kind = PROGUARD_METHOD, .original = name, .obfuscated = name};
-    if (name.length > PROGUARD_NAME_BYTES_MAX)
+    if (id == 0)
+        return -ENOENT;
+    if (member_id(classes, (uint32_t)id, PROGUARD_METHOD, name, NULL) != 0)
         return 0;
-    for (size_t i = 0; i < classes->class_count; i++) {
+    for (size_t i = 0; i < classes->class_count && name.length <= PROGUARD_NAME_BYTES_MAX; i++) {
         if (classes->classes[i].id == id && add_member(classes, (uint32_t)i, &entry) < 0)
             return -ENOMEM;
     }
-    return 0;
+    return 1;
 }
 
 void obfuscated_classes_clear(struct obfuscated_classes *classes)

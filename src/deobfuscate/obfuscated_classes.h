@@ -35,16 +35,10 @@ struct obfuscated_classes {
     size_t written_classes, written_methods, written_fields;
 };
 
-/* Begin a class: the following members belong to it. Return 0 or -ENOMEM. */
-int obfuscated_classes_begin(struct obfuscated_classes *classes,
-                             const struct proguard_entry *entry);
+/* Add a class, or a member of the last class that was added. Return 0 or -ENOMEM. */
 int obfuscated_classes_add(struct obfuscated_classes *classes, const struct proguard_entry *entry);
-/* Return whether the class, or its method, was added. */
-bool obfuscated_classes_have(const struct obfuscated_classes *classes, const char *class_name,
-                             size_t length);
-bool obfuscated_classes_have_method(struct obfuscated_classes *classes, const char *class_name,
-                                    size_t length, const char *method);
-/* Add a method that kept its name to a class that was added. Return 0 or -ENOMEM. */
+/* Add a method that kept its name, if its class was added without it. Return 1: added; 0: the
+ * method is there; -ENOENT: the class is not; -ENOMEM. */
 int obfuscated_classes_add_kept(struct obfuscated_classes *classes, const char *class_name,
                                 size_t length, const char *method);
 /* Write all classes as packets. This sorts the members. Return 0 or a negative errno. */

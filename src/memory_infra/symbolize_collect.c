@@ -344,6 +344,12 @@ static int end_event(void *context, const struct memory_infra_event *ended)
 
 /* --- the file --- */
 
+static void take_bytes(void *context, uint64_t bytes)
+{
+    struct collector *at = context;
+    at->symbols->bytes = bytes;
+}
+
 static int read_all(struct collector *at, struct trace_source *source, struct error *error)
 {
     static const struct memory_infra_visitor visitor = {
@@ -357,20 +363,8 @@ static int read_all(struct collector *at, struct trace_source *source, struct er
         .frame = take_v1_frame,
         .region = take_region,
     };
-    static char buffer[256 * 1024];
-    struct memory_infra_reader *reader = memory_infra_reader_new(&visitor, at);
-    ssize_t got = 0;
-    int result = reader == NULL ? error_set(error, -ENOMEM, "no memory to read it") : 0;
-    while (result == 0 && (got = trace_source_read(source, buffer, sizeof(buffer), error)) > 0) {
-        at->symbols->bytes += (uint64_t)got;
-        result = memory_infra_reader_feed(reader, buffer, (size_t)got, error);
-    }
-    if (result == 0 && got < 0)
-        result = (int)got;
-    if (result == 0)
-        result = memory_infra_reader_end(reader, error);
-    memory_infra_reader_free(reader);
-    return result;
+    trace_source_tell(source, take_bytes, at);
+    return memory_infra_read_source(source, &visitor, at, error);
 }
 
 int symbols_collect(struct memory_infra_symbols *symbols, const char *path, struct error *error)

@@ -83,20 +83,28 @@ static uint32_t keep_text(struct collector *collector, struct proto_span span)
     return (uint32_t)(id - 1);
 }
 
+/* Read an InternedString. Return false if it is malformed. */
+static bool read_string(struct proto_span entry, uint64_t *iid, struct proto_span *bytes)
+{
+    struct proto_field field;
+    int status;
+    *iid = 0;
+    *bytes = (struct proto_span){0};
+    while ((status = proto_next(&entry, &field)) > 0) {
+        if (field.number == PB_INTERNED_STRING_IID)
+            *iid = field.value;
+        else if (field.number == PB_INTERNED_STRING_STR)
+            *bytes = field.span;
+    }
+    return status == 0;
+}
+
 static int take_string(struct collector *collector, struct proto_span entry, struct id_map *first,
                        struct id_map *second)
 {
-    struct proto_span bytes = {0};
-    struct proto_field field;
-    uint64_t iid = 0;
-    int status;
-    while ((status = proto_next(&entry, &field)) > 0) {
-        if (field.number == PB_INTERNED_STRING_IID)
-            iid = field.value;
-        else if (field.number == PB_INTERNED_STRING_STR)
-            bytes = field.span;
-    }
-    if (status < 0)
+    struct proto_span bytes;
+    uint64_t iid;
+    if (!read_string(entry, &iid, &bytes))
         return 0;
     uint32_t text = keep_text(collector, bytes);
     if (text == ID_MAP_NONE || id_map_set(first, iid, text) < 0 ||
@@ -107,22 +115,14 @@ static int take_string(struct collector *collector, struct proto_span entry, str
 
 static int take_name(struct sequence *sequence, struct proto_span entry)
 {
-    struct proto_span name = {0};
-    struct proto_field field;
-    uint64_t iid = 0;
-    while (proto_next(&entry, &field) > 0) {
-        if (field.number == PB_INTERNED_STRING_IID)
-            iid = field.value;
-        else if (field.number == PB_INTERNED_STRING_STR)
-            name = field.span;
-    }
-    if (proto_length(name) == 0)
+    struct proto_span name;
+    uint64_t iid;
+    if (!read_string(entry, &iid, &name) || proto_length(name) == 0)
         return 0;
-    if (ARRAY_RESERVE(&sequence->hashes, &sequence->hash_capacity, sequence->hash_count, 1) < 0 ||
-        id_map_set(&sequence->names, iid, (uint32_t)sequence->hash_count) < 0)
+    if (id_map_set(&sequence->names, iid, (uint32_t)sequence->hash_count) < 0)
         return -ENOMEM;
-    sequence->hashes[sequence->hash_count++] = XXH3_64bits(name.at, proto_length(name));
-    return 0;
+    return ARRAY_ADD(&sequence->hashes, &sequence->hash_count, &sequence->hash_capacity,
+                     XXH3_64bits(name.at, proto_length(name)));
 }
 
 /* Android 10 has paths, build ids and names in one table. */
