@@ -294,26 +294,34 @@ static void set_abbreviations(struct scope_unit *unit, struct dwarf_bytes sectio
     unit->abbreviations_end = section.end;
 }
 
-/* Find the header of a DIE's unit. (A split unit's header is in its own file.) */
+/* Read the header of the unit at an offset: all of *unit but its entry and its tables. Return the
+ * bytes of the header, and set *next to the offset of the next unit; 0: no more. */
+static size_t read_header(Dwarf *dwarf, Dwarf_Off offset, struct scope_unit *unit, Dwarf_Off *next)
+{
+    size_t bytes;
+    Dwarf_Half version;
+    uint8_t address_bytes, offset_bytes;
+    if (dwarf_next_unit(dwarf, offset, next, &bytes, &version, &unit->abbreviations, &address_bytes,
+                        &offset_bytes, NULL, NULL) != 0)
+        return 0;
+    unit->offset = offset;
+    unit->end = *next;
+    unit->version = version;
+    unit->address_bytes = address_bytes;
+    unit->offset_bytes = offset_bytes;
+    return bytes;
+}
+
+/* Find the header of an entry's unit. (A split unit's header is in its own file.) */
 static bool find_unit(Dwarf_Die *die, struct scope_unit *unit)
 {
     Dwarf *dwarf = dwarf_cu_getdwarf(die->cu);
-    Dwarf_Off wanted = dwarf_dieoffset(die), offset = 0, next;
-    size_t header;
-    Dwarf_Half version;
-    uint8_t address_bytes, offset_bytes;
-    while (dwarf_next_unit(dwarf, offset, &next, &header, &version, &unit->abbreviations,
-                           &address_bytes, &offset_bytes, NULL, NULL) == 0) {
+    Dwarf_Off wanted = dwarf_dieoffset(die);
+    for (Dwarf_Off offset = 0, next; read_header(dwarf, offset, unit, &next) > 0; offset = next) {
         if (wanted >= offset && wanted < next) {
             unit->die = *die;
-            unit->offset = offset;
-            unit->end = next;
-            unit->version = version;
-            unit->address_bytes = address_bytes;
-            unit->offset_bytes = offset_bytes;
             return true;
         }
-        offset = next;
     }
     return false;
 }
@@ -359,8 +367,7 @@ static bool find_packed(struct debug_info *info, struct scope_unit *unit, uint64
     split->address_bytes = unit->address_bytes;
     split->offset_bytes = unit->offset_bytes;
     unit->split = split;
-    unit->abbreviations_begin = packed.abbreviations.at;
-    unit->abbreviations_end = packed.abbreviations.end;
+    set_abbreviations(unit, packed.abbreviations);
     return true;
 }
 
@@ -441,24 +448,15 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
 {
     Dwarf_Off offset = 0, next;
     size_t header;
-    Dwarf_Half version;
-    uint8_t address_bytes, offset_bytes;
     struct scope_unit unit = {0};
     int result = 0;
     free(info->taken);
     info->taken = calloc(count + 1, sizeof(*info->taken));
     if (info->taken == NULL)
         return -ENOMEM;
-    while (result == 0 &&
-           dwarf_next_unit(info->dwarf, offset, &next, &header, &version, &unit.abbreviations,
-                           &address_bytes, &offset_bytes, NULL, NULL) == 0) {
-        unit.offset = offset;
-        unit.end = next;
-        unit.version = version;
-        unit.address_bytes = address_bytes;
-        unit.offset_bytes = offset_bytes;
+    while (result == 0 && (header = read_header(info->dwarf, offset, &unit, &next)) > 0) {
         unit.split = NULL;
-        info->texts.offset_bytes = offset_bytes;
+        info->texts.offset_bytes = unit.offset_bytes;
         set_abbreviations(&unit, info->abbreviations);
         if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
             info->damaged_units++;

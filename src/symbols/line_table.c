@@ -118,10 +118,8 @@ static int add_file(struct line_table *table, const char *name, uint64_t directo
 {
     if (table->file_count >= ENTRIES_MAX)
         return -EBADMSG;
-    if (ARRAY_RESERVE(&table->files, &table->file_capacity, table->file_count, 1) < 0)
-        return -ENOMEM;
-    table->files[table->file_count++] = (struct line_file){name, directory};
-    return 0;
+    return ARRAY_ADD(&table->files, &table->file_count, &table->file_capacity,
+                     ((struct line_file){name, directory}));
 }
 
 /* Read the lists of DWARF 2 to 4, in which directories and files count from 1. 0 is the unit's own.

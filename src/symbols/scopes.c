@@ -57,85 +57,80 @@ struct abbreviation {
 
 /* --- forms --- */
 
+/* Bytes of forms whose size depends on the unit. */
+enum { ADDRESS_BYTES = 100, OFFSET_BYTES, REFERENCE_BYTES };
+
+/* How a value of each form is skipped. GNU's forms are in form_bytes(). */
+static const struct form_skip {
+    uint8_t is_known, kind, bytes; /* kind: enum step_kind; bytes: of STEP_BYTES */
+} form_skips[] = {
+    [DW_FORM_flag_present] = {1, STEP_BYTES, 0},
+    [DW_FORM_implicit_const] = {1, STEP_BYTES, 0},
+    [DW_FORM_data1] = {1, STEP_BYTES, 1},
+    [DW_FORM_ref1] = {1, STEP_BYTES, 1},
+    [DW_FORM_flag] = {1, STEP_BYTES, 1},
+    [DW_FORM_strx1] = {1, STEP_BYTES, 1},
+    [DW_FORM_addrx1] = {1, STEP_BYTES, 1},
+    [DW_FORM_data2] = {1, STEP_BYTES, 2},
+    [DW_FORM_ref2] = {1, STEP_BYTES, 2},
+    [DW_FORM_strx2] = {1, STEP_BYTES, 2},
+    [DW_FORM_addrx2] = {1, STEP_BYTES, 2},
+    [DW_FORM_strx3] = {1, STEP_BYTES, 3},
+    [DW_FORM_addrx3] = {1, STEP_BYTES, 3},
+    [DW_FORM_data4] = {1, STEP_BYTES, 4},
+    [DW_FORM_ref4] = {1, STEP_BYTES, 4},
+    [DW_FORM_ref_sup4] = {1, STEP_BYTES, 4},
+    [DW_FORM_strx4] = {1, STEP_BYTES, 4},
+    [DW_FORM_addrx4] = {1, STEP_BYTES, 4},
+    [DW_FORM_data8] = {1, STEP_BYTES, 8},
+    [DW_FORM_ref8] = {1, STEP_BYTES, 8},
+    [DW_FORM_ref_sup8] = {1, STEP_BYTES, 8},
+    [DW_FORM_ref_sig8] = {1, STEP_BYTES, 8},
+    [DW_FORM_data16] = {1, STEP_BYTES, 16},
+    [DW_FORM_addr] = {1, STEP_BYTES, ADDRESS_BYTES},
+    [DW_FORM_strp] = {1, STEP_BYTES, OFFSET_BYTES},
+    [DW_FORM_line_strp] = {1, STEP_BYTES, OFFSET_BYTES},
+    [DW_FORM_strp_sup] = {1, STEP_BYTES, OFFSET_BYTES},
+    [DW_FORM_sec_offset] = {1, STEP_BYTES, OFFSET_BYTES},
+    [DW_FORM_ref_addr] = {1, STEP_BYTES, REFERENCE_BYTES},
+    [DW_FORM_sdata] = {1, STEP_LEB, 0},
+    [DW_FORM_udata] = {1, STEP_LEB, 0},
+    [DW_FORM_ref_udata] = {1, STEP_LEB, 0},
+    [DW_FORM_strx] = {1, STEP_LEB, 0},
+    [DW_FORM_addrx] = {1, STEP_LEB, 0},
+    [DW_FORM_loclistx] = {1, STEP_LEB, 0},
+    [DW_FORM_rnglistx] = {1, STEP_LEB, 0},
+    [DW_FORM_string] = {1, STEP_STRING, 0},
+    [DW_FORM_block] = {1, STEP_BLOCK_LEB, 0},
+    [DW_FORM_exprloc] = {1, STEP_BLOCK_LEB, 0},
+    [DW_FORM_block1] = {1, STEP_BLOCK1, 0},
+    [DW_FORM_block2] = {1, STEP_BLOCK2, 0},
+    [DW_FORM_block4] = {1, STEP_BLOCK4, 0},
+    [DW_FORM_indirect] = {1, STEP_INDIRECT, 0},
+};
+
 /* Return the bytes of a form of fixed size, -1 with the step that skips a form of varying size, or
  * -2: unknown form. */
 static int form_bytes(const struct scope_unit *unit, unsigned form, enum step_kind *kind)
 {
-    *kind = STEP_BYTES;
-    switch (form) {
-    case DW_FORM_flag_present:
-    case DW_FORM_implicit_const:
-        return 0;
-    case DW_FORM_data1:
-    case DW_FORM_ref1:
-    case DW_FORM_flag:
-    case DW_FORM_strx1:
-    case DW_FORM_addrx1:
-        return 1;
-    case DW_FORM_data2:
-    case DW_FORM_ref2:
-    case DW_FORM_strx2:
-    case DW_FORM_addrx2:
-        return 2;
-    case DW_FORM_strx3:
-    case DW_FORM_addrx3:
-        return 3;
-    case DW_FORM_data4:
-    case DW_FORM_ref4:
-    case DW_FORM_ref_sup4:
-    case DW_FORM_strx4:
-    case DW_FORM_addrx4:
-        return 4;
-    case DW_FORM_data8:
-    case DW_FORM_ref8:
-    case DW_FORM_ref_sup8:
-    case DW_FORM_ref_sig8:
-        return 8;
-    case DW_FORM_data16:
-        return 16;
-    case DW_FORM_addr:
-        return (int)unit->address_bytes;
-    case DW_FORM_strp:
-    case DW_FORM_line_strp:
-    case DW_FORM_strp_sup:
-    case DW_FORM_sec_offset:
-    case DW_FORM_GNU_ref_alt:
-    case DW_FORM_GNU_strp_alt:
-        return (int)unit->offset_bytes;
-    case DW_FORM_ref_addr:
-        return (int)(unit->version <= 2 ? unit->address_bytes : unit->offset_bytes);
-    case DW_FORM_sdata:
-    case DW_FORM_udata:
-    case DW_FORM_ref_udata:
-    case DW_FORM_strx:
-    case DW_FORM_addrx:
-    case DW_FORM_loclistx:
-    case DW_FORM_rnglistx:
-    case DW_FORM_GNU_addr_index:
-    case DW_FORM_GNU_str_index:
-        *kind = STEP_LEB;
-        return -1;
-    case DW_FORM_string:
-        *kind = STEP_STRING;
-        return -1;
-    case DW_FORM_block:
-    case DW_FORM_exprloc:
-        *kind = STEP_BLOCK_LEB;
-        return -1;
-    case DW_FORM_block1:
-        *kind = STEP_BLOCK1;
-        return -1;
-    case DW_FORM_block2:
-        *kind = STEP_BLOCK2;
-        return -1;
-    case DW_FORM_block4:
-        *kind = STEP_BLOCK4;
-        return -1;
-    case DW_FORM_indirect:
-        *kind = STEP_INDIRECT;
-        return -1;
-    default:
+    if (form == DW_FORM_GNU_ref_alt || form == DW_FORM_GNU_strp_alt)
+        form = DW_FORM_sec_offset;
+    else if (form == DW_FORM_GNU_addr_index || form == DW_FORM_GNU_str_index)
+        form = DW_FORM_udata;
+    if (form >= sizeof(form_skips) / sizeof(form_skips[0]) || !form_skips[form].is_known)
         return -2;
+    *kind = form_skips[form].kind;
+    if (*kind != STEP_BYTES)
+        return -1;
+    switch (form_skips[form].bytes) {
+    case ADDRESS_BYTES:
+        return (int)unit->address_bytes;
+    case OFFSET_BYTES:
+        return (int)unit->offset_bytes;
+    case REFERENCE_BYTES:
+        return (int)(unit->version <= 2 ? unit->address_bytes : unit->offset_bytes);
+    default:
+        return form_skips[form].bytes;
     }
 }
 
@@ -151,11 +146,9 @@ static int add_step(struct scope_scanner *scanner, struct abbreviation *into, en
             return 0;
         }
     }
-    if (ARRAY_RESERVE(&scanner->steps, &scanner->step_capacity, scanner->step_count, 1) < 0)
-        return -ENOMEM;
-    scanner->steps[scanner->step_count++] = (struct skip_step){kind, bytes};
     into->steps++;
-    return 0;
+    return ARRAY_ADD(&scanner->steps, &scanner->step_count, &scanner->step_capacity,
+                     ((struct skip_step){kind, bytes}));
 }
 
 /* Record where low and high pc in their plain forms are, if the offset is fixed. They are read
