@@ -36,7 +36,7 @@ static void put_span(struct proto_buffer *key, struct proto_span span)
         proto_put_raw(key, span.at, proto_length(span));
 }
 
-/* 0 or -ENOMEM. */
+/* Set *module to the module of a packet. Return 0 or -ENOMEM. */
 static int begin_module(struct known_symbols *known, struct module *module,
                         struct proto_span symbols)
 {
@@ -70,7 +70,7 @@ static struct entry read_entry(struct proto_span span)
     return entry;
 }
 
-/* Whether the entry was met before. It is now. Negative: no memory. */
+/* Remember an entry. Return 1 if it adds nothing to the known ones; 0 if it is new; or -ENOMEM. */
 static int meet_entry(struct known_symbols *known, struct module *module, struct proto_span span)
 {
     struct entry entry = read_entry(span);

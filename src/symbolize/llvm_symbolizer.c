@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses go in and answers come out at once, whichever the child is ready
- * for, so neither waits for the other. An answer is a pair of lines for each
- * frame, innermost first, and an empty line. Its input is a socket, because
- * writing to a child that has ended must not be a signal.
+ * Talk to a child process. Addresses are sent and answers are read in turn, whenever the child is
+ * ready, so neither side blocks the other. An answer has two lines for each frame, innermost first,
+ * and an empty line at its end. The child's input is a socket: a write to a pipe whose reader has
+ * ended would raise SIGPIPE.
  */
 #include "symbolize/llvm_symbolizer.h"
 
@@ -25,7 +25,7 @@
 #define PROGRAM "llvm-symbolizer"
 #define NEWEST_VERSION 25
 #define OLDEST_VERSION 9
-/* It reads the whole index of a file before its first answer. */
+/* The child reads the whole index of a file before its first answer. */
 #define SILENCE_MS_MAX 120000
 #define ANSWER_BYTES_MAX ((size_t)16 << 20)
 #define INPUT_BYTES 4096
@@ -109,7 +109,7 @@ static int start(struct child *child, const char *path, struct error *error)
                      result == ENOENT ? "; install llvm, or leave out --symbolizer llvm" : "");
 }
 
-/* Wait for the child; kill it unless it was done. Return how it ended. */
+/* Wait for the child, after killing it if kill_it. Return its status as of waitpid(). */
 static int stop(struct child *child, bool kill_it)
 {
     int status = 0;
@@ -128,8 +128,8 @@ static int stop(struct child *child, bool kill_it)
 
 /* --- answers --- */
 
-/* "FILE:LINE:COLUMN"; unknown parts are "??" and 0. A function without debug information has the
- * object's name as its file, which is no place. */
+/* Read "FILE:LINE:COLUMN"; unknown parts are "??" and 0. For a function without debug information
+ * the program gives the object's name as the file: leave it out. */
 static void parse_place(char *text, struct source_frame *frame)
 {
     char *column = strrchr(text, ':');
@@ -199,7 +199,8 @@ static void fill_input(struct conversation *talk)
     }
 }
 
-/* A child that closed its input has ended, as its output tells. */
+/* Send addresses. If the child has closed its input, it has ended: the end of its output shows it.
+ */
 static void ask(struct conversation *talk, struct child *child)
 {
     ssize_t sent = send(child->to, talk->input + talk->input_at, talk->input_end - talk->input_at,
@@ -215,7 +216,8 @@ static void ask(struct conversation *talk, struct child *child)
     }
 }
 
-/* 1: more may come; 0: all is answered; or a negative errno. */
+/* Read answers. Return 1 if there are more to come, 0 if all addresses are answered, or a negative
+ * errno. */
 static int listen_to(struct conversation *talk, struct child *child)
 {
     if (talk->output_length > ANSWER_BYTES_MAX ||

@@ -8,8 +8,9 @@
 
 #include "symbols/debug_info.h"
 
-/* As debug_info_find(), for all addresses that it knows. 0, what the sink returned, or a negative
- * errno with *error set if the program is missing, failed or was silent for too long. */
+/* Report the addresses that the program knows, as debug_info_find() does. Return 0, the sink's
+ * result, or a negative errno with *error set: the program is missing, fails or does not answer in
+ * time. */
 int llvm_symbolizer_find(const char *path, const uint64_t *addresses, size_t count,
                          debug_info_sink *sink, void *context, struct error *error);
 

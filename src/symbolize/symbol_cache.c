@@ -26,13 +26,13 @@
 #include "util/sorted_search.h"
 #include "util/write_all.h"
 
-/* Some 250,000 addresses with long C++ names; bounds the memory, too. */
+/* Some 250,000 addresses with long C++ names. It also bounds the memory of a run. */
 #define FILE_BYTES_MAX ((uint64_t)128 << 20)
 #define ANSWER_BYTES_MAX 1000000u
 #define SUFFIX ".symbols"
 #define UNFINISHED_SECONDS_MAX 3600
 
-/* Another layout, or other rules for names, need another mark. */
+/* Change it with the layout, and with the rules for names. */
 static const char mark[8] = "hpdsym1";
 
 struct file_header {
@@ -61,13 +61,14 @@ struct symbol_answers {
     size_t added_count, added_capacity;
     uint8_t *bytes; /* of those added; mapped */
     size_t length, capacity;
-    bool full; /* no more is added */
-    bool used; /* what was kept was asked for */
+    bool full; /* no room for more */
+    bool used; /* an answer of the file was found */
 };
 
 /* --- the directory --- */
 
-/* Open a directory of our own. If root looks into another user's home, there is none. */
+/* Open a directory of our own. Return -1 if it belongs to another user: root may run with that
+ * user's HOME. */
 static int open_own(const char *path)
 {
     struct stat status;
@@ -78,7 +79,8 @@ static int open_own(const char *path)
     return -1;
 }
 
-/* Create it, readable by us alone, in a directory of our own. */
+/* Open `name` in a directory of our own; create it, readable by us alone, if it is missing. Write
+ * its path to `path`. Return -1 on failure. */
 static int make_own(const char *parent, const char *name, char path[PATH_MAX])
 {
     if (snprintf(path, PATH_MAX, "%s/%s", parent, name) >= PATH_MAX)
@@ -98,7 +100,7 @@ int symbol_cache_directory(void)
     if (cache == NULL || *cache != '/') {
         if (home == NULL || *home != '/')
             return -1;
-        /* In a home only .cache is created, as everybody does. */
+        /* Of a home, only .cache may be created, by convention. */
         int fd = make_own(home, ".cache", place);
         if (fd < 0)
             return -1;
@@ -288,7 +290,7 @@ const struct symbol_answer *symbol_answers_find(struct symbol_answers *answers, 
 /* The first piece; a multiple of the size of a page. */
 #define FIRST_BYTES (64u << 10)
 
-/* Tens of MB come together, and are moved as pages rather than copied when they need more room. */
+/* Make room for more bytes. There may be tens of MB: mremap() moves pages instead of copying. */
 static bool reserve_bytes(struct symbol_answers *answers, size_t more)
 {
     size_t wanted = answers->capacity == 0 ? FIRST_BYTES : answers->capacity;
@@ -341,7 +343,7 @@ static int compare_answers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* What a file consists of, in this order. */
+/* The contents of a file, in this order. */
 struct parts {
     struct file_header header;
     struct symbol_answer *all;

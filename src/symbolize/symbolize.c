@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One module after the other, so that memory is bounded by the biggest. DWARF comes first; the
- * outermost function's name is the symbol table's if that has one, which tells apart the parts that
- * compilers cut functions into (foo.cold, foo.constprop.0). Addresses without DWARF get the name
- * from the symbol table alone. A Breakpad symbol file is asked before all of that; the other
- * sources answer for addresses that it does not name.
+ * Symbolize one module after the other, so that memory is bounded by the biggest. The sources for
+ * an address, in this order: a Breakpad symbol file, DWARF, the symbol table. If the symbol table
+ * has a name for DWARF's outermost function, that name is used: it distinguishes the parts into
+ * which compilers split functions (foo.cold, foo.constprop.0).
  */
 #include "symbolize/symbolize.h"
 
@@ -30,7 +29,8 @@
 #include "util/hex.h"
 #include "util/write_all.h"
 
-/* A packet is written at this size: below 500 kB, whatever the last address adds. */
+/* A packet is written when it has this size. It stays below 500 kB, whatever the last address
+ * adds. */
 #define PACKET_BYTES 200000u
 /* Longer names are cut: 256 inlined functions with a file each must fit a packet. */
 #define STRING_BYTES_MAX 8192u
@@ -45,13 +45,13 @@ struct job {
     struct symbol_file *symbols; /* NULL: none */
     struct symbol_cache *cache;  /* NULL: none */
     struct symbol_answers *answers;
-    uint64_t *pending; /* without a name so far: as in the trace */
+    uint64_t *pending; /* addresses without a name so far, as in the trace */
     size_t pending_count;
-    uint64_t *addresses, *relative; /* those to be looked up: in the file, in the trace */
+    uint64_t *addresses, *relative; /* those to look up: as in the file, and as in the trace */
     size_t count;
-    bool *named;          /* of those to be looked up */
-    struct error problem; /* with a message of its own */
-    bool is_whole;        /* nothing is missing that may appear later */
+    bool *named;          /* by address to look up */
+    struct error problem; /* if its code is the result: a message that says more */
+    bool is_whole;        /* no part of the debug information was missing */
     int fd, write_error;
     struct proto_buffer packet, entry, lines, line, whole;
 };
@@ -83,7 +83,7 @@ static void put_text(struct proto_buffer *buffer, uint32_t field, const char *te
     proto_put_bytes(buffer, field, text, strnlen(text, STRING_BYTES_MAX));
 }
 
-/* Whether lines have nothing but the function that the trace's own frame has already. */
+/* Return whether `lines` have only a function, and a frame of the trace has that name already. */
 static bool is_in_trace(const struct job *job, uint64_t address, const void *lines, size_t length)
 {
     struct proto_span rest = {lines, (const uint8_t *)lines + length};
@@ -135,7 +135,7 @@ static int make_lines(struct job *job, const struct source_frame *frames, size_t
 
 /* --- one module --- */
 
-/* Kinds of answers, here and in the cache: the reasons for none, then these. */
+/* Kinds of answers, here and in the cache: first the reasons for a missing name, then these. */
 enum { ANSWER_LINES = SYMBOL_REASONS, ANSWER_NAME, ANSWERS };
 
 static void count_answer(struct symbolized_module *result, unsigned kind, size_t frames)
@@ -149,7 +149,7 @@ static void count_answer(struct symbolized_module *result, unsigned kind, size_t
     result->frames += frames;
 }
 
-/* Take the answer for the address at this index of those that the cache lacks. */
+/* Take the answer for job->addresses[index]. */
 static int take_answer(struct job *job, size_t index, const struct source_frame *frames,
                        size_t count)
 {
@@ -163,7 +163,7 @@ static int take_answer(struct job *job, size_t index, const struct source_frame 
     return result;
 }
 
-/* An address without a function is left to take_symbols(). */
+/* Take DWARF's frames. Leave an address without a function to take_symbols(). */
 static int take_frames(void *context, size_t index, struct source_frame *frames, size_t count)
 {
     struct job *job = context;
@@ -208,7 +208,7 @@ static int take_symbols(struct job *job, const struct elf_image *image)
     return result;
 }
 
-/* A package (.dwp) is beside the program, or beside the file with its debug information. */
+/* Use the package of split units (.dwp) beside a file: the program, or its debug file. */
 static void use_package(struct debug_info *info, const char *path)
 {
     static const char debug[] = ".debug";
@@ -242,13 +242,15 @@ static int take_dwarf(struct job *job)
     return result;
 }
 
-/* Tools without load bias count addresses from the segment's place in the file. */
+/* Return the amount to add to the trace's addresses. Traces of tools that know no load bias count
+ * them from the segment's offset in the file. */
 static uint64_t correction(const struct trace_module *module, const struct elf_image *image)
 {
     return module->load_bias == 0 && image->code_count == 1 ? image->load_bias : 0;
 }
 
-/* Take answers from the cache; job->addresses and job->relative are then those that it lacks. */
+/* Take answers from the cache. Set job->addresses and job->relative to the addresses that it
+ * lacks. */
 static int take_kept(struct job *job, uint64_t bias)
 {
     const uint8_t *lines;
@@ -269,7 +271,8 @@ static int take_kept(struct job *job, uint64_t bias)
     return result;
 }
 
-/* Look up the rest, and keep the answers unless something is missing that may appear later. */
+/* Look up the addresses that the cache lacks. Cache the answers, unless a part of the debug
+ * information was missing: it may be there the next time. */
 static int take_rest(struct job *job, const struct elf_image *image)
 {
     const struct symbol_found *found = &job->result->found;
@@ -304,8 +307,7 @@ static void forget_module(struct job *job)
     job->pending_count = 0;
 }
 
-/* The key has everything that the answers depend on: the module's file, and separate files that it
- * does not vouch for. */
+/* Open the cached answers. The key has everything that they depend on. */
 static struct symbol_answers *open_answers(struct job *job)
 {
     const struct symbol_found *found = &job->result->found;
@@ -318,7 +320,7 @@ static struct symbol_answers *open_answers(struct job *job)
     struct stat status;
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s", found->path);
-    if (strncmp(path, "/proc/", strlen("/proc/")) == 0) /* a process's: another one the next time */
+    if (strncmp(path, "/proc/", strlen("/proc/")) == 0) /* the next time, another process's */
         return NULL;
     while (stat(path, &status) != 0) {
         char *member = strrchr(path, '!'); /* of an archive, whose identity counts */
@@ -362,7 +364,8 @@ static int take_file(struct job *job)
 /* Programs at fixed addresses begin at whole megabytes, others near 0. */
 #define BASE_MASK (~UINT64_C(0xfffff))
 
-/* The bias of a symbol file, which counts addresses from the first loaded byte of the module. */
+/* Return the amount to subtract from the trace's addresses: a symbol file counts them from the
+ * first loaded byte of the module. */
 static uint64_t breakpad_bias(const struct job *job)
 {
     struct elf_image image;
@@ -389,7 +392,7 @@ static void drop_named(struct job *job)
     job->pending_count = kept;
 }
 
-/* A file that cannot be read to its end gives no answers. */
+/* Take the answers of a Breakpad symbol file: none if it cannot be read to its end. */
 static int take_breakpad(struct job *job)
 {
     struct error problem = {0};
@@ -455,7 +458,7 @@ static int take_pending(struct job *job)
     return 0;
 }
 
-/* The file became shorter while it was read: the answers so far are right, and stay. */
+/* Count the rest of a file that was truncated while it was read. The answers so far stay. */
 static int take_ended(struct job *job)
 {
     struct symbolized_module *result = job->result;
@@ -501,7 +504,7 @@ static int take_module(struct job *job)
         result->without[SYMBOL_NO_BUILD_ID] = module->count;
         return 0;
     }
-    /* Writing may fail with the same errno: write_error tells them apart. */
+    /* Writing may fail with the same errno: write_error distinguishes the two. */
     job->write_error = 0;
     int code = mapped_guard_run(take_guarded, job);
     return code == -EIO && job->write_error == 0 ? take_ended(job) : code;

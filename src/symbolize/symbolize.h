@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names for all code addresses of a trace: finds each module's file, reads it once, and writes
- * ModuleSymbols packets that may be appended to the trace. Addresses without a name are counted by
- * reason. Files are mapped, under a guard (mapped_guard.h): one that is truncated meanwhile costs
- * its own module only.
+ * Finds names for all code addresses of a trace: finds each module's file, reads it once, and
+ * writes ModuleSymbols packets that may be appended to the trace. Addresses without a name are
+ * counted by reason. Files are mapped, under a guard (mapped_guard.h): if one is truncated
+ * meanwhile, only its own module is affected.
  */
 #ifndef HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
 #define HEAPPROFD_SYMBOLIZE_SYMBOLIZE_H
@@ -26,19 +26,19 @@ enum symbol_reason {
 };
 
 struct symbolized_module {
-    const char *path;                                /* of the trace's */
+    const char *path;                                /* as in the trace */
     char build_id[2 * TRACE_BUILD_ID_BYTES_MAX + 1]; /* hex */
     struct symbol_found found;
     size_t addresses;
     size_t with_lines;              /* function, file and line */
     size_t with_names;              /* function only */
     size_t without[SYMBOL_REASONS]; /* neither */
-    size_t frames;                  /* inlined functions counted, too */
+    size_t frames;                  /* including those of inlined functions */
     size_t damaged_units;           /* of its DWARF, skipped */
-    size_t missing_units;           /* described in .dwo files that are not there */
+    size_t missing_units;           /* whose .dwo files are missing */
     char *missing_name;             /* the first of these */
-    char *breakpad;                 /* the symbol file that was asked first; NULL: none */
-    char *problem;                  /* why that could not be used; NULL: it could */
+    char *breakpad;                 /* the Breakpad symbol file that was read first; NULL: none */
+    char *problem;                  /* why it could not be used; NULL: it could */
 };
 
 struct symbolize_report {
@@ -56,9 +56,9 @@ typedef int symbolize_answer(void *context, size_t module, uint64_t address, con
 struct symbolize_options {
     bool no_cache; /* symbol_cache.h */
     bool by_llvm;  /* ask llvm-symbolizer about all files, and keep nothing */
-    /* Its files are asked before all others, which answer for the rest. NULL: none. */
+    /* Symbol files that are searched before all others; NULL: none. */
     struct breakpad_store *breakpad;
-    symbolize_answer *answer; /* gets the names in place of the file; NULL: packets are written */
+    symbolize_answer *answer; /* receives the names instead of the file; NULL: write packets */
     void *answer_context;
     symbolize_progress *progress; /* NULL: none */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the packets. Interned data may come in any order, so a frame waits for its mapping
- * until its sequence starts again or the trace ends; nearly all are complete at once.
+ * Collect addresses in one pass over the packets. Interned data may come in any order. So a frame
+ * whose mapping is not known yet waits until its sequence starts again or the trace ends; nearly
+ * all are complete at once.
  */
 #include "symbolize/trace_addresses.h"
 
@@ -61,7 +62,7 @@ struct collector {
 
 /* --- interned data --- */
 
-/* The index of these bytes, or ID_MAP_NONE: no memory. */
+/* Return the index of the text with these bytes. ID_MAP_NONE: no memory. */
 static uint32_t keep_text(struct collector *collector, struct proto_span span)
 {
     bool added;
@@ -168,7 +169,7 @@ static int take_mapping(struct sequence *sequence, struct proto_span entry)
     return 0;
 }
 
-/* Whether all parts of a path are known; if so, it is in path. */
+/* Join the parts of a path. Return false if one of them is not known (yet). */
 static bool join_path(const struct collector *collector, const struct sequence *sequence,
                       const struct mapping *mapping, char path[PATH_BYTES_MAX], size_t *length)
 {
@@ -192,7 +193,7 @@ static bool join_path(const struct collector *collector, const struct sequence *
     return true;
 }
 
-/* The module of a path, build id and bias; ID_MAP_NONE: no memory. */
+/* Return the index of the module with this path, build id and bias. ID_MAP_NONE: no memory. */
 static uint32_t find_module(struct collector *collector, const char *path, size_t path_length,
                             const struct text *build_id, uint64_t load_bias)
 {
@@ -221,15 +222,15 @@ static uint32_t find_module(struct collector *collector, const char *path, size_
     return (uint32_t)(id - 1);
 }
 
-/* "[jit:PID]": code that its program generated, in no file. The trace has its names, as far as
- * there are any. */
+/* Return whether the path is "[jit:PID]", for code that a program generated. No file has its names;
+ * if there are any, they are in the trace. */
 static bool is_generated(const char *path)
 {
     return strncmp(path + (*path == '/'), "[jit:", strlen("[jit:")) == 0;
 }
 
-/* 1: the frame's address was taken, or is in no module; 0: its mapping is not complete (yet);
- * negative: no memory. */
+/* Add the frame's address to its module. Return 1 if that is done, or the frame has no module; 0 if
+ * its mapping is not complete (yet); or -ENOMEM. */
 static int resolve_frame(struct collector *collector, struct sequence *sequence,
                          const struct frame *frame)
 {
@@ -276,7 +277,7 @@ static int take_frame(struct collector *collector, struct sequence *sequence,
     }
     if (status < 0 || frame.mapping == 0)
         return 0;
-    /* A name that comes later is missed here: at worst, it is written again. */
+    /* A name that comes later is missed. At worst it is written again. */
     uint32_t hash = name == 0 ? ID_MAP_NONE : id_map_find(&sequence->names, name);
     if (hash != ID_MAP_NONE)
         frame.name = sequence->hashes[hash];
@@ -335,7 +336,7 @@ static void take_processes(struct trace_addresses *found, struct proto_span prof
     }
 }
 
-/* Field numbers of a message; 0: it has no such field. */
+/* The fields with interned data in a message; 0: it has no such field. */
 struct tables {
     uint32_t paths, build_ids, names, strings, mappings, frames;
 };

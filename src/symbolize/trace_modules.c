@@ -28,7 +28,8 @@ static void sort_numbers(uint64_t *numbers, size_t *count)
     *count = kept + 1;
 }
 
-/* Drop repetitions whenever the array is full: it stays below twice the distinct numbers. */
+/* Add a number. When the array is full, repetitions are dropped, so it never has room for more than
+ * about twice the distinct numbers. */
 static int add_number(uint64_t **numbers, size_t *count, size_t *capacity, uint64_t number)
 {
     if (*count == *capacity) {
