@@ -41,7 +41,7 @@ static void mark_stack(struct document *document, uint32_t callsite)
     }
 }
 
-static const char *file_of_look(const struct profile_smaps *smaps)
+static const char *file_of_smaps(const struct profile_smaps *smaps)
 {
     return *smaps->file_name != '\0' ? smaps->file_name : smaps->path;
 }
@@ -84,27 +84,29 @@ static int sort_by_pid(struct document *document)
     const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
     memory->all_smaps = calloc(profile->smaps_count + 1, sizeof(*memory->all_smaps));
-    memory->all_looks = calloc(profile->memory_snapshot_count + 1, sizeof(*memory->all_looks));
+    memory->all_snapshots =
+        calloc(profile->memory_snapshot_count + 1, sizeof(*memory->all_snapshots));
     memory->all_processes = calloc(profile->process_count + 1, sizeof(*memory->all_processes));
-    if (memory->all_smaps == NULL || memory->all_looks == NULL || memory->all_processes == NULL)
+    if (memory->all_smaps == NULL || memory->all_snapshots == NULL || memory->all_processes == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < profile->smaps_count; i++)
         memory->all_smaps[i] =
             (struct of_pid){profile->processes[profile->smaps[i].process].pid, (uint32_t)i};
     for (size_t i = 0; i < profile->memory_snapshot_count; i++)
-        memory->all_looks[i] = (struct of_pid){
+        memory->all_snapshots[i] = (struct of_pid){
             profile->processes[profile->memory_snapshots[i].process].pid, (uint32_t)i};
     for (size_t i = 0; i < profile->process_count; i++)
         memory->all_processes[i] = (struct of_pid){profile->processes[i].pid, (uint32_t)i};
     qsort(memory->all_smaps, profile->smaps_count, sizeof(struct of_pid), compare_of_pid);
-    qsort(memory->all_looks, profile->memory_snapshot_count, sizeof(struct of_pid), compare_of_pid);
+    qsort(memory->all_snapshots, profile->memory_snapshot_count, sizeof(struct of_pid),
+          compare_of_pid);
     qsort(memory->all_processes, profile->process_count, sizeof(struct of_pid), compare_of_pid);
     return 0;
 }
 
 /* List the snapshots of the process's mappings. Code in them is written like code on stacks: an
  * imported file has both, and is written unchanged. */
-static void mark_looked_at(struct document *document)
+static void mark_snapshots(struct document *document)
 {
     const struct profile *profile = document->profile;
     struct written_memory *memory = &document->memory;
@@ -112,7 +114,7 @@ static void mark_looked_at(struct document *document)
     for (size_t i = first_of_pid(memory->all_smaps, profile->smaps_count, memory->pid);
          i < profile->smaps_count && memory->all_smaps[i].pid == memory->pid; i++) {
         const struct profile_smaps *smaps = &profile->smaps[memory->all_smaps[i].index];
-        const char *file = file_of_look(smaps);
+        const char *file = file_of_smaps(smaps);
         uint64_t id = intern_find(&memory->files, file, strlen(file));
         const uint64_t range[] = {id, smaps->start_address, smaps->size_kb * 1024};
         memory->smaps[memory->smaps_count++] = smaps;
@@ -223,7 +225,7 @@ void written_memory_free(struct written_memory *memory)
     free(memory->heap_seen);
     free(memory->all_smaps);
     free(memory->all_processes);
-    free(memory->all_looks);
+    free(memory->all_snapshots);
     intern_free(&memory->files);
     intern_free(&memory->ranges);
 }
@@ -249,7 +251,7 @@ int written_memory_collect(struct document *document, size_t first, size_t count
                 mark_stack(document, dump->samples[k]->callsite);
         }
     }
-    mark_looked_at(document);
+    mark_snapshots(document);
     for (size_t i = first; i < first + count; i++) {
         const struct written_event *event = &document->events[i];
         for (size_t j = event->first; j < event->first + event->count; j++)
@@ -267,7 +269,7 @@ static uint64_t distance(uint64_t one, uint64_t other)
 }
 
 /* Return the time of the snapshot nearest to the event; UINT64_MAX: none. */
-static uint64_t time_of_look(const struct document *document, const struct written_event *event)
+static uint64_t time_of_smaps(const struct document *document, const struct written_event *event)
 {
     const struct written_memory *memory = &document->memory;
     uint64_t nearest = UINT64_MAX;
@@ -290,27 +292,29 @@ static size_t overlapped(const struct document *document, uint64_t start, uint64
                                                                                         : SIZE_MAX;
 }
 
+/* The byte counts of a region: key in the file, and place in a snapshot's entry. */
+static const struct {
+    const char *key;
+    enum profile_smaps_known known;
+    size_t kb_offset;
+} byte_counts[REGION_BYTE_COUNTS] = {
+    {"pss", PROFILE_SMAPS_PROPORTIONAL, offsetof(struct profile_smaps, proportional_resident_kb)},
+    {"pd", PROFILE_SMAPS_PRIVATE_DIRTY, offsetof(struct profile_smaps, private_dirty_kb)},
+    {"pc", PROFILE_SMAPS_PRIVATE_CLEAN, offsetof(struct profile_smaps, private_clean_resident_kb)},
+    {"sd", PROFILE_SMAPS_SHARED_DIRTY, offsetof(struct profile_smaps, shared_dirty_resident_kb)},
+    {"sc", PROFILE_SMAPS_SHARED_CLEAN, offsetof(struct profile_smaps, shared_clean_resident_kb)},
+    {"sw", PROFILE_SMAPS_SWAP, offsetof(struct profile_smaps, swap_kb)},
+};
+
 /* Unknown byte counts are left out. */
 static void write_bytes(FILE *out, const struct written_region *region)
 {
-    const struct {
-        const char *key;
-        enum profile_smaps_known known;
-        uint64_t bytes;
-    } kinds[] = {
-        {"pss", PROFILE_SMAPS_PROPORTIONAL, region->proportional},
-        {"pd", PROFILE_SMAPS_PRIVATE_DIRTY, region->private_dirty},
-        {"pc", PROFILE_SMAPS_PRIVATE_CLEAN, region->private_clean},
-        {"sd", PROFILE_SMAPS_SHARED_DIRTY, region->shared_dirty},
-        {"sc", PROFILE_SMAPS_SHARED_CLEAN, region->shared_clean},
-        {"sw", PROFILE_SMAPS_SWAP, region->swapped},
-    };
     const char *separator = "";
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if ((region->known & kinds[i].known) == 0)
+    for (size_t i = 0; i < REGION_BYTE_COUNTS; i++) {
+        if ((region->known & byte_counts[i].known) == 0)
             continue;
-        fprintf(out, "%s\"%s\"", separator, kinds[i].key);
-        write_hex(out, ":", kinds[i].bytes);
+        fprintf(out, "%s\"%s\"", separator, byte_counts[i].key);
+        write_hex(out, ":", region->bytes[i]);
         separator = ",";
     }
 }
@@ -339,22 +343,20 @@ static void write_region(FILE *out, const struct written_region *region, const c
     fputs("}}", out);
 }
 
-static struct written_region region_of_look(const struct profile_smaps *smaps)
+static struct written_region region_of_smaps(const struct profile_smaps *smaps)
 {
-    return (struct written_region){
-        .file = file_of_look(smaps),
+    struct written_region region = {
+        .file = file_of_smaps(smaps),
         .build_id = smaps->module_debugid,
         .start = smaps->start_address,
         .size = smaps->size_kb * 1024,
         .protection = smaps->protection_flags,
-        .proportional = smaps->proportional_resident_kb * 1024,
-        .private_dirty = smaps->private_dirty_kb * 1024,
-        .private_clean = smaps->private_clean_resident_kb * 1024,
-        .shared_dirty = smaps->shared_dirty_resident_kb * 1024,
-        .shared_clean = smaps->shared_clean_resident_kb * 1024,
-        .swapped = smaps->swap_kb * 1024,
         .known = smaps->known,
     };
+    for (size_t i = 0; i < REGION_BYTE_COUNTS; i++)
+        region.bytes[i] =
+            1024 * *(const uint64_t *)((const char *)smaps + byte_counts[i].kb_offset);
+    return region;
 }
 
 static struct written_region region_of_code(const struct profile_mapping *mapping)
@@ -369,46 +371,43 @@ static struct written_region region_of_code(const struct profile_mapping *mappin
     };
 }
 
-/* Add a snapshot's region to the mapping of code that it overlaps. A sum is known if all of its
- * parts are. */
-static void add_look(struct written_region *region, const struct written_region *look)
+/* Add the byte counts of a snapshot's region to the region of code that it overlaps. A sum is known
+ * if all of its parts are. */
+static void add_region(struct written_region *code, const struct written_region *region)
 {
-    if (!region->looked_at && look->protection != 0)
-        region->protection = look->protection;
-    region->known = region->looked_at ? region->known & look->known : look->known;
-    region->looked_at = true;
-    region->proportional += look->proportional;
-    region->private_dirty += look->private_dirty;
-    region->private_clean += look->private_clean;
-    region->shared_dirty += look->shared_dirty;
-    region->shared_clean += look->shared_clean;
-    region->swapped += look->swapped;
+    if (!code->has_bytes && region->protection != 0)
+        code->protection = region->protection;
+    code->known = code->has_bytes ? code->known & region->known : region->known;
+    code->has_bytes = true;
+    for (size_t i = 0; i < REGION_BYTE_COUNTS; i++)
+        code->bytes[i] += region->bytes[i];
 }
 
 static void write_regions(struct document *document, const struct written_event *event)
 {
     const struct written_memory *memory = &document->memory;
-    uint64_t time = time_of_look(document, event);
+    uint64_t time = time_of_smaps(document, event);
     uint64_t nowhere = MEMORY_INFRA_NOWHERE;
     const char *separator = "\n";
     fputs("\"process_mmaps\":{\"vm_regions\":[", document->out);
     for (size_t i = 0; i < memory->mapping_count; i++)
         memory->regions[i] = region_of_code(&memory->here[memory->mappings[i]]);
     for (size_t i = 0; i < memory->smaps_count; i++) {
-        struct written_region look = region_of_look(memory->smaps[i]);
+        struct written_region region = region_of_smaps(memory->smaps[i]);
         if (memory->smaps[i]->boottime_ns != time)
             continue;
-        bool placed = (look.known & PROFILE_SMAPS_START) != 0;
+        bool placed = (region.known & PROFILE_SMAPS_START) != 0;
         if (!placed) {
-            look.start = nowhere;
-            nowhere += look.size;
+            region.start = nowhere;
+            nowhere += region.size;
         }
-        size_t code = placed ? overlapped(document, look.start, look.start + look.size) : SIZE_MAX;
+        size_t code =
+            placed ? overlapped(document, region.start, region.start + region.size) : SIZE_MAX;
         if (code != SIZE_MAX) {
-            add_look(&memory->regions[code], &look);
+            add_region(&memory->regions[code], &region);
             continue;
         }
-        write_region(document->out, &look, separator);
+        write_region(document->out, &region, separator);
         separator = ",\n";
     }
     for (size_t i = 0; i < memory->mapping_count; i++) {
@@ -455,8 +454,8 @@ static void take_timeline(const struct profile_process *process, const struct wr
     }
 }
 
-static void take_look(const struct memory_snapshot *look, const struct written_event *event,
-                      struct totals *nearest)
+static void take_snapshot(const struct memory_snapshot *snapshot, const struct written_event *event,
+                          struct totals *nearest)
 {
     static const bool is_private[MEMORY_KINDS] = {
         [MEMORY_ALLOCATOR] = true,  [MEMORY_ANONYMOUS] = true,     [MEMORY_THREAD_STACKS] = true,
@@ -464,28 +463,29 @@ static void take_look(const struct memory_snapshot *look, const struct written_e
     };
     struct totals totals = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
-        totals.resident += look->parts[i].rss_bytes;
-        totals.mapped += look->parts[i].mapped_bytes;
-        totals.swapped += look->parts[i].swap_bytes;
+        totals.resident += snapshot->parts[i].rss_bytes;
+        totals.mapped += snapshot->parts[i].mapped_bytes;
+        totals.swapped += snapshot->parts[i].swap_bytes;
         if (is_private[i])
-            totals.footprint += look->parts[i].rss_bytes + look->parts[i].swap_bytes;
+            totals.footprint += snapshot->parts[i].rss_bytes + snapshot->parts[i].swap_bytes;
     }
-    take_totals(nearest, event, look->boottime_ns, &totals);
+    take_totals(nearest, event, snapshot->boottime_ns, &totals);
 }
 
 static void write_totals(struct document *document, const struct written_event *event)
 {
     const struct profile *profile = document->profile;
-    struct totals nearest = {.distance = UINT64_MAX}, looked_at = nearest;
+    struct totals nearest = {.distance = UINT64_MAX}, from_snapshots = nearest;
     const struct of_pid *processes = document->memory.all_processes;
-    const struct of_pid *looks = document->memory.all_looks;
+    const struct of_pid *snapshots = document->memory.all_snapshots;
     for (size_t i = first_of_pid(processes, profile->process_count, event->pid);
          i < profile->process_count && processes[i].pid == event->pid; i++)
         take_timeline(&profile->processes[processes[i].index], event, &nearest);
-    for (size_t i = first_of_pid(looks, profile->memory_snapshot_count, event->pid);
-         i < profile->memory_snapshot_count && looks[i].pid == event->pid; i++) {
-        take_look(&profile->memory_snapshots[looks[i].index].values, event, &nearest);
-        take_look(&profile->memory_snapshots[looks[i].index].values, event, &looked_at);
+    for (size_t i = first_of_pid(snapshots, profile->memory_snapshot_count, event->pid);
+         i < profile->memory_snapshot_count && snapshots[i].pid == event->pid; i++) {
+        take_snapshot(&profile->memory_snapshots[snapshots[i].index].values, event, &nearest);
+        take_snapshot(&profile->memory_snapshots[snapshots[i].index].values, event,
+                      &from_snapshots);
     }
     if (nearest.resident == 0)
         return;
@@ -498,8 +498,8 @@ static void write_totals(struct document *document, const struct written_event *
         write_hex(document->out, ",\"private_footprint_bytes\":", nearest.footprint);
     if (nearest.mapped != 0)
         write_hex(document->out, ",\"vm\":", nearest.mapped);
-    if (looked_at.distance != UINT64_MAX)
-        write_hex(document->out, ",\"swp\":", looked_at.swapped);
+    if (from_snapshots.distance != UINT64_MAX)
+        write_hex(document->out, ",\"swp\":", from_snapshots.swapped);
     fputs("},\n", document->out);
 }
 

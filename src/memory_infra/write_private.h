@@ -21,14 +21,16 @@ struct written_event {
     uint64_t id; /* of its global dump */
 };
 
+#define REGION_BYTE_COUNTS 6
+
 struct written_region {
     const char *file, *build_id;
     uint64_t start, size;
     uint32_t protection;
     const struct profile_mapping *mapping; /* NULL: its position in the file is unknown */
-    bool looked_at;
-    uint32_t known; /* the known ones: enum profile_smaps_known */
-    uint64_t proportional, private_dirty, private_clean, shared_dirty, shared_clean, swapped;
+    bool has_bytes;                        /* the byte counts of a snapshot were added */
+    uint32_t known;                        /* the known byte counts: enum profile_smaps_known */
+    uint64_t bytes[REGION_BYTE_COUNTS];
 };
 
 /* The memory of a process over all its events: symbolize_trace takes the last. */
@@ -46,10 +48,10 @@ struct written_memory {
     size_t smaps_count;
     struct of_pid {
         int32_t pid;
-        uint32_t index;                        /* of the profile's */
-    } * all_smaps, *all_processes, *all_looks; /* by pid */
-    uint32_t *seen, seen_now;                  /* by callsite: seen_now if already met */
-    uint32_t *heap_seen;                       /* by heap: seen_now if its places were taken */
+        uint32_t index;                            /* of the profile's */
+    } * all_smaps, *all_processes, *all_snapshots; /* by pid */
+    uint32_t *seen, seen_now;                      /* by callsite: seen_now if already met */
+    uint32_t *heap_seen;                           /* by heap: seen_now if its places were taken */
     /* Mappings by file, start and size: the first of each, and the next of each, index + 1. */
     struct intern_table files, ranges;
     uint32_t *first_of_range, *next_of_range;
