@@ -42,7 +42,7 @@ static int find_callsite(struct builder *builder, char *at, char *end, uint32_t 
 /* Return 0 or a negative errno; -ENOMEM leaves *error alone. */
 static int take_line(struct heap_figures *heap, char *line, size_t length, struct error *error)
 {
-    char *end = line + length, *number, *behind;
+    char *end = line + length, *number, *after;
     uint32_t callsite;
     while (end > line && isspace((unsigned char)end[-1]))
         end--;
@@ -51,8 +51,8 @@ static int take_line(struct heap_figures *heap, char *line, size_t length, struc
     *end = '\0';
     for (number = end; number > line && !isspace((unsigned char)number[-1]); number--)
         ;
-    double value = strtod(number, &behind);
-    if (!isdigit((unsigned char)*number) || behind != end || !(value < 1e300))
+    double value = strtod(number, &after);
+    if (!isdigit((unsigned char)*number) || after != end || !(value < 1e300))
         return error_set(error, -EBADMSG, "there is no number at its end");
     for (end = number; end > line && isspace((unsigned char)end[-1]); end--)
         ;

@@ -44,11 +44,11 @@ static int read_more(struct line_reader *reader, struct error *error)
 
 int line_reader_next(struct line_reader *reader, char **line, size_t *length, struct error *error)
 {
-    size_t looked = 0;
+    size_t searched = 0;
     for (;;) {
         size_t left = reader->length - reader->at;
         char *begin = left == 0 ? reader->buffer : reader->buffer + reader->at;
-        char *newline = left == looked ? NULL : memchr(begin + looked, '\n', left - looked);
+        char *newline = left == searched ? NULL : memchr(begin + searched, '\n', left - searched);
         if (newline != NULL || (reader->ended && left > 0)) {
             reader->cut_off = newline == NULL;
             *line = begin;
@@ -60,7 +60,7 @@ int line_reader_next(struct line_reader *reader, char **line, size_t *length, st
         }
         if (reader->ended)
             return 0;
-        looked = left;
+        searched = left;
         int code = read_more(reader, error);
         if (code < 0)
             return code;

@@ -176,13 +176,13 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
 {
     const struct pprof_mapping *mapping = mapping_of(reading, location);
     size_t index = mapping == NULL ? 0 : (size_t)(mapping - reading->file.mappings);
-    uint64_t rel_pc = location->address, told;
+    uint64_t rel_pc = location->address, named_pc;
     uint32_t name = 0, source_file = 0;
     const char *shown = NULL;
     if (mapping != NULL)
         rel_pc = offset_in(mapping, location->address) + reading->load_bias[index];
-    if (function != NULL && is_nameless(reading, function, mapping, &told)) {
-        rel_pc = mapping == NULL ? told : rel_pc;
+    if (function != NULL && is_nameless(reading, function, mapping, &named_pc)) {
+        rel_pc = mapping == NULL ? named_pc : rel_pc;
     } else if (function != NULL) {
         name = take_string(reading, function->system_name);
         source_file = take_string(reading, function->file);

@@ -71,7 +71,7 @@ static int malformed(struct error *error)
 static bool read_figures(const char **at, struct figures *figures)
 {
     uint64_t numbers[4];
-    static const char behind[4] = {':', '[', ':', ']'};
+    static const char separators[4] = {':', '[', ':', ']'};
     const char *next = *at;
     for (int i = 0; i < 4; i++) {
         char *end;
@@ -82,7 +82,7 @@ static bool read_figures(const char **at, struct figures *figures)
         numbers[i] = strtoull(next, &end, 10);
         for (next = end; *next == ' '; next++)
             ;
-        if (*next++ != behind[i])
+        if (*next++ != separators[i])
             return false;
     }
     *figures = (struct figures){(double)numbers[0], (double)numbers[1], (double)numbers[2],

@@ -290,12 +290,12 @@ static int merge_maps(struct importing *importing, uint32_t index, struct stack_
         v1 ? &importing->processes[index].v1 : &importing->processes[index].maps;
     if (!event_maps->any)
         return 0;
-    enum stack_news news = stack_maps_compare(maps, event_maps);
-    if (news == STACK_NOTHING_NEW)
+    enum stack_change change = stack_maps_compare(maps, event_maps);
+    if (change == STACK_UNCHANGED)
         return 0;
-    if (news == STACK_CHANGED && import_resolve_rest(importing, index) < 0)
+    if (change == STACK_REDEFINED && import_resolve_rest(importing, index) < 0)
         return importing->builder->error;
-    if (news == STACK_CHANGED)
+    if (change == STACK_REDEFINED)
         stack_maps_forget_callsites(maps);
     return answer(importing, stack_maps_merge(maps, event_maps));
 }

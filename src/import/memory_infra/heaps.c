@@ -20,7 +20,7 @@
     "been."
 /* Number of callsites without live memory that are carried over to later dumps. A hostile file
  * could exhaust memory with them. */
-#define RESTING_SAMPLES_MAX 2000000u
+#define IDLE_SAMPLES_MAX 2000000u
 #define FEW_PARTS 16u
 
 /* The parts of the profile, in order of time. */
@@ -36,11 +36,11 @@ struct making {
         size_t known_count;
     } * heaps; /* as in the profile */
     size_t heaps_capacity, heap_capacity;
-    uint64_t resting;
+    uint64_t idle;
     struct profile_part *parts; /* of a sample */
     size_t part_capacity;
-    bool *gone_on; /* by part that the callsite had before */
-    size_t gone_on_capacity;
+    bool *continued; /* by part that the callsite had before */
+    size_t continued_capacity;
     double first_us; /* of all dumps of all processes */
 };
 
@@ -165,8 +165,8 @@ static int drop_allocator_frames(struct builder *builder, struct import_part *pa
 }
 
 /* Add the figures of a site to those of the previous dump. */
-static struct trace_figures go_on(const struct trace_figures *before, const struct heap_site *site,
-                                  uint64_t interval)
+static struct trace_figures continue_figures(const struct trace_figures *before,
+                                             const struct heap_site *site, uint64_t interval)
 {
     struct heap_estimate live = heap_estimate_of_scaled(site->bytes, site->count, interval);
     if (before == NULL)
@@ -254,27 +254,27 @@ static int sum_sites(struct making *making, const struct heap_site *sites, size_
     };
     *sample = (struct profile_sample){.callsite = count > 0 ? sites[0].callsite : before->callsite};
     if (ARRAY_RESERVE(&making->parts, &making->part_capacity, 0, count + had.count) < 0 ||
-        ARRAY_RESERVE(&making->gone_on, &making->gone_on_capacity, 0, had.count + 1) < 0 ||
+        ARRAY_RESERVE(&making->continued, &making->continued_capacity, 0, had.count + 1) < 0 ||
         map_parts_before(&had) < 0) {
         id_map_free(&had.by_type);
         return builder_fail(builder);
     }
-    memset(making->gone_on, 0, had.count);
+    memset(making->continued, 0, had.count);
     for (size_t i = 0; i < count; i++) {
         const char *type = builder->strings[sites[i].type];
         uint32_t place = find_before(&had, type, i);
         const struct trace_figures *figures_before =
             place == PROFILE_NONE ? NULL : &had.parts[place].figures;
-        struct trace_figures figures = go_on(figures_before, &sites[i], interval);
+        struct trace_figures figures = continue_figures(figures_before, &sites[i], interval);
         put_part(making, sample, type, &figures);
         if (place != PROFILE_NONE)
-            making->gone_on[place] = true;
+            making->continued[place] = true;
     }
     for (size_t i = 0; i < had.count; i++) {
         const struct heap_site nothing = {.callsite = sample->callsite};
-        if (making->gone_on[i])
+        if (making->continued[i])
             continue;
-        struct trace_figures figures = go_on(&had.parts[i].figures, &nothing, interval);
+        struct trace_figures figures = continue_figures(&had.parts[i].figures, &nothing, interval);
         put_part(making, sample, had.parts[i].type, &figures);
     }
     id_map_free(&had.by_type);
@@ -359,9 +359,9 @@ static int fill_dump(struct making *making, struct heap_making *heap,
             next_sample(making, &part->sites[i], next - i, before, interval);
         if (sample == NULL)
             break;
-        bool rests = next == i && sample == before;
-        making->resting += rests;
-        if (rests && making->resting > RESTING_SAMPLES_MAX)
+        bool is_idle = next == i && sample == before;
+        making->idle += is_idle;
+        if (is_idle && making->idle > IDLE_SAMPLES_MAX)
             continue;
         known[count++] = sample;
         add_sample(dump, sample);
@@ -430,18 +430,18 @@ static int add_dump(struct making *making, size_t index, const struct import_par
     struct profile_heap *heap = &builder->profile->heaps[index];
     const struct import_process_dump *process_dump = &importing->process_dumps[part->process_dump];
     const struct import_dump *of = &importing->dumps[process_dump->dump];
-    const struct import_note *said =
+    const struct import_note *dump_note =
         note == NULL ? NULL : import_notes_dump(importing, note, builder->strings[of->id]);
     struct profile_dump dump = {.boottime_ns = import_nanoseconds(process_dump->ts_us),
                                 .order = builder->dumps++};
-    if (said != NULL) {
-        dump.boottime_ns = said->boottime_ns;
-        dump.exact_bytes = said->exact_bytes;
-        dump.exact_calls = said->exact_calls;
-        dump.final = said->final;
-        dump.incomplete = said->incomplete;
-        dump.disagrees = said->disagrees;
-        heap->status.disconnected = said->ended;
+    if (dump_note != NULL) {
+        dump.boottime_ns = dump_note->boottime_ns;
+        dump.exact_bytes = dump_note->exact_bytes;
+        dump.exact_calls = dump_note->exact_calls;
+        dump.final = dump_note->final;
+        dump.incomplete = dump_note->incomplete;
+        dump.disagrees = dump_note->disagrees;
+        heap->status.disconnected = dump_note->ended;
     }
     dump.start_boottime_ns = heap->dump_count > 0 ? heap->dumps[heap->dump_count - 1].boottime_ns
                                                   : heap->start_boottime_ns;
@@ -562,7 +562,7 @@ int import_make_heaps(struct importing *importing)
         free(making.heaps[i].known);
     free(making.heaps);
     free(making.parts);
-    free(making.gone_on);
+    free(making.continued);
     free(making.order);
     free(making.heap_bytes);
     return code;

@@ -24,7 +24,7 @@ static int read_all(struct importing *importing, struct trace_source *source, st
 }
 
 /* A problem is an error if the file has no heap; otherwise it is a warning. */
-static int judge(struct importing *importing, int code, struct error *error)
+static int check_result(struct importing *importing, int code, struct error *error)
 {
     if (code == -ENOMEM || importing->part_count > 0)
         return code == -ENOMEM ? code : 0;
@@ -105,7 +105,7 @@ struct profile *import_memory_infra(struct trace_source *source,
     importing.resolver.builder = importing.builder;
     if (importing.builder != NULL && importing.notes != NULL) {
         read_code = read_all(&importing, source, &problem);
-        code = judge(&importing, read_code, &problem);
+        code = check_result(&importing, read_code, &problem);
     }
     if (code == 0)
         code = import_resolve_rest(&importing, IMPORT_NONE);

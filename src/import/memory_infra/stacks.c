@@ -104,31 +104,31 @@ static bool is_same_node(const struct stack_maps *maps, const struct stack_node 
            place.file == event_place.file && place.line == event_place.line;
 }
 
-enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event)
+enum stack_change stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event)
 {
     bool more = false;
     if (!maps->any)
-        return STACK_MORE;
+        return STACK_EXTENDED;
     for (size_t i = 0; i < event->string_count; i++) {
         uint32_t known = id_map_find(&maps->strings, event->string_items[i].id);
         more |= known == ID_MAP_NONE;
         if (known != ID_MAP_NONE && known != event->string_items[i].string)
-            return STACK_CHANGED;
+            return STACK_REDEFINED;
     }
     for (size_t i = 0; i < event->count; i++) {
         uint32_t known = id_map_find(&maps->nodes, event->ids[i]);
         more |= known == ID_MAP_NONE;
         if (known != ID_MAP_NONE &&
             !is_same_node(maps, &maps->items[known], event, &event->items[i]))
-            return STACK_CHANGED;
+            return STACK_REDEFINED;
     }
     for (size_t i = 0; i < event->type_count; i++) {
         uint32_t known = id_map_find(&maps->types, event->type_items[i].id);
         more |= known == ID_MAP_NONE;
         if (known != ID_MAP_NONE && maps->type_items[known].name != event->type_items[i].name)
-            return STACK_CHANGED;
+            return STACK_REDEFINED;
     }
-    return more ? STACK_MORE : STACK_NOTHING_NEW;
+    return more ? STACK_EXTENDED : STACK_UNCHANGED;
 }
 
 /* An unchanged node keeps its callsite. */

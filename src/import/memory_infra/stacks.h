@@ -51,12 +51,12 @@ int stack_maps_add_node(struct stack_maps *maps, const struct memory_infra_node 
 int stack_maps_add_type(struct stack_maps *maps, uint64_t id, uint64_t name);
 
 /* How an event changes the maps of its process. */
-enum stack_news {
-    STACK_NOTHING_NEW,
-    STACK_MORE,
-    STACK_CHANGED, /* an id was redefined */
+enum stack_change {
+    STACK_UNCHANGED,
+    STACK_EXTENDED,
+    STACK_REDEFINED, /* an id has another meaning now */
 };
-enum stack_news stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event);
+enum stack_change stack_maps_compare(struct stack_maps *maps, const struct stack_maps *event);
 /* Add the definitions of an event. Its maps can be moved, and are empty afterwards. */
 int stack_maps_merge(struct stack_maps *maps, struct stack_maps *event);
 /* Call this if callsites of nodes may change. */
