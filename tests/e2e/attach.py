@@ -19,7 +19,7 @@ import time
 import daemon as daemon_tests
 import harness
 from blocking_file import FLUSH, BlockingFile
-from daemon import Commanded, Session, check_figure, figure, heap_of, joined, own_name, report_of, scene, wait_for
+from daemon import Commanded, Session, check_figure, figure, heap_of, own_name, report_of, scene, wait_for
 from harness import TOOL, check, program, run
 
 CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "40"))

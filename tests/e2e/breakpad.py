@@ -7,13 +7,12 @@ llvm-symbolizer's.
 """
 
 import contextlib
-import os
 import re
 import shutil
 
 from breakpad_dump import debug_id_of, dump, write
-from harness import BUILD, check, main, run
-from symbolize import TRACECONV, Scene, bias_of, build_id_of, code_addresses, llvm_frames, output, symbolize, trace_of
+from harness import check, main, run
+from symbolize import TRACECONV, Scene, bias_of, build_id_of, code_addresses, llvm_frames, symbolize, trace_of
 
 ALONE = ("--no-auto-symbol-paths", "--no-cache")
 

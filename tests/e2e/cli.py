@@ -17,7 +17,7 @@ import signal
 import subprocess
 import time
 
-from harness import BUILD, ROOT, TOOL, check, find_descendant, limit_core_dumps, main, make_work_directory, need, run, skip
+from harness import BUILD, ROOT, TOOL, check, limit_core_dumps, main, make_work_directory, need, run, skip
 from memory_infra_made import Made
 from perfetto_bytes import field
 from trace import fields

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import subprocess
 import tempfile
 
 import harness

@@ -9,7 +9,7 @@ import tempfile
 
 import harness
 from filter import ok, same, write_stacks
-from harness import BUILD, TOOL, check, program, run
+from harness import TOOL, check, program, run
 from terminal import Terminal
 
 # {stack, outermost first: the row that shows it}

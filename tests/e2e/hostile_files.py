@@ -12,7 +12,7 @@ import tarfile
 import zlib
 
 from perfetto_bytes import (
-    callstack, clocks, deobfuscation, double, field, frame, heap_samples, interned, mapping, memory_snapshot, module_symbols, packet,
+    callstack, clocks, deobfuscation, double, field, frame, heap_samples, interned, memory_snapshot, module_symbols, packet,
     process_tree, profile_packet, sample, smaps, snapshot, string, text, varint,
 )
 

@@ -11,16 +11,14 @@ import functools
 import gzip
 import json
 import os
-import re
 import shutil
 import stat
-import subprocess
 import tempfile
 
 from breakpad_dump import debug_id_of, dump as breakpad_dump, write
 from harness import BUILD, ROOT, check, main, need, run
 from memory_infra_file import File, Rules
-from symbolize import TRACECONV, bias_of, build_id_of, output
+from symbolize import TRACECONV, build_id_of, output
 
 TOOL = os.path.join(BUILD, "heap_profile")
 

@@ -10,8 +10,6 @@ import collections
 import gzip
 import json
 import os
-import re
-import resource
 import shutil
 import subprocess
 import sys

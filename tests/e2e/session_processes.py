@@ -11,7 +11,6 @@ import ctypes
 import itertools
 import json
 import os
-import select
 import shutil
 import signal
 import socket
