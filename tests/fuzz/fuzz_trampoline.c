@@ -10,10 +10,10 @@
  *    (trampoline_leave).
  * The code around the function is int3, so that every branch out of it is seen.
  *
- * Only instructions whose effect depends on registers and memory alone are run. A first run
- * single-steps and checks each instruction before its execution. An input is skipped if an
- * instruction would access code, which differs between the runs, or this program's own memory,
- * which may change in between: only the data is the same at the start of each run.
+ * trampoline_inputs.c decides which instructions are run. A first run single-steps and checks each
+ * instruction before its execution. An input is skipped if an instruction would access code, which
+ * differs between the runs, or this program's own memory, which may change in between: only the data
+ * is the same at the start of each run.
  *
  * Code and data are at separate low addresses. A filter refuses every system call from there. This
  * program is not built with AddressSanitizer, whose shadow would be within reach of the code.
@@ -35,10 +35,8 @@
 #include <unistd.h>
 
 #include "attach/trampoline.h"
+#include "trampoline_inputs.h"
 
-#define CODE UINT64_C(0x10000000)
-#define FUNCTION (CODE + 0x800)
-#define DATA UINT64_C(0x20000000)
 #define NEAR_TRAMPOLINE UINT64_C(0x18000000)
 #define FAR_TRAMPOLINE UINT64_C(0x70000000)
 #define CODE_END UINT64_C(0x7fff0000)
@@ -46,7 +44,6 @@
 #define CODE_BYTES 0x1000u
 #define DATA_BYTES 0x2000u
 #define HEAD_BYTES 3u
-#define INPUT_BYTES_MAX 64u
 #define STEPS_MAX 32u
 #define INT3 0xcc
 
@@ -126,24 +123,7 @@ __asm__(".text\n"
         "  ret\n"
         ".size fuzz_trampoline_start, . - fuzz_trampoline_start\n");
 
-static void fail(const char *what)
-{
-    fprintf(stderr, "fuzz_trampoline: %s\n", what);
-    abort();
-}
-
 /* --- check of an instruction before its execution --- */
-
-static bool decode(const uint8_t *code, size_t length, ZydisDecodedInstruction *decoded,
-                   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT])
-{
-    static ZydisDecoder decoder;
-    static bool is_made;
-    if (!is_made)
-        ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    is_made = true;
-    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, length, decoded, operands));
-}
 
 static uint64_t register_value(ZydisRegister name, const greg_t *registers)
 {
@@ -156,7 +136,7 @@ static uint64_t register_value(ZydisRegister name, const greg_t *registers)
         return run.next;
     ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, name);
     if (whole < ZYDIS_REGISTER_RAX || whole > ZYDIS_REGISTER_R15)
-        fail("an address by a register that is none of the sixteen");
+        input_fail("an address by a register that is none of the sixteen");
     uint64_t value = (uint64_t)registers[by_number[whole - ZYDIS_REGISTER_RAX]];
     unsigned bits = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, name);
     return bits < 64 ? value & ((UINT64_C(1) << bits) - 1) : value;
@@ -198,7 +178,7 @@ static bool may_step(const greg_t *registers)
         return false;
     if (pc < FUNCTION || pc >= site->address + site->length)
         return true; /* int3 */
-    if (!decode((const uint8_t *)(uintptr_t)pc, INPUT_BYTES_MAX, &decoded, operands))
+    if (!input_decode((const uint8_t *)(uintptr_t)pc, INPUT_BYTES_MAX, &decoded, operands))
         return false;
     run.next = pc + decoded.length;
     /* The patched bytes are entered only from above, or by a repeated instruction. */
@@ -248,7 +228,7 @@ static bool switch_code(greg_t *registers)
     bool inside = pc >= run.trampoline->site.trampoline &&
                   pc < run.trampoline->site.trampoline + run.trampoline->code_bytes;
     if ((to != 0) != inside)
-        fail("trampoline_leave does not know its own code");
+        input_fail("trampoline_leave does not know its own code");
     /* The jumps to the hook and to the trampoline do not belong to the function. */
     if (!inside || run.steps++ != run.switch_at)
         return false;
@@ -351,184 +331,25 @@ static void compare(const struct trampoline *trampoline, const struct outcome *e
     if (expected->signal != actual->signal || expected->fault != actual->fault || pc != got) {
         fprintf(stderr, "signal %d at %#lx for %#lx, but %d at %#lx for %#lx\n", expected->signal,
                 pc, expected->fault, actual->signal, got, actual->fault);
-        fail("it ends otherwise");
+        input_fail("it ends otherwise");
     }
     for (size_t i = 0; i < sizeof(compared) / sizeof(compared[0]); i++) {
         if (expected->registers[compared[i]] != actual->registers[compared[i]])
-            fail("a register differs");
+            input_fail("a register differs");
     }
     if (((expected->registers[REG_EFL] ^ actual->registers[REG_EFL]) & (greg_t)FLAGS) != 0) {
         fprintf(stderr, "flags %#llx, but %#llx\n", expected->registers[REG_EFL],
                 actual->registers[REG_EFL]);
-        fail("a flag differs");
+        input_fail("a flag differs");
     }
     /* Bytes 6 to 24 tell of the last instruction and its operand; the registers are before 416. */
     if (memcmp(expected->floating, actual->floating, 6) != 0 ||
         memcmp(expected->floating + 24, actual->floating + 24, 416 - 24) != 0)
-        fail("a floating point register differs");
+        input_fail("a floating point register differs");
     if (memcmp(expected->upper, actual->upper, sizeof(expected->upper)) != 0)
-        fail("an upper half of a vector register differs");
+        input_fail("an upper half of a vector register differs");
     if (memcmp(expected->data, actual->data, DATA_BYTES) != 0)
-        fail("memory differs");
-}
-
-/* --- permitted instructions --- */
-
-static bool is_harmless(const ZydisDecodedInstruction *decoded, const ZydisDecodedOperand *operands)
-{
-    switch (decoded->meta.isa_ext) {
-    case ZYDIS_ISA_EXT_ADOX_ADCX:
-    case ZYDIS_ISA_EXT_AES:
-    case ZYDIS_ISA_EXT_AVX:
-    case ZYDIS_ISA_EXT_AVX2:
-    case ZYDIS_ISA_EXT_BASE:
-    case ZYDIS_ISA_EXT_BMI1:
-    case ZYDIS_ISA_EXT_BMI2:
-    case ZYDIS_ISA_EXT_CET:
-    case ZYDIS_ISA_EXT_F16C:
-    case ZYDIS_ISA_EXT_FMA:
-    case ZYDIS_ISA_EXT_LONGMODE:
-    case ZYDIS_ISA_EXT_LZCNT:
-    case ZYDIS_ISA_EXT_MMX:
-    case ZYDIS_ISA_EXT_MOVBE:
-    case ZYDIS_ISA_EXT_PAUSE:
-    case ZYDIS_ISA_EXT_PCLMULQDQ:
-    case ZYDIS_ISA_EXT_SSE:
-    case ZYDIS_ISA_EXT_SSE2:
-    case ZYDIS_ISA_EXT_SSE3:
-    case ZYDIS_ISA_EXT_SSE4:
-    case ZYDIS_ISA_EXT_SSSE3:
-    case ZYDIS_ISA_EXT_X87:
-        break;
-    default:
-        return false;
-    }
-    switch (decoded->meta.category) {
-    case ZYDIS_CATEGORY_IO:
-    case ZYDIS_CATEGORY_IOSTRINGOP:
-    case ZYDIS_CATEGORY_INTERRUPT:
-    case ZYDIS_CATEGORY_SEGOP:
-    case ZYDIS_CATEGORY_SYSCALL:
-    case ZYDIS_CATEGORY_SYSRET:
-    case ZYDIS_CATEGORY_SYSTEM:
-    case ZYDIS_CATEGORY_XSAVE:
-        return false;
-    default:
-        break;
-    }
-    switch (decoded->mnemonic) {
-    case ZYDIS_MNEMONIC_CPUID:
-    case ZYDIS_MNEMONIC_FNSAVE: /* these store addresses of code */
-    case ZYDIS_MNEMONIC_FNSTENV:
-    case ZYDIS_MNEMONIC_FXSAVE:
-    case ZYDIS_MNEMONIC_FXSAVE64:
-    case ZYDIS_MNEMONIC_POPF: /* could make every unaligned access fault */
-    case ZYDIS_MNEMONIC_POPFD:
-    case ZYDIS_MNEMONIC_POPFQ:
-    case ZYDIS_MNEMONIC_PUSHF: /* would store the single-step flag */
-    case ZYDIS_MNEMONIC_PUSHFD:
-    case ZYDIS_MNEMONIC_PUSHFQ:
-    case ZYDIS_MNEMONIC_IRET:
-    case ZYDIS_MNEMONIC_IRETD:
-    case ZYDIS_MNEMONIC_IRETQ:
-    case ZYDIS_MNEMONIC_LAR:
-    case ZYDIS_MNEMONIC_LSL:
-    case ZYDIS_MNEMONIC_VERR:
-    case ZYDIS_MNEMONIC_VERW:
-        return false;
-    default:
-        break;
-    }
-    if (decoded->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR)
-        return false;
-    /* The bit index of BT and similar instructions, in a register, reaches far from the address. */
-    if (decoded->meta.category == ZYDIS_CATEGORY_BITBYTE &&
-        operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-        operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER)
-        return false;
-    for (unsigned i = 0; i < decoded->operand_count; i++) {
-        const ZydisDecodedOperand *operand = &operands[i];
-        bool written = (operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
-        if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY && written &&
-            operand->mem.segment == ZYDIS_REGISTER_FS)
-            return false;
-        if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
-            operand->mem.type == ZYDIS_MEMOP_TYPE_VSIB)
-            return false; /* many addresses */
-        if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER && written &&
-            ZydisRegisterGetClass(operand->reg.value) == ZYDIS_REGCLASS_SEGMENT)
-            return false;
-    }
-    return true;
-}
-
-static bool is_own_place(uint64_t address)
-{
-    return address + 0x40 >= FUNCTION && address < FUNCTION + INPUT_BYTES_MAX + 0x40;
-}
-
-/* Redirect a pc-relative operand to mapped memory: data, or int3. */
-static void lead(uint8_t *code, size_t at, const ZydisDecodedInstruction *decoded,
-                 const ZydisDecodedOperand *operands)
-{
-    uint64_t behind = FUNCTION + at + decoded->length;
-    int32_t value;
-    if (decoded->raw.imm[0].is_relative && decoded->raw.imm[0].size == 32) {
-        memcpy(&value, code + at + decoded->raw.imm[0].offset, 4);
-        uint64_t to = CODE + ((uint32_t)value & 0xfff);
-        if (is_own_place(to))
-            to = CODE;
-        value = (int32_t)(to - behind);
-        memcpy(code + at + decoded->raw.imm[0].offset, &value, 4);
-        return;
-    }
-    for (unsigned i = 0; i < decoded->operand_count; i++) {
-        ZydisRegister base = operands[i].mem.base;
-        if (operands[i].type == ZYDIS_OPERAND_TYPE_MEMORY && decoded->raw.disp.size == 32 &&
-            (base == ZYDIS_REGISTER_RIP || base == ZYDIS_REGISTER_EIP)) {
-            memcpy(&value, code + at + decoded->raw.disp.offset, 4);
-            value = (int32_t)(DATA + 0x800 + ((uint32_t)value & 0xfff) - behind);
-            memcpy(code + at + decoded->raw.disp.offset, &value, 4);
-            return;
-        }
-    }
-}
-
-/* Return whether it is a branch into the function, whose target may be patched. */
-static bool leads_to_itself(size_t at, const ZydisDecodedInstruction *decoded)
-{
-    uint64_t behind = FUNCTION + at + decoded->length;
-    return decoded->raw.imm[0].is_relative &&
-           is_own_place(behind + (uint64_t)decoded->raw.imm[0].value.s);
-}
-
-static void lead_all(uint8_t *code, size_t length)
-{
-    ZydisDecodedInstruction decoded;
-    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    for (size_t at = 0; at < length && at < 20; at += decoded.length) {
-        if (!decode(code + at, length - at, &decoded, operands))
-            return;
-        lead(code, at, &decoded, operands);
-    }
-}
-
-/* Return whether the replaced instructions may be run; *count: their number. */
-static bool may_run(const struct trampoline *trampoline, unsigned *count)
-{
-    const struct attached_site *site = &trampoline->site;
-    ZydisDecodedInstruction decoded;
-    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    *count = 0;
-    for (size_t at = 0; at < site->length; at += decoded.length) {
-        if (!decode(site->original + at, site->length - at, &decoded, operands))
-            return false;
-        if (!is_harmless(&decoded, operands) ||
-            leads_to_itself(site->address - FUNCTION + at, &decoded))
-            return false;
-        (*count)++;
-    }
-    return true;
+        input_fail("memory differs");
 }
 
 /* --- initialization --- */
@@ -538,7 +359,7 @@ static void map(uint64_t address, size_t bytes, int protection)
     void *at = mmap((void *)(uintptr_t)address, bytes, protection,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (at != (void *)(uintptr_t)address)
-        fail("its addresses are taken");
+        input_fail("its addresses are taken");
 }
 
 /* Answer system calls from the code with a signal. */
@@ -555,7 +376,7 @@ static void refuse_system_calls(void)
     struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-        fail("no filter of system calls");
+        input_fail("no filter of system calls");
 }
 
 static void set_up(void)
@@ -637,14 +458,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t at = data[0] & 1 ? FAR_TRAMPOLINE : NEAR_TRAMPOLINE, hook = at + 0x800;
     memcpy(code, data + HEAD_BYTES, length);
     if (data[0] & 2)
-        lead_all(code, length);
+        input_redirect(code, length);
     at += (data[0] & 4) != 0;
     if (trampoline_make(&trampoline, FUNCTION, code, length, hook, at, &why) < 0) {
         if (why == NULL)
-            fail("it refuses without a reason");
+            input_fail("it refuses without a reason");
         return 0;
     }
-    if (!may_run(&trampoline, &count))
+    if (!input_may_run(&trampoline, &count))
         return 0;
     sigset_t before;
     sigprocmask(SIG_BLOCK, &others, &before); /* they would be delivered on the code's stack */
