@@ -39,7 +39,7 @@ static __attribute__((noinline)) unsigned walk_ours(void)
                      :
                      : "r"(&registers)
                      : "rax", "memory");
-    return unwind_callstack(&registers, &bounds, &memory, frames, UNWIND_FRAMES_MAX).count;
+    return unwind_callstack(&registers, &bounds, &memory, frames, UNWIND_FRAMES_MAX, NULL).count;
 }
 
 static __attribute__((noinline)) unsigned walk_frame_pointers(void)

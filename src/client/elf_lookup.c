@@ -187,7 +187,7 @@ static bool is_own(const struct link_map *map)
 struct elf_found elf_lookup_next(const char *name, int startup)
 {
     bool direct = startup != 0;
-    bool behind_own = false;
+    bool is_after_own = false;
     struct link_map map;
     uintptr_t next = (uintptr_t)_r_debug.r_map;
     for (unsigned i = 0; i < OBJECTS_MAX && next != 0; i++) {
@@ -195,8 +195,8 @@ struct elf_found elf_lookup_next(const char *name, int startup)
         if (!peek(direct, &map, here, sizeof(map)))
             break;
         next = (uintptr_t)map.l_next;
-        if (!behind_own) {
-            behind_own = is_own(&map);
+        if (!is_after_own) {
+            is_after_own = is_own(&map);
             continue;
         }
         struct tables tables;

@@ -14,7 +14,7 @@ struct elf_found {
 
 /*
  * Find the first definition of `name` in the objects after this library in link
- * order, as dlsym(RTLD_NEXT) does. Objects are copied by the kernel
+ * order, as dlsym(RTLD_NEXT) does. The kernel copies what is read of an object,
  * unless `startup` promises that no other thread can unload one.
  */
 struct elf_found elf_lookup_next(const char *name, int startup);

@@ -52,7 +52,7 @@ static NOINLINE void walk_here(void)
         .sp = (uint64_t)from[REG_RSP],
         .pc = (uint64_t)from[REG_RIP],
     };
-    last = unwind_callstack(&registers, &bounds, &last_walk, ours, UNWIND_FRAMES_MAX);
+    last = unwind_callstack(&registers, &bounds, &last_walk, ours, UNWIND_FRAMES_MAX, NULL);
 
     bool same = true;
     theirs_count = common = 0;
@@ -373,7 +373,7 @@ static void garbage_ends_the_walk(void **state)
             .pc = (uint64_t)(uintptr_t)garbage_ends_the_walk + 20, .sp = sp, .rbp = sp + 64};
         struct unwind_stack_bounds none = {0};
         struct unwind_walk walk =
-            unwind_callstack(&registers, &none, &last_walk, ours, UNWIND_FRAMES_MAX);
+            unwind_callstack(&registers, &none, &last_walk, ours, UNWIND_FRAMES_MAX, NULL);
         assert_int_not_equal(walk.stop, UNWIND_OUTERMOST);
         assert_true(walk.count >= 1);
     }

@@ -226,7 +226,7 @@ static __attribute__((noinline)) void check(void)
     };
     int their_stop = 0;
     struct unwind_walk walk =
-        unwind_callstack(&registers, &bounds, &scratch->memory, scratch->ours, FRAMES_MAX);
+        unwind_callstack(&registers, &bounds, &scratch->memory, scratch->ours, FRAMES_MAX, NULL);
     unsigned theirs = walk_theirs(&context, &their_stop);
     compare(&walk, theirs, their_stop);
 out:

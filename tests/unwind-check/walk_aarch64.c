@@ -26,7 +26,7 @@ static __attribute__((noinline)) void walk_here(unsigned frames_min)
                      :
                      : "r"(&registers)
                      : "x9", "memory");
-    struct unwind_walk walk = unwind_callstack(&registers, &bounds, &memory, frames, 64);
+    struct unwind_walk walk = unwind_callstack(&registers, &bounds, &memory, frames, 64, NULL);
     bool reached = false;
     for (unsigned i = 0; i < walk.count; i++)
         reached |= frames[i] >= (uintptr_t)main && frames[i] < (uintptr_t)main + 256;

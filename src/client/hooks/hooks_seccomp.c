@@ -24,8 +24,8 @@
 #include "client/unwind/unwind_stack.h"
 
 /* How much of the unused stack is checked in advance, and in which steps. */
-#define LOOK_AHEAD_BYTES (8u << 20)
-#define LOOK_AHEAD_STEP_BYTES (64u << 10)
+#define CHECKED_STACK_BYTES (8u << 20)
+#define CHECKED_STEP_BYTES (64u << 10)
 
 /* The target of the hook of syscall(); NULL before real_resolve(). */
 HIDDEN long (*real_syscall)(long number, ...);
@@ -43,9 +43,9 @@ static bool is_own_process(void)
     return client_state() == CLIENT_NEW || system_call(SYS_getpid) == client.pid;
 }
 
-/* Find out in advance what needs system calls: this thread's slot, the extent of its stack, the
- * program's path. */
-static void look_ahead(void)
+/* Do in advance what needs system calls: give this thread a slot, check how far its stack is
+ * readable, read the program's path. */
+static void prepare(void)
 {
     struct thread_passage passage = thread_enter();
     struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
@@ -55,9 +55,9 @@ static void look_ahead(void)
         size_t depth = 0;
         do {
             unwind_stack_open(&stack, here - depth, false);
-            depth += LOOK_AHEAD_STEP_BYTES;
-        } while (stack.high != 0 && depth <= LOOK_AHEAD_BYTES && depth < here);
-        module_look_ahead();
+            depth += CHECKED_STEP_BYTES;
+        } while (stack.high != 0 && depth <= CHECKED_STACK_BYTES && depth < here);
+        module_keep_executable_path();
         store_relaxed(&client.control->restricted, 1);
     }
     thread_leave(&passage);
@@ -69,7 +69,7 @@ static bool restrict_calls(void)
     if (load_relaxed(&system_is_restricted) != 0 || !is_own_process())
         return false;
     int saved_errno = errno;
-    look_ahead();
+    prepare();
     errno = saved_errno;
     store_ordered(&system_is_restricted, 1);
     return true;

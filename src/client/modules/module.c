@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <link.h>
+#include <string.h>
 
 #include "client/modules/module_object.h"
 #include "client/system.h"
@@ -157,29 +158,12 @@ void module_check_unloaded(bool after_dlclose)
         module_begin_generation();
 }
 
-static bool text_begins(const char *text, const char *with)
-{
-    while (*with != 0) {
-        if (*text++ != *with++)
-            return false;
-    }
-    return true;
-}
-
-static size_t text_length(const char *text)
-{
-    size_t length = 0;
-    while (text[length] != 0)
-        length++;
-    return length;
-}
-
 static int text_copy(char *buffer, size_t size, const char *text)
 {
-    size_t length = text_length(text);
+    size_t length = strlen(text);
     if (length + 1 > size)
         return -ENAMETOOLONG;
-    __builtin_memcpy(buffer, text, length + 1);
+    memcpy(buffer, text, length + 1);
     return (int)length;
 }
 
@@ -209,7 +193,7 @@ static char *hex_append(char *at, uintptr_t value)
 static int path_from_mapping(const struct module *module, char *buffer, size_t size)
 {
     char link[64] = "/proc/self/map_files/";
-    char *at = hex_append(link + text_length(link), module->start);
+    char *at = hex_append(link + strlen(link), module->start);
     *at++ = '-';
     *hex_append(at, module->end) = 0;
     return link_read(link, buffer, size);
@@ -225,7 +209,7 @@ static int executable_path_read(char *buffer, size_t size)
     return length;
 }
 
-void module_look_ahead(void)
+void module_keep_executable_path(void)
 {
     if (link_read("/proc/self/exe", executable_path, sizeof(executable_path)) < 0)
         executable_path[0] = 0;
@@ -250,13 +234,14 @@ static int name_read(const struct link_map *map, bool in_use, char *buffer, size
 
 int module_path(const struct module *module, bool in_use, char *buffer, size_t size)
 {
+    static const char vdso[] = "linux-vdso";
     const struct link_map *map = load_relaxed(&module->link_map);
     if (map == NULL)
         return path_from_mapping(module, buffer, size);
     int length = name_read(map, in_use, buffer, size);
     if (length == 0)
         return executable_path_read(buffer, size);
-    if (length > 0 && text_begins(buffer, "linux-vdso"))
+    if (length > 0 && strncmp(buffer, vdso, strlen(vdso)) == 0)
         return text_copy(buffer, size, "[vdso]");
     int mapped = path_from_mapping(module, buffer, size);
     return mapped >= 0 ? mapped : name_read(map, in_use, buffer, size);

@@ -66,14 +66,15 @@ void module_begin_generation(void);
 
 /* Compare the known modules with the loader's, about 30 ns each. If one is gone or
  * has changed, begin a new generation. Call it after dlclose, and now and then.
- * Lock-free. after_dlclose: objects that might be others now, but may not be read, are gone. */
+ * Lock-free. after_dlclose: an object that may not be read counts as gone, because another one
+ * could be in its place now. */
 void module_check_unloaded(bool after_dlclose);
 
 /* Call it once, before the first module_find(). */
 void module_init(void);
 
-/* Find out what would need system calls later. Call it before they are restricted. */
-void module_look_ahead(void);
+/* Keep the executable's path for the time after system calls are restricted. */
+void module_keep_executable_path(void);
 
 /* Write the terminated path of the object's file to buffer. Return its length, or a
  * negative errno. in_use: as for module_find(). Not for the warm path: it makes system calls. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of _dl_find_object (glibc 2.35 and later), which is lock-free and
- * async-signal-safe, and the reader of an object's headers. The function is looked
- * up by hand: a reference to it, even a weak one, would keep this library from
- * loading with an older glibc.
+ * Call _dl_find_object (glibc 2.35 and later), which is lock-free and async-signal-safe, and read
+ * an object's headers. The function is looked up by hand: a reference to it, even a weak one, would
+ * keep this library from loading with an older glibc.
  */
 #include "client/modules/module_object.h"
 
@@ -171,8 +170,8 @@ static bool segments_read(bool in_use, const Elf64_Ehdr *header, uintptr_t pc,
             first = page_down(segment.p_vaddr);
             module->load_address = module->header - first;
         }
-        /* Segments are in order: what precedes the first PT_LOAD (PT_PHDR, PT_INTERP) is of no use.
-         */
+        /* Segments are in order, and those before the first PT_LOAD (PT_PHDR, PT_INTERP) are not
+         * needed. */
         uintptr_t start = module->load_address + segment.p_vaddr;
         if (first == UINTPTR_MAX || start + segment.p_memsz < start)
             continue;
@@ -191,7 +190,7 @@ static bool segments_read(bool in_use, const Elf64_Ehdr *header, uintptr_t pc,
     return module->end != 0;
 }
 
-/* The readable segment that .eh_frame_hdr lies in; without one there is no CFI. */
+/* Find the readable segment that contains .eh_frame_hdr. Without one there is no CFI. */
 static void cfi_bounds_read(bool in_use, const Elf64_Ehdr *header, struct module *module)
 {
     uintptr_t hdr = (uintptr_t)module->eh_frame_hdr;

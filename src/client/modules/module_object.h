@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the loaded object of an address, by the loader without its lock or by
- * /proc/self/maps, and reads its ELF headers in memory. Memory is copied by
- * the kernel, so that an object which is unloaded meanwhile causes an error instead
- * of a fault. If the kernel may not be asked to copy (seccomp), only an object that cannot be
- * unloaded meanwhile is read.
+ * Finds the loaded object of an address, by the loader without its lock or by /proc/self/maps, and
+ * reads its ELF headers in memory. The kernel copies what is read, so that an object which is
+ * unloaded meanwhile causes an error instead of a fault. If the kernel may not be asked to copy
+ * (seccomp), only an object that cannot be unloaded meanwhile is read.
  */
 #ifndef HEAPPROFD_CLIENT_MODULES_MODULE_OBJECT_H
 #define HEAPPROFD_CLIENT_MODULES_MODULE_OBJECT_H

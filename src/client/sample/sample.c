@@ -55,7 +55,7 @@ struct scratch {
     uint64_t holder; /* union scratch_holder */
     uint64_t pad2[7];
     struct unwind_memory memory;
-    struct unwind_rest rest;
+    struct unfinished_walk unfinished;
     uint64_t frames[UNWIND_FRAMES_MAX];
 } __attribute__((aligned(64)));
 
@@ -198,23 +198,23 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     }
     struct unwind_walk walk;
     uint32_t generation;
-    scratch->rest.ask = stack_sender_ask;
+    scratch->unfinished.ask = stack_sender_ask;
     do {
         if (unlikely(!announce_generation(thread, &generation))) {
             sample_lose(RING_LOST_UNWIND);
             scratch_give(scratch);
             return 0;
         }
-        walk = unwind_callstack_until(caller, thread_slot_bounds(thread), &scratch->memory,
-                                      scratch->frames, UNWIND_FRAMES_MAX, &scratch->rest);
+        walk = unwind_callstack(caller, thread_slot_bounds(thread), &scratch->memory,
+                                scratch->frames, UNWIND_FRAMES_MAX, &scratch->unfinished);
     } while (unlikely(generation != module_generation()));
 
     if (unlikely(load_relaxed(&thread->in_ring) == RING_WRITES) && walk.uninterrupted)
         ring_writer_give_up_open(thread, (uintptr_t)__builtin_frame_address(0));
 
     if (unlikely(walk.stop == UNWIND_FOR_DAEMON)) {
-        walk.hash =
-            stack_sender_send_walk(thread, &walk, scratch->frames, &scratch->rest, generation);
+        walk.hash = stack_sender_send_walk(thread, &walk, scratch->frames, &scratch->unfinished,
+                                           generation);
         *flags |= RECORD_ALLOC_WALK;
         if (unlikely(walk.hash == 0))
             sample_lose(RING_LOST_UNWIND);

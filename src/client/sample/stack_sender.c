@@ -172,20 +172,20 @@ struct extent {
     bool cut;    /* the stack goes on after `to` */
 };
 
-static struct extent extent_of(const struct unwind_rest *rest, uint32_t bytes_max)
+static struct extent extent_of(const struct unfinished_walk *unfinished, uint32_t bytes_max)
 {
-    uintptr_t sp = rest->registers[ARCH_STACK_POINTER];
+    uintptr_t sp = unfinished->registers[ARCH_STACK_POINTER];
     struct extent extent = {.from = sp & ~UINT64_C(7),
                             .to = sp & ~UINT64_C(7),
-                            .direct = sp >= rest->stack_low && sp < rest->stack_high};
+                            .direct = sp >= unfinished->stack_low && sp < unfinished->stack_high};
     /* An empty copy, which is not cut: the daemon counts an unreadable stack. */
     if (!extent.direct && !system_copies_memory())
         return extent;
-    uintptr_t low = extent.direct ? rest->stack_low : 0;
+    uintptr_t low = extent.direct ? unfinished->stack_low : 0;
     extent.from = (sp < low + RED_ZONE_BYTES ? low : sp - RED_ZONE_BYTES) & ~UINT64_C(7);
     extent.to = extent.from + bytes_max;
-    if (extent.direct && extent.to >= rest->stack_high)
-        extent.to = rest->stack_high & ~UINT64_C(7);
+    if (extent.direct && extent.to >= unfinished->stack_high)
+        extent.to = unfinished->stack_high & ~UINT64_C(7);
     else
         extent.cut = true;
     return extent;
@@ -244,19 +244,19 @@ static bool send_modules_of_stack(struct ring_thread *thread, const struct exten
 }
 
 static void fill_walk(struct record_walk *record, const struct unwind_walk *walk,
-                      const uint64_t *frames, const struct unwind_rest *rest,
+                      const uint64_t *frames, const struct unfinished_walk *unfinished,
                       const struct extent *extent)
 {
     uint64_t *words = record->words;
-    record->pc = rest->pc;
-    record->known = rest->known;
+    record->pc = unfinished->pc;
+    record->known = unfinished->known;
     record->stack_address = extent->from;
-    record->module = rest->module;
+    record->module = unfinished->module;
     record->register_count = ARCH_REGISTERS;
     record->frame_count = (uint16_t)walk->count;
-    record->flags =
-        (rest->interrupted ? RECORD_WALK_INTERRUPTED : 0) | (extent->cut ? RECORD_WALK_CUT : 0);
-    memcpy(words, rest->registers, sizeof(rest->registers));
+    record->flags = (unfinished->interrupted ? RECORD_WALK_INTERRUPTED : 0) |
+                    (extent->cut ? RECORD_WALK_CUT : 0);
+    memcpy(words, unfinished->registers, sizeof(unfinished->registers));
     words += ARCH_REGISTERS;
     memcpy(words, frames, walk->count * sizeof(frames[0]));
     words += walk->count;
@@ -265,17 +265,17 @@ static void fill_walk(struct record_walk *record, const struct unwind_walk *walk
 }
 
 uint64_t stack_sender_send_walk(struct ring_thread *thread, const struct unwind_walk *walk,
-                                uint64_t *frames, const struct unwind_rest *rest,
+                                uint64_t *frames, const struct unfinished_walk *unfinished,
                                 uint32_t generation)
 {
     uint32_t fixed =
-        (uint32_t)(sizeof(struct record_walk) + sizeof(rest->registers) + walk->count * 8);
+        (uint32_t)(sizeof(struct record_walk) + sizeof(unfinished->registers) + walk->count * 8);
     uint32_t most = ring_writer_length_max();
     uint32_t bytes = most > fixed ? (most - fixed) & ~7u : 0;
-    const struct extent extent =
-        extent_of(rest, bytes < RECORD_WALK_STACK_BYTES_MAX ? bytes : RECORD_WALK_STACK_BYTES_MAX);
+    const struct extent extent = extent_of(
+        unfinished, bytes < RECORD_WALK_STACK_BYTES_MAX ? bytes : RECORD_WALK_STACK_BYTES_MAX);
     if (fixed > most || !send_modules_of(thread, frames, walk->count, walk->proven, generation) ||
-        !send_modules_of(thread, &rest->pc, 1, rest->proven ? 1 : 0, generation))
+        !send_modules_of(thread, &unfinished->pc, 1, unfinished->proven ? 1 : 0, generation))
         return 0;
     /* The walk's frames fill the front of the buffer; the rest is free. */
     uint32_t free_words = UNWIND_FRAMES_MAX - walk->count;
@@ -289,7 +289,7 @@ uint64_t stack_sender_send_walk(struct ring_thread *thread, const struct unwind_
     /* Its position in the ring, which no other record gets before this thread's ALLOC follows it.
      */
     uint64_t token = (uint64_t)((uint8_t *)record - client.data) + 1;
-    fill_walk(record, walk, frames, rest, &extent);
+    fill_walk(record, walk, frames, unfinished, &extent);
     record->token = token;
     return ring_writer_commit(thread, record, RECORD_WALK) ? token : 0;
 }

@@ -26,14 +26,14 @@ void stack_sender_forget(void);
 bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *walk,
                        const uint64_t *frames, uint32_t generation);
 
-/* Return the daemon's answer on a module, for struct unwind_rest: _FOUND before it has answered,
- * and _UNKNOWN while the ring has no room for copies of stacks. */
+/* Return the daemon's answer on a module, for struct unfinished_walk: _FOUND before it has
+ * answered, and _UNKNOWN while the ring has no room for copies of stacks. */
 enum ring_unwinding stack_sender_ask(uint32_t module);
 
 /* Send an unfinished walk. Return its token; 0: it is lost. `frames` has UNWIND_FRAMES_MAX places;
  * those after the walk's frames are overwritten. */
 uint64_t stack_sender_send_walk(struct ring_thread *thread, const struct unwind_walk *walk,
-                                uint64_t *frames, const struct unwind_rest *rest,
+                                uint64_t *frames, const struct unfinished_walk *unfinished,
                                 uint32_t generation);
 
 #endif

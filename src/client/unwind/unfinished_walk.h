@@ -13,7 +13,7 @@
 #include "client/arch/unwind.h"
 #include "wire/ring.h"
 
-struct unwind_rest {
+struct unfinished_walk {
     /* Decide for the module with this number (module_number()): _FOUND means stop; else go on by
      * frame pointers, _UNKNOWN only this time, _NONE as long as the module is loaded. */
     enum ring_unwinding (*ask)(uint32_t module);

@@ -6,7 +6,7 @@
  * a signal interrupted, that is the interrupted pc plus ARCH_CALL_BYTES, so that
  * both kinds look up "address - ARCH_CALL_BYTES".
  *
- * For warm frames the walk carries only the stack pointer, the frame pointer and
+ * Through warm frames the walk only keeps the stack pointer, the frame pointer and
  * the return address. If a frame needs another register (for example a function
  * that finds its stack by rbx), the walk begins again and interprets every frame
  * up to that one with all registers.
@@ -48,7 +48,7 @@ struct walk {
     uint64_t generation_bits;
     const struct unwind_registers *registers;
     struct unwind_memory *memory;
-    struct unwind_rest *rest; /* NULL: the daemon does not finish walks */
+    struct unfinished_walk *unfinished; /* NULL: the daemon does not finish walks */
     struct cfi_machine machine;
     struct unwind_stack stack;
 };
@@ -295,19 +295,19 @@ static int walk_guess(struct walk *walk)
 /* Stop, and report the state from which the daemon can continue. It needs all registers. */
 static int walk_stop_for_daemon(struct walk *walk, uint32_t module)
 {
-    struct unwind_rest *rest = walk->rest;
+    struct unfinished_walk *unfinished = walk->unfinished;
     if (!walk->tracking)
         return walk_restart_tracking(walk);
     walk_fill_machine(walk);
-    rest->module = module;
-    rest->interrupted = walk->interrupted;
-    rest->proven = !walk->guessed;
-    rest->pc = walk->frame.address - ARCH_CALL_BYTES;
-    rest->known = walk->machine.known;
-    rest->stack_low = walk->stack.low;
-    rest->stack_high = walk->stack.high;
+    unfinished->module = module;
+    unfinished->interrupted = walk->interrupted;
+    unfinished->proven = !walk->guessed;
+    unfinished->pc = walk->frame.address - ARCH_CALL_BYTES;
+    unfinished->known = walk->machine.known;
+    unfinished->stack_low = walk->stack.low;
+    unfinished->stack_high = walk->stack.high;
     for (unsigned i = 0; i < ARCH_REGISTERS; i++)
-        rest->registers[i] = walk->machine.registers[i];
+        unfinished->registers[i] = walk->machine.registers[i];
     return UNWIND_FOR_DAEMON;
 }
 
@@ -316,7 +316,8 @@ static int walk_stop_for_daemon(struct walk *walk, uint32_t module)
 static int walk_without_cfi(struct walk *walk, const struct module *module, bool cached)
 {
     uint32_t number = module_number(module);
-    enum ring_unwinding daemon = walk->rest != NULL ? walk->rest->ask(number) : RING_UNWINDING_NONE;
+    enum ring_unwinding daemon =
+        walk->unfinished != NULL ? walk->unfinished->ask(number) : RING_UNWINDING_NONE;
     uint32_t rule = daemon == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_FOR_DAEMON;
     if (!cached || rule == RULE_NO_CFI)
         rule_insert(walk->frame.address, walk->generation_bits, RULE_IS_SPECIAL | rule);
@@ -460,22 +461,15 @@ static uint64_t hash_finish(uint64_t hash, uint32_t generation)
 
 struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_stack_bounds *bounds,
-                                    struct unwind_memory *memory, uint64_t *frames, unsigned max)
-{
-    return unwind_callstack_until(registers, bounds, memory, frames, max, NULL);
-}
-
-struct unwind_walk unwind_callstack_until(const struct unwind_registers *registers,
-                                          struct unwind_stack_bounds *bounds,
-                                          struct unwind_memory *memory, uint64_t *frames,
-                                          unsigned max, struct unwind_rest *rest)
+                                    struct unwind_memory *memory, uint64_t *frames, unsigned max,
+                                    struct unfinished_walk *unfinished)
 {
     struct walk walk;
     uint32_t generation = module_generation();
     rule_begin(generation);
     walk.registers = registers;
     walk.memory = memory;
-    walk.rest = rest;
+    walk.unfinished = unfinished;
     walk.frames = frames;
     walk.max = max;
     walk.generation = generation;

@@ -19,7 +19,7 @@
  * them. */
 struct unwind_registers;
 struct unwind_memory;
-struct unwind_rest;
+struct unfinished_walk;
 
 /* The readable range of a thread's own stack. One for each thread, zeroed at first; the caller
  * keeps it between walks. */
@@ -56,17 +56,14 @@ struct unwind_walk {
  * inside its call instruction (return address - 1 on x86-64, - 4 on aarch64);
  * after a signal frame it is the exact interrupted pc. `memory` (unwind_memory.h) is
  * zeroed at first. One walk at a time may use it, best always of the same thread.
+ *
+ * If `unfinished` (unfinished_walk.h) is not NULL, it decides at code without CFI whether to stop
+ * with UNWIND_FOR_DAEMON.
  */
 struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_stack_bounds *bounds,
-                                    struct unwind_memory *memory, uint64_t *frames, unsigned max);
-
-/* The same, but stop with UNWIND_FOR_DAEMON at code without CFI if `rest` (unfinished_walk.h) asks
- * for it. */
-struct unwind_walk unwind_callstack_until(const struct unwind_registers *registers,
-                                          struct unwind_stack_bounds *bounds,
-                                          struct unwind_memory *memory, uint64_t *frames,
-                                          unsigned max, struct unwind_rest *rest);
+                                    struct unwind_memory *memory, uint64_t *frames, unsigned max,
+                                    struct unfinished_walk *unfinished);
 
 /* Map the rule cache (private, wiped on fork). Call it once, before the first
  * walk. Return 0 or a negative errno. */

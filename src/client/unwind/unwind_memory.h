@@ -24,7 +24,7 @@
 #include "client/unwind/unwind_stack.h"
 #include "wire/barrier.h"
 
-/* Deeper stacks keep their outermost frames. A power of two. */
+/* Of deeper stacks, only the outermost frames are remembered. A power of two. */
 #define UNWIND_MEMORY_FRAMES 128u
 
 struct unwind_step {

@@ -4,10 +4,10 @@
  * Each entry is one 64-bit word, in a table that all threads read and write without
  * a lock.
  *
- * A word holds the return address (less the bits that its index gives), the
- * generation of modules in which it was made, and the rule. So a matching word is
- * correct, whichever thread wrote it and when: no ordering is needed, and no
- * collision can pass for a hit.
+ * A word contains the return address (without the bits that its index implies),
+ * the generation of modules in which it was made, and the rule. So a matching word
+ * is correct, whichever thread wrote it and when: no ordering is needed, and a
+ * collision cannot be taken for a hit.
  *
  *   63             32 31       30         25 24                           0
  *   address >> 15     bit 0    generation    rule                         x86-64
@@ -15,7 +15,7 @@
  * An address has two places: the word at its low bits, and that word's neighbour.
  * So the bit in which neighbours differ is part of the word.
  *
- * The rule is special (full interpreter, outermost frame, ...), or means:
+ * A rule is either special (full interpreter, outermost frame, ...), or it stands for:
  *
  *   CFA            = (stack or frame pointer) + offset * unit
  *   return address = the word at a fixed place of the frame

@@ -42,7 +42,7 @@ static __attribute__((noinline)) uintptr_t readable_until(uintptr_t from, uintpt
     return to;
 }
 
-/* Take [sp's page, high) for the home stack, if it is readable. */
+/* Set the home stack to [sp's page, high) if that is readable. */
 static bool home_reaches(struct unwind_stack_bounds *bounds, uintptr_t sp, uintptr_t high)
 {
     uintptr_t low = page_down(sp);
