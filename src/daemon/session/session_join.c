@@ -249,6 +249,48 @@ static void note_heard_child(struct session *session, const struct process_info 
         parent->children_reported++;
 }
 
+/* Make a target of a wanted process. `old`: the target that it was before its exec, or NULL. Return
+ * as session_hello(). */
+static int join(struct session *session, struct process_info *info, struct target *old,
+                const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
+{
+    pid_t pid = info->pid;
+    enum handshake_origin origin = (enum handshake_origin)hello->origin;
+    struct program program;
+    struct error failure = {0};
+    bool is_read = read_program(session, &program, pid);
+    if (attach_instead(session, info, origin, &program, &failure)) {
+        session_find(session, pid)->origin = origin;
+        if (session->of_command)
+            unprofiled_note_profiled(&session->unprofiled, pid);
+        fill_reply(session, NULL, reply);
+        return 2;
+    }
+    struct process_info seen = *info; /* add_target() takes ownership of what it points to */
+    struct target *target = add_target(session, info, RING_MEMFD_NAME, memfd);
+    if (target == NULL) {
+        *info = (struct process_info){.pid = pid};
+        unprofiled_add(&session->unprofiled, pid, seen.parent_pid, seen.comm, UNPROFILED_TOO_MANY);
+        fill_reply(session, NULL, reply);
+        return 0;
+    }
+    target->origin = origin;
+    copy_allocator(target->allocator, hello->allocator);
+    snprintf(target->attach_failure, sizeof(target->attach_failure), "%.*s",
+             (int)sizeof(target->attach_failure) - 1, failure.message);
+    target_note_program(target, &program);
+    if (!is_read)
+        snprintf(target->attach_remark, sizeof(target->attach_remark),
+                 "The program's file could not be read in time: it is unknown whether it has an "
+                 "allocator of its own, whose allocations would be missing.");
+    if (session->of_command)
+        unprofiled_note_profiled(&session->unprofiled, pid);
+    if (old != NULL)
+        replace_image(session, old, &target->info, target);
+    fill_reply(session, target, reply);
+    return 1;
+}
+
 int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
 {
@@ -258,9 +300,9 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     if (pid == session->command_pid)
         session->command_said_hello = true;
 
-    struct target *old = session_find(session, pid), *target = NULL;
+    struct target *old = session_find(session, pid);
     if (old != NULL && target_is_dead(old)) {
-        /* The pid was reused by another process. */
+        /* Another process has the pid now. */
         session_process_ended(session, pid, -1);
         old = NULL;
     }
@@ -281,39 +323,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         fill_reply(session, NULL, reply);
         return 0;
     }
-    struct program program;
-    struct error failure = {0};
-    bool is_read = read_program(session, &program, pid);
-    if (attach_instead(session, info, (enum handshake_origin)hello->origin, &program, &failure)) {
-        session_find(session, pid)->origin = (enum handshake_origin)hello->origin;
-        if (session->of_command)
-            unprofiled_note_profiled(&session->unprofiled, pid);
-        fill_reply(session, NULL, reply);
-        return 2;
-    }
-    struct process_info seen = *info; /* add_target() takes ownership of what it points to */
-    target = add_target(session, info, RING_MEMFD_NAME, memfd);
-    if (target == NULL) {
-        *info = (struct process_info){.pid = pid};
-        unprofiled_add(&session->unprofiled, pid, seen.parent_pid, seen.comm, UNPROFILED_TOO_MANY);
-        fill_reply(session, NULL, reply);
-        return 0;
-    }
-    target->origin = (enum handshake_origin)hello->origin;
-    copy_allocator(target->allocator, hello->allocator);
-    snprintf(target->attach_failure, sizeof(target->attach_failure), "%.*s",
-             (int)sizeof(target->attach_failure) - 1, failure.message);
-    target_note_program(target, &program);
-    if (!is_read)
-        snprintf(target->attach_remark, sizeof(target->attach_remark),
-                 "The program's file could not be read in time: it is unknown whether it has an "
-                 "allocator of its own, whose allocations would be missing.");
-    if (session->of_command)
-        unprofiled_note_profiled(&session->unprofiled, pid);
-    if (old != NULL)
-        replace_image(session, old, &target->info, target);
-    fill_reply(session, target, reply);
-    return 1;
+    return join(session, info, old, hello, reply, memfd);
 }
 
 void session_end_replaced(struct session *session, const struct process_info *info)

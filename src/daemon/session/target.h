@@ -24,57 +24,67 @@
 
 struct target {
     struct process_info info;
-    bool shares_root; /* at the time that it joined: as in struct target_mapping */
-    int pidfd;        /* readable once the process is dead */
-    int statm_fd;     /* -1: none */
-    int image_fd;     /* from process_image_open(); -1: none */
-    struct memory_watch memory;
+    const struct heap_config *config;
+    uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
+    bool shares_root;  /* at the time that it joined: as in struct target_mapping */
+    int pidfd;         /* readable once the process is dead */
+    int statm_fd;      /* -1: none */
+    int image_fd;      /* from process_image_open(); -1: none */
+    uint64_t left_ns;  /* CLOCK_MONOTONIC_COARSE, before the profiler left the process running; 0:
+                          it has not */
+    enum handshake_origin origin;
+    uint64_t interval_bytes; /* malloc's; 0: malloc is not profiled */
+
+    /* What its client reports. */
     struct ring_reader reader;
+    bool has_ring; /* false when no more records can come */
+    bool corrupted, out_of_memory, hit_guardrail;
+    struct ring_totals totals; /* as last read */
+    struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
     struct ledger *ledger;
     struct walk_finisher *finisher;          /* NULL: none */
     struct non_module_code *non_module_code; /* code outside modules; NULL: not tracked */
-    struct trace_writer *stream;             /* where its events are streamed; NULL: they are not */
-    uint64_t start_ms;                       /* CLOCK_MONOTONIC_COARSE */
-    uint64_t last_dump_ns;                   /* CLOCK_MONOTONIC_COARSE; 0: none yet */
-    uint64_t interval_bytes;                 /* malloc's; 0: malloc is not profiled */
-    enum handshake_origin origin;
-    struct attach *attach;      /* NULL: the process joined by itself */
-    bool was_attached;          /* the client came into the process by attaching */
+    struct memory_watch memory;
+
+    /* In the trace. */
+    struct trace_writer *stream; /* where its events are streamed; NULL: they are not */
+    uint64_t image;              /* number of the program in the trace */
+    bool announced;              /* the trace has its process */
+    bool title_changed;          /* since it was announced: the next dump writes it again */
+    uint64_t last_dump_ns;       /* CLOCK_MONOTONIC_COARSE; 0: none yet */
+
+    /* How the client came into the process. */
+    struct attach *attach; /* NULL: the process joined by itself, or the profiler has left it */
+    bool was_attached;     /* the client came into the process by attaching */
+    bool beside_client;    /* attached to when it said hello: it has an allocator of its own */
     uint32_t children_reported; /* number of forked children that said hello, if beside_client */
-    bool beside_client; /* attached to when it said hello, because it has an allocator of its own */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
     /* Of a new process, CLOCK_MONOTONIC. began_us: its exec if the kernel reported it, else a lower
      * bound; 0: unknown. */
     uint64_t began_us, attached_us;
     bool start_was_reported;                   /* the kernel reported its exec */
     uint32_t restrictions;                     /* on its system calls, when it was attached to */
+    char attach_failure[ATTACH_LEFT_BYTES];    /* reason why attaching failed; "" */
     char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, or of joining, as
                                                   sentences */
-    char allocator[64];
+
+    /* Its allocators. */
+    char allocator[64]; /* file name of the object with the profiled malloc */
     /* Why the client does not see all allocations of the process, as a sentence, and which
      * allocator it misses. "": according to the program's file, it sees all. */
     char unseen_reason[PROGRAM_REASON_BYTES], unseen_allocator[24];
-    bool is_go;                             /* a Go program: its own heap is not profiled */
-    char attach_failure[ATTACH_LEFT_BYTES]; /* reason why attaching failed; "" */
-    bool has_ring;                          /* false when no more records can come */
-    bool announced;                         /* the trace has its process */
-    bool title_changed; /* since it was announced: the next dump writes it again */
-    /* CLOCK_MONOTONIC_COARSE, before the profiler left the process running; 0: it has not */
-    uint64_t left_ns;
-    uint64_t image; /* number of the program in the trace */
-    bool corrupted, out_of_memory, hit_guardrail;
+    bool is_go; /* a Go program: its own heap is not profiled */
+
+    /* Exec: the program that its process became, and the one that it was before. */
     bool image_gone;         /* the process became another program, which is not a target */
     bool superseded;         /* the process became another program, which is a target of its own */
     char became[64];         /* that program's name */
     uint64_t became_ms;      /* when, CLOCK_MONOTONIC_COARSE */
     const char *became_hint; /* why that program is not profiled, or where the reason is printed */
+    unsigned execs;          /* number of earlier execs from target to target */
     char replaced[64];       /* name of the program before the exec, if it was a target */
     bool replaced_kept;      /* the profile of that program is a separate heap */
     uint64_t replaced_samples;
-    unsigned execs;            /* number of earlier execs from target to target */
-    struct ring_totals totals; /* as last read */
-    struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
-    const struct heap_config *config;
 };
 
 /* How the dump is to describe the end of the target. */
