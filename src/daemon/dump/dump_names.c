@@ -92,7 +92,7 @@ void dump_file_close(struct dump_file *file)
 
 /* --- addresses --- */
 
-/* NULL: the address was never wanted. */
+/* Return the entry of an address. NULL: it was never wanted. */
 static struct known_name *known_name(const struct dump_file *file, uint64_t address)
 {
     uint32_t number = id_map_find(&file->name_numbers, address);
@@ -228,9 +228,9 @@ static void find_names(struct dump *dump, struct dump_file *file)
         close(passed.debug_fd);
 }
 
-/* End the asking. Addresses without an answer may get one at the next dump, through another
- * process. */
-static void end_wanting(struct dump_file *file)
+/* End the requests of this dump. Addresses without a reply may get one at the next dump, which may
+ * open the file through another process. */
+static void end_requests(struct dump_file *file)
 {
     for (size_t i = 0; i < file->wanted_count; i++) {
         struct known_name *known = known_name(file, file->wanted[i]);
@@ -275,7 +275,7 @@ void dump_names_find(struct dump *dump)
         if (file->wanted_count == 0)
             continue;
         find_names(dump, file);
-        end_wanting(file);
+        end_requests(file);
     }
     note_unreadable(dump);
 }

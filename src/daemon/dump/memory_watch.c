@@ -26,7 +26,7 @@
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
 
-/* A lower limit is taken as this one, the usual default. */
+/* The usual limit of a stack, assumed also if the limit of a process is lower. */
 #define STACK_BYTES (8u << 20)
 #define GUARDS_BYTES (64u << 10)
 

@@ -295,7 +295,7 @@ void command_signals_pass_to(pid_t pid, const sigset_t *missed)
     }
     state.before_of[SIGCHLD] = state.before.child;
     state.handles = true;
-    /* Also those that were blocked before: the command's mask may have been changed since. */
+    /* Unblock also signals that were blocked at our start: the command may have unblocked them. */
     sigprocmask(SIG_UNBLOCK, &state.handled, NULL);
 }
 

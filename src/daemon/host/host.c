@@ -44,9 +44,9 @@ struct host {
     bool command_ended; /* it is a zombie; we have not waited for it yet */
     bool command_gone;  /* we have waited for it */
     bool asked_to_end, reported_outlived;
-    int command_status; /* from waitpid; -1: unknown */
-    uint64_t alone_ms,
-        newcomers_ms; /* since when no process is profiled; time of the next check for new ones */
+    int command_status;    /* from waitpid; -1: unknown */
+    uint64_t alone_ms;     /* since when no process is profiled; 0: one is */
+    uint64_t newcomers_ms; /* time of the next check for new ones */
 };
 
 /* --- setting up --- */
@@ -262,8 +262,7 @@ static void end_session(struct host *host)
     struct host_result *result = host->result;
     struct session *session = &host->session;
     descendants_read_rest(&host->descendants);
-    /* A request for the end may have come while we were busy. Closing the socket shows waiting
-     * processes that no reply will come. */
+    /* A request for the end may have come while we were busy. */
     result->interrupted = host->asked_to_end;
     session_end_targets(session, result->interrupted);
     descendants_finish(&host->descendants);

@@ -29,7 +29,7 @@
 #define SESSION_MEMORY_MB_MIN 64u
 #define SESSION_MEMORY_MB_MAX (1u << 20)
 
-/* Elsewhere than in our user namespace, a process's capabilities mean nothing here. */
+/* The capabilities of a process in another user namespace mean nothing here. */
 static bool is_in_our_user_namespace(pid_t pid)
 {
     return process_shares(pid, "ns/user");
@@ -86,9 +86,8 @@ static int read_peer(int socket, struct ucred *credentials, struct process_statu
      * that. */
     if (code == 0 && credentials->uid != 0 && (pidfd < 0 || has_gained_rights(credentials, rights)))
         rights->ambient = 0;
-    /* The peer may also execute one program with rights and then another, with our check in
-     * between. Rights that it gained so are not ambient, and one read of its status has both
-     * sets. */
+    /* The peer may also execute a program that has rights, be checked, and then execute another
+     * one. Such rights are not ambient, and one read of its status returns all three sets. */
     if (code == 0 && credentials->uid != 0) {
         rights->permitted &= rights->ambient;
         rights->effective &= rights->ambient;

@@ -16,16 +16,15 @@
 #define DIAGNOSIS_BYTES_MAX 1024
 
 struct diagnosis_facts {
-    const char *name;       /* the program's */
-    const char *executable; /* path of its file; NULL or "": unknown */
-    bool said_hello;        /* the library ran in it, and reported */
-    const char *library;    /* path of the preload library; NULL: do not examine it */
-    const char *refused;    /* reason why its hello got no ring; NULL: it got one */
-    uint64_t interval_bytes;
+    const char *name;        /* the program's */
+    const char *executable;  /* path of its file; NULL or "": unknown */
+    bool said_hello;         /* the library ran in it, and reported */
+    const char *library;     /* path of the preload library; NULL: do not examine it */
+    const char *refused;     /* reason why its hello got no ring; NULL: it got one */
+    uint64_t interval_bytes; /* malloc's; 0: malloc is not profiled */
     const char *allocator; /* file name of the object with the profiled malloc; may be NULL or "" */
     const char *unseen_reason; /* why the program's own allocator is not seen; may be NULL or "" */
-    unsigned
-        heaps_reported; /* number of other heaps; malloc's interval is 0 if it is not profiled */
+    unsigned heaps_reported;   /* number of heaps other than malloc's */
     const char *unreported; /* heaps that were requested by name and never reported, as in "a, b";
                             NULL: none */
     bool mmap_unreported;   /* libc.mmap is one of them; it is not in that list */

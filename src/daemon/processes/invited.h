@@ -3,8 +3,8 @@
  * The data that invites a process (wire/control_page.h): its pid, and the secret that it shares
  * with those who may read its memory.
  */
-#ifndef HEAPPROFD_DAEMON_INVITED_H
-#define HEAPPROFD_DAEMON_INVITED_H
+#ifndef HEAPPROFD_DAEMON_PROCESSES_INVITED_H
+#define HEAPPROFD_DAEMON_PROCESSES_INVITED_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -26,8 +26,8 @@
  * they touch. */
 #define RING_EVENTS_BATCH 32
 
-/* Each function returns 0 or a negative errno, which ends the drain and becomes its result. Data
- * behind the pointers is private, checked, and valid only during the call. */
+/* Takes in records. Each function returns 0, or a negative errno, which ends the drain and becomes
+ * its result. Data behind the pointers is private, checked, and valid only during the call. */
 struct ring_visitor {
     int (*events)(void *context, const struct heap_event *events, size_t count);
     int (*stack)(void *context, const struct record_stack *stack);

@@ -19,14 +19,14 @@
 
 struct attach_budget {
     uint32_t share_ppm; /* millionths of one processor; never 0 */
-    uint64_t due_us;    /* when the failed attempts so far are paid for */
+    uint64_t due_us;    /* when the failed attempts so far are within the share */
 };
 
 /* Return the share of one session. `users`: number of users with sessions; `own_sessions`: number
  * of sessions of this session's user. */
 uint32_t attach_budget_share_ppm(size_t users, size_t own_sessions);
 
-/* Change the share. What is not paid for yet is paid at the new one. */
+/* Change the share. The delay that is left becomes longer or shorter in proportion. */
 void attach_budget_set_share(struct attach_budget *budget, uint32_t share_ppm, uint64_t now_us);
 
 /* Count a failed attempt that took this much processor time. */

@@ -256,7 +256,7 @@ void descendants_read_rest(struct descendants *descendants)
 void descendants_command_ended(struct descendants *descendants)
 {
     descendants_read_rest(descendants);
-    /* A command that waited for no child had none, or none that matters here. */
+    /* If the command waited for a child, it started one. */
     descendants->any |= process_info_had_children(descendants->session->command_pid);
 }
 
@@ -273,8 +273,8 @@ static pid_t last_number(void)
     return number;
 }
 
-/* Return whether each pid assigned since the command began belongs to a known process or thread.
- * That is so in a container in which nothing else runs. */
+/* Return whether each pid that was assigned since the command began belongs to a known process or
+ * thread. In a container in which nothing else runs, this proves that no process was missed. */
 static bool all_numbers_are_known(struct descendants *descendants, pid_t last)
 {
     const struct session *session = descendants->session;

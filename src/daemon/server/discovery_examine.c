@@ -21,8 +21,8 @@
 #define CLIENT_NAME "libheapprofd_client.so"
 #define NAME_BYTES_MAX 128
 
-/* The loader needs half a millisecond to some tens of them until there is an allocator to attach
- * to. The process is examined after 1, 1, 2, 2, 4, 4, ... ms, and for at most
+/* A program's loader takes from half a millisecond to tens of milliseconds until there is an
+ * allocator to attach to. The process is examined after 1, 1, 2, 2, 4, 4, ... ms, and for at most
  * LOADING_PATIENCE_MS. */
 #define LOADING_DELAY_MAX_MS 32
 #define LOADING_PATIENCE_MS 2000
@@ -113,7 +113,7 @@ static int attach_to(struct server *server, const struct discovery_entry *entry,
                      struct error *error)
 {
     int pidfd;
-    /* A thread of an earlier attempt has not even stopped yet. */
+    /* A thread that an earlier attempt told to stop has not stopped yet. */
     if (attach_check_released(entry->pid, error) < 0)
         return -EAGAIN;
     unsigned patience_ms = FIRST_PATIENCE_MS;

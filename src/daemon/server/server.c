@@ -23,7 +23,7 @@
 
 #define EVENTS_AT_ONCE 64
 
-/* How long a thread may stay stopped that stopped only after an attempt to attach had failed. */
+/* Threads that stop only after an attempt to attach has failed are released after this time. */
 #define TIDY_PERIOD_MS 2
 
 int server_watch(const struct server *server, int fd)

@@ -26,10 +26,10 @@
 /* Wait after a fork: most new processes soon begin another program. */
 #define FORKED_DELAY_MS 50
 
-/* Time of failed attempts in one scan of /proc; other processes then wait for the next turn. */
+/* After this time of failed attempts in one turn, the other processes wait for the next turn. */
 #define SCAN_BUSY_MS 100
 
-/* Period of reading what invites a process. */
+/* Period of reading what invites an awaited process, which may begin another program. */
 #define INVITED_PERIOD_MS 1000
 
 /* Number of times that an awaited process is searched for a dead profiler's ring. A ring counts as

@@ -29,7 +29,7 @@
 
 #define MESSAGES_AT_ONCE 16
 
-/* The part of the machine's memory that a session of root may use. */
+/* A session of root may use a quarter of the machine's memory. */
 #define ROOT_MEMORY_PART 4
 
 #define PROGRESS_PERIOD_MS 250
@@ -40,7 +40,7 @@
  * lost. */
 #define REFUSED_MAX 32
 
-/* A session ends when it has used this part of its memory. The rest is for writing its profile. */
+/* A session ends when it has used this much of its memory. The rest is for writing its profile. */
 #define MEMORY_SOFT_PERCENT 75
 
 /* If the machine runs out of memory, the kernel kills sessions before the programs that they
@@ -268,7 +268,7 @@ static void take_hello(const struct session_wire_hello *asked, int fd)
 }
 
 /* Report to the client that the session has begun: the processes that it awaits are invited. */
-static void tell_beginning(void)
+static void report_beginning(void)
 {
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     if (process.has_begun)
@@ -288,7 +288,7 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
         return;
     switch (number.type) {
     case SESSION_WIRE_INVITED:
-        tell_beginning();
+        report_beginning();
         break;
     case SESSION_WIRE_HELLO:
         if (session_wire_read(&hello, sizeof(hello), bytes, length))

@@ -50,14 +50,14 @@ struct supervised {
     int client;               /* used if the process dies */
     uint64_t start_ms;        /* all times: CLOCK_MONOTONIC */
     uint64_t last_message_ms; /* time of its last message */
-    /* Only while it should end: its CPU time at the last check, and when it was last seen to have
+    /* Only while it should end: its CPU time at the last check, and the last time at which it had
      * used some. */
     uint64_t used_ns, worked_ms;
     uint64_t end_ms; /* when it was asked to end, began to end, or was killed; else UINT64_MAX */
     bool began, leaving, is_over, was_killed;
     bool wants_new;
-    uint32_t share_ppm;               /* the last one that the process was sent: attach_budget.h */
-    Heapprofd__ControlSession *state; /* the last one that it sent; NULL: none */
+    uint32_t share_ppm;               /* last one sent to the process: attach_budget.h */
+    Heapprofd__ControlSession *state; /* last one received from it; NULL: none */
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
     size_t awaited_count;
 };

@@ -138,7 +138,7 @@ struct session {
     uint64_t images;   /* number of programs in the trace so far */
     bool command_said_hello;
     uint64_t samples_of_gone, lost_of_gone;
-    pid_t *threads_of_gone; /* tids of a command's ended targets; a tid may occur twice */
+    pid_t *threads_of_gone; /* tids of a command's ended targets; a tid may be in it twice */
     size_t threads_of_gone_count, threads_of_gone_capacity;
 };
 

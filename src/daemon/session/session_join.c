@@ -37,8 +37,8 @@ void session_note_exec(struct target *target, const char *became, const char *hi
     target->image_gone = true;
 }
 
-/* Take in the rest of a program that its process has replaced by exec. Whether its profile is kept
- * depends on the new program. */
+/* End the profile of a program that its process has replaced by exec. `new` is the target of the
+ * next program, or NULL; session.h describes which profiles are kept. */
 static void replace_image(struct session *session, struct target *old,
                           const struct process_info *info, struct target *new)
 {

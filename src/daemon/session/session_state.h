@@ -13,8 +13,8 @@ void session_drain(void *context);
 void session_remove_target(struct session *session, struct target *target);
 
 /*
- * Return whether a process with these credentials may say hello. Every program that inherited our
- * environment has the name of a command's socket. A child may have changed its user since then. An
+ * Return whether a process with these credentials may say hello. In a command's session these are
+ * processes of our user, and descendants of the command, which may have changed their user. An
  * unrelated process of another user is refused.
  */
 bool session_may_speak(const struct session *session, const struct process_info *info, uid_t uid);

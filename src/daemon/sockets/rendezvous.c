@@ -330,8 +330,8 @@ static enum served serve_peer(struct rendezvous *rendezvous, struct rendezvous_p
     return SERVED_DROP;
 }
 
-/* Accept a peer with the spare descriptor, as no other is left, and close it. So it runs on
- * unprofiled at once, and the listener does not stay ready forever. */
+/* No descriptor is left: accept a peer with the spare one, and close it. Otherwise the peer would
+ * wait, and the listener would stay readable forever. */
 static void turn_away(struct rendezvous *rendezvous)
 {
     if (rendezvous->spare >= 0)

@@ -20,7 +20,7 @@
 /* Number of random words in one request: the kernel never returns fewer of 256 bytes. */
 #define RANDOM_WORDS 32
 
-/* Number of lock files that a start replaces: two daemons may start at once. */
+/* A start replaces at most this many lock files: two daemons may start at once. */
 #define LOCKS_REMOVED_MAX 3
 
 static bool print_path(char path[RUN_DIRECTORY_PATH_MAX], const char *base, const char *name)
@@ -98,9 +98,9 @@ static int open_in(const struct run_directory *directory, const char *name, mode
     return fd < 0 ? -errno : fd;
 }
 
-/* Whoever can open the lock file can lock it while no daemon runs, and prevent the next one. Remove
- * one that others could open: an earlier version made such files. Return whether the file that we
- * locked is no longer in the directory. */
+/* Remove a lock file that other users can open, as an earlier version made them: they could lock it
+ * while no daemon runs, and so prevent the next one. Return whether the file that we locked is no
+ * longer in the directory. */
 static bool is_lock_removed(const struct run_directory *directory)
 {
     char path[RUN_DIRECTORY_PATH_MAX + 16];
@@ -273,7 +273,8 @@ void run_directory_invite(struct run_directory *directory, const struct invited 
     fill_random(order, CONTROL_PAGE_INVITED_MAX);
     for (size_t i = 0; i < count && i < CONTROL_PAGE_INVITED_MAX; i++)
         tokens[i] = control_page_token(&invited[i].secret, (int32_t)invited[i].number, next);
-    /* Shuffled, so that its token's place tells a process nothing about the others. */
+    /* Shuffle the tokens: the place of its own must not show a process how many others there are.
+     */
     for (size_t left = CONTROL_PAGE_INVITED_MAX; left > 0; left--) {
         size_t chosen = order[left - 1] % left;
         store_relaxed(&page->tokens[left - 1], tokens[chosen]);

@@ -154,7 +154,7 @@ static bool apply_binary(struct evaluation *evaluation, uint64_t atom)
     }
 }
 
-/* Apply an operation that pops nothing from the stack. *taken is false if it is not such a one. */
+/* Apply an operation that pops nothing from the stack. *taken: whether it is such an operation. */
 static bool apply_push(struct evaluation *evaluation, const struct frame_operation *op, bool *taken)
 {
     *taken = true;
