@@ -129,7 +129,7 @@ static uint32_t frame_id(struct dump *dump, uint32_t number)
     return dump->frame_of_node[number] = (uint32_t)id;
 }
 
-/* Return the name of the frame that says why outer frames are missing. The numbers are those of the
+/* Return the name of the frame that states why outer frames are missing. The numbers are the
  * client's enum unwind_stop. */
 static const char *ending_name(uint64_t ending)
 {

@@ -149,8 +149,8 @@ static void ask(unsigned what)
         return; /* it is readable already */
 }
 
-/* Ask for the end: the command has ended, and we go on for others. A second request ends us at
- * once. */
+/* Request the end of the session, which goes on for other processes after the command's end. A
+ * second request ends us at once. */
 static void ask_for_end(int number)
 {
     static uint64_t first_ms;

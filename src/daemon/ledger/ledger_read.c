@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Return what the events came to, now or at the moment of a snapshot. */
+/* Return figures, counts and live samples, of now or of a snapshot. */
 #include "daemon/ledger/ledger_state.h"
 
 #include <stdlib.h>

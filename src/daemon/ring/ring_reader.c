@@ -402,8 +402,6 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
     drain.context = context;
     drain.event_count = 0;
 
-    /* Acquire is not needed for the records (their headers have it). It keeps this word at least as
-     * new as what a dead process left. */
     uint64_t reserved = ring_reader_end(reader);
     uint64_t begin = reader->consumed, released = begin;
     if (reserved - begin > reader->data_bytes)

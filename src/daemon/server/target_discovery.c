@@ -203,8 +203,8 @@ static void take_event(struct server *server, const struct exec_event *event)
     list->pending += is_pending(entry->state);
 }
 
-/* Return whether the event concerns the session. A process that it has by pid stays in it, whatever
- * it runs. */
+/* Return whether the event concerns the session. A process that it profiles by its pid stays in it
+ * when it begins another program. */
 static bool is_event_of(const struct session *session, const struct exec_event *event)
 {
     return discovery_wants_new(session) ||
