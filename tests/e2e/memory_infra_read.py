@@ -12,7 +12,7 @@ import os
 from random import Random
 import tempfile
 
-from harness import BUILD, ROOT, TOOL, check, fail, failures, main, need, run
+from harness import BUILD, ROOT, SANITIZED, TOOL, check, fail, failures, main, need, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 GENUINE = os.path.join(ROOT, "tests", "data", "memory_infra", "chromium-150-browser.json.gz")
@@ -372,7 +372,7 @@ def test_random():
         events = v2_events(model, full)
         return formatted(rng, document_of(rng, events, not full)), model.wanted()
 
-    random_files(60, make)
+    random_files(20 if SANITIZED else 60, make)
 
 
 # --- v1 ---
@@ -447,7 +447,7 @@ def test_random_v1():
         document = document_of(rng, v1_events(model, oldest), True)
         return formatted(rng, document), whole_counts(model.wanted(), not oldest)
 
-    random_files(40, make)
+    random_files(15 if SANITIZED else 40, make)
 
 
 def test_pruned_v1():
