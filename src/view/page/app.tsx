@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page: the bar with the selection, the timeline, and below them one tab. It asks for the overview,
+// opens on the heap and view that the server names, and says so when the server is gone.
+import { useEffect, useState } from "preact/hooks";
+import { Bar, Filters } from "./bar";
+import { FlamePanel } from "./flame/panel";
+import { KEYS, useShortcuts } from "./keys";
+import { dumpIndex, openHeap, placeOf, type Place } from "./model";
+import { OverviewPanel, Sentence } from "./overview";
+import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
+import { SourcePanel } from "./source_panel";
+import { SqlPanel } from "./sql";
+import { removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
+import { TablePanel } from "./table";
+import { leftOut } from "./tree";
+import { otherTheme, useTheme } from "./theme";
+import { goToDump, Timeline } from "./timeline";
+import type { Overview } from "./types";
+
+const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", sql: "SQL" };
+const WITHOUT_HEAP: Tab[] = ["overview", "sql"];
+
+function Keys({ onClose }: { onClose: () => void }) {
+  return (
+    <dialog class="keys" aria-label="Keys" ref={(element) => { if (element && !element.open) element.showModal(); }} onClose={onClose}
+      onClick={(event) => event.target === event.currentTarget && onClose()}>
+      <div class="keys-body">
+        <header><h2>Keys</h2><button type="button" onClick={onClose}>Close</button></header>
+        <div class="keys-columns">
+          {KEYS.map(([title, keys]) => (
+            <section key={title}>
+              <h3>{title}</h3>
+              <dl>{keys.map(([key, meaning]) => [<dt key={key}><kbd>{key}</kbd></dt>, <dd key={meaning}>{meaning}</dd>])}</dl>
+            </section>
+          ))}
+        </div>
+        <p class="faint">The pointer, on the flame graph: click zooms, drag pans, Ctrl and the wheel zoom. On the timeline: a click on a diamond
+          selects a dump, a drag over a range compares the dumps at its ends. <a href="licenses.txt">Licenses of libraries</a></p>
+      </div>
+    </dialog>
+  );
+}
+
+function Unseen({ place }: { place: Place }) {
+  return (
+    <div class="unseen-heap" role="status">
+      <h2>Nothing was seen of {place.heap.name}</h2>
+      <p><Sentence text={place.heap.unseen} /></p>
+      <p class="faint">Its figures are unknown, which is not the same as zero.</p>
+    </div>
+  );
+}
+
+function NoDump({ place }: { place: Place }) {
+  return (
+    <div class="empty" role="status">
+      <p>{place.heap.name} has no dump yet.</p>
+      <p class="faint">{place.heap.unfinished ? "Its profiler still runs or was killed before the first dump." : "The profile ended before the first dump."}
+        {" "}While it is recorded, <code>heap_profile snapshot</code> takes one.</p>
+    </div>
+  );
+}
+
+function cycle<T>(all: T[], at: T, step: number): T {
+  const index = Math.max(all.indexOf(at), 0);
+  return all[(index + step + all.length) % all.length]!;
+}
+
+function useGlobalKeys(overview: Overview | null, place: Place | null, selection: Selection, showKeys: () => void) {
+  const views = overview?.views.map((view) => view.name) ?? [];
+  const heaps = overview?.profiles.flatMap((profile) => profile.heaps.map((heap) => heap.id)) ?? [];
+  const nextView = (step: number) => views.length > 0 && select({ view: cycle(views, selection.view, step) });
+  const nextHeap = (step: number) => heaps.length > 0 && select(openHeap(cycle(heaps, selection.heap, step)));
+  const dump = place ? dumpIndex(place.heap, selection.dump) : -1;
+  useShortcuts({
+    "?": showKeys,
+    "[": () => place && goToDump(place, selection, -1, false),
+    "]": () => place && goToDump(place, selection, 1, false),
+    b: () => (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ dump, base: String(dump - 1) })),
+    v: () => nextView(1),
+    V: () => nextView(-1),
+    g: () => nextHeap(1),
+    G: () => nextHeap(-1),
+    r: () => removeFilter(selection.filters.length - 1),
+    l: otherTheme,
+    ...Object.fromEntries(TABS.map((tab, i) => [String(i + 1), () => select({ tab })])),
+  });
+}
+
+function Tabs({ selection }: { selection: Selection }) {
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0) return;
+    const tab = cycle([...TABS], selection.tab, step);
+    select({ tab });
+    document.getElementById(`tab-${tab}`)?.focus();
+  };
+  return (
+    <div class="tabs" role="tablist" aria-label="Panels" onKeyDown={onKeyDown}>
+      {TABS.map((tab) => (
+        <button type="button" role="tab" id={`tab-${tab}`} key={tab} aria-selected={selection.tab === tab} aria-controls="panel"
+          tabIndex={selection.tab === tab ? 0 : -1} onClick={() => select({ tab })}>{TAB_TITLES[tab]}</button>
+      ))}
+    </div>
+  );
+}
+
+function Panel({ overview, place, selection }: { overview: Overview; place: Place | null; selection: Selection }) {
+  if (selection.tab === "overview") return <OverviewPanel overview={overview} />;
+  if (selection.tab === "sql") return <SqlPanel />;
+  if (!place) return null;
+  if (place.heap.unseen !== "") return <Unseen place={place} />;
+  if (place.heap.dumps.length === 0) return <NoDump place={place} />;
+  if (selection.tab === "table") return <TablePanel />;
+  if (selection.tab === "source") return <SourcePanel />;
+  return <FlamePanel />;
+}
+
+/** Make the first selection: the server's choice where the URL has none. */
+function useOpening(overview: Overview | null, selection: Selection) {
+  useEffect(() => {
+    if (!overview) return;
+    const { opening } = overview;
+    const isKnown = selection.heap !== "" && placeOf(overview, selection.heap) !== null;
+    const first = overview.profiles.find((profile) => profile.heaps.length > 0)?.heaps[0];
+    if (isKnown) return;
+    if (opening && placeOf(overview, opening.heap)) select({ ...openHeap(opening.heap), dump: opening.dump, view: opening.view }, true);
+    else if (first) select(openHeap(first.id), true);
+  }, [overview, selection.heap]);
+}
+
+/** Ask for the flame graph while the overview is read: the first click then finds it. */
+function usePrefetch(place: Place | null, selection: Selection) {
+  useEffect(() => {
+    if (selection.tab !== "overview" || !place || place.heap.unseen !== "" || place.heap.dumps.length === 0) return;
+    const control = new AbortController();
+    const path = treePath(now(), "down");
+    if (!keptTree(path)) askTree(path, control.signal).catch(() => {});
+    return () => control.abort();
+  }, [selection.tab, selection.heap, selection.dump, selection.view, selection.base]);
+}
+
+export function App() {
+  const selection = useSelection();
+  const { theme } = useTheme();
+  const { isLost } = useConnection();
+  const [showsKeys, setShowsKeys] = useState(false);
+  const answer = useAnswer("api/overview", (_, signal) => askOverview(signal));
+  const overview = answer.value;
+  const place = overview ? placeOf(overview, selection.heap) : null;
+  useOpening(overview, selection);
+  useGlobalKeys(overview, place, selection, () => setShowsKeys(true));
+  usePrefetch(place, selection);
+  const title = overview?.profiles.map((profile) => profile.name).join(", ") ?? "";
+  useEffect(() => { document.title = title === "" ? "heap_profile view" : `${title} – heap_profile view`; }, [title]);
+  const hasTimeline = place !== null && place.heap.unseen === "";
+  const needsFilters = place !== null && !WITHOUT_HEAP.includes(selection.tab);
+  const tree = selection.tab === "flame" ? keptTree(treePath(selection, selection.direction === "up" ? "up" : "down")) : null;
+  return (
+    <>
+      {isLost && (
+        <div class="banner" role="alert">heap_profile view does not answer: it has ended, or this machine lost it. The page asks again; what it shows is the last state.</div>
+      )}
+      <header class="top">
+        <h1 title={title}>{title || "heap_profile view"}</h1>
+        {overview && <Bar overview={overview} selection={selection} place={place} />}
+        <span class="top-right">
+          <button type="button" onClick={otherTheme} title="l">{theme.dark ? "Light" : "Dark"}</button>
+          <button type="button" onClick={() => setShowsKeys(true)} title="?">Keys</button>
+        </span>
+      </header>
+      {needsFilters && <Filters selection={selection} leftOut={tree ? leftOut(tree) : null} />}
+      {hasTimeline && place && <Timeline key={place.heap.id} place={place} selection={selection} />}
+      <Tabs selection={selection} />
+      <main id="panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
+        {answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>
+          : !overview ? <div class="empty"><p class="faint">{isLost ? "No answer yet." : "Reading the profile…"}</p></div>
+            : <Panel overview={overview} place={place} selection={selection} />}
+      </main>
+      {showsKeys && <Keys onClose={() => setShowsKeys(false)} />}
+    </>
+  );
+}

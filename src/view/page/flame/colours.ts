@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Colours of boxes: one hue for each module, from the palette of Okabe and Ito, which colour-blind
+// people can tell apart; functions of a module differ a little in lightness. Text on every fill has
+// the contrast of WCAG AA (4.5 : 1), which a test checks.
+import { shortModule, valueAt, type Tree } from "../tree";
+
+export type Rgb = readonly [number, number, number];
+
+export interface Theme {
+  dark: boolean;
+  ground: Rgb;
+  text: Rgb;
+  narrow: Rgb;
+  root: Rgb;
+  match: Rgb;
+}
+
+export const LIGHT: Theme = {
+  dark: false,
+  ground: [255, 255, 255],
+  text: [23, 25, 28],
+  narrow: [222, 225, 229],
+  root: [226, 229, 233],
+  match: [255, 149, 72],
+};
+export const DARK: Theme = {
+  dark: true,
+  ground: [24, 26, 29],
+  text: [240, 242, 244],
+  narrow: [56, 60, 66],
+  root: [60, 65, 72],
+  match: [176, 84, 12],
+};
+
+const OKABE_ITO: Rgb[] = [
+  [86, 180, 233], // sky blue
+  [230, 159, 0], // orange
+  [0, 158, 115], // bluish green
+  [204, 121, 167], // reddish purple
+  [240, 228, 66], // yellow
+  [0, 114, 178], // blue
+  [213, 94, 0], // vermilion
+];
+const NEUTRAL: Rgb = [140, 147, 156]; // the C library, the loader, and modules beyond the palette
+const GREW: Rgb = [213, 94, 0];
+const SHRANK: Rgb = [0, 114, 178];
+const SHADES = 5;
+
+export const packed = ([red, green, blue]: Rgb) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+export const css = ([red, green, blue]: Rgb) => `rgb(${red} ${green} ${blue})`;
+
+export function mix(one: Rgb, other: Rgb, share: number): Rgb {
+  const part = (i: 0 | 1 | 2) => Math.round(one[i] * (1 - share) + other[i] * share);
+  return [part(0), part(1), part(2)];
+}
+
+function hash(text: string): number {
+  let value = 2166136261;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 16777619);
+  return value >>> 0;
+}
+
+/** Number of the hue by module, in the order in which modules were first seen; -1: neutral. */
+const hues = new Map<string, number>();
+const SYSTEM = /^(libc|libm|ld-linux[-\w]*|libpthread|libdl)[.-]|^\[?kernel|^\[vdso\]|^$/;
+
+/** Give hues to the modules of a tree that have none yet, those with most memory first. */
+export function learnModules(tree: Tree) {
+  const weights = new Map<string, number>();
+  for (let i = 1; i < tree.count; i++) {
+    const found = tree.functions[tree.function[i]!];
+    if (!found) continue;
+    const module = shortModule(found.module);
+    if (!hues.has(module)) weights.set(module, (weights.get(module) ?? 0) + Math.abs(valueAt(tree, i)));
+  }
+  for (const [module] of [...weights].sort((a, b) => b[1] - a[1])) {
+    if (SYSTEM.test(module)) hues.set(module, -1);
+    else hues.set(module, [...hues.values()].filter((hue) => hue >= 0).length);
+  }
+}
+
+/** The fill of a hue in a theme; shade: 0 to SHADES - 1. */
+export function fillOf(hue: number, shade: number, theme: Theme): Rgb {
+  const isNeutral = hue < 0 || hue >= 2 * OKABE_ITO.length;
+  const base = isNeutral ? NEUTRAL : OKABE_ITO[hue % OKABE_ITO.length]!;
+  const isSecond = hue >= OKABE_ITO.length && !isNeutral; // a paler round through the palette
+  if (theme.dark) return mix(base, [20, 22, 25], (isSecond ? 0.72 : 0.56) + 0.03 * shade);
+  return mix(base, [255, 255, 255], (isNeutral ? 0.55 : isSecond ? 0.68 : 0.4) + 0.035 * shade);
+}
+
+export function moduleFill(module: string, theme: Theme): Rgb {
+  return fillOf(hues.get(shortModule(module)) ?? -1, 1, theme);
+}
+
+/** Modules with a hue of their own, in the order of the palette. */
+export function modulesInOrder(): string[] {
+  return [...hues].filter(([module]) => module !== "").sort((a, b) => (a[1] < 0 ? 99 : a[1]) - (b[1] < 0 ? 99 : b[1])).map(([module]) => module);
+}
+
+function faded(colour: Rgb, theme: Theme): Rgb {
+  return mix(colour, theme.ground, theme.dark ? 0.62 : 0.68);
+}
+
+/** Colours by function, ready for pixels. `matched`: others fade. */
+export function functionColours(tree: Tree, theme: Theme, matched: Uint8Array | null): Uint32Array {
+  return Uint32Array.from(tree.functions, (one, i) => {
+    const fill = fillOf(hues.get(shortModule(one.module)) ?? -1, hash(one.name) % SHADES, theme);
+    if (!matched) return packed(fill);
+    return packed(matched[i] ? theme.match : faded(fill, theme));
+  });
+}
+
+/** The fill of a change: how much of what moved is gain or loss; within chance it is grey. */
+export function changeFill(change: number, beyondChance: boolean, theme: Theme): Rgb {
+  const neutral = theme.narrow;
+  if (!beyondChance || change === 0) return mix(neutral, change > 0 ? GREW : SHRANK, change === 0 ? 0 : 0.1);
+  const strength = 0.35 + 0.25 * Math.min(Math.abs(change), 1);
+  return mix(theme.dark ? [40, 43, 48] : [255, 255, 255], change > 0 ? GREW : SHRANK, strength);
+}
+
+/** Colours by node, of a difference. */
+export function changeColours(tree: Tree, theme: Theme, matched: Uint8Array | null): Uint32Array {
+  const which = tree.header.counts ? "count" : "bytes";
+  const gained = tree.gained[which];
+  const lost = tree.lost![which];
+  const colours = new Uint32Array(tree.count);
+  for (let i = 0; i < tree.count; i++) {
+    const most = Math.max(gained[i]!, lost[i]!);
+    const fill = changeFill(most > 0 ? (gained[i]! - lost[i]!) / most : 0, tree.mark?.[i] === 1, theme);
+    const isMatch = !matched || matched[tree.function[i]!];
+    colours[i] = packed(isMatch ? fill : faded(fill, theme));
+  }
+  return colours;
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the side panel says about the frame under the pointer, or else the chosen one: where it is,
+// how much it holds with its ±, and its shares. It also has the modules' colours.
+import { useState } from "preact/hooks";
+import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
+import type { Place } from "./layout";
+import { figureAt, fullNameOf, functionOf, nameOf, selfAt, shortModule, stackOf, valueAt, type Tree } from "../tree";
+import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
+
+interface Props {
+  tree: Tree;
+  theme: Theme;
+  node: number; // chosen; -1: none
+  hover: Place | null;
+  direction: "down" | "up" | "callers" | "callees";
+}
+
+const KINDS: Record<string, string> = {
+  inlined: "inlined into its caller",
+  jit: "made by a JIT compiler",
+  interpreted: "interpreted",
+  kernel: "of the kernel",
+};
+
+export function stackInText(tree: Tree, node: number, direction: Props["direction"]): string {
+  const names = stackOf(tree, node).filter((at) => functionOf(tree, at)).map((at) => {
+    const found = functionOf(tree, at)!;
+    const where = found.file ? ` ${found.file}${found.line ? `:${found.line}` : ""}` : "";
+    return `${found.full_name ?? found.name} [${shortModule(found.module) || "?"}]${where}`;
+  });
+  const innermostFirst = direction === "down" || direction === "callees" ? names.reverse() : names;
+  return innermostFirst.join("\n") + "\n";
+}
+
+function CopyStack({ tree, node, direction }: { tree: Tree; node: number; direction: Props["direction"] }) {
+  const [said, say] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(stackInText(tree, node, direction));
+      say("Copied");
+    } catch {
+      say("The browser did not allow it");
+    }
+    setTimeout(() => say(""), 2000);
+  };
+  return (
+    <p>
+      <button type="button" onClick={copy}>Copy stack</button> <span role="status" class="faint">{said}</span>
+    </p>
+  );
+}
+
+function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: boolean }) {
+  const figure = figureAt(tree, node, counts);
+  const margin = tree.header.partial ? "partial" : marginInWords(figure, counts);
+  const isLimit = margin.startsWith("at most");
+  const amount = tree.lost ? signedInWords(figure.value, counts) : amountInWords(figure.value, counts);
+  return (
+    <>
+      <dt>{counts ? "Allocations" : "Bytes"}</dt>
+      <dd>
+        {isLimit ? margin : amount} {!isLimit && <span class="faint">{margin}</span>}
+      </dd>
+    </>
+  );
+}
+
+function Moved({ tree, node }: { tree: Tree; node: number }) {
+  const counts = tree.header.counts;
+  const which = counts ? "count" : "bytes";
+  return (
+    <>
+      <dt>Gained</dt>
+      <dd>{amountInWords(tree.gained[which][node]!, counts)}</dd>
+      <dt>Lost</dt>
+      <dd>{amountInWords(tree.lost![which][node]!, counts)}</dd>
+      <dt>Change</dt>
+      <dd>{tree.mark?.[node] ? "beyond chance" : "within chance"}</dd>
+    </>
+  );
+}
+
+function Node({ tree, node, direction }: { tree: Tree; node: number; direction: Props["direction"] }) {
+  const found = functionOf(tree, node);
+  const value = valueAt(tree, node);
+  const above = tree.parent[node]!;
+  const counts = tree.header.counts;
+  const whole = tree.header.total[counts ? 1 : 0] ?? 0;
+  const self = selfAt(tree, node, counts);
+  const isDown = direction === "down" || direction === "callees";
+  return (
+    <>
+      <h3 class="name">{fullNameOf(tree, node)}</h3>
+      {found && (
+        <p class="where">
+          {shortModule(found.module) || "no module"}
+          {found.file !== "" && <><br />{found.file}{found.line > 0 && `:${found.line}`}</>}
+          {KINDS[found.kind] && <><br />{KINDS[found.kind]}</>}
+        </p>
+      )}
+      <dl class="figures">
+        <Amount tree={tree} node={node} counts={counts} />
+        <Amount tree={tree} node={node} counts={!counts} />
+        {tree.lost ? <Moved tree={tree} node={node} /> : (
+          <>
+            <dt>Of all</dt><dd>{shareInWords(value, whole)}</dd>
+            {above > 0 && <><dt>Of {isDown ? "its caller" : "the frame above"}</dt><dd>{shareInWords(value, valueAt(tree, above))}</dd></>}
+            {isDown && <><dt>Itself</dt><dd>{amountInWords(self, counts)} <span class="faint">{shareInWords(self, whole)}</span></dd></>}
+          </>
+        )}
+        <dt>Samples</dt>
+        <dd>{countInWords(tree.gained.samples[node]! + (tree.lost?.samples[node] ?? 0))}</dd>
+      </dl>
+    </>
+  );
+}
+
+function Legend({ tree, theme }: { tree: Tree; theme: Theme }) {
+  if (tree.lost)
+    return (
+      <ul class="legend">
+        <li><i style={{ background: css(changeFill(1, true, theme)) }} />grew</li>
+        <li><i style={{ background: css(changeFill(-1, true, theme)) }} />shrank</li>
+        <li><i style={{ background: css(changeFill(0, false, theme)) }} />within chance</li>
+      </ul>
+    );
+  const here = new Set(tree.functions.map((one) => shortModule(one.module)));
+  const shown = modulesInOrder().filter((module) => here.has(module));
+  return (
+    <ul class="legend" aria-label="Colours of modules">
+      {shown.slice(0, 12).map((module) => (
+        <li key={module}><i style={{ background: css(moduleFill(module, theme)) }} />{module}</li>
+      ))}
+      {shown.length > 12 && <li class="faint">and {plural(shown.length - 12, "module")} more</li>}
+    </ul>
+  );
+}
+
+export function Details({ tree, theme, node, hover, direction }: Props) {
+  const shown = hover ? hover.node : node;
+  return (
+    <aside class="details" aria-label="Frame" aria-live={hover ? "off" : "polite"}>
+      <div class="details-frame">
+        {hover && hover.narrow > 0 ? (
+          <>
+            <h3 class="name">{plural(hover.narrow, "narrower frame")}</h3>
+            <p class="where">below {nameOf(tree, hover.node)}; a click brings them nearer</p>
+          </>
+        ) : shown >= 0 && shown < tree.count ? (
+          <>
+            <Node tree={tree} node={shown} direction={direction} />
+            {!hover && <CopyStack tree={tree} node={shown} direction={direction} />}
+          </>
+        ) : (
+          <p class="hint">Point at a frame to read its figures. A click zooms, the right button opens a menu, <kbd>?</kbd> lists the keys.</p>
+        )}
+      </div>
+      <Legend tree={tree} theme={theme} />
+    </aside>
+  );
+}

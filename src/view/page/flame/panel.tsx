@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flame graph's tab: direction and search above, the graph, details at the side. Of a function's
+// callers and callees ("sandwich") there are two graphs: callers grow upwards, callees downwards.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { FlameView } from "./view";
+import { Details, stackInText } from "./details";
+import { Frames } from "./frames";
+import { Menu, type MenuEntry } from "./menu";
+import type { Place } from "./layout";
+import { addFilter, exactly, select, useSelection, type Direction, type Selection } from "../state";
+import { askTree, treePath, useAnswer } from "../source";
+import { functionOf, leftOut, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, shortModule, valueAt, type Tree } from "../tree";
+import { amountInWords, shareInWords } from "../words";
+import { useTheme } from "../theme";
+import { useShortcuts } from "../keys";
+
+const DIRECTION_TITLES: Record<Direction, string> = {
+  down: "Top-down",
+  up: "Bottom-up",
+  sandwich: "Callers and callees",
+};
+
+type Which = "down" | "up" | "callers" | "callees";
+
+interface Chosen {
+  which: Which;
+  node: number;
+  tree: Tree;
+}
+
+function useMatches(tree: Tree | null, query: string) {
+  return useMemo(() => {
+    if (!tree || query === "") return { matched: null, isWrong: false, value: 0 };
+    const matcher = matcherOf(query);
+    if (!matcher) return { matched: null, isWrong: true, value: 0 };
+    const matched = matchFunctions(tree, matcher);
+    return { matched, isWrong: false, value: matchedValue(tree, matched) };
+  }, [tree, query]);
+}
+
+function actionsOf(chosen: Chosen): MenuEntry[] {
+  const found = functionOf(chosen.tree, chosen.node);
+  const copy = () => void navigator.clipboard?.writeText(stackInText(chosen.tree, chosen.node, chosen.which)).catch(() => {});
+  if (!found) return [{ title: "Copy the stack", key: "y", run: copy }];
+  const name = exactly(found.name);
+  const entries: MenuEntry[] = [
+    { title: "Only stacks with this function", key: "f", run: () => addFilter("focus", name) },
+    { title: "Only stacks without this function", key: "i", run: () => addFilter("ignore", name) },
+    { title: "Hide this function's frames", key: "h", run: () => addFilter("hide", name) },
+    { title: "Show from this function on", key: "o", run: () => addFilter("show-from", name) },
+    { title: "Callers and callees", key: "c", run: () => select({ direction: "sandwich", function: found.id, zoom: "", frame: "" }) },
+    { title: "Source", key: "e", run: () => select({ tab: "source", function: found.id }) },
+    { title: "Copy the stack", key: "y", run: copy },
+  ];
+  const module = shortModule(found.module);
+  if (module !== "")
+    entries.splice(4, 0, { title: `Hide ${module}`, key: "m", run: () => addFilter("hide", exactly(found.module)) });
+  return entries;
+}
+
+function Search({ tree, query, isWrong, value }: { tree: Tree | null; query: string; isWrong: boolean; value: number }) {
+  let words = "";
+  if (isWrong) words = "not a regular expression";
+  else if (query !== "" && tree && tree.count > 0)
+    words = `${amountInWords(value, tree.header.counts)}, ${shareInWords(value, valueAt(tree, 0)) || "0 %"} of what is shown`;
+  return (
+    <span class="search">
+      <input
+        id="search"
+        type="search"
+        placeholder="Search: name, or /expression/"
+        aria-label="Search functions, modules and files"
+        spellcheck={false}
+        autocomplete="off"
+        value={query}
+        onInput={(event) => select({ search: event.currentTarget.value }, true)}
+        onKeyDown={(event) => {
+          if (event.key !== "Escape") return;
+          select({ search: "" }, true);
+          document.querySelector<HTMLElement>(".flame-scroll canvas")?.focus();
+        }}
+      />
+      <output for="search" class={isWrong ? "bad" : ""}>{words}</output>
+    </span>
+  );
+}
+
+function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
+  const left = leftOut(tree);
+  if (tree.header.unknown) return <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>;
+  if (selection.filters.length > 0 && left && left.value > 0)
+    return (
+      <div class="empty">
+        <p>The filters leave nothing: they take out {amountInWords(left.value, tree.header.counts)}.</p>
+        <button type="button" onClick={() => select({ filters: [], zoom: "", frame: "" })}>Take all filters back</button>
+      </div>
+    );
+  if (tree.header.difference) return <div class="empty"><p>Nothing changed between the two dumps.</p></div>;
+  return <div class="empty"><p>There is nothing in this view. Another view above may have something.</p></div>;
+}
+
+export function FlamePanel() {
+  const selection = useSelection();
+  const { theme, accent } = useTheme();
+  const isSandwich = selection.direction === "sandwich" && selection.function !== null;
+  const main: Which = isSandwich ? "callees" : selection.direction === "up" ? "up" : "down";
+  const answer = useAnswer(treePath(selection, main), askTree);
+  const callers = useAnswer(isSandwich ? treePath(selection, "callers") : null, askTree);
+  const [hover, setHover] = useState<{ place: Place; which: Which } | null>(null);
+  const [chosenCaller, setChosenCaller] = useState(-1);
+  const [menu, setMenu] = useState<{ chosen: Chosen; x: number; y: number } | null>(null);
+  const tree = answer.value;
+  const search = useMatches(tree, selection.search);
+  const callerSearch = useMatches(callers.value, selection.search);
+  useEffect(() => setHover(null), [tree]);
+  useEffect(() => setChosenCaller(-1), [callers.value]);
+  useShortcuts({
+    "/": () => document.getElementById("search")?.focus(),
+    t: () => select({ direction: selection.direction === "down" ? "up" : "down", zoom: "", frame: "" }),
+  });
+
+  const node = tree && selection.frame !== "" ? nodeAt(tree, selection.frame) : -1;
+  const hovered = hover ? (hover.which === "callers" ? callers.value : tree) : null;
+  const side = hovered && hover
+    ? { tree: hovered, which: hover.which, node: -1 }
+    : chosenCaller >= 0 && callers.value
+      ? { tree: callers.value, which: "callers" as Which, node: chosenCaller }
+      : { tree, which: main, node };
+
+  function view(of: Tree, which: Which) {
+    const isCallers = which === "callers";
+    const choose = (chosen: number) => {
+      if (isCallers) setChosenCaller(chosen);
+      else {
+        setChosenCaller(-1);
+        select({ frame: pathOf(of, chosen) }, true);
+      }
+    };
+    const zoom = (chosen: number) => {
+      if (isCallers) return choose(chosen);
+      setChosenCaller(-1);
+      const path = chosen > 0 ? pathOf(of, chosen) : "";
+      select({ zoom: path, frame: path });
+    };
+    const run = (key: string, chosen: number) => {
+      const found = { which, node: chosen, tree: of };
+      const entry = actionsOf(found).find((one) => one.key === key);
+      const isMenu = key === "ContextMenu" || key === "F10";
+      if (isMenu) setMenu({ chosen: found, x: innerWidth / 3, y: innerHeight / 3 });
+      else entry?.run();
+      return isMenu || entry !== undefined;
+    };
+    return (
+      <FlameView
+        tree={of} theme={theme} accent={accent} flipped={isCallers}
+        matched={isCallers ? callerSearch.matched : search.matched}
+        zoom={isCallers ? "" : selection.zoom}
+        frame={isCallers ? (chosenCaller >= 0 ? pathOf(of, chosenCaller) : "") : selection.frame}
+        label={isCallers ? "Callers" : isSandwich ? "Callees" : `Flame graph, ${DIRECTION_TITLES[selection.direction].toLowerCase()}`}
+        onHover={(place) => setHover(place ? { place, which } : null)}
+        onChoose={choose}
+        onZoom={zoom}
+        onMenu={(chosen, x, y) => setMenu({ chosen: { which, node: chosen, tree: of }, x, y })}
+        onKey={run}
+      />
+    );
+  }
+
+  const isEmpty = tree !== null && (tree.count === 0 || (tree.count === 1 && valueAt(tree, 0) === 0));
+  return (
+    <section class="panel flame" aria-label="Flame graph" aria-busy={answer.isWaiting}>
+      <div class="tools">
+        <span class="group" role="group" aria-label="Direction">
+          {(["down", "up"] as Direction[]).map((one) => (
+            <button type="button" key={one} aria-pressed={selection.direction === one}
+              onClick={() => select({ direction: one, zoom: "", frame: "" })}>{DIRECTION_TITLES[one]}</button>
+          ))}
+          {selection.function !== null && (
+            <button type="button" aria-pressed={isSandwich} onClick={() => select({ direction: "sandwich", zoom: "", frame: "" })}>
+              {DIRECTION_TITLES.sandwich}
+            </button>
+          )}
+        </span>
+        <Search tree={tree} query={selection.search} isWrong={search.isWrong} value={search.value} />
+        {selection.zoom !== "" && <button type="button" onClick={() => select({ zoom: "" })}>Whole graph</button>}
+        {tree?.header.pruned && <span class="faint">frames below 0.01 % are left out</span>}
+      </div>
+      <div class="flame-body">
+        <div class={`flame-graphs${answer.isWaiting ? " waits" : ""}`}>
+          {answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>
+            : !tree ? <div class="empty"><p class="faint">The flame graph is being made…</p></div>
+              : isEmpty ? <Empty tree={tree} selection={selection} />
+                : isSandwich ? (
+                  <>
+                    <div class="half">{callers.value && view(callers.value, "callers")}</div>
+                    <div class="waist"><b class="name">{nameOf(tree, 0)}</b><span class="faint">callers above, callees below</span></div>
+                    <div class="half">{view(tree, "callees")}</div>
+                  </>
+                ) : view(tree, main)}
+        </div>
+        {side.tree && !isEmpty && (
+          <Details tree={side.tree} theme={theme} node={side.node} hover={hover?.place ?? null} direction={side.which} />
+        )}
+      </div>
+      {tree && !isEmpty && <Frames tree={tree} node={node} onChoose={(chosen) => select({ frame: pathOf(tree, chosen) }, true)} />}
+      {menu && (
+        <Menu title={nameOf(menu.chosen.tree, menu.chosen.node)} entries={actionsOf(menu.chosen)} x={menu.x} y={menu.y} onClose={() => setMenu(null)} />
+      )}
+    </section>
+  );
+}

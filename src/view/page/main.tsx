@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the page.
+import { render } from "preact";
+/* esbuild makes page.css of it. */
+import "./page.css";
+import { App } from "./app";
+import { startTheme } from "./theme";
+
+startTheme();
+render(<App />, document.getElementById("page")!);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Questions to the overview: which heap, dump, process a selection means, and their titles.
+import type { Dump, Heap, Overview, Process, Profile, View, ViewName } from "./types";
+import type { Selection } from "./state";
+import { timeInWords } from "./words";
+
+export interface Place {
+  profile: Profile;
+  process: Process | null;
+  heap: Heap;
+}
+
+/** Return the heap "profile.heap" of the overview, or null. */
+export function placeOf(overview: Overview, id: string): Place | null {
+  for (const profile of overview.profiles)
+    for (const heap of profile.heaps)
+      if (heap.id === id) return { profile, heap, process: profile.processes[heap.process] ?? null };
+  return null;
+}
+
+/** Return the selected dump's number; the last unless another is chosen. -1: there is none. */
+export function dumpIndex(heap: Heap, dump: number | null): number {
+  const last = heap.dumps.length - 1;
+  return dump === null ? last : Math.min(dump, last);
+}
+
+export function viewOf(overview: Overview, name: ViewName): View {
+  return (
+    overview.views.find((view) => view.name === name) ?? { name, title: name, perfetto: "", bytes: !name.endsWith("objects") }
+  );
+}
+
+export function processTitle(process: Process | null): string {
+  return process ? `${process.name || "?"} (${process.pid})` : "?";
+}
+
+/** When the first thing of a profile happened, from which the page counts time. */
+export function beginningOf(profile: Profile): number {
+  let first = Infinity;
+  for (const heap of profile.heaps) {
+    const dump = heap.dumps[0];
+    if (dump) first = Math.min(first, dump.start > 0 ? dump.start : dump.time);
+  }
+  for (const process of profile.processes) if (process.memory.time.length > 0) first = Math.min(first, process.memory.time[0]!);
+  return first === Infinity ? 0 : first;
+}
+
+export function secondsOf(profile: Profile, time: number): number {
+  return (time - beginningOf(profile)) / 1e9;
+}
+
+export function dumpTitle(place: Place, index: number): string {
+  const dump = place.heap.dumps[index];
+  if (!dump) return "no dump";
+  const end = dump.final ? ", at the end" : "";
+  return `${index + 1} of ${place.heap.dumps.length}: ${timeInWords(Math.max(secondsOf(place.profile, dump.time), 0))}${end}`;
+}
+
+/** The dump that a base names: of the same heap ("2") or of another profile ("1.0.5"). */
+export function baseOf(overview: Overview, place: Place, base: string): { place: Place; index: number; dump: Dump } | null {
+  if (base === "") return null;
+  const parts = base.split(".");
+  const of = parts.length === 3 ? placeOf(overview, `${parts[0]}.${parts[1]}`) : place;
+  const index = Number(parts[parts.length - 1]);
+  const dump = of?.heap.dumps[index];
+  return of && dump ? { place: of, index, dump } : null;
+}
+
+/** Return the selection of a heap as it opens: at its last dump. */
+export function openHeap(id: string): Partial<Selection> {
+  return { heap: id, dump: null, base: "", zoom: "", frame: "" };
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the server. Requests are relative to the page's address, which holds the token. An answer
+// that is no longer wanted is aborted; a lost server is asked again until it is back.
+import { useEffect, useState } from "preact/hooks";
+import { decodeTree, type Tree } from "./tree";
+import { filterInWords, type Selection } from "./state";
+import type { Overview, SourceLines, SqlAnswer, SqlTable, Table } from "./types";
+
+/** The server said no, in a sentence. */
+export class Refusal extends Error {}
+
+/** No answer at all: the server has ended, or the connection is gone. */
+export class Gone extends Error {}
+
+async function request(path: string, options: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { cache: "no-store", ...options });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    lose();
+    throw new Gone("heap_profile view does not answer");
+  }
+  find();
+  if (response.ok) return response;
+  let message = `the server answered ${response.status} ${response.statusText}`;
+  try {
+    const body = (await response.json()) as { error?: unknown };
+    if (typeof body.error === "string") message = body.error;
+  } catch {
+    /* not JSON: the status says it */
+  }
+  throw new Refusal(message);
+}
+
+// --- the connection ---
+
+const RETRY_FIRST_MS = 500;
+const RETRY_MOST_MS = 5000;
+let isLost = false;
+let wait = RETRY_FIRST_MS;
+let losses = 0; // how often the connection was found again: answers are then asked for anew
+const listeners = new Set<() => void>();
+
+function tell() {
+  for (const listener of listeners) listener();
+}
+
+function retry() {
+  window.setTimeout(() => {
+    if (!isLost) return;
+    if (document.hidden) return retry();
+    fetch("api/overview", { cache: "no-store" }).then(find, () => {
+      wait = Math.min(2 * wait, RETRY_MOST_MS);
+      retry();
+    });
+  }, wait);
+}
+
+function lose() {
+  if (isLost) return;
+  isLost = true;
+  wait = RETRY_FIRST_MS;
+  tell();
+  retry();
+}
+
+function find() {
+  if (!isLost) return;
+  isLost = false;
+  losses++;
+  tell();
+}
+
+/** Whether the server is lost, and how often it came back. */
+export function useConnection(): { isLost: boolean; returns: number } {
+  const [now, set] = useState({ isLost, returns: losses });
+  useEffect(() => {
+    const listener = () => set({ isLost, returns: losses });
+    listeners.add(listener);
+    listener();
+    return () => void listeners.delete(listener);
+  }, []);
+  return now;
+}
+
+// --- requests ---
+
+export function selectionParameters(selection: Selection): URLSearchParams {
+  const out = new URLSearchParams();
+  if (selection.heap !== "") out.set("heap", selection.heap);
+  if (selection.dump !== null) out.set("dump", String(selection.dump));
+  if (selection.base !== "") out.set("base", selection.base);
+  out.set("view", selection.view);
+  for (const filter of selection.filters) out.append("filter", filterInWords(filter));
+  return out;
+}
+
+const trees = new Map<string, Tree>();
+const TREES_KEPT = 8;
+
+/** Return a tree that was asked for before, or null. */
+export const keptTree = (path: string) => trees.get(path) ?? null;
+
+export function treePath(selection: Selection, direction: "down" | "up" | "callers" | "callees"): string {
+  const parameters = selectionParameters(selection);
+  parameters.set("direction", direction);
+  if (direction === "callers" || direction === "callees") parameters.set("function", String(selection.function ?? 0));
+  return `api/tree?${parameters}`;
+}
+
+export async function askTree(path: string, signal: AbortSignal): Promise<Tree> {
+  const kept = trees.get(path);
+  if (kept) return kept;
+  const response = await request(path, { signal });
+  const tree = decodeTree(await response.arrayBuffer());
+  trees.set(path, tree);
+  const oldest = trees.keys().next().value;
+  if (trees.size > TREES_KEPT && oldest !== undefined) trees.delete(oldest);
+  return tree;
+}
+
+async function askJson<T>(path: string, signal: AbortSignal): Promise<T> {
+  const response = await request(path, { signal });
+  return (await response.json()) as T;
+}
+
+export const askOverview = (signal: AbortSignal) => askJson<Overview>("api/overview", signal);
+export const askTable = (path: string, signal: AbortSignal) => askJson<Table>(path, signal);
+export const askSource = (path: string, signal: AbortSignal) => askJson<SourceLines>(path, signal);
+export const askSqlTables = (signal: AbortSignal) => askJson<SqlTable[]>("api/tables", signal);
+
+export async function askSql(sql: string, signal: AbortSignal): Promise<SqlAnswer> {
+  const headers = { "Content-Type": "application/json" };
+  const response = await request("api/sql", { method: "POST", headers, body: JSON.stringify({ sql }), signal });
+  return (await response.json()) as SqlAnswer;
+}
+
+/** What was asked for: the last answer stays until the next is here, so that nothing jumps. */
+export interface Answer<T> {
+  value: T | null;
+  key: string; // of the value
+  error: string;
+  isWaiting: boolean;
+}
+
+/** Ask when `key` changes (null: ask nothing), and again when a lost server is back. */
+export function useAnswer<T>(key: string | null, ask: (key: string, signal: AbortSignal) => Promise<T>): Answer<T> {
+  const { returns } = useConnection();
+  const [answer, set] = useState<Answer<T>>({ value: null, key: "", error: "", isWaiting: key !== null });
+  useEffect(() => {
+    if (key === null) {
+      set({ value: null, key: "", error: "", isWaiting: false });
+      return;
+    }
+    const control = new AbortController();
+    set((last) => ({ ...last, isWaiting: true }));
+    ask(key, control.signal).then(
+      (value) => !control.signal.aborted && set({ value, key, error: "", isWaiting: false }),
+      (error: Error) => {
+        if (control.signal.aborted) return;
+        const message = error instanceof Gone ? "" : error.message;
+        set((last) => ({ value: error instanceof Gone ? last.value : null, key: last.key, error: message, isWaiting: error instanceof Gone }));
+      },
+    );
+    return () => control.abort();
+  }, [key, returns]);
+  return answer;
+}

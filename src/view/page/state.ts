@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one selection of the page: heap, dump, view, filters, frame. It stands in the URL's fragment,
+// so that back and forward undo it and a link shows the same. Panels read it with useSelection().
+import { useEffect, useState } from "preact/hooks";
+import { VIEWS, type TableBy, type TableOrder, type ViewName } from "./types";
+
+export const FILTER_KINDS = ["focus", "ignore", "hide", "show-from"] as const;
+export type FilterKind = (typeof FILTER_KINDS)[number];
+
+export interface Filter {
+  kind: FilterKind;
+  pattern: string;
+}
+
+export const TABS = ["overview", "flame", "table", "source", "sql"] as const;
+export type Tab = (typeof TABS)[number];
+
+export const DIRECTIONS = ["down", "up", "sandwich"] as const;
+export type Direction = (typeof DIRECTIONS)[number];
+
+const TABLE_BY: TableBy[] = ["function", "module", "file", "thread", "type", "context", "size", "callsite"];
+const TABLE_ORDERS: TableOrder[] = ["self", "total", "name"];
+
+export interface Selection {
+  tab: Tab;
+  heap: string; // "0.3"; "": the server's choice
+  dump: number | null; // null: the last
+  base: string; // "": no difference; "2": a dump of the heap; "1.0.5": of another profile
+  view: ViewName;
+  filters: Filter[];
+  direction: Direction;
+  function: number | null; // of the sandwich and the source
+  zoom: string; // a path of functions, "5.17.3"
+  frame: string; // the path of the frame that is chosen
+  search: string;
+  by: TableBy;
+  order: TableOrder;
+}
+
+export const NOTHING_SELECTED: Selection = {
+  tab: "overview",
+  heap: "",
+  dump: null,
+  base: "",
+  view: "space",
+  filters: [],
+  direction: "down",
+  function: null,
+  zoom: "",
+  frame: "",
+  search: "",
+  by: "function",
+  order: "self",
+};
+
+function oneOf<T extends string>(value: string | null, allowed: readonly T[], otherwise: T): T {
+  return allowed.includes(value as T) ? (value as T) : otherwise;
+}
+
+function wholeNumber(text: string | null): number | null {
+  return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : null;
+}
+
+const isPath = (text: string | null): text is string => text !== null && /^\d+(\.\d+)*$/.test(text);
+
+function parseFilter(text: string): Filter | null {
+  const colon = text.indexOf(":");
+  const kind = FILTER_KINDS.find((one) => one === text.slice(0, colon));
+  const pattern = text.slice(colon + 1);
+  return kind && pattern !== "" ? { kind, pattern } : null;
+}
+
+export const filterInWords = (filter: Filter) => `${filter.kind}:${filter.pattern}`;
+
+/** Read a fragment that anybody may have written: a value that makes no sense is left out. */
+export function parseSelection(fragment: string): Selection {
+  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  const path = (name: string) => {
+    const text = given.get(name);
+    return isPath(text) ? text : "";
+  };
+  return {
+    tab: oneOf(given.get("tab"), TABS, NOTHING_SELECTED.tab),
+    heap: path("heap"),
+    dump: wholeNumber(given.get("dump")),
+    base: path("base"),
+    view: oneOf(given.get("view"), VIEWS, NOTHING_SELECTED.view),
+    filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),
+    direction: oneOf(given.get("direction"), DIRECTIONS, NOTHING_SELECTED.direction),
+    function: wholeNumber(given.get("function")),
+    zoom: path("zoom"),
+    frame: path("frame"),
+    search: given.get("search") ?? "",
+    by: oneOf(given.get("by"), TABLE_BY, NOTHING_SELECTED.by),
+    order: oneOf(given.get("order"), TABLE_ORDERS, NOTHING_SELECTED.order),
+  };
+}
+
+/** Write a selection as a fragment; what is as at the start is left out. */
+export function formatSelection(selection: Selection): string {
+  const out = new URLSearchParams();
+  for (const [name, value] of Object.entries(selection)) {
+    if (name === "filters") for (const filter of selection.filters) out.append("filter", filterInWords(filter));
+    else if (value !== null && value !== NOTHING_SELECTED[name as keyof Selection]) out.set(name, String(value));
+  }
+  return out.toString().replaceAll("%3A", ":");
+}
+
+let current = parseSelection(typeof location === "undefined" ? "" : location.hash);
+const listeners = new Set<() => void>();
+
+function changed() {
+  for (const listener of listeners) listener();
+}
+
+if (typeof window !== "undefined")
+  window.addEventListener("popstate", () => {
+    current = parseSelection(location.hash);
+    changed();
+  });
+
+export const selection = () => current;
+
+/** Change a part of the selection. `replace`: without an entry of its own in the history. */
+export function select(change: Partial<Selection>, replace = false) {
+  const next = { ...current, ...change };
+  const fragment = formatSelection(next);
+  if (fragment === formatSelection(current)) return;
+  current = next;
+  history[replace ? "replaceState" : "pushState"](null, "", "#" + fragment);
+  changed();
+}
+
+export function addFilter(kind: FilterKind, pattern: string) {
+  const known = current.filters.some((one) => one.kind === kind && one.pattern === pattern);
+  if (!known && pattern !== "") select({ filters: [...current.filters, { kind, pattern }], zoom: "", frame: "" });
+}
+
+export function removeFilter(index: number) {
+  select({ filters: current.filters.filter((_, i) => i !== index), zoom: "", frame: "" });
+}
+
+/** Return a pattern of a whole name, for POSIX extended regular expressions. */
+export function exactly(name: string): string {
+  return `^${name.replace(/[\\^$.|?*+()[\]{}]/g, "\\$&")}$`;
+}
+
+export function useSelection(): Selection {
+  const [now, set] = useState(current);
+  useEffect(() => {
+    const listener = () => set(current);
+    listeners.add(listener);
+    listener();
+    return () => void listeners.delete(listener);
+  }, []);
+  return now;
+}

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+// Style sheets are bundled, not imported as values.
+declare module "*.css";

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tree of callstacks as the server sends it: a JSON header and one typed array for each column.
+// Parents have lower numbers than their children; the children of a node are contiguous, the largest
+// first. Nothing here touches the page, so that tests run it in node.
+import { limitsOfBytes, limitsOfCount, type Sums } from "./interval";
+import type { Figure, TreeFunction, TreeHeader } from "./types";
+
+export const WHOLE = 0xffffffff; // the function of a root that stands for everything
+const NODES_MAX = 4_000_000;
+
+export interface SumColumns {
+  bytes: Float64Array;
+  count: Float64Array;
+  bytesVariance: Float32Array;
+  countVariance: Float32Array;
+  samples: Float32Array;
+}
+
+export interface Tree {
+  header: TreeHeader;
+  count: number;
+  functions: TreeFunction[];
+  parent: Int32Array;
+  function: Uint32Array;
+  firstChild: Int32Array;
+  childCount: Int32Array;
+  gained: SumColumns;
+  lost: SumColumns | null;
+  width: Float64Array; // of boxes, in the unit of the view; children are never wider than their parent
+  selfBytes: Float64Array;
+  selfCount: Float64Array;
+  lostSelfBytes: Float64Array | null;
+  lostSelfCount: Float64Array | null;
+  mark: Uint8Array | null; // of a difference: 1 beyond chance
+}
+
+type Column = Int32Array | Uint32Array | Float64Array | Float32Array | Uint8Array;
+
+const ARRAYS: Record<string, { new (buffer: ArrayBuffer, offset: number, length: number): Column; BYTES_PER_ELEMENT: number }> = {
+  i32: Int32Array,
+  u32: Uint32Array,
+  f64: Float64Array,
+  f32: Float32Array,
+  u8: Uint8Array,
+};
+
+function readColumns(buffer: ArrayBuffer, header: TreeHeader, begin: number): Map<string, Column> {
+  const columns = new Map<string, Column>();
+  let at = begin;
+  for (const { name, type } of header.columns) {
+    const make = ARRAYS[type];
+    if (!make) throw new Error(`column ${name} has the type ${type}, which this page does not know`);
+    if (at + header.nodes * make.BYTES_PER_ELEMENT > buffer.byteLength)
+      throw new Error(`the answer ends within its column ${name}`);
+    columns.set(name, new make(buffer, at, header.nodes));
+    at = (at + header.nodes * make.BYTES_PER_ELEMENT + 7) & ~7;
+  }
+  return columns;
+}
+
+function need<T extends Column>(columns: Map<string, Column>, name: string): T {
+  const column = columns.get(name);
+  if (!column) throw new Error(`the answer has no column ${name}`);
+  return column as T;
+}
+
+function sumColumns(columns: Map<string, Column>, prefix: string): SumColumns {
+  return {
+    bytes: need(columns, `${prefix}bytes`),
+    count: need(columns, `${prefix}count`),
+    bytesVariance: need(columns, `${prefix}bytes_variance`),
+    countVariance: need(columns, `${prefix}count_variance`),
+    samples: need(columns, `${prefix}samples`),
+  };
+}
+
+/** By node: 1 if its change is beyond chance; null if the tree is not a difference. */
+function marksOf(header: TreeHeader): Uint8Array | null {
+  if (!header.difference) return null;
+  const mark = new Uint8Array(header.nodes);
+  for (const node of header.marks ?? []) mark[node] = 1;
+  return mark;
+}
+
+/** Set firstChild and childCount; fail if the order is not as promised, on which all drawing relies. */
+function findChildren(tree: Tree) {
+  const { parent, firstChild, childCount, count } = tree;
+  firstChild.fill(-1);
+  for (let i = 1; i < count; i++) {
+    const above = parent[i]!;
+    if (above < 0 || above >= i) throw new Error(`node ${i} of the answer has the parent ${above}`);
+    if (firstChild[above] === -1) firstChild[above] = i;
+    else if (firstChild[above]! + childCount[above]! !== i)
+      throw new Error(`the children of node ${above} of the answer are not contiguous`);
+    childCount[above]!++;
+  }
+}
+
+export function decodeTree(buffer: ArrayBuffer): Tree {
+  if (buffer.byteLength < 4) throw new Error("the answer is empty");
+  const length = new DataView(buffer).getUint32(0, true);
+  if (4 + length > buffer.byteLength) throw new Error("the answer ends within its header");
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length))) as TreeHeader;
+  const count = header.nodes;
+  if (!(count >= 0 && count <= NODES_MAX)) throw new Error(`the answer has ${count} nodes`);
+  const columns = readColumns(buffer, header, 4 + length);
+  const parent = need<Uint32Array>(columns, "parent");
+  const difference = header.difference;
+  const tree: Tree = {
+    header,
+    count,
+    functions: header.functions,
+    parent: new Int32Array(parent.buffer, parent.byteOffset, count), // of a root: -1
+    function: need(columns, "function"),
+    firstChild: new Int32Array(count),
+    childCount: new Int32Array(count),
+    gained: sumColumns(columns, ""),
+    lost: difference ? sumColumns(columns, "lost_") : null,
+    width: need(columns, "width"),
+    selfBytes: need(columns, "self_bytes"),
+    selfCount: need(columns, "self_count"),
+    lostSelfBytes: difference ? need<Float64Array>(columns, "lost_self_bytes") : null,
+    lostSelfCount: difference ? need<Float64Array>(columns, "lost_self_count") : null,
+    mark: marksOf(header),
+  };
+  findChildren(tree);
+  return tree;
+}
+
+export function functionOf(tree: Tree, node: number): TreeFunction | null {
+  return tree.functions[tree.function[node]!] ?? null;
+}
+
+export function nameOf(tree: Tree, node: number): string {
+  return functionOf(tree, node)?.name ?? (tree.parent[node] === -1 ? "everything" : "[unknown]");
+}
+
+/** Return the name with parameters and template arguments, which boxes leave out. */
+export function fullNameOf(tree: Tree, node: number): string {
+  return functionOf(tree, node)?.full_name ?? nameOf(tree, node);
+}
+
+/** Return the module without its directory. */
+export function shortModule(module: string): string {
+  return module.slice(module.lastIndexOf("/") + 1);
+}
+
+function sumsAt(columns: SumColumns, node: number): Sums {
+  return {
+    bytes: columns.bytes[node]!,
+    count: columns.count[node]!,
+    bytesVariance: columns.bytesVariance[node]!,
+    countVariance: columns.countVariance[node]!,
+    samples: columns.samples[node]!,
+  };
+}
+
+function lacksVariance(sums: Sums, interval: number): boolean {
+  const has = sums.count + sums.bytes > 0;
+  return interval !== 1 && has && (!(sums.samples > 0) || interval === 0) && !(sums.bytesVariance > 0);
+}
+
+const NOTHING: Sums = { bytes: 0, count: 0, bytesVariance: 0, countVariance: 0, samples: 0 };
+
+/** Return a node's figure with its limits; of a difference: what was gained less what was lost. */
+export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
+  const gained = sumsAt(tree.gained, node);
+  const lost = tree.lost ? sumsAt(tree.lost, node) : NOTHING;
+  const [gainedInterval, lostInterval] = tree.header.intervals;
+  const amount = (sums: Sums) => (counts ? sums.count : sums.bytes);
+  const value = amount(gained) - amount(lost);
+  if (tree.header.exact) return { value, low: value, high: value };
+  if (tree.header.partial || lacksVariance(gained, gainedInterval) || lacksVariance(lost, lostInterval))
+    return { value, low: null, high: null };
+  const limits = (sums: Sums, interval: number) => (counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums));
+  const up = limits(gained, gainedInterval);
+  if (!tree.lost) return { value, ...up };
+  const down = limits(lost, lostInterval);
+  return {
+    value,
+    low: value - Math.hypot(amount(gained) - up.low, down.high - amount(lost)),
+    high: value + Math.hypot(up.high - amount(gained), amount(lost) - down.low),
+  };
+}
+
+/** Return what a node holds itself, in bytes or calls; of a difference: gained less lost. */
+export function selfAt(tree: Tree, node: number, counts: boolean): number {
+  const own = (counts ? tree.selfCount : tree.selfBytes)[node]!;
+  return own - ((counts ? tree.lostSelfCount : tree.lostSelfBytes)?.[node] ?? 0);
+}
+
+/** Return what a node is worth in the view of the tree. */
+export function valueAt(tree: Tree, node: number): number {
+  const { counts } = tree.header;
+  const which = counts ? "count" : "bytes";
+  return tree.gained[which][node]! - (tree.lost ? tree.lost[which][node]! : 0);
+}
+
+/** Return what the filters left out, and its share of the whole. */
+export function leftOut(tree: Tree): { value: number; share: number } | null {
+  const left = tree.header.left_out;
+  if (!left) return null;
+  const which = tree.header.counts ? 1 : 0;
+  return { value: (left.gained[which] ?? 0) + (left.lost[which] ?? 0), share: left.share };
+}
+
+/** Return the nodes from the root to a node. */
+export function stackOf(tree: Tree, node: number): number[] {
+  const stack = [];
+  for (let at = node; at >= 0; at = tree.parent[at]!) stack.unshift(at);
+  return stack;
+}
+
+/** Return a node's place as the ids of its functions, which is the same in another tree. */
+export function pathOf(tree: Tree, node: number): string {
+  const ids = [];
+  for (const at of stackOf(tree, node)) {
+    const found = functionOf(tree, at);
+    if (found) ids.push(found.id);
+  }
+  return ids.join(".");
+}
+
+/** Return the node at a path, or the last node of it that the tree has. */
+export function nodeAt(tree: Tree, path: string): number {
+  if (tree.count === 0) return -1;
+  const ids = path === "" ? [] : path.split(".").map(Number);
+  if (ids.length > 0 && functionOf(tree, 0)?.id === ids[0]) ids.shift();
+  let at = 0;
+  for (const id of ids) {
+    const begin = tree.firstChild[at]!;
+    const end = begin + tree.childCount[at]!;
+    let next = begin;
+    while (next < end && functionOf(tree, next)?.id !== id) next++;
+    if (begin < 0 || next === end) break;
+    at = next;
+  }
+  return at;
+}
+
+/** Return a test of names: text without regard to case, or /a regular expression/. null: not one. */
+export function matcherOf(query: string): ((name: string) => boolean) | null {
+  const between = /^\/(.*)\/(i?)$/.exec(query);
+  if (!between) {
+    const wanted = query.toLowerCase();
+    return (name) => name.toLowerCase().includes(wanted);
+  }
+  try {
+    const expression = new RegExp(between[1]!, between[2]);
+    return (name) => expression.test(name);
+  } catch {
+    return null;
+  }
+}
+
+/** By function: 1 if its name, module or file matches. */
+export function matchFunctions(tree: Tree, matches: (name: string) => boolean): Uint8Array {
+  return Uint8Array.from(tree.functions, (one) =>
+    matches(one.full_name ?? one.name) || matches(one.module) || matches(one.file) ? 1 : 0);
+}
+
+/** Return what is in stacks with a function that matches; each stack counts once. */
+export function matchedValue(tree: Tree, matched: Uint8Array): number {
+  const inside = new Uint8Array(tree.count);
+  let sum = 0;
+  for (let i = 0; i < tree.count; i++) {
+    const above = tree.parent[i]!;
+    if (above >= 0 && inside[above]) inside[i] = 1;
+    else if (tree.function[i] !== WHOLE && matched[tree.function[i]!]) {
+      inside[i] = 1;
+      sum += valueAt(tree, i);
+    }
+  }
+  return sum;
+}

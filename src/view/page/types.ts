@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's answers, as JSON gives them. A value that the profile does not contain is null.
+
+/** An estimate with its 95 % limits. Equal limits: exact. No limits: the file does not contain them. */
+export interface Figure {
+  value: number;
+  low: number | null;
+  high: number | null;
+}
+
+export type MaybeFigure = Figure | null;
+
+export const VIEWS = ["space", "objects", "alloc_space", "alloc_objects", "max"] as const;
+export type ViewName = (typeof VIEWS)[number];
+
+export interface View {
+  name: ViewName;
+  title: string;
+  perfetto: string;
+  bytes: boolean;
+}
+
+export interface Dump extends Record<ViewName, MaybeFigure> {
+  time: number;
+  start: number;
+  final: boolean;
+  incomplete: boolean;
+  interval_bytes: number;
+  exact_bytes: number | null;
+  exact_calls: number | null;
+}
+
+export interface Loss {
+  name: string;
+  amount: number;
+  words: string;
+}
+
+export interface Heap {
+  id: string;
+  process: number;
+  name: string;
+  interval_bytes: number;
+  first_interval_bytes: number;
+  exact: boolean;
+  partial: boolean;
+  unseen: string;
+  unfinished: boolean;
+  losses: Loss[];
+  notes: string[];
+  dumps: Dump[];
+}
+
+export interface Memory {
+  time: number[];
+  rss: number[];
+  anonymous: (number | null)[] | null;
+  swap: (number | null)[] | null;
+}
+
+export interface Process {
+  pid: number;
+  parent_pid: number;
+  name: string;
+  command: string;
+  memory: Memory;
+}
+
+export interface Unprofiled {
+  name: string;
+  pid: number;
+  count: number;
+  reason: string;
+  by_choice: boolean;
+}
+
+export interface Profile {
+  name: string;
+  path: string;
+  warning: string;
+  realtime_ns: string | null;
+  processes: Process[];
+  heaps: Heap[];
+  unprofiled: Unprofiled[];
+}
+
+export interface Overview {
+  version: string;
+  profiles: Profile[];
+  views: View[];
+  opening: { heap: string; dump: number; view: ViewName } | null;
+  sentences: string[];
+}
+
+export type TableBy = "function" | "module" | "file" | "thread" | "type" | "context" | "size" | "callsite";
+export type TableOrder = "self" | "total" | "name";
+
+export interface TableRow {
+  key: string;
+  function: number | null;
+  module?: string;
+  file?: string;
+  line?: number;
+  self: MaybeFigure;
+  total: MaybeFigure;
+  self_count: MaybeFigure;
+  count: MaybeFigure;
+  mark?: boolean;
+}
+
+export interface Table {
+  total: MaybeFigure;
+  rows: number;
+  row: TableRow[];
+}
+
+export interface SourceLines {
+  file: string;
+  found: boolean;
+  why: string;
+  lines: { n: number; text: string; self: MaybeFigure | number; total: MaybeFigure | number }[];
+}
+
+export interface SqlAnswer {
+  columns: string[];
+  rows: (string | number | null)[][];
+  more: boolean;
+  seconds: number;
+}
+
+export interface SqlTable {
+  name: string;
+  columns: { name: string; type: string }[];
+}
+
+export interface TreeFunction {
+  id: number;
+  name: string;
+  full_name?: string; // only if it differs
+  module: string;
+  file: string;
+  line: number;
+  kind: string;
+}
+
+export interface TreeHeader {
+  nodes: number;
+  pruned: boolean;
+  difference: boolean;
+  counts: boolean;
+  exact: boolean;
+  partial: boolean;
+  intervals: [number, number];
+  total: number[];
+  lost_total?: number[];
+  unknown?: boolean; // the file lacks these figures
+  left_out: { gained: number[]; lost: number[]; share: number } | null;
+  marks?: number[]; // of a difference: nodes that changed beyond chance
+  functions: TreeFunction[];
+  columns: { name: string; type: string }[];
+}

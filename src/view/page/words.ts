@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures in words, as the program's reports print them (src/cli/print/format.c): bytes in units of
+// 1000, counts with commas, the margin of an estimate, times and shares. Tests compare both.
+import type { Figure, MaybeFigure } from "./types";
+
+const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"];
+const TIME_UNITS = ["us", "ms", "s"];
+
+function inUnits(size: number, units: string[]): string {
+  let unit = 0;
+  while (size >= 999.5 && unit < units.length - 1) {
+    size /= 1000;
+    unit++;
+  }
+  const digits = unit === 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  return `${size.toFixed(digits)} ${units[unit]}`;
+}
+
+export function bytesInWords(bytes: number): string {
+  return (bytes <= -0.5 ? "-" : "") + inUnits(Math.abs(bytes), BYTE_UNITS);
+}
+
+export function countInWords(count: number): string {
+  const sign = count <= -0.5 ? "-" : "";
+  return sign + Math.abs(count).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+export function amountInWords(amount: number, counts: boolean): string {
+  return counts ? countInWords(amount) : bytesInWords(amount);
+}
+
+export function signedInWords(amount: number, counts: boolean): string {
+  const sign = roundsTo0(amount) ? "" : amount < 0 ? "-" : "+";
+  return sign + amountInWords(Math.abs(amount), counts);
+}
+
+export function timeInWords(seconds: number): string {
+  const whole = Math.round(seconds);
+  const minutes = Math.floor(whole / 60);
+  if (minutes >= 60) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (minutes >= 1) return `${minutes} min ${whole % 60} s`;
+  return inUnits(seconds * 1e6, TIME_UNITS);
+}
+
+export function shareInWords(part: number, whole: number): string {
+  if (!(whole > 0)) return "";
+  const percent = (100 * part) / whole;
+  if (Math.abs(percent) >= 99.95 && Math.abs(percent) < 100.05) return "100 %";
+  return `${percent.toFixed(Math.abs(percent) < 9.995 ? 2 : 1)} %`;
+}
+
+const roundsTo0 = (amount: number) => Math.abs(amount) < 0.5;
+
+/** The margin of an estimate: "± 418 kB", "-2.38 kB +15.6 kB", "at most 4 kB", "exact", "± unknown". */
+export function marginInWords(figure: Figure, counts: boolean): string {
+  const { value, low, high } = figure;
+  if (low === null || high === null) return "± unknown";
+  if (low === high && low === value) return "exact";
+  const shown = counts ? Math.round(value) : value;
+  let below = shown - low;
+  let above = high - shown;
+  const isNothing = roundsTo0(value) && roundsTo0(below) && high >= 0.5;
+  const most = amountInWords(high, counts);
+  if (isNothing || (value > high && amountInWords(value, counts) !== most)) return `at most ${most}`;
+  below = roundsTo0(below) ? 0 : Math.max(below, 0);
+  above = roundsTo0(above) ? 0 : Math.max(above, 0);
+  if (above <= 1.25 * below && below <= 1.25 * above) return `± ${amountInWords(Math.max(above, below), counts)}`;
+  const parts = [];
+  if (below > 0) parts.push(`-${amountInWords(below, counts)}`);
+  if (above > 0) parts.push(`+${amountInWords(above, counts)}`);
+  return parts.join(" ") || "± 0" + (counts ? "" : " B");
+}
+
+/** A figure with its margin; a value that the file does not contain is unknown. */
+export function figureInWords(figure: MaybeFigure, counts: boolean): string {
+  if (figure === null) return "unknown";
+  const margin = marginInWords(figure, counts);
+  if (margin.startsWith("at most")) return margin;
+  const amount = amountInWords(figure.value, counts);
+  return margin === "exact" ? amount : `${amount} ${margin}`;
+}
+
+/** "1 dump", "2 dumps". */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${countInWords(count)} ${count === 1 ? one : many}`;
+}
