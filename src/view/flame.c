@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes flame graphs by expanding groups of stack nodes, the largest parts only. */
+#include "view/flame.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/array.h"
+
+/* Limit of members that one graph visits: half a second of work. Deep bottom-up graphs of many
+ * stacks would visit each frame of each stack. */
+#define VISITS_MAX 30000000u
+
+/* A stack node in a group, and the stack node or leaf whose figures it stands for. */
+struct member {
+    uint32_t at, source;
+};
+
+struct group {
+    size_t first, count; /* members */
+    uint32_t function;   /* STACK_NONE: the root of a whole graph */
+    struct flame_sum sum, self;
+};
+
+struct maker {
+    const struct flame_request *request;
+    bool upwards;
+    const uint32_t *leaf_of; /* by stack node: index of its leaf + 1; 0: none */
+    struct flame_sum *sums;  /* by stack node, with all below it; NULL for FLAME_UP */
+    struct member *members;  /* upwards: those of a group are inside its parent's */
+    size_t member_count, member_capacity;
+    struct member *scratch;
+    size_t scratch_capacity;
+    struct group *children; /* of the group that is expanded */
+    size_t child_count, child_capacity;
+    uint32_t *child_of; /* by function: index in children + 1 */
+    uint64_t visits;
+};
+
+static const struct flame_sum *sum_of(const struct maker *maker, uint32_t source)
+{
+    return maker->sums == NULL ? &maker->request->leaves[source].own : &maker->sums[source];
+}
+
+/* Return the part of a member that has no further step. */
+static const struct flame_sum *self_of(const struct maker *maker, struct member member)
+{
+    static const struct flame_sum none;
+    if (maker->upwards) {
+        bool is_last = maker->request->tree->nodes[member.at].parent == STACK_NONE;
+        return is_last ? sum_of(maker, member.source) : &none;
+    }
+    uint32_t leaf = maker->leaf_of[member.at];
+    return leaf == 0 ? &none : &maker->request->leaves[leaf - 1].own;
+}
+
+static void add_member(const struct maker *maker, struct group *group, struct member member)
+{
+    group->count++;
+    flame_sum_add(&group->sum, sum_of(maker, member.source));
+    flame_sum_add(&group->self, self_of(maker, member));
+}
+
+/* --- one step --- */
+
+static struct group *child_of(struct maker *maker, uint32_t function)
+{
+    if (maker->child_of[function] == 0) {
+        const struct group child = {.function = function};
+        if (ARRAY_ADD(&maker->children, &maker->child_count, &maker->child_capacity, child) < 0)
+            return NULL;
+        maker->child_of[function] = (uint32_t)maker->child_count;
+    }
+    return &maker->children[maker->child_of[function] - 1];
+}
+
+static int add_to_child(struct maker *maker, struct member member, size_t place)
+{
+    struct group *child = child_of(maker, maker->request->tree->nodes[member.at].function);
+    if (child == NULL)
+        return -ENOMEM;
+    add_member(maker, child, member);
+    maker->scratch[place] = member;
+    return 0;
+}
+
+/* Return the stack nodes that follow a member, as a range of tree->children or, upwards, in *above
+ * and a range of one or none. The first step upwards is into the function that allocates. */
+struct steps {
+    size_t first, last;
+};
+
+static struct steps steps_of(const struct maker *maker, const struct group *group,
+                             struct member member, uint32_t *above)
+{
+    const struct stack_tree *tree = maker->request->tree;
+    if (!maker->upwards)
+        return (struct steps){tree->first[member.at], tree->first[member.at + 1]};
+    *above = group->function == STACK_NONE ? maker->request->leaves[member.source].node
+                                           : tree->nodes[member.at].parent;
+    return (struct steps){0, *above != STACK_NONE};
+}
+
+/* Collect the next stack nodes of a group in `scratch`. Return their number or -ENOMEM. */
+static int64_t step(struct maker *maker, const struct group *group)
+{
+    size_t count = 0;
+    for (size_t i = group->first; i < group->first + group->count; i++) {
+        struct member member = maker->members[i];
+        struct steps steps = steps_of(maker, group, member, &member.at);
+        size_t more = steps.last - steps.first;
+        if (ARRAY_RESERVE(&maker->scratch, &maker->scratch_capacity, count, more) < 0)
+            return -ENOMEM;
+        for (size_t j = steps.first; j < steps.last; j++, count++) {
+            if (!maker->upwards)
+                member.at = member.source = maker->request->tree->children[j];
+            if (add_to_child(maker, member, count) < 0)
+                return -ENOMEM;
+        }
+    }
+    maker->visits += count + group->count;
+    return (int64_t)count;
+}
+
+/* Put the members in `scratch` where their groups are. */
+static int place_members(struct maker *maker, const struct group *group, size_t count)
+{
+    size_t at = maker->upwards ? group->first : maker->member_count;
+    if (!maker->upwards) {
+        if (ARRAY_RESERVE(&maker->members, &maker->member_capacity, maker->member_count, count) < 0)
+            return -ENOMEM;
+        maker->member_count += count;
+    }
+    for (size_t i = 0; i < maker->child_count; i++) {
+        maker->children[i].first = at;
+        at += maker->children[i].count;
+        maker->children[i].count = 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t function = maker->request->tree->nodes[maker->scratch[i].at].function;
+        struct group *child = &maker->children[maker->child_of[function] - 1];
+        maker->members[child->first + child->count++] = maker->scratch[i];
+    }
+    return 0;
+}
+
+/* Compare for qsort: the widest first, then by number, so that equal ones keep their places. */
+static int compare_groups(const void *a, const void *b)
+{
+    const struct group *left = a, *right = b;
+    if (left->sum.width != right->sum.width)
+        return left->sum.width > right->sum.width ? -1 : 1;
+    return left->function > right->function ? 1 : -(left->function < right->function);
+}
+
+/* Make the children of a group. */
+static int expand(struct maker *maker, const struct group *group)
+{
+    maker->child_count = 0;
+    int64_t count = step(maker, group);
+    int code = count < 0 ? (int)count : place_members(maker, group, (size_t)count);
+    for (size_t i = 0; i < maker->child_count; i++)
+        maker->child_of[maker->children[i].function] = 0;
+    if (code == 0)
+        qsort(maker->children, maker->child_count, sizeof(*maker->children), compare_groups);
+    return code;
+}
+
+/* --- the graph --- */
+
+struct graph {
+    struct flame *flame;
+    struct group *groups; /* by node of the flame graph */
+    size_t capacity;
+};
+
+static int add_node(struct graph *graph, const struct group *group, uint32_t parent)
+{
+    const struct flame_node node = {parent, group->function, group->sum, group->self};
+    struct flame *flame = graph->flame;
+    if (ARRAY_RESERVE(&graph->groups, &graph->capacity, flame->count, 1) < 0)
+        return -ENOMEM;
+    graph->groups[flame->count] = *group;
+    return ARRAY_ADD(&flame->nodes, &flame->count, &flame->capacity, node);
+}
+
+/* Expand everything below the root that is at least `least` wide. Return 0, -ENOMEM, or -E2BIG if
+ * that is too much. */
+static int fill(struct maker *maker, const struct group *root, double least, struct graph *graph)
+{
+    struct flame *flame = graph->flame;
+    flame->count = 0;
+    flame->pruned = false;
+    int code = add_node(graph, root, STACK_NONE);
+    for (size_t i = 0; i < flame->count && code == 0; i++) {
+        const struct group group = graph->groups[i];
+        if (maker->visits > VISITS_MAX) {
+            flame->pruned = true;
+            break;
+        }
+        code = expand(maker, &group);
+        for (size_t j = 0; j < maker->child_count && code == 0; j++) {
+            const struct group *child = &maker->children[j];
+            if (child->sum.width <= 0 || child->sum.width < least) {
+                flame->pruned |= child->sum.width > 0;
+                continue;
+            }
+            code = flame->count < FLAME_NODES_MAX ? add_node(graph, child, (uint32_t)i) : -E2BIG;
+        }
+    }
+    return code;
+}
+
+/* Go down the path. */
+static int follow_path(struct maker *maker, struct group *root)
+{
+    for (size_t i = 0; i < maker->request->path_length; i++) {
+        int code = expand(maker, root);
+        if (code < 0)
+            return code;
+        const struct group *found = NULL;
+        for (size_t j = 0; j < maker->child_count && found == NULL; j++)
+            if (maker->children[j].function == maker->request->path[i])
+                found = &maker->children[j];
+        if (found == NULL)
+            return -ENOENT;
+        *root = *found;
+    }
+    return 0;
+}
+
+/* --- where to begin --- */
+
+struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
+                                  size_t leaf_count)
+{
+    struct flame_sum *sums = calloc(tree->count + 1, sizeof(*sums));
+    if (sums == NULL)
+        return NULL;
+    for (size_t i = 0; i < leaf_count; i++)
+        sums[leaves[i].node] = leaves[i].own;
+    for (size_t i = tree->count; i-- > 0;)
+        if (tree->nodes[i].parent != STACK_NONE && sums[i].width != 0)
+            flame_sum_add(&sums[tree->nodes[i].parent], &sums[i]);
+    return sums;
+}
+
+static int begin_with(struct maker *maker, struct group *root, struct member member)
+{
+    add_member(maker, root, member);
+    return ARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, member);
+}
+
+/* Begin with the outermost nodes of a function: stacks in which it is recursive count once. */
+static int begin_with_function(struct maker *maker, struct group *root)
+{
+    const struct stack_tree *tree = maker->request->tree;
+    uint8_t *inside = calloc(tree->count + 1, 1);
+    int code = inside == NULL ? -ENOMEM : 0;
+    root->function = maker->request->function;
+    for (size_t i = 0; i < tree->count && code == 0; i++) {
+        const struct stack_node *node = &tree->nodes[i];
+        inside[i] = node->parent != STACK_NONE && inside[node->parent];
+        if (inside[i] || node->function != root->function)
+            continue;
+        inside[i] = 1;
+        code = begin_with(maker, root, (struct member){(uint32_t)i, (uint32_t)i});
+    }
+    free(inside);
+    return code < 0 ? code : root->count == 0 ? -ENOENT : 0;
+}
+
+/* Begin above the outermost functions, or below those that allocate. */
+static int begin(struct maker *maker, struct group *root)
+{
+    const struct flame_request *request = maker->request;
+    *root = (struct group){.function = STACK_NONE};
+    maker->member_count = 0;
+    if (request->direction >= FLAME_CALLEES)
+        return begin_with_function(maker, root);
+    for (size_t i = 0; i < request->leaf_count; i++) {
+        flame_sum_add(&root->sum, &request->leaves[i].own);
+        const struct member member = {request->leaves[i].node, (uint32_t)i};
+        if (maker->upwards &&
+            ARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, member) < 0)
+            return -ENOMEM;
+    }
+    /* Downwards the root is the node whose children are the outermost functions. */
+    const struct member all = {(uint32_t)request->tree->count, (uint32_t)request->tree->count};
+    if (!maker->upwards &&
+        ARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, all) < 0)
+        return -ENOMEM;
+    root->count = maker->member_count;
+    return 0;
+}
+
+/* --- */
+
+static int make_tables(struct maker *maker)
+{
+    const struct flame_request *request = maker->request;
+    uint32_t *leaf_of = calloc(request->tree->count + 1, sizeof(*leaf_of));
+    maker->child_of = calloc(request->function_count + 1, sizeof(*maker->child_of));
+    maker->leaf_of = leaf_of;
+    if (request->direction != FLAME_UP)
+        maker->sums = flame_sum_below(request->tree, request->leaves, request->leaf_count);
+    if (leaf_of == NULL || maker->child_of == NULL ||
+        (request->direction != FLAME_UP && maker->sums == NULL))
+        return -ENOMEM;
+    for (size_t i = 0; i < request->leaf_count; i++)
+        leaf_of[request->leaves[i].node] = (uint32_t)i + 1;
+    return 0;
+}
+
+static void free_tables(struct maker *maker)
+{
+    free((void *)maker->leaf_of);
+    free(maker->sums);
+    free(maker->members);
+    free(maker->scratch);
+    free(maker->children);
+    free(maker->child_of);
+}
+
+/* The share that is left out when everything is too much, and how it grows until the rest fits. A
+ * screen shows some 4,000 boxes side by side. */
+#define LEAST_FIRST 1e-6
+#define LEAST_FACTOR 4
+
+int flame_make(const struct flame_request *request, struct flame *flame)
+{
+    struct maker maker = {
+        .request = request,
+        .upwards = request->direction == FLAME_UP || request->direction == FLAME_CALLERS,
+    };
+    struct graph graph = {.flame = flame};
+    double least = request->least;
+    *flame = (struct flame){0};
+    int code = make_tables(&maker);
+    for (bool again = code == 0; again; again = code == -E2BIG) {
+        struct group root;
+        maker.visits = 0;
+        code = begin(&maker, &root);
+        if (code == 0)
+            code = follow_path(&maker, &root);
+        if (code == 0)
+            code = fill(&maker, &root, least * root.sum.width, &graph);
+        least = least < LEAST_FIRST ? LEAST_FIRST : least * LEAST_FACTOR;
+    }
+    free(graph.groups);
+    free_tables(&maker);
+    if (code < 0)
+        flame_free(flame);
+    return code;
+}
+
+void flame_free(struct flame *flame)
+{
+    free(flame->nodes);
+    *flame = (struct flame){0};
+}
