@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums a selection by function and the like over the tree, and by thread and the like over parts.
+ */
+#include "view/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/estimates.h"
+#include "util/array.h"
+
+const char *const table_key_names[TABLE_KEYS] = {
+    [TABLE_FUNCTION] = "function", [TABLE_MODULE] = "module", [TABLE_FILE] = "file",
+    [TABLE_THREAD] = "thread",     [TABLE_TYPE] = "type",     [TABLE_CONTEXT] = "context",
+};
+
+static int add_row(struct table *table, struct table_row row)
+{
+    return ARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
+}
+
+/* --- over the tree --- */
+
+/* Make a row for each key of the functions, and set of_functions[i] to that of function i. */
+static int number_rows(struct table *table, struct functions *functions, enum table_key key,
+                       uint32_t *of_functions)
+{
+    struct intern_table ids = {0};
+    struct function_names names;
+    int code = 0;
+    for (size_t i = 0; i < functions->count && code == 0; i++) {
+        functions_name(functions, (uint32_t)i, &names);
+        const char *text = key == TABLE_MODULE ? names.path : names.file;
+        bool added = true;
+        uint64_t id =
+            key == TABLE_FUNCTION ? i + 1 : intern_bytes(&ids, text, strlen(text), &added);
+        of_functions[i] = (uint32_t)(id - 1);
+        if (id == 0)
+            code = -ENOMEM;
+        else if (added)
+            code =
+                add_row(table, (struct table_row){.label = key == TABLE_FUNCTION ? NULL : text,
+                                                  .function = key == TABLE_FUNCTION ? (uint32_t)i
+                                                                                    : STACK_NONE});
+    }
+    intern_free(&ids);
+    return code;
+}
+
+/* A walk over the tree of stacks, in depth-first order. */
+struct walk {
+    const struct stack_tree *tree;
+    const uint32_t *rows; /* by function */
+    uint32_t *next;       /* by depth: the next child to visit */
+    uint32_t *path;       /* by depth: the node */
+    uint32_t *above;      /* by row: how many nodes of the path have it */
+};
+
+/* Add the sum of each node to its row, unless a caller has the same row. */
+static void walk_tree(struct walk *walk, const struct flame_sum *sums, struct table *table)
+{
+    const struct stack_tree *tree = walk->tree;
+    size_t depth = 0;
+    walk->path[0] = (uint32_t)tree->count;
+    walk->next[0] = tree->first[tree->count];
+    for (;;) {
+        uint32_t node = walk->path[depth];
+        if (walk->next[depth] < tree->first[node + 1]) {
+            uint32_t child = tree->children[walk->next[depth]++];
+            uint32_t row = walk->rows[tree->nodes[child].function];
+            if (walk->above[row]++ == 0)
+                flame_sum_add(&table->rows[row].total, &sums[child]);
+            walk->path[++depth] = child;
+            walk->next[depth] = tree->first[child];
+        } else if (depth == 0) {
+            break;
+        } else {
+            walk->above[walk->rows[tree->nodes[node].function]]--;
+            depth--;
+        }
+    }
+}
+
+static size_t deepest_of(const struct stack_tree *tree, uint32_t *depths)
+{
+    size_t deepest = 0;
+    for (size_t i = 0; i < tree->count; i++) {
+        uint32_t parent = tree->nodes[i].parent;
+        depths[i] = parent == STACK_NONE ? 1 : depths[parent] + 1;
+        if (depths[i] > deepest)
+            deepest = depths[i];
+    }
+    return deepest;
+}
+
+static int sum_tree(struct table *table, const struct stack_tree *tree,
+                    const struct view_leaves *leaves, const uint32_t *rows)
+{
+    struct flame_sum *sums = flame_sum_below(tree, leaves->items, leaves->count);
+    uint32_t *depths = calloc(tree->count + 1, sizeof(*depths));
+    size_t deepest = depths == NULL ? 0 : deepest_of(tree, depths);
+    struct walk walk = {
+        .tree = tree,
+        .rows = rows,
+        .next = calloc(deepest + 1, sizeof(*walk.next)),
+        .path = calloc(deepest + 1, sizeof(*walk.path)),
+        .above = calloc(table->count + 1, sizeof(*walk.above)),
+    };
+    bool enough = sums != NULL && depths != NULL && walk.next != NULL && walk.path != NULL &&
+                  walk.above != NULL;
+    if (enough)
+        walk_tree(&walk, sums, table);
+    for (size_t i = 0; i < leaves->count && enough; i++)
+        flame_sum_add(&table->rows[rows[tree->nodes[leaves->items[i].node].function]].self,
+                      &leaves->items[i].own);
+    free(sums);
+    free(depths);
+    free(walk.next);
+    free(walk.path);
+    free(walk.above);
+    return enough ? 0 : -ENOMEM;
+}
+
+static int by_function(struct table *table, struct view_profiles *profiles,
+                       const struct view_leaves *leaves, enum table_key key)
+{
+    uint32_t *rows = calloc(profiles->functions.count + 1, sizeof(*rows));
+    int code = rows == NULL ? -ENOMEM : number_rows(table, &profiles->functions, key, rows);
+    if (code == 0)
+        code = sum_tree(table, view_profiles_tree(profiles), leaves, rows);
+    free(rows);
+    return code;
+}
+
+/* --- over parts --- */
+
+struct parts {
+    struct table *table;
+    const struct view_selection *selection;
+    enum table_key key;
+    struct intern_table ids;
+};
+
+static struct table_row *row_of(struct parts *at, const struct profile_part *part)
+{
+    bool added;
+    const char *text = at->key == TABLE_TYPE ? part->type : part->context;
+    uint64_t id = at->key == TABLE_THREAD
+                      ? intern_bytes(&at->ids, &part->tid, sizeof(part->tid), &added)
+                      : intern_bytes(&at->ids, text, strlen(text), &added);
+    struct table_row row = {.label = text, .function = STACK_NONE};
+    if (at->key == TABLE_THREAD) {
+        const struct view_dump *of = &at->selection->at;
+        int32_t pid = of->of->profile->processes[of->dump.heap->process].pid;
+        row.label = profile_thread_name(of->of->profile, pid, part->tid);
+        row.tid = part->tid;
+    }
+    if (id == 0 || (added && add_row(at->table, row) < 0))
+        return NULL;
+    return &at->table->rows[id - 1];
+}
+
+static int take_part(struct parts *at, const struct profile_part *part,
+                     const struct rollup_values *values)
+{
+    enum export_view view = at->selection->view;
+    struct flame_sum sum = {.gained = estimate_of_view(values, view)};
+    struct table_row *row = row_of(at, part);
+    if (row == NULL)
+        return -ENOMEM;
+    sum.width = estimate_rank(&sum.gained, view);
+    flame_sum_add(&row->self, &sum);
+    flame_sum_add(&row->total, &sum);
+    return 0;
+}
+
+static int take_sample(struct parts *at, const struct profile_sample *sample)
+{
+    if (at->key != TABLE_THREAD && !sample->tagged) {
+        const struct profile_part untagged = {.type = "", .context = ""};
+        const struct rollup_values values = rollup_values_of(sample);
+        return take_part(at, &untagged, &values);
+    }
+    int code = 0;
+    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
+        const struct profile_part *part = &sample->parts[i];
+        const struct rollup_values values = {.figures = part->figures, .peak = part->peak};
+        code = take_part(at, part, &values);
+    }
+    return code;
+}
+
+static int by_part(struct table *table, struct view_profiles *profiles,
+                   const struct view_selection *selection, enum table_key key)
+{
+    struct parts at = {.table = table, .selection = selection, .key = key};
+    const struct view_dump *of = &selection->at;
+    int code = 0;
+    for (size_t i = 0; i < of->dump.dump->sample_count && code == 0; i++) {
+        const struct profile_sample *sample = of->dump.dump->samples[i];
+        if (view_profiles_node(profiles, &selection->filter, of->of, sample->callsite) !=
+            STACK_NONE)
+            code = take_sample(&at, sample);
+    }
+    intern_free(&at.ids);
+    return code;
+}
+
+/* --- */
+
+int table_make(struct table *table, struct view_profiles *profiles,
+               const struct view_selection *selection, const struct view_leaves *leaves,
+               enum table_key key)
+{
+    *table = (struct table){0};
+    /* Traces have no peak of single threads. */
+    if (key >= TABLE_THREAD && (view_selection_is_difference(selection) ||
+                                (key == TABLE_THREAD && selection->view == EXPORT_MAX)))
+        return -ENOTSUP;
+    int code = key >= TABLE_THREAD ? by_part(table, profiles, selection, key)
+                                   : by_function(table, profiles, leaves, key);
+    size_t kept = 0;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->rows[i].total.width != 0)
+            table->rows[kept++] = table->rows[i];
+    table->count = kept;
+    return code;
+}
+
+void table_free(struct table *table)
+{
+    free(table->rows);
+    *table = (struct table){0};
+}

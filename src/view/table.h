@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums of a selection by function, module, source file, thread, type or context. By the first
+ * three, a row has what it allocates itself and what it does with all that it calls; a stack counts
+ * once in a row, however often the row is on it.
+ */
+#ifndef HEAPPROFD_VIEW_TABLE_H
+#define HEAPPROFD_VIEW_TABLE_H
+
+#include "view/leaves.h"
+
+enum table_key {
+    TABLE_FUNCTION,
+    TABLE_MODULE,
+    TABLE_FILE,
+    TABLE_THREAD,
+    TABLE_TYPE,
+    TABLE_CONTEXT,
+    TABLE_KEYS,
+};
+extern const char *const table_key_names[TABLE_KEYS];
+
+struct table_row {
+    const char *label;
+    uint32_t function; /* of TABLE_FUNCTION; else STACK_NONE */
+    int32_t tid;       /* of TABLE_THREAD; else 0 */
+    struct flame_sum self, total;
+};
+
+struct table {
+    struct table_row *rows; /* in no order; those without a figure are left out */
+    size_t count, capacity;
+};
+
+/* Make a table of a selection. Return 0, -ENOMEM, or -ENOTSUP: a difference by this key. */
+int table_make(struct table *table, struct view_profiles *profiles,
+               const struct view_selection *selection, const struct view_leaves *leaves,
+               enum table_key key);
+void table_free(struct table *table);
+
+#endif
