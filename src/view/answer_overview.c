@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers with all that the page's frame needs: profiles, processes, heaps, dumps, and what to open
+ * first. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/estimates.h"
+#include "profile/agreement.h"
+#include "profile/folding.h"
+#include "profile/partial.h"
+#include "util/base_name.h"
+#include "util/json_writer.h"
+#include "view/answers.h"
+
+/* As Perfetto's UI names the views. */
+static const char *const perfetto_titles[EXPORT_VIEWS] = {
+    [EXPORT_SPACE] = "Unreleased Malloc Size",  [EXPORT_OBJECTS] = "Unreleased Malloc Count",
+    [EXPORT_ALLOC_SPACE] = "Total Malloc Size", [EXPORT_ALLOC_OBJECTS] = "Total Malloc Count",
+    [EXPORT_MAX] = "Size at the peak",
+};
+
+static void write_views(struct json_writer *json)
+{
+    json_array(json, "views");
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+        json_object(json, NULL);
+        json_string(json, "name", export_view_words[view].name);
+        json_string(json, "title", export_view_words[view].title);
+        json_string(json, "perfetto", perfetto_titles[view]);
+        json_bool(json, "bytes", export_view_words[view].counts_bytes);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+/* --- dumps --- */
+
+static void write_figure(struct json_writer *json, const struct profile_heap *heap,
+                         const struct profile_dump *dump, enum export_view view,
+                         const struct rollup_values *total)
+{
+    const char *key = export_view_words[view].name;
+    if (export_view_is_unknown(heap, view)) {
+        json_null(json, key);
+        return;
+    }
+    bool counts = export_view_counts_calls(view);
+    const struct profile_estimate figure = estimate_of_view(total, view);
+    struct profile_interval interval = estimate_total_interval(&figure, counts, heap, dump);
+    json_object(json, key);
+    json_number(json, "value",
+                view == EXPORT_MAX ? estimate_peak_bytes(heap, dump)
+                                   : estimate_rank(&figure, view));
+    json_number(json, "low", interval.low);
+    json_number(json, "high", interval.high);
+    json_end_object(json);
+}
+
+static void write_dump(struct json_writer *json, const struct profile_heap *heap,
+                       const struct profile_dump *dump)
+{
+    struct rollup_values total = rollup_total_of(dump);
+    json_object(json, NULL);
+    json_unsigned(json, "time", dump->boottime_ns);
+    json_unsigned(json, "start", dump->start_boottime_ns);
+    json_bool(json, "final", dump->final);
+    json_bool(json, "incomplete", dump->incomplete);
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        write_figure(json, heap, dump, view, &total);
+    if (heap->unseen || dump->exact_calls == 0) {
+        json_null(json, "exact_bytes");
+        json_null(json, "exact_calls");
+    } else {
+        json_unsigned(json, "exact_bytes", dump->exact_bytes);
+        json_unsigned(json, "exact_calls", dump->exact_calls);
+    }
+    json_end_object(json);
+}
+
+/* --- heaps --- */
+
+static void write_losses(struct json_writer *json, const struct trace_heap_dump *status)
+{
+    json_array(json, "losses");
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        const struct trace_loss *loss = &trace_losses[id];
+        uint64_t amount = trace_loss_amount(status, id);
+        if (amount == 0 || loss->label == NULL)
+            continue;
+        json_object(json, NULL);
+        json_string(json, "name", loss->name);
+        json_unsigned(json, "amount", trace_loss_is_flag(id) ? 0 : amount);
+        json_string(json, "unit", trace_loss_unit_name(loss->unit));
+        json_string(json, "words", loss->words);
+        json_string(json, "remedy", loss->remedy != NULL ? loss->remedy : "");
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+/* Write what a reader of the last dump's figures must know. */
+static void write_notes(struct json_writer *json, const struct profile_heap *heap)
+{
+    const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
+    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
+    size_t count = heap->dump_count == 0 ? 0 : profile_partial_reasons(heap, last, reasons);
+    const char *totals = profile_totals_why_partial(heap);
+    json_array(json, "notes");
+    for (size_t i = 0; i < count; i++)
+        if (reasons[i].of_dump)
+            json_string(json, NULL, reasons[i].words);
+    if (totals != NULL)
+        json_string(json, NULL, "all figures leave out what was lost, the totals too");
+    if (profile_lacks_frees(heap))
+        json_string(json, NULL, "frees were lost: live memory may be less");
+    if (heap->unfinished)
+        json_string(json, NULL,
+                    "the profiler was killed, or still runs: what came after the last dump is "
+                    "unknown");
+    if (heap->status.remark != NULL && *heap->status.remark != '\0')
+        json_string(json, NULL, heap->status.remark);
+    json_end_array(json);
+}
+
+static void write_heap(struct json_writer *json, size_t profile, const struct view_profile *of,
+                       size_t index)
+{
+    const struct profile_heap *heap = &of->profile->heaps[index];
+    char id[48];
+    snprintf(id, sizeof(id), "%zu.%zu", profile, index);
+    json_line(json);
+    json_object(json, NULL);
+    json_string(json, "id", id);
+    json_unsigned(json, "process", heap->process);
+    json_string(json, "name", heap->name);
+    json_unsigned(json, "interval_bytes", heap->interval_bytes);
+    json_unsigned(json, "first_interval_bytes", heap->first_interval_bytes);
+    json_number(json, "floor_bytes", profile_floor_bytes(heap->interval_bytes));
+    bool has_dumps = heap->dump_count > 0;
+    const struct profile_dump *last = has_dumps ? &heap->dumps[heap->dump_count - 1] : NULL;
+    json_bool(json, "exact", has_dumps && profile_dump_is_exact(heap, last));
+    json_bool(json, "partial",
+              has_dumps && (profile_dump_is_partial(heap, last) || profile_lacks_frees(heap)));
+    json_string(json, "unseen", heap->unseen ? profile_heap_why_unseen(heap) : "");
+    json_bool(json, "unfinished", heap->unfinished);
+    json_string(json, "allocator", heap->status.allocator != NULL ? heap->status.allocator : "");
+    json_unsigned(json, "start", heap->start_boottime_ns);
+    write_losses(json, &heap->status);
+    write_notes(json, heap);
+    json_array(json, "dumps");
+    for (size_t i = 0; i < heap->dump_count; i++)
+        write_dump(json, heap, &heap->dumps[i]);
+    json_end_array(json);
+    json_end_object(json);
+}
+
+/* --- processes --- */
+
+static void write_process(struct json_writer *json, const struct profile_process *process)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } columns[] = {
+        {"time", offsetof(struct profile_memory_point, boottime_ns)},
+        {"rss", offsetof(struct profile_memory_point, rss_bytes)},
+        {"anonymous", offsetof(struct profile_memory_point, rss_anon_bytes)},
+    };
+    json_line(json);
+    json_object(json, NULL);
+    json_signed(json, "pid", process->pid);
+    json_signed(json, "parent_pid", process->parent_pid);
+    json_string(json, "name", process->name);
+    json_string(json, "command", process->command);
+    json_object(json, "memory");
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        json_array(json, columns[i].name);
+        for (size_t j = 0; j < process->timeline_count; j++) {
+            uint64_t value;
+            memcpy(&value, (const char *)&process->timeline[j] + columns[i].offset, sizeof(value));
+            json_unsigned(json, NULL, value);
+        }
+        json_end_array(json);
+    }
+    json_null(json, "swap");
+    json_end_object(json);
+    json_end_object(json);
+}
+
+static void write_unprofiled(struct json_writer *json, const struct profile *profile)
+{
+    json_array(json, "unprofiled");
+    for (size_t i = 0; i < profile->unprofiled_count; i++) {
+        const struct profile_unprofiled *one = &profile->unprofiled[i];
+        json_object(json, NULL);
+        json_string(json, "name", one->name);
+        json_signed(json, "pid", one->pid);
+        json_unsigned(json, "count", one->count);
+        json_string(json, "reason", one->reason);
+        json_bool(json, "by_choice", one->by_choice);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static void write_profile(struct json_writer *json, size_t index, const struct view_profile *of)
+{
+    const struct profile *profile = of->profile;
+    char offset[24];
+    snprintf(offset, sizeof(offset), "%" PRId64, profile->boottime_to_realtime_ns);
+    json_object(json, NULL);
+    json_string(json, "name", base_name(of->path));
+    json_string(json, "path", of->path);
+    json_string(json, "warning", profile->warning);
+    json_string(json, "realtime_ns", profile->boottime_to_realtime_ns != 0 ? offset : NULL);
+    json_array(json, "processes");
+    for (size_t i = 0; i < profile->process_count; i++)
+        write_process(json, &profile->processes[i]);
+    json_end_array(json);
+    json_array(json, "heaps");
+    for (size_t i = 0; i < profile->heap_count; i++)
+        write_heap(json, index, of, i);
+    json_end_array(json);
+    write_unprofiled(json, profile);
+    json_end_object(json);
+}
+
+/* --- what to open first --- */
+
+struct opening {
+    size_t profile, heap;
+    const struct profile_heap *found; /* NULL: none */
+    const struct profile_dump *dump;
+    enum export_view view;
+};
+
+/* Return the heap that holds most, and the view in which it does: if nothing is live at its end,
+ * the peak. */
+static struct opening find_opening(const struct view_profiles *profiles)
+{
+    struct opening best = {0};
+    struct rollup_size most = {0};
+    for (size_t i = 0; i < profiles->count; i++) {
+        const struct profile *profile = profiles->items[i].profile;
+        for (size_t j = 0; j < profile->heap_count; j++) {
+            const struct profile_heap *heap = &profile->heaps[j];
+            if (heap->dump_count == 0 || heap->unseen)
+                continue;
+            const struct profile_dump *dump = &heap->dumps[heap->dump_count - 1];
+            struct rollup_size size = rollup_size_of(dump);
+            if (best.found != NULL && rollup_size_compare(&size, &most) >= 0)
+                continue;
+            most = size;
+            best = (struct opening){i, j, heap, dump, EXPORT_SPACE};
+        }
+    }
+    static const enum export_view order[] = {EXPORT_SPACE, EXPORT_MAX, EXPORT_ALLOC_SPACE};
+    for (size_t i = 0; best.found != NULL && i < sizeof(order) / sizeof(order[0]); i++) {
+        const struct profile_estimate all = estimate_of_dump(best.dump, order[i]);
+        best.view = order[i];
+        if (!export_view_is_unknown(best.found, order[i]) && all.bytes > 0)
+            break;
+    }
+    return best;
+}
+
+static void write_opening(struct json_writer *json, const struct opening *opening)
+{
+    char id[48];
+    if (opening->found == NULL) {
+        json_null(json, "opening");
+        return;
+    }
+    snprintf(id, sizeof(id), "%zu.%zu", opening->profile, opening->heap);
+    json_object(json, "opening");
+    json_string(json, "heap", id);
+    json_unsigned(json, "dump", (size_t)(opening->dump - opening->found->dumps));
+    json_string(json, "view", export_view_words[opening->view].name);
+    json_end_object(json);
+}
+
+/* Write the function of the program that holds most: the page's first sentence is of it. */
+static int write_largest(struct json_writer *json, struct view_profiles *profiles,
+                         const struct opening *opening)
+{
+    const struct view_profile *of = &profiles->items[opening->profile];
+    struct profile_estimate *sums = NULL;
+    struct folding folding = {0};
+    size_t best = 0, count = profiles->functions.count;
+    if (opening->found == NULL || count == 0) {
+        json_null(json, "largest");
+        return 0;
+    }
+    sums = calloc(count, sizeof(*sums));
+    int code = sums == NULL ? -ENOMEM : folding_make(&folding, of->profile);
+    for (size_t i = 0; i < opening->dump->sample_count && code == 0; i++) {
+        const struct profile_sample *sample = opening->dump->samples[i];
+        struct rollup_values values = rollup_values_of(sample);
+        const struct profile_estimate figure = estimate_of_view(&values, opening->view);
+        uint32_t charged = folding_charge(&folding, of->profile, sample->callsite);
+        uint32_t function = of->of_frames[of->profile->callsites[charged].frame];
+        profile_estimate_add(&sums[function], &figure);
+        if (sums[function].bytes > sums[best].bytes)
+            best = function;
+    }
+    if (code == 0) {
+        struct function_names names;
+        functions_name(&profiles->functions, (uint32_t)best, &names);
+        struct profile_interval interval =
+            estimate_interval(&sums[best], false, opening->found, opening->dump);
+        json_object(json, "largest");
+        json_unsigned(json, "function", best);
+        json_string(json, "name", names.name);
+        json_string(json, "module", names.module);
+        json_number(json, "value", sums[best].bytes);
+        json_number(json, "low", interval.low);
+        json_number(json, "high", interval.high);
+        json_end_object(json);
+    }
+    folding_clear(&folding);
+    free(sums);
+    return code;
+}
+
+int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
+                    FILE *out, struct error *error)
+{
+    (void)parameters;
+    const struct opening opening = find_opening(profiles);
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_string(&json, "version", HEAPPROFD_VERSION);
+    write_views(&json);
+    json_array(&json, "profiles");
+    for (size_t i = 0; i < profiles->count; i++)
+        write_profile(&json, i, &profiles->items[i]);
+    json_end_array(&json);
+    write_opening(&json, &opening);
+    if (write_largest(&json, profiles, &opening) < 0)
+        return error_set(error, -ENOMEM, "not enough memory for the overview");
+    json_end_object(&json);
+    return 0;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers with a flame graph: the header as JSON, then a column of numbers for each figure. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/estimates.h"
+#include "util/json_writer.h"
+#include "view/answers.h"
+#include "view/leaves.h"
+
+#define PATH_MAX_FUNCTIONS 4096u
+
+struct tree {
+    struct view_profiles *profiles;
+    struct view_selection selection;
+    struct view_leaves leaves;
+    struct flame flame;
+    uint32_t *functions; /* those of the graph, in the order of the header */
+    size_t function_count;
+    uint32_t *numbers; /* by function: its place in `functions` + 1 */
+    bool *marks;       /* by node, of a difference: the change is beyond chance */
+};
+
+/* --- the question --- */
+
+/* Parse "5.17.3". Return the number of functions or -EINVAL. */
+static int64_t parse_path(const char *text, uint32_t *path, struct error *error)
+{
+    size_t count = 0;
+    for (const char *at = text; *at != '\0'; count++) {
+        char *end;
+        unsigned long number = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : UINT32_MAX;
+        if (number >= UINT32_MAX || count == PATH_MAX_FUNCTIONS || (*end != '.' && *end != '\0'))
+            return error_set(error, -EINVAL, "root: at character %zu there is no function's number",
+                             (size_t)(at - text) + 1);
+        path[count] = (uint32_t)number;
+        at = *end == '.' ? end + 1 : end;
+    }
+    return (int64_t)count;
+}
+
+static int parse_direction(const struct view_parameters *parameters, struct flame_request *request,
+                           struct error *error)
+{
+    static const char *const names[] = {"down", "up", "callees", "callers"};
+    const char *direction = view_parameter(parameters, "direction");
+    uint64_t function;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && direction != NULL; i++)
+        if (strcmp(direction, names[i]) == 0) {
+            request->direction = (enum flame_direction)i;
+            direction = NULL;
+        }
+    if (direction != NULL)
+        return error_set(error, -EINVAL, "there is no direction '%.40s'", direction);
+    const struct view_range range = {0, UINT32_MAX - 1, UINT32_MAX};
+    int code = view_parameter_number(parameters, "function", range, &function, error);
+    if (code == 0 && request->direction >= FLAME_CALLEES && function >= request->function_count)
+        return error_set(error, -ENOENT, "callers and callees are of a function, which is missing");
+    request->function = (uint32_t)function;
+    return code;
+}
+
+static int make_graph(struct tree *tree, const struct view_parameters *parameters,
+                      struct error *error)
+{
+    const char *root = view_parameter(parameters, "root"),
+               *least = view_parameter(parameters, "least");
+    uint32_t path[PATH_MAX_FUNCTIONS];
+    struct flame_request request = {
+        .tree = view_profiles_tree(tree->profiles),
+        .leaves = tree->leaves.items,
+        .leaf_count = tree->leaves.count,
+        .function_count = tree->profiles->functions.count,
+        .path = path,
+        .least = least == NULL ? 0 : strtod(least, NULL),
+    };
+    int code = parse_direction(parameters, &request, error);
+    int64_t length = root == NULL || code < 0 ? code : parse_path(root, path, error);
+    if (length < 0)
+        return (int)length;
+    if (!(request.least >= 0 && request.least <= 1))
+        return error_set(error, -EINVAL, "least=%.40s: this is no share from 0 to 1", least);
+    request.path_length = (size_t)length;
+    code = flame_make(&request, &tree->flame);
+    return code == -ENOENT ? error_set(error, code, "nothing of this selection is below that path")
+           : code == -ENOMEM ? error_set(error, code, "not enough memory for the flame graph")
+                             : code;
+}
+
+/* --- the functions of the graph --- */
+
+static int number_functions(struct tree *tree)
+{
+    size_t count = tree->profiles->functions.count;
+    tree->numbers = calloc(count + 1, sizeof(*tree->numbers));
+    tree->functions = calloc(count + 1, sizeof(*tree->functions));
+    if (tree->numbers == NULL || tree->functions == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < tree->flame.count; i++) {
+        uint32_t function = tree->flame.nodes[i].function;
+        if (function == STACK_NONE || tree->numbers[function] != 0)
+            continue;
+        tree->functions[tree->function_count++] = function;
+        tree->numbers[function] = (uint32_t)tree->function_count;
+    }
+    return 0;
+}
+
+static void write_functions(struct json_writer *json, const struct tree *tree)
+{
+    struct function_names names;
+    json_array(json, "functions");
+    for (size_t i = 0; i < tree->function_count; i++) {
+        functions_name(&tree->profiles->functions, tree->functions[i], &names);
+        json_object(json, NULL);
+        json_unsigned(json, "id", tree->functions[i]);
+        json_string(json, "name", names.name);
+        if (strcmp(names.name, names.full_name) != 0)
+            json_string(json, "full_name", names.full_name);
+        json_string(json, "module", names.module);
+        if (*names.file != '\0') {
+            json_string(json, "file", names.file);
+            json_unsigned(json, "line", names.line);
+        }
+        if (*names.kind != '\0')
+            json_string(json, "kind", names.kind);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+/* --- the columns --- */
+
+enum column_type { COLUMN_F64, COLUMN_F32, COLUMN_U32 };
+static const struct {
+    const char *name;
+    size_t bytes;
+} column_types[] = {
+    [COLUMN_F64] = {"f64", 8},
+    [COLUMN_F32] = {"f32", 4},
+    [COLUMN_U32] = {"u32", 4},
+};
+
+/* A column is a member of each node: a double, or a uint32_t of COLUMN_U32. */
+#define COLUMN(name, type, member)                                                                 \
+    {                                                                                              \
+        name, type, offsetof(struct flame_node, member)                                            \
+    }
+static const struct column {
+    const char *name;
+    enum column_type type;
+    size_t offset;
+} columns[] = {
+    COLUMN("parent", COLUMN_U32, parent),
+    COLUMN("function", COLUMN_U32, function), /* its place in the header */
+    COLUMN("width", COLUMN_F64, sum.width),
+    COLUMN("bytes", COLUMN_F64, sum.gained.bytes),
+    COLUMN("count", COLUMN_F64, sum.gained.count),
+    COLUMN("bytes_variance", COLUMN_F32, sum.gained.bytes_variance),
+    COLUMN("count_variance", COLUMN_F32, sum.gained.count_variance),
+    COLUMN("samples", COLUMN_F32, sum.gained.samples),
+    COLUMN("self_bytes", COLUMN_F64, self.gained.bytes),
+    COLUMN("self_count", COLUMN_F64, self.gained.count),
+    /* of a difference alone */
+    COLUMN("lost_bytes", COLUMN_F64, sum.lost.bytes),
+    COLUMN("lost_count", COLUMN_F64, sum.lost.count),
+    COLUMN("lost_bytes_variance", COLUMN_F32, sum.lost.bytes_variance),
+    COLUMN("lost_count_variance", COLUMN_F32, sum.lost.count_variance),
+    COLUMN("lost_samples", COLUMN_F32, sum.lost.samples),
+    COLUMN("lost_self_bytes", COLUMN_F64, self.lost.bytes),
+    COLUMN("lost_self_count", COLUMN_F64, self.lost.count),
+};
+#define COLUMNS_OF_DUMP 10u
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+#define ALIGNMENT 8u
+
+static void pad(FILE *out, size_t length, char with)
+{
+    while (length++ % ALIGNMENT != 0)
+        fputc(with, out);
+}
+
+static void write_column(FILE *out, const struct flame *flame, const struct column *column)
+{
+    for (size_t i = 0; i < flame->count; i++) {
+        const char *at = (const char *)&flame->nodes[i] + column->offset;
+        double value;
+        memcpy(&value, at, column->type == COLUMN_U32 ? sizeof(uint32_t) : sizeof(value));
+        float rounded = (float)value;
+        const void *bytes = column->type == COLUMN_U32   ? (const void *)at
+                            : column->type == COLUMN_F32 ? (const void *)&rounded
+                                                         : (const void *)&value;
+        fwrite(bytes, column_types[column->type].bytes, 1, out);
+    }
+    pad(out, flame->count * column_types[column->type].bytes, 0);
+}
+
+/* --- the header --- */
+
+static void write_estimate(struct json_writer *json, const char *key,
+                           const struct profile_estimate *sum)
+{
+    json_array(json, key);
+    json_number(json, NULL, sum->bytes);
+    json_number(json, NULL, sum->count);
+    json_number(json, NULL, sum->bytes_variance);
+    json_number(json, NULL, sum->count_variance);
+    json_number(json, NULL, sum->samples);
+    json_end_array(json);
+}
+
+static void write_columns(struct json_writer *json, size_t count)
+{
+    json_array(json, "columns");
+    for (size_t i = 0; i < count; i++) {
+        json_object(json, NULL);
+        json_string(json, "name", columns[i].name);
+        json_string(json, "type", column_types[columns[i].type].name);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+static void write_header(FILE *out, const struct tree *tree)
+{
+    const struct view_leaves *leaves = &tree->leaves;
+    bool difference = view_selection_is_difference(&tree->selection);
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_unsigned(&json, "nodes", tree->flame.count);
+    json_bool(&json, "pruned", tree->flame.pruned);
+    json_bool(&json, "difference", difference);
+    json_bool(&json, "counts", export_view_counts_calls(tree->selection.view));
+    json_bool(&json, "unknown", leaves->unknown);
+    json_bool(&json, "exact", leaves->exact);
+    json_bool(&json, "partial", leaves->partial);
+    json_array(&json, "intervals");
+    json_unsigned(&json, NULL, leaves->sampling.gained_interval_bytes);
+    json_unsigned(&json, NULL, leaves->sampling.lost_interval_bytes);
+    json_end_array(&json);
+    write_estimate(&json, "total", &leaves->total.gained);
+    write_estimate(&json, "lost_total", &leaves->total.lost);
+    json_object(&json, "left_out");
+    write_estimate(&json, "gained", &leaves->left_out.gained);
+    write_estimate(&json, "lost", &leaves->left_out.lost);
+    json_number(&json, "share",
+                leaves->total.width > 0 ? leaves->left_out.width / leaves->total.width : 0);
+    json_end_object(&json);
+    write_functions(&json, tree);
+    write_columns(&json, difference ? COLUMNS : COLUMNS_OF_DUMP);
+    json_array(&json, "marks");
+    for (size_t i = 0; tree->marks != NULL && i < tree->flame.count; i++)
+        if (tree->marks[i])
+            json_unsigned(&json, NULL, i);
+    json_end_array(&json);
+    json_end_object(&json);
+}
+
+/* --- */
+
+/* Mark the nodes whose change is beyond chance. */
+static int mark(struct tree *tree)
+{
+    size_t count = tree->flame.count;
+    bool counts = export_view_counts_calls(tree->selection.view);
+    struct change *changes = calloc(count + 1, sizeof(*changes));
+    tree->marks = calloc(count + 1, sizeof(*tree->marks));
+    int code = changes == NULL || tree->marks == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < count && code == 0; i++) {
+        const struct flame_sum *sum = &tree->flame.nodes[i].sum;
+        const struct change_parts parts = {sum->gained, sum->lost};
+        changes[i] = change_of(&parts, counts, &tree->leaves.sampling, NULL, false);
+    }
+    if (code == 0)
+        code = change_mark(changes, count, tree->marks);
+    free(changes);
+    return code;
+}
+
+static int write_tree(struct tree *tree, FILE *out)
+{
+    bool difference = view_selection_is_difference(&tree->selection);
+    size_t column_count = difference ? COLUMNS : COLUMNS_OF_DUMP;
+    char *header = NULL;
+    size_t length = 0;
+    FILE *text = open_memstream(&header, &length);
+    if (text == NULL)
+        return -ENOMEM;
+    write_header(text, tree);
+    pad(text, sizeof(uint32_t) + (size_t)ftell(text), ' ');
+    if (fclose(text) != 0) {
+        free(header);
+        return -ENOMEM;
+    }
+    const uint32_t header_bytes = (uint32_t)length;
+    fwrite(&header_bytes, sizeof(header_bytes), 1, out);
+    fwrite(header, 1, length, out);
+    free(header);
+    for (size_t i = 0; i < tree->flame.count; i++) {
+        struct flame_node *node = &tree->flame.nodes[i];
+        if (node->function != STACK_NONE)
+            node->function = tree->numbers[node->function] - 1;
+    }
+    for (size_t i = 0; i < column_count; i++)
+        write_column(out, &tree->flame, &columns[i]);
+    return 0;
+}
+
+static int make(struct tree *tree, const struct view_parameters *parameters, FILE *out,
+                struct error *error)
+{
+    if (view_leaves_make(&tree->leaves, tree->profiles, &tree->selection) < 0)
+        return error_set(error, -ENOMEM, "not enough memory for the selection's stacks");
+    int code = make_graph(tree, parameters, error);
+    if (code < 0)
+        return code;
+    if (number_functions(tree) < 0 ||
+        (view_selection_is_difference(&tree->selection) && mark(tree) < 0) ||
+        write_tree(tree, out) < 0)
+        return error_set(error, -ENOMEM, "not enough memory for the answer");
+    return 0;
+}
+
+int answer_tree(struct view_profiles *profiles, const struct view_parameters *parameters, FILE *out,
+                struct error *error)
+{
+    struct tree tree = {.profiles = profiles};
+    int code = view_selection_parse(&tree.selection, profiles, parameters, error);
+    if (code == 0)
+        code = make(&tree, parameters, out, error);
+    view_selection_clear(&tree.selection);
+    view_leaves_free(&tree.leaves);
+    flame_free(&tree.flame);
+    free(tree.functions);
+    free(tree.numbers);
+    free(tree.marks);
+    return code;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serves the page's files and the answers to its questions with libmicrohttpd. */
+#include "view/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "util/json_writer.h"
+#include "view/answers.h"
+#include "view/page/page.h"
+
+#define CONNECTIONS_MAX 64u
+#define IDLE_SECONDS 120u
+#define CONNECTION_BYTES (64u << 10) /* of a request's line and header lines */
+
+struct view_server {
+    struct view_profiles *profiles;
+    struct access access;
+    struct MHD_Daemon *daemon;
+    char address[160];
+    char *socket_path; /* removed at the end; NULL: none */
+};
+
+static const struct question {
+    const char *name, *type;
+    int (*answer)(struct view_profiles *profiles, const struct view_parameters *parameters,
+                  FILE *out, struct error *error);
+} questions[] = {
+    {"api/overview", "application/json", answer_overview},
+    {"api/table", "application/json", answer_table},
+    {"api/tree", "application/octet-stream", answer_tree},
+};
+
+/* --- answers --- */
+
+/* The page runs its own script and style only, and is shown in no other page. */
+static void add_headers(struct MHD_Response *response, const char *type)
+{
+    static const struct {
+        const char *name, *value;
+    } headers[] = {
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+         "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; "
+         "frame-ancestors 'none'"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Cache-Control", "no-store"},
+    };
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        MHD_add_response_header(response, headers[i].name, headers[i].value);
+    MHD_add_response_header(response, "Content-Type", type);
+}
+
+static enum MHD_Result send_response(struct MHD_Connection *connection, unsigned status,
+                                     struct MHD_Response *response, const char *type)
+{
+    if (response == NULL)
+        return MHD_NO;
+    add_headers(response, type);
+    enum MHD_Result result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result send_error(struct MHD_Connection *connection, unsigned status,
+                                  const char *message)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return MHD_NO;
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_string(&json, "error", message);
+    json_end_object(&json);
+    if (fclose(out) != 0) {
+        free(text);
+        return MHD_NO;
+    }
+    return send_response(connection, status,
+                         MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE),
+                         "application/json");
+}
+
+static unsigned status_of(int code)
+{
+    switch (code) {
+    case -EINVAL:
+    case -E2BIG:
+        return MHD_HTTP_BAD_REQUEST;
+    case -ENOENT:
+        return MHD_HTTP_NOT_FOUND;
+    default:
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, const char *name,
+                                      const char *value)
+{
+    struct view_parameters *parameters = context;
+    (void)kind;
+    if (parameters->count == VIEW_PARAMETERS_MAX)
+        return MHD_NO;
+    parameters->items[parameters->count++] =
+        (struct view_parameter){name, value != NULL ? value : ""};
+    return MHD_YES;
+}
+
+static enum MHD_Result answer(struct view_server *server, struct MHD_Connection *connection,
+                              const struct question *question)
+{
+    struct view_parameters parameters = {0};
+    struct error error = {0};
+    char *text = NULL;
+    size_t length = 0;
+    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, take_parameter, &parameters);
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return MHD_NO;
+    int code = question->answer(server->profiles, &parameters, out, &error);
+    if (fclose(out) != 0 && code == 0)
+        code = error_set(&error, -ENOMEM, "not enough memory for the answer");
+    if (code < 0) {
+        free(text);
+        return send_error(connection, status_of(code), error.message);
+    }
+    return send_response(connection, MHD_HTTP_OK,
+                         MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE),
+                         question->type);
+}
+
+static enum MHD_Result send_asset(struct MHD_Connection *connection, const struct view_asset *asset)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        asset->length, (void *)asset->bytes, MHD_RESPMEM_PERSISTENT);
+    if (response != NULL)
+        MHD_add_response_header(response, "Content-Encoding", "gzip");
+    return send_response(connection, MHD_HTTP_OK, response, asset->type);
+}
+
+/* --- requests --- */
+
+static enum MHD_Result refuse(struct MHD_Connection *connection, enum access_answer why)
+{
+    static const char *const words[] = {
+        [ACCESS_WRONG_TOKEN] =
+            "this address has no valid token: open the address that heap_profile "
+            "view printed",
+        [ACCESS_WRONG_HOST] = "the request names another host: open the address that heap_profile "
+                              "view printed",
+        [ACCESS_WRONG_ORIGIN] = "the request comes from another page",
+    };
+    return send_error(connection, MHD_HTTP_FORBIDDEN, words[why]);
+}
+
+static enum MHD_Result route(struct view_server *server, struct MHD_Connection *connection,
+                             const char *page)
+{
+    const char *name = *page == '\0' ? "index.html" : page;
+    for (size_t i = 0; i < view_asset_count; i++)
+        if (strcmp(name, view_assets[i].name) == 0)
+            return send_asset(connection, &view_assets[i]);
+    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+        if (strcmp(page, questions[i].name) == 0)
+            return answer(server, connection, &questions[i]);
+    return send_error(connection, MHD_HTTP_NOT_FOUND, "there is nothing at this address");
+}
+
+static enum MHD_Result take_request(void *context, struct MHD_Connection *connection,
+                                    const char *url, const char *method, const char *version,
+                                    const char *upload, size_t *upload_bytes, void **state)
+{
+    struct view_server *server = context;
+    const char *page = NULL;
+    const struct access_request request = {
+        .path = url,
+        .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
+        .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
+        .fetch_site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site"),
+    };
+    static char seen;
+    (void)version;
+    (void)upload;
+    (void)upload_bytes;
+    /* An answer to the first call, which has only the header lines, would end the connection. */
+    if (*state == NULL) {
+        *state = &seen;
+        return MHD_YES;
+    }
+    enum access_answer judged = access_judge(&server->access, &request, &page);
+    if (judged != ACCESS_GRANTED)
+        return refuse(connection, judged);
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return send_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is answered here");
+    return route(server, connection, page);
+}
+
+/* --- sockets --- */
+
+static int open_loopback(uint16_t port, uint16_t *chosen, struct error *error)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int one = 1;
+    if (fd >= 0)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) < 0 || listen(fd, 32) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
+        int code = -errno;
+        if (fd >= 0)
+            close(fd);
+        return error_set(error, code, "cannot listen on 127.0.0.1, port %u: %s", port,
+                         strerror(-code));
+    }
+    *chosen = ntohs(address.sin_port);
+    return fd;
+}
+
+/* Only the user may connect to the socket. */
+static int open_socket(const char *path, struct error *error)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(address.sun_path))
+        return error_set(error, -ENAMETOOLONG, "'%s': the path of a socket has at most %zu bytes",
+                         path, sizeof(address.sun_path) - 1);
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    mode_t mask = umask(0177);
+    int bound = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof(address));
+    umask(mask);
+    if (bound < 0 || listen(fd, 32) < 0) {
+        int code = -errno;
+        if (fd >= 0)
+            close(fd);
+        return error_set(error, code, "cannot listen on the socket '%s': %s", path,
+                         strerror(-code));
+    }
+    return fd;
+}
+
+/* --- */
+
+static int start(struct view_server *server, const struct view_server_options *options,
+                 struct error *error)
+{
+    uint16_t port = 0;
+    int fd = options->socket_path != NULL ? open_socket(options->socket_path, error)
+                                          : open_loopback(options->port, &port, error);
+    if (fd < 0)
+        return fd;
+    if (options->socket_path != NULL)
+        server->socket_path = strdup(options->socket_path);
+    int code = access_begin(&server->access, port);
+    if (code < 0) {
+        close(fd);
+        return error_set(error, code, "no random token: %s", strerror(-code));
+    }
+    if (port != 0)
+        snprintf(server->address, sizeof(server->address), "http://127.0.0.1:%u/%s/", port,
+                 server->access.token);
+    else
+        snprintf(server->address, sizeof(server->address), "http://localhost/%s/",
+                 server->access.token);
+    server->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, take_request, server,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_END);
+    if (server->daemon == NULL) {
+        close(fd);
+        return error_set(error, -EIO, "cannot start the server of the page");
+    }
+    return 0;
+}
+
+struct view_server *view_server_start(struct view_profiles *profiles,
+                                      const struct view_server_options *options,
+                                      struct error *error)
+{
+    struct view_server *server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        error_set(error, -ENOMEM, "not enough memory for the server of the page");
+        return NULL;
+    }
+    server->profiles = profiles;
+    if (start(server, options, error) < 0) {
+        view_server_stop(server);
+        return NULL;
+    }
+    return server;
+}
+
+const char *view_server_address(const struct view_server *server)
+{
+    return server->address;
+}
+
+void view_server_stop(struct view_server *server)
+{
+    if (server->daemon != NULL)
+        MHD_stop_daemon(server->daemon);
+    if (server->socket_path != NULL)
+        unlink(server->socket_path);
+    free(server->socket_path);
+    free(server);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The server of the page: HTTP on this machine. It answers from profiles that are loaded, and
+ * changes nothing. docs/view.md describes requests and answers.
+ */
+#ifndef HEAPPROFD_VIEW_SERVER_H
+#define HEAPPROFD_VIEW_SERVER_H
+
+#include "util/error.h"
+#include "view/access.h"
+#include "view/profiles.h"
+
+struct view_server;
+
+struct view_server_options {
+    uint16_t port;           /* on 127.0.0.1; 0: a free one */
+    const char *socket_path; /* a unix socket instead; NULL: none */
+};
+
+/* Start a server, in a thread of its own. The profiles must outlive it. Return NULL with *error
+ * set on failure. */
+struct view_server *view_server_start(struct view_profiles *profiles,
+                                      const struct view_server_options *options,
+                                      struct error *error);
+/* Return the page's address: "http://127.0.0.1:1234/TOKEN/". */
+const char *view_server_address(const struct view_server *server);
+void view_server_stop(struct view_server *server);
+
+#endif
