@@ -18,5 +18,6 @@ int cmd_shell(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
+int cmd_view(int argc, char **argv);
 
 #endif
