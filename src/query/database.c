@@ -137,6 +137,16 @@ void query_database_close(struct query_database *database)
     free(database);
 }
 
+const char query_tables_sql[] =
+    "select name from pragma_module_list where name in ('experimental_flamegraph') or "
+    "name in (select name from pragma_table_list where schema = 'main' and name not like "
+    "'sqlite%') or name like 'hp\\_%' escape '\\' or name like 'stack\\_profile%' escape '\\' "
+    "or name like 'heap\\_profile%' escape '\\' or name in ('process', 'thread', 'stats', "
+    "'profiler_smaps', 'android_heap_profile_summary_tree', '_android_heap_profile_intervals') "
+    "union "
+    "select name from pragma_table_list where type in ('table', 'view') and name not like "
+    "'sqlite%' order by 1";
+
 sqlite3 *query_database_sql(struct query_database *database)
 {
     return database->sql;

@@ -28,6 +28,9 @@ struct query_database *query_database_open_file(const char *path, struct error *
 bool query_is_database(const char *path);
 void query_database_close(struct query_database *database);
 
+/* The statement that lists the tables by name. */
+extern const char query_tables_sql[];
+
 sqlite3 *query_database_sql(struct query_database *database);
 /* Make a running statement end with an error. May be called in a signal handler. */
 void query_database_interrupt(struct query_database *database);

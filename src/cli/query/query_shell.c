@@ -103,16 +103,6 @@ static const char help[] = "SQL ends with a semicolon. Commands of the shell:\n"
                            "  .help           print this help\n"
                            "  .quit           end the shell, like Ctrl-D\n";
 
-static const char tables_sql[] =
-    "select name from pragma_module_list where name in ('experimental_flamegraph') or "
-    "name in (select name from pragma_table_list where schema = 'main' and name not like "
-    "'sqlite%') or name like 'hp\\_%' escape '\\' or name like 'stack\\_profile%' escape '\\' "
-    "or name like 'heap\\_profile%' escape '\\' or name in ('process', 'thread', 'stats', "
-    "'profiler_smaps', 'android_heap_profile_summary_tree', '_android_heap_profile_intervals') "
-    "union "
-    "select name from pragma_table_list where type in ('table', 'view') and name not like "
-    "'sqlite%' order by 1";
-
 static int run_schema(struct query_database *database, const char *name)
 {
     char text[1200];
@@ -125,7 +115,7 @@ static int run_schema(struct query_database *database, const char *name)
         snprintf(text, sizeof(text),
                  "select t.name as \"table\", c.name as \"column\", c.type from (%s) t join "
                  "pragma_table_xinfo(t.name) c order by t.name, c.cid",
-                 tables_sql);
+                 query_tables_sql);
     else
         snprintf(text, sizeof(text),
                  "select name as \"column\", type from pragma_table_xinfo('%s')", name);
@@ -174,7 +164,7 @@ int query_run_command(struct query_database *database, const char *line, bool *q
     }
     switch (commands[found].command) {
     case COMMAND_TABLES:
-        return query_run(database, tables_sql, QUERY_TABLE);
+        return query_run(database, query_tables_sql, QUERY_TABLE);
     case COMMAND_SCHEMA:
         return run_schema(database, name);
     case COMMAND_EXAMPLES:
@@ -210,7 +200,7 @@ static char *next_completion(const char *word, int state)
     if (state == 0) {
         struct error error;
         const char *rest;
-        char *text = sqlite3_mprintf(completion_sql, tables_sql, tables_sql);
+        char *text = sqlite3_mprintf(completion_sql, query_tables_sql, query_tables_sql);
         sqlite3_finalize(statement);
         statement = NULL;
         if (text == NULL ||
