@@ -27,10 +27,10 @@ static void write_views(struct json_writer *json)
     json_array(json, "views");
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
         json_object(json, NULL);
-        json_string(json, "name", export_view_words[view].name);
-        json_string(json, "title", export_view_words[view].title);
+        json_string(json, "name", export_view_info[view].name);
+        json_string(json, "title", export_view_info[view].title);
         json_string(json, "perfetto", perfetto_titles[view]);
-        json_bool(json, "bytes", export_view_words[view].counts_bytes);
+        json_bool(json, "bytes", export_view_info[view].counts_bytes);
         json_end_object(json);
     }
     json_end_array(json);
@@ -42,7 +42,7 @@ static void write_figure(struct json_writer *json, const struct profile_heap *he
                          const struct profile_dump *dump, enum export_view view,
                          const struct rollup_values *total)
 {
-    const char *key = export_view_words[view].name;
+    const char *key = export_view_info[view].name;
     if (export_view_is_unknown(heap, view)) {
         json_null(json, key);
         return;
@@ -278,7 +278,7 @@ static void write_opening(struct json_writer *json, const struct opening *openin
     json_object(json, "opening");
     json_string(json, "heap", id);
     json_unsigned(json, "dump", (size_t)(opening->dump - opening->found->dumps));
-    json_string(json, "view", export_view_words[opening->view].name);
+    json_string(json, "view", export_view_info[opening->view].name);
     json_end_object(json);
 }
 

@@ -90,7 +90,7 @@ static int parse_view(const char *text, enum export_view *view, struct error *er
 {
     *view = EXPORT_SPACE;
     for (enum export_view i = 0; i < EXPORT_VIEWS && text != NULL; i++) {
-        if (strcmp(text, export_view_words[i].name) == 0) {
+        if (strcmp(text, export_view_info[i].name) == 0) {
             *view = i;
             return 0;
         }

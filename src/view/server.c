@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,27 +19,76 @@
 #include "util/json_writer.h"
 #include "view/answers.h"
 #include "view/page/page.h"
+#include "view/sql.h"
 
 #define CONNECTIONS_MAX 64u
 #define IDLE_SECONDS 120u
 #define CONNECTION_BYTES (64u << 10) /* of a request's line and header lines */
 
+/* A question, in the form that its answer needs. */
+struct question {
+    struct view_parameters parameters;
+    const char *body; /* of POST; else "" */
+};
+
 struct view_server {
     struct view_profiles *profiles;
+    struct view_sql sql;
+    const char *paths[VIEW_PROFILES_MAX];
+    /* Each connection has a thread. Questions are answered one at a time, but SQL, which may take
+     * long, does not keep the others waiting. */
+    pthread_mutex_t profiles_lock, sql_lock;
     struct access access;
     struct MHD_Daemon *daemon;
     char address[160];
     char *socket_path; /* removed at the end; NULL: none */
 };
 
-static const struct question {
-    const char *name, *type;
-    int (*answer)(struct view_profiles *profiles, const struct view_parameters *parameters,
-                  FILE *out, struct error *error);
-} questions[] = {
-    {"api/overview", "application/json", answer_overview},
-    {"api/table", "application/json", answer_table},
-    {"api/tree", "application/octet-stream", answer_tree},
+static int answer_sql(struct view_server *server, const struct question *question, FILE *out,
+                      struct error *error)
+{
+    pthread_mutex_lock(&server->sql_lock);
+    int code = view_sql_run(&server->sql, question->body, out, error);
+    pthread_mutex_unlock(&server->sql_lock);
+    return code;
+}
+
+static int answer_sql_tables(struct view_server *server, const struct question *question, FILE *out,
+                             struct error *error)
+{
+    (void)question;
+    pthread_mutex_lock(&server->sql_lock);
+    int code = view_sql_tables(&server->sql, out, error);
+    pthread_mutex_unlock(&server->sql_lock);
+    return code;
+}
+
+typedef int answer_function(struct view_profiles *profiles,
+                            const struct view_parameters *parameters, FILE *out,
+                            struct error *error);
+
+static int answer_of_profiles(answer_function *answer, struct view_server *server,
+                              const struct question *question, FILE *out, struct error *error)
+{
+    pthread_mutex_lock(&server->profiles_lock);
+    int code = answer(server->profiles, &question->parameters, out, error);
+    pthread_mutex_unlock(&server->profiles_lock);
+    return code;
+}
+
+/* The pages of the server. SQL is asked for by POST, because it is text of any length; it changes
+ * nothing either. */
+static const struct page {
+    const char *name, *method, *type;
+    answer_function *of_profiles;
+    int (*answer)(struct view_server *server, const struct question *question, FILE *out,
+                  struct error *error); /* if it is not of the profiles */
+} pages[] = {
+    {"api/overview", "GET", "application/json", answer_overview, NULL},
+    {"api/sql", "POST", "application/json", NULL, answer_sql},
+    {"api/table", "GET", "application/json", answer_table, NULL},
+    {"api/tables", "GET", "application/json", NULL, answer_sql_tables},
+    {"api/tree", "GET", "application/octet-stream", answer_tree, NULL},
 };
 
 /* --- answers --- */
@@ -121,17 +172,20 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
 }
 
 static enum MHD_Result answer(struct view_server *server, struct MHD_Connection *connection,
-                              const struct question *question)
+                              const struct page *page, const char *body)
 {
-    struct view_parameters parameters = {0};
+    struct question question = {.body = body};
     struct error error = {0};
     char *text = NULL;
     size_t length = 0;
-    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, take_parameter, &parameters);
+    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, take_parameter,
+                              &question.parameters);
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
         return MHD_NO;
-    int code = question->answer(server->profiles, &parameters, out, &error);
+    int code = page->of_profiles != NULL
+                   ? answer_of_profiles(page->of_profiles, server, &question, out, &error)
+                   : page->answer(server, &question, out, &error);
     if (fclose(out) != 0 && code == 0)
         code = error_set(&error, -ENOMEM, "not enough memory for the answer");
     if (code < 0) {
@@ -140,7 +194,7 @@ static enum MHD_Result answer(struct view_server *server, struct MHD_Connection 
     }
     return send_response(connection, MHD_HTTP_OK,
                          MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE),
-                         question->type);
+                         page->type);
 }
 
 static enum MHD_Result send_asset(struct MHD_Connection *connection, const struct view_asset *asset)
@@ -167,46 +221,97 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, enum access_ans
     return send_error(connection, MHD_HTTP_FORBIDDEN, words[why]);
 }
 
-static enum MHD_Result route(struct view_server *server, struct MHD_Connection *connection,
-                             const char *page)
+/* A request that is being received. */
+struct received {
+    char *body;
+    size_t length;
+    bool is_too_long;
+};
+
+static void take_body(struct received *received, const char *bytes, size_t length)
 {
-    const char *name = *page == '\0' ? "index.html" : page;
-    for (size_t i = 0; i < view_asset_count; i++)
+    if (received->is_too_long || length > VIEW_SQL_BYTES_MAX - received->length) {
+        received->is_too_long = true;
+        return;
+    }
+    char *grown = realloc(received->body, received->length + length + 1);
+    if (grown == NULL) {
+        received->is_too_long = true;
+        return;
+    }
+    memcpy(grown + received->length, bytes, length);
+    received->body = grown;
+    received->length += length;
+    grown[received->length] = '\0';
+}
+
+static void forget_request(void *context, struct MHD_Connection *connection, void **state,
+                           enum MHD_RequestTerminationCode code)
+{
+    struct received *received = *state;
+    (void)context;
+    (void)connection;
+    (void)code;
+    if (received != NULL)
+        free(received->body);
+    free(received);
+}
+
+static enum MHD_Result route(struct view_server *server, struct MHD_Connection *connection,
+                             const char *path, const char *method, const struct received *received)
+{
+    const char *name = *path == '\0' ? "index.html" : path;
+    bool gets = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    for (size_t i = 0; i < view_asset_count && gets; i++)
         if (strcmp(name, view_assets[i].name) == 0)
             return send_asset(connection, &view_assets[i]);
-    for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
-        if (strcmp(page, questions[i].name) == 0)
-            return answer(server, connection, &questions[i]);
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        if (strcmp(path, pages[i].name) != 0)
+            continue;
+        if (gets != (strcmp(pages[i].method, "GET") == 0) ||
+            (!gets && strcmp(method, pages[i].method) != 0))
+            return send_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                              "this address takes another method");
+        return answer(server, connection, &pages[i], received->body != NULL ? received->body : "");
+    }
     return send_error(connection, MHD_HTTP_NOT_FOUND, "there is nothing at this address");
 }
 
-static enum MHD_Result take_request(void *context, struct MHD_Connection *connection,
-                                    const char *url, const char *method, const char *version,
-                                    const char *upload, size_t *upload_bytes, void **state)
+static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *connection,
+                             const char *url, const char *method, const struct received *received)
 {
-    struct view_server *server = context;
-    const char *page = NULL;
+    const char *path = NULL;
     const struct access_request request = {
         .path = url,
         .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
         .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
         .fetch_site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site"),
     };
-    static char seen;
-    (void)version;
-    (void)upload;
-    (void)upload_bytes;
-    /* An answer to the first call, which has only the header lines, would end the connection. */
-    if (*state == NULL) {
-        *state = &seen;
-        return MHD_YES;
-    }
-    enum access_answer judged = access_judge(&server->access, &request, &page);
+    enum access_answer judged = access_judge(&server->access, &request, &path);
     if (judged != ACCESS_GRANTED)
         return refuse(connection, judged);
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return send_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is answered here");
-    return route(server, connection, page);
+    if (received->is_too_long)
+        return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the query is too long");
+    return route(server, connection, path, method, received);
+}
+
+/* Called with the header lines, then for each part of the body, then at the request's end. An
+ * answer to the first call would end the connection. */
+static enum MHD_Result take_request(void *context, struct MHD_Connection *connection,
+                                    const char *url, const char *method, const char *version,
+                                    const char *upload, size_t *upload_bytes, void **state)
+{
+    (void)version;
+    if (*state == NULL) {
+        *state = calloc(1, sizeof(struct received));
+        return *state != NULL ? MHD_YES : MHD_NO;
+    }
+    if (*upload_bytes > 0) {
+        take_body(*state, upload, *upload_bytes);
+        *upload_bytes = 0;
+        return MHD_YES;
+    }
+    return judge(context, connection, url, method, *state);
 }
 
 /* --- sockets --- */
@@ -278,7 +383,8 @@ static int start(struct view_server *server, const struct view_server_options *o
         snprintf(server->address, sizeof(server->address), "http://localhost/%s/",
                  server->access.token);
     server->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, take_request, server,
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_AUTO, 0, NULL,
+        NULL, take_request, server, MHD_OPTION_NOTIFY_COMPLETED, forget_request, NULL,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_BYTES, MHD_OPTION_END);
@@ -299,6 +405,11 @@ struct view_server *view_server_start(struct view_profiles *profiles,
         return NULL;
     }
     server->profiles = profiles;
+    server->sql = (struct view_sql){server->paths, profiles->count, NULL};
+    for (size_t i = 0; i < profiles->count; i++)
+        server->paths[i] = profiles->items[i].path;
+    pthread_mutex_init(&server->profiles_lock, NULL);
+    pthread_mutex_init(&server->sql_lock, NULL);
     if (start(server, options, error) < 0) {
         view_server_stop(server);
         return NULL;
@@ -315,6 +426,7 @@ void view_server_stop(struct view_server *server)
 {
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
+    view_sql_close(&server->sql);
     if (server->socket_path != NULL)
         unlink(server->socket_path);
     free(server->socket_path);
