@@ -30,9 +30,7 @@ static const struct verb {
     {"snapshot", cmd_snapshot, "take a dump of running sessions now"},
     {"status", cmd_status, "show running sessions and their processes"},
     {"stop", cmd_stop, "end running sessions"},
-#ifdef HEAPPROFD_VIEW
     {"view", cmd_view, "show profiles in the browser"},
-#endif
 };
 
 static void print_help(FILE *out)
