@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: the bar with the selection, the timeline, and below them one tab. It asks for the overview,
 // opens on the heap and view that the server names, and says so when the server is gone.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
 import { Bar, Filters } from "./bar";
 import { FlamePanel } from "./flame/panel";
 import { KEYS, useShortcuts } from "./keys";
-import { dumpIndex, openHeap, placeOf, type Place } from "./model";
+import { dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { OverviewPanel, Sentence } from "./overview";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
 import { SourcePanel } from "./source_panel";
@@ -105,8 +106,20 @@ function Tabs({ selection }: { selection: Selection }) {
   );
 }
 
+/** A fault of the page in one panel is said there; the rest of the page goes on. */
+function Guarded({ children }: { children: ComponentChildren }) {
+  const [error, reset] = useErrorBoundary();
+  if (!error) return <>{children}</>;
+  return (
+    <div class="empty" role="alert">
+      <p class="bad">The page made an error here: {String((error as Error).message ?? error)}</p>
+      <button type="button" onClick={reset}>Try again</button>
+    </div>
+  );
+}
+
 function Panel({ overview, place, selection }: { overview: Overview; place: Place | null; selection: Selection }) {
-  if (selection.tab === "overview") return <OverviewPanel overview={overview} />;
+  if (selection.tab === "overview") return <OverviewPanel overview={overview} place={place} />;
   if (selection.tab === "sql") return <SqlPanel />;
   if (!place) return null;
   if (place.heap.unseen !== "") return <Unseen place={place} />;
@@ -151,7 +164,7 @@ export function App() {
   useOpening(overview, selection);
   useGlobalKeys(overview, place, selection, () => setShowsKeys(true));
   usePrefetch(place, selection);
-  const title = overview?.profiles.map((profile) => profile.name).join(", ") ?? "";
+  const title = overview?.profiles.map(profileTitle).join(", ") ?? "";
   useEffect(() => { document.title = title === "" ? "heap_profile view" : `${title} – heap_profile view`; }, [title]);
   const hasTimeline = place !== null && place.heap.unseen === "";
   const needsFilters = place !== null && !WITHOUT_HEAP.includes(selection.tab);
@@ -169,13 +182,15 @@ export function App() {
           <button type="button" onClick={() => setShowsKeys(true)} title="?">Keys</button>
         </span>
       </header>
-      {needsFilters && <Filters selection={selection} leftOut={tree ? leftOut(tree) : null} />}
-      {hasTimeline && place && <Timeline key={place.heap.id} place={place} selection={selection} />}
-      <Tabs selection={selection} />
+      {hasTimeline && place && <Guarded key={place.heap.id}><Timeline place={place} selection={selection} /></Guarded>}
+      <div class="tabs-row">
+        <Tabs selection={selection} />
+        {needsFilters && <Filters selection={selection} leftOut={tree ? leftOut(tree) : null} />}
+      </div>
       <main id="panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
         {answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>
           : !overview ? <div class="empty"><p class="faint">{isLost ? "No answer yet." : "Reading the profile…"}</p></div>
-            : <Panel overview={overview} place={place} selection={selection} />}
+            : <Guarded key={selection.tab}><Panel overview={overview} place={place} selection={selection} /></Guarded>}
       </main>
       {showsKeys && <Keys onClose={() => setShowsKeys(false)} />}
     </>

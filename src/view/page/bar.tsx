@@ -3,7 +3,7 @@
 // the order in which they apply, each of which can be taken back.
 import { useState } from "preact/hooks";
 import { FILTER_KINDS, removeFilter, addFilter, select, type FilterKind, type Selection } from "./state";
-import { baseOf, dumpIndex, dumpTitle, openHeap, processTitle, viewOf, type Place } from "./model";
+import { baseOf, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
 import type { Heap, Overview } from "./types";
 import { shareInWords, amountInWords } from "./words";
 
@@ -14,11 +14,11 @@ const KIND_TITLES: Record<FilterKind, string> = {
   "show-from": "show from",
 };
 
-function Choice(props: { label: string; value: string; options: [value: string, title: string][]; onChange: (value: string) => void }) {
+function Choice(props: { label: string; class?: string; value: string; options: [value: string, title: string][]; onChange: (value: string) => void }) {
   return (
     <label class="choice">
       <span>{props.label}</span>
-      <select value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+      <select class={props.class} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
         {props.options.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
       </select>
     </label>
@@ -43,12 +43,12 @@ function baseOptions(overview: Overview, place: Place, selection: Selection): [s
       const other = { profile, heap, process: profile.processes[heap.process] ?? null };
       const last = heap.dumps.length - 1;
       if (last >= 0 && heap.name === place.heap.name)
-        options.push([`${heap.id}.${last}`, `${profile.name}: ${processTitle(other.process)}, last dump`]);
+        options.push([`${heap.id}.${last}`, `${profileTitle(profile)}: ${processTitle(other.process)}, last dump`]);
     }
   }
   if (!options.some(([value]) => value === selection.base)) {
     const base = baseOf(overview, place, selection.base);
-    options.push([selection.base, base ? `${base.place.profile.name}, dump ${dumpTitle(base.place, base.index)}` : "?"]);
+    options.push([selection.base, base ? `${profileTitle(base.place.profile)}, dump ${dumpTitle(base.place, base.index)}` : "?"]);
   }
   return options;
 }
@@ -100,7 +100,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
     <div class="choices">
       {overview.profiles.length > 1 && (
         <Choice label="Profile" value={String(overview.profiles.indexOf(profile))}
-          options={overview.profiles.map((one, i) => [String(i), one.name])}
+          options={overview.profiles.map((one, i) => [String(i), profileTitle(one)])}
           onChange={(value) => open(overview.profiles[Number(value)]?.heaps[0])} />
       )}
       {withHeaps.length > 1 ? (
@@ -115,7 +115,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
           onChange={(value) => select({ dump: Number(value) })} />
       )}
       {(heap.dumps.length > 1 || overview.profiles.length > 1) && (
-        <Choice label="Compared with" value={selection.base} options={baseOptions(overview, place, selection)}
+        <Choice label="Compared with" class="compared" value={selection.base} options={baseOptions(overview, place, selection)}
           onChange={(value) => select({ base: value })} />
       )}
       <Choice label="View" value={selection.view}

@@ -30,6 +30,13 @@ export function viewOf(overview: Overview, name: ViewName): View {
   );
 }
 
+/** Return the name of a profile: of its directory, if its file has the name that all such files have. */
+export function profileTitle(profile: Profile): string {
+  const parts = profile.path.split("/").filter((part) => part !== "" && part !== ".");
+  const isUsual = /^(raw|symbolized)-trace$/.test(profile.name);
+  return (isUsual ? parts[parts.length - 2] : undefined) ?? profile.name;
+}
+
 export function processTitle(process: Process | null): string {
   return process ? `${process.name || "?"} (${process.pid})` : "?";
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first screen: plain sentences about the profile, what limits its figures, every heap with its
 // course over time, and what was not profiled.
-import { dumpIndex, openHeap, processTitle } from "./model";
-import { select, useSelection } from "./state";
-import type { Dump, Heap, MaybeFigure, Overview, Process, Profile } from "./types";
-import { bytesInWords, countInWords, figureInWords, plural, timeInWords } from "./words";
+import { dumpIndex, openHeap, processTitle, profileTitle, type Place } from "./model";
+import { lossInWords, sentencesOf } from "./sentences";
+import { askTable, selectionParameters, useAnswer, type Answer } from "./source";
+import { NOTHING_SELECTED, select, useSelection, type Selection } from "./state";
+import { shortModule } from "./tree";
+import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
+import { bytesInWords, countInWords, figureInWords, plural, shareInWords, timeInWords } from "./words";
 
 const SPARK_WIDTH = 120;
 const SPARK_HEIGHT = 24;
@@ -36,11 +39,68 @@ export function Sentence({ text }: { text: string }) {
   return <>{parts.map((part, i) => (part.startsWith("`") && part.length > 2 ? <code key={i}>{part.slice(1, -1)}</code> : part))}</>;
 }
 
+const HOLDERS = 5;
+
+/** The path of the table of the functions that hold most in a view of the selected dump. */
+function holdersPath(selection: Selection, view: ViewName): string {
+  const parameters = selectionParameters({ ...NOTHING_SELECTED, heap: selection.heap, dump: selection.dump, view });
+  parameters.set("by", "function");
+  parameters.set("order", "self");
+  parameters.set("limit", String(HOLDERS));
+  return `api/table?${parameters}`;
+}
+
+function Holders({ title, view, answer }: { title: string; view: ViewName; answer: Answer<Table> }) {
+  const table = answer.value;
+  const whole = table?.bytes?.value ?? 0;
+  const rows = table?.row.filter((row) => (row.self_bytes?.value ?? 0) > 0) ?? [];
+  return (
+    <section class="holders" aria-label={title}>
+      <h2>{title}{table?.bytes && <span class="faint figures"> {figureInWords(table.bytes, false)}</span>}</h2>
+      {answer.error !== "" ? <p class="bad">{answer.error}</p>
+        : !table ? <p class="faint">…</p>
+          : table.unknown ? <p class="faint">The file does not contain these figures.</p>
+            : rows.length === 0 ? <p class="faint">Nothing.</p> : (
+              <ol>
+                {rows.map((row) => (
+                  <li key={row.function}>
+                    <button type="button" class="link" title={row.key}
+                      onClick={() => select({ tab: "flame", view, direction: "sandwich", function: row.function ?? null, zoom: "", frame: "", filters: [] })}>{row.key}</button>
+                    <span class="faint module">{shortModule(row.module ?? "")}</span>
+                    <span class="number">{shareInWords(row.self_bytes!.value, whole)}</span>
+                    <span class="number" title={figureInWords(row.self_bytes!, false)}>{bytesInWords(row.self_bytes!.value)}</span>
+                    <i class="bar" style={{ width: `${Math.min(row.self_bytes!.value / whole, 1) * 100}%` }} />
+                  </li>
+                ))}
+              </ol>
+            )}
+    </section>
+  );
+}
+
+function First({ place, selection }: { place: Place; selection: Selection }) {
+  const now = useAnswer(holdersPath(selection, "space"), askTable);
+  const peak = useAnswer(holdersPath(selection, "max"), askTable);
+  const ever = useAnswer(holdersPath(selection, "alloc_space"), askTable);
+  const dump = place.heap.dumps[dumpIndex(place.heap, selection.dump)];
+  const sentences = sentencesOf(place, selection.dump, now.value);
+  return (
+    <>
+      <div class="sentences">{sentences.map((sentence) => <p key={sentence}><Sentence text={sentence} /></p>)}</div>
+      <div class="three">
+        <Holders title={dump?.final ? "Live at the end" : "Live at this dump"} view="space" answer={now} />
+        <Holders title="Live at the peak" view="max" answer={peak} />
+        <Holders title="Allocated since the start" view="alloc_space" answer={ever} />
+      </div>
+    </>
+  );
+}
+
 const known = (figure: MaybeFigure) => (figure === null ? <span class="faint">unknown</span> : figureInWords(figure, false));
 
 function HeapRow({ process, heap, isChosen }: { process: Process | undefined; heap: Heap; isChosen: boolean }) {
   const last = heap.dumps[dumpIndex(heap, null)];
-  const lost = heap.losses.reduce((sum, loss) => sum + (loss.amount > 0 ? 1 : 0), 0);
+  const lost = heap.losses.length;
   return (
     <tr class={isChosen ? "chosen" : ""} aria-selected={isChosen} onClick={() => select({ ...openHeap(heap.id), tab: "flame" })}>
       <td><button type="button" class="link">{processTitle(process ?? null)}</button></td>
@@ -87,15 +147,19 @@ function Heaps({ profile, chosen }: { profile: Profile; chosen: string }) {
 }
 
 function Notes({ heap }: { heap: Heap }) {
-  const losses = heap.losses.filter((loss) => loss.amount > 0);
-  if (losses.length + heap.notes.length === 0 && !heap.unfinished && !heap.partial) return null;
+  const { losses } = heap;
+  const isRaised = heap.interval_bytes > heap.first_interval_bytes && heap.first_interval_bytes > 0;
+  if (losses.length + heap.notes.length === 0 && !heap.unfinished && !heap.partial && !isRaised) return null;
   return (
     <section aria-label="What limits these figures">
       <h2>What limits these figures</h2>
       <ul class="notes">
         {heap.unfinished && <li class="warn">The profiler was killed or still runs: the profile ends at its last checkpoint.</li>}
+        {isRaised && (
+          <li>The interval was raised from {bytesInWords(heap.first_interval_bytes)} to {bytesInWords(heap.interval_bytes)} during the recording.</li>
+        )}
         {heap.partial && <li class="warn">Every allocation was to be recorded, but some were lost: the figures are partial.</li>}
-        {losses.map((loss) => <li key={loss.name} class="warn"><Sentence text={loss.words} /></li>)}
+        {losses.map((loss) => <li key={loss.name} class={loss.amount > 0 ? "warn" : ""}>{lossInWords(loss)}</li>)}
         {heap.notes.map((note) => <li key={note}><Sentence text={note} /></li>)}
       </ul>
     </section>
@@ -135,18 +199,17 @@ function whenInWords(profile: Profile): string {
   return `Last dump ${date.toLocaleString()}${span}`;
 }
 
-export function OverviewPanel({ overview }: { overview: Overview }) {
+export function OverviewPanel({ overview, place }: { overview: Overview; place: Place | null }) {
   const selection = useSelection();
+  const hasFigures = place !== null && place.heap.unseen === "" && place.heap.dumps.length > 0;
   return (
     <section class="panel overview" aria-label="Overview">
-      {overview.sentences.length > 0 && (
-        <div class="sentences">{overview.sentences.map((sentence) => <p key={sentence}><Sentence text={sentence} /></p>)}</div>
-      )}
+      {hasFigures && <First place={place} selection={selection} />}
       {overview.profiles.map((profile) => {
         const chosen = profile.heaps.find((heap) => heap.id === selection.heap);
         return (
           <div class="profile" key={profile.path}>
-            <h2>{overview.profiles.length > 1 ? profile.name : "Heaps"}</h2>
+            <h2>{overview.profiles.length > 1 ? profileTitle(profile) : "Heaps"}</h2>
             <p class="where">{profile.path}{whenInWords(profile) && ` · ${whenInWords(profile)}`}</p>
             {profile.processes[chosen?.process ?? 0]?.command && (
               <p class="command"><code>{profile.processes[chosen?.process ?? 0]!.command}</code></p>

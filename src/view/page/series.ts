@@ -74,13 +74,10 @@ export interface Mark {
   words: string;
 }
 
-/** What happened at dumps that a reader must know: raised intervals, dumps that miss samples. */
-export function marksOf(heap: Heap, bytesInWords: (bytes: number) => string): Mark[] {
+/** What a reader must know of single dumps. */
+export function marksOf(heap: Heap): Mark[] {
   const marks: Mark[] = [];
   heap.dumps.forEach((dump, i) => {
-    const before = i > 0 ? heap.dumps[i - 1]!.interval_bytes : heap.first_interval_bytes;
-    if (before > 0 && dump.interval_bytes > before)
-      marks.push({ dump: i, words: `The interval was raised from ${bytesInWords(before)} to ${bytesInWords(dump.interval_bytes)}.` });
     if (dump.incomplete) marks.push({ dump: i, words: "This dump is incomplete: samples of it are missing from the trace." });
   });
   return marks;

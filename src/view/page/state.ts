@@ -19,7 +19,7 @@ export const DIRECTIONS = ["down", "up", "sandwich"] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
 const TABLE_BY: TableBy[] = ["function", "module", "file", "thread", "type", "context", "size", "callsite"];
-const TABLE_ORDERS: TableOrder[] = ["self", "total", "name"];
+const TABLE_ORDERS: TableOrder[] = ["self", "total"];
 
 export interface Selection {
   tab: Tab;

@@ -10,6 +10,7 @@ import { figureInWords, plural, shareInWords, signedInWords } from "./words";
 import { useShortcuts } from "./keys";
 
 const ROW = 26;
+const HEAD = 28;
 const PAGE = 500;
 const MORE = 8; // rows above and below what is seen
 const SEARCH_MS = 150;
@@ -18,7 +19,7 @@ const BY: [TableBy, string][] = [
   ["function", "Function"], ["module", "Module"], ["file", "File"], ["thread", "Thread"],
   ["type", "Type"], ["context", "Context"], ["size", "Size"], ["callsite", "Callsite"],
 ];
-const HAS_TOTAL = new Set<TableBy>(["function", "module", "file"]);
+const HAS_SELF = new Set<TableBy>(["function", "module", "file"]); // others have no callees
 
 function pathOf(selection: Selection, search: string, offset: number): string {
   const parameters = selectionParameters(selection);
@@ -61,25 +62,32 @@ function Number({ figure, counts, signed }: { figure: MaybeFigure; counts: boole
   const words = figureInWords(figure, counts);
   const margin = words.search(/ (±|-|\+)/);
   const amount = signed ? signedInWords(figure.value, counts) : margin < 0 ? words : words.slice(0, margin);
+  if (figure.value === 0 && margin < 0) return <span class="faint">0</span>;
   return <>{amount}{margin >= 0 && <span class="faint">{words.slice(margin)}</span>}</>;
 }
 
-function Row({ row, top, by, whole, signed, isChosen, onOpen }: {
-  row: TableRow; top: number; by: TableBy; whole: number; signed: boolean; isChosen: boolean; onOpen: () => void;
+/** Whether a change is within chance: its limits include none. */
+const isChance = (figure: MaybeFigure) => figure !== null && figure.low !== null && figure.high !== null && figure.low <= 0 && figure.high >= 0;
+
+function Row({ row, top, by, whole, signed, counts, isChosen, onOpen }: {
+  row: TableRow; top: number; by: TableBy; whole: number; signed: boolean; counts: boolean; isChosen: boolean; onOpen: () => void;
 }) {
-  const counted = row.self ?? row.total;
+  const hasSelf = HAS_SELF.has(by);
+  const bytes = (hasSelf ? row.self_bytes : row.bytes) ?? null;
+  const count = (hasSelf ? row.self_count : row.count) ?? null;
+  const counted = counts ? count : bytes;
   const share = counted && whole > 0 ? counted.value / whole : 0;
-  const faint = signed && row.mark === false;
+  const faint = signed && isChance(counted);
   return (
     <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }} onClick={onOpen}>
       <span role="cell" class="key" title={row.key}>{row.key || "(none)"}</span>
       {by === "function" && <span role="cell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
-      <span role="cell" class="number"><Number figure={row.self} counts={false} signed={signed} /></span>
+      <span role="cell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
       <span role="cell" class="share">
-        <i class="bar" style={{ width: `${Math.min(Math.max(share, 0), 1) * 64}px` }} />{signed ? "" : shareInWords(counted?.value ?? 0, whole)}
+        <i class="bar" style={{ width: `${Math.min(Math.max(share, 0), 1) * 64}px` }} />{signed || !counted?.value ? "" : shareInWords(counted.value, whole)}
       </span>
-      {HAS_TOTAL.has(by) && <span role="cell" class="number"><Number figure={row.total} counts={false} signed={signed} /></span>}
-      <span role="cell" class="number"><Number figure={row.self_count ?? row.count} counts={true} signed={signed} /></span>
+      {hasSelf && <span role="cell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
+      <span role="cell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
     </div>
   );
 }
@@ -100,7 +108,8 @@ export function TablePanel() {
   const begin = Math.max(Math.floor(seen.top / ROW) - MORE, 0);
   const end = Math.min(Math.ceil((seen.top + seen.height) / ROW) + MORE, rows);
   const signed = selection.base !== "";
-  const whole = first.value?.total?.value ?? 0;
+  const counts = selection.view.endsWith("objects");
+  const whole = (counts ? first.value?.count?.value : first.value?.bytes?.value) ?? 0;
   useEffect(() => need(begin, end));
   useLayoutEffect(() => {
     const observer = new ResizeObserver(() => setSeen((last) => ({ ...last, height: body.current!.clientHeight })));
@@ -117,7 +126,7 @@ export function TablePanel() {
     const found = row(index);
     setChosen(index);
     if (!found) return;
-    if (found.function !== null && by === "function") select({ tab: "flame", direction: "sandwich", function: found.function, zoom: "", frame: "" });
+    if (found.function !== undefined && by === "function") select({ tab: "flame", direction: "sandwich", function: found.function, zoom: "", frame: "" });
     else if ((by === "module" || by === "file") && found.key !== "") {
       addFilter("focus", exactly(found.key));
       select({ tab: "flame" });
@@ -128,7 +137,7 @@ export function TablePanel() {
     const element = body.current!;
     setChosen(next);
     if (next * ROW < element.scrollTop) element.scrollTop = next * ROW;
-    else if ((next + 1) * ROW > element.scrollTop + element.clientHeight) element.scrollTop = (next + 1) * ROW - element.clientHeight;
+    else if ((next + 1) * ROW + HEAD > element.scrollTop + element.clientHeight) element.scrollTop = (next + 1) * ROW + HEAD - element.clientHeight;
   }
   function onKeyDown(event: KeyboardEvent) {
     const page = Math.max(Math.floor(seen.height / ROW) - 1, 1);
@@ -141,8 +150,8 @@ export function TablePanel() {
   }
 
   const sortBy = (name: TableOrder, title: string) => (
-    <span role="columnheader" class={name === "name" ? "key" : "number"} aria-sort={order === name ? (name === "name" ? "ascending" : "descending") : "none"}>
-      <button type="button" class="sort" onClick={() => select({ order: name })}>{title}{order === name ? (name === "name" ? " ↑" : " ↓") : ""}</button>
+    <span role="columnheader" class="number" aria-sort={order === name ? "descending" : "none"}>
+      <button type="button" class="sort" onClick={() => select({ order: name })}>{title}{order === name ? " ↓" : ""}</button>
     </span>
   );
   const title = BY.find(([name]) => name === by)![1];
@@ -159,25 +168,26 @@ export function TablePanel() {
         <output>{first.value && plural(rows, "row")}</output>
       </div>
       <div class={`grid by-${by}${first.isWaiting ? " waits" : ""}`} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`}>
-        <div class="row head" role="row">
-          {sortBy("name", title)}
-          {by === "function" && <span role="columnheader" class="module">Module</span>}
-          {sortBy("self", HAS_TOTAL.has(by) ? "Self" : "Bytes")}
-          <span role="columnheader" class="share">{signed ? "" : "Of all"}</span>
-          {HAS_TOTAL.has(by) && sortBy("total", "With callees")}
-          <span role="columnheader" class="number">Allocations</span>
-        </div>
         <div class="grid-body" ref={body} tabIndex={0} aria-label="Rows" onKeyDown={onKeyDown}
           onScroll={(event) => { const { scrollTop, clientHeight } = event.currentTarget; setSeen({ top: scrollTop, height: clientHeight }); }}>
-          {first.error !== "" ? <div class="empty bad"><p>{first.error}</p></div>
-            : first.value && rows === 0 ? <div class="empty"><p>{search !== "" ? `No name has “${search}”.` : "There are no rows: the profile does not contain this, or nothing is in this view."}</p></div>
+        <div class="row head" role="row">
+          <span role="columnheader" class="key">{title}</span>
+          {by === "function" && <span role="columnheader" class="module">Module</span>}
+          {HAS_SELF.has(by) ? sortBy("self", "Self") : <span role="columnheader" class="number">Bytes</span>}
+          <span role="columnheader" class="share">{signed ? "" : "Of all"}</span>
+          {HAS_SELF.has(by) && sortBy("total", "With callees")}
+          <span role="columnheader" class="number">Allocations</span>
+        </div>
+          {first.value?.unknown ? <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>
+            : first.error !== "" ? <div class="empty bad"><p>{first.error}</p></div>
+            : first.value && rows === 0 ? <div class="empty"><p>{search !== "" ? `No name has “${search}”.` : "There are no rows: nothing is in this view."}</p></div>
               : (
                 <div class="grid-room" style={{ height: `${rows * ROW}px` }}>
                   {Array.from({ length: Math.max(end - begin, 0) }, (_, i) => {
                     const index = begin + i;
                     const found = row(index);
                     return found
-                      ? <Row key={index} row={found} top={index * ROW} by={by} whole={whole} signed={signed} isChosen={index === chosen} onOpen={() => open(index)} />
+                      ? <Row key={index} row={found} top={index * ROW} by={by} whole={whole} signed={signed} counts={counts} isChosen={index === chosen} onOpen={() => open(index)} />
                       : <div key={index} class="row pending" style={{ top: `${index * ROW}px` }}>…</div>;
                   })}
                 </div>

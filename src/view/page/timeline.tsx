@@ -51,7 +51,7 @@ function drawDiamonds(plot: uPlot, { place, selection, colours, beginning }: Dra
   const ratio = devicePixelRatio;
   const chosen = dumpIndex(place.heap, selection.dump);
   const base = /^\d+$/.test(selection.base) ? Number(selection.base) : -1;
-  const marks = new Set(marksOf(place.heap, bytesInWords).map((mark) => mark.dump));
+  const marks = new Set(marksOf(place.heap).map((mark) => mark.dump));
   const y = plot.bbox.top - (STRIP / 2) * ratio;
   const size = DIAMOND * ratio;
   const at = (i: number) => plot.valToPos((place.heap.dumps[i]!.time - beginning) / 1e9, "x", true);
@@ -270,7 +270,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
     event.stopPropagation();
   }
 
-  const marks = useMemo(() => marksOf(heap, bytesInWords), [heap]);
+  const marks = useMemo(() => marksOf(heap), [heap]);
   const said = near >= 0 ? near : dumpIndex(heap, selection.dump);
   const dump = heap.dumps[said];
   const atCursor = index >= 0 ? index : dump ? data.seconds.indexOf((dump.time - beginning) / 1e9) : -1;

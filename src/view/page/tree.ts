@@ -96,6 +96,11 @@ function findChildren(tree: Tree) {
   }
 }
 
+/** What the server leaves out is empty. */
+function completed(given: Partial<TreeFunction> & { id: number }): TreeFunction {
+  return { name: "?", module: "", file: "", line: 0, kind: "", ...given };
+}
+
 export function decodeTree(buffer: ArrayBuffer): Tree {
   if (buffer.byteLength < 4) throw new Error("the answer is empty");
   const length = new DataView(buffer).getUint32(0, true);
@@ -109,7 +114,7 @@ export function decodeTree(buffer: ArrayBuffer): Tree {
   const tree: Tree = {
     header,
     count,
-    functions: header.functions,
+    functions: header.functions.map(completed),
     parent: new Int32Array(parent.buffer, parent.byteOffset, count), // of a root: -1
     function: need(columns, "function"),
     firstChild: new Int32Array(count),

@@ -25,7 +25,6 @@ export interface Dump extends Record<ViewName, MaybeFigure> {
   start: number;
   final: boolean;
   incomplete: boolean;
-  interval_bytes: number;
   exact_bytes: number | null;
   exact_calls: number | null;
 }
@@ -33,7 +32,9 @@ export interface Dump extends Record<ViewName, MaybeFigure> {
 export interface Loss {
   name: string;
   amount: number;
+  unit: string;
   words: string;
+  remedy: string;
 }
 
 export interface Heap {
@@ -45,6 +46,9 @@ export interface Heap {
   exact: boolean;
   partial: boolean;
   unseen: string;
+  allocator: string;
+  start: number;
+  floor_bytes: number;
   unfinished: boolean;
   losses: Loss[];
   notes: string[];
@@ -89,27 +93,28 @@ export interface Overview {
   profiles: Profile[];
   views: View[];
   opening: { heap: string; dump: number; view: ViewName } | null;
-  sentences: string[];
 }
 
 export type TableBy = "function" | "module" | "file" | "thread" | "type" | "context" | "size" | "callsite";
-export type TableOrder = "self" | "total" | "name";
+export type TableOrder = "self" | "total";
 
 export interface TableRow {
   key: string;
-  function: number | null;
+  function?: number;
   module?: string;
   file?: string;
   line?: number;
-  self: MaybeFigure;
-  total: MaybeFigure;
-  self_count: MaybeFigure;
+  tid?: number;
+  bytes: MaybeFigure; // with callees
   count: MaybeFigure;
-  mark?: boolean;
+  self_bytes?: MaybeFigure;
+  self_count?: MaybeFigure;
 }
 
 export interface Table {
-  total: MaybeFigure;
+  bytes: MaybeFigure;
+  count: MaybeFigure;
+  unknown: boolean;
   rows: number;
   row: TableRow[];
 }

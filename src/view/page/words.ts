@@ -6,6 +6,14 @@ import type { Figure, MaybeFigure } from "./types";
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"];
 const TIME_UNITS = ["us", "ms", "s"];
 
+/** Like toFixed(), but ties go to the even digit, as printf() rounds them. */
+function fixed(value: number, digits: number): string {
+  const text = value.toFixed(digits);
+  const isTie = value < 1e21 && /^50*$/.test(value.toFixed(digits + 20).slice(-20));
+  if (!isTie || Number(text.at(-1)) % 2 === 0) return text;
+  return text.slice(0, -1) + (Number(text.at(-1)) - 1);
+}
+
 function inUnits(size: number, units: string[]): string {
   let unit = 0;
   while (size >= 999.5 && unit < units.length - 1) {
@@ -13,7 +21,7 @@ function inUnits(size: number, units: string[]): string {
     unit++;
   }
   const digits = unit === 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  return `${size.toFixed(digits)} ${units[unit]}`;
+  return `${fixed(size, digits)} ${units[unit]}`;
 }
 
 export function bytesInWords(bytes: number): string {
@@ -22,7 +30,7 @@ export function bytesInWords(bytes: number): string {
 
 export function countInWords(count: number): string {
   const sign = count <= -0.5 ? "-" : "";
-  return sign + Math.abs(count).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+  return sign + fixed(Math.abs(count), 0).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 export function amountInWords(amount: number, counts: boolean): string {
@@ -56,7 +64,7 @@ export function marginInWords(figure: Figure, counts: boolean): string {
   const { value, low, high } = figure;
   if (low === null || high === null) return "± unknown";
   if (low === high && low === value) return "exact";
-  const shown = counts ? Math.round(value) : value;
+  const shown = counts ? Math.sign(value) * Math.round(Math.abs(value)) : value;
   let below = shown - low;
   let above = high - shown;
   const isNothing = roundsTo0(value) && roundsTo0(below) && high >= 0.5;

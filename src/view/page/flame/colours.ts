@@ -44,6 +44,7 @@ const OKABE_ITO: Rgb[] = [
 const NEUTRAL: Rgb = [140, 147, 156]; // the C library, the loader, and modules beyond the palette
 const GREW: Rgb = [213, 94, 0];
 const SHRANK: Rgb = [0, 114, 178];
+const DEEP: Rgb = [20, 22, 25];
 const SHADES = 5;
 
 export const packed = ([red, green, blue]: Rgb) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
@@ -79,12 +80,30 @@ export function learnModules(tree: Tree) {
   }
 }
 
+function luminance(colour: Rgb): number {
+  const part = (value: number) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * part(colour[0]) + 0.7152 * part(colour[1]) + 0.0722 * part(colour[2]);
+}
+
+/** The contrast of WCAG, from 1 to 21. */
+export function contrast(one: Rgb, other: Rgb): number {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** Return a colour as bright as light text on it allows, then darker by `more`. */
+function darkened(colour: Rgb, theme: Theme, more: number): Rgb {
+  let share = 0.2;
+  while (share < 0.8 && contrast(theme.text, mix(colour, DEEP, share)) < 5) share += 0.02;
+  return mix(colour, DEEP, share + more);
+}
+
 /** The fill of a hue in a theme; shade: 0 to SHADES - 1. */
 export function fillOf(hue: number, shade: number, theme: Theme): Rgb {
   const isNeutral = hue < 0 || hue >= 2 * OKABE_ITO.length;
   const base = isNeutral ? NEUTRAL : OKABE_ITO[hue % OKABE_ITO.length]!;
   const isSecond = hue >= OKABE_ITO.length && !isNeutral; // a paler round through the palette
-  if (theme.dark) return mix(base, [20, 22, 25], (isSecond ? 0.72 : 0.56) + 0.03 * shade);
+  if (theme.dark) return darkened(base, theme, (isSecond ? 0.12 : 0) + 0.03 * shade);
   return mix(base, [255, 255, 255], (isNeutral ? 0.55 : isSecond ? 0.68 : 0.4) + 0.035 * shade);
 }
 

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first screen in sentences: how large a heap is, how it moved, what holds it, and what part of the
+// process's memory it is. A change is only called one if it is beyond what chance explains.
+import { dumpIndex, processTitle, type Place } from "./model";
+import type { Dump, Figure, Loss, Table } from "./types";
+import { bytesInWords, countInWords, figureInWords, plural, shareInWords, timeInWords } from "./words";
+
+/** Whether two estimates differ by more than their margins explain; null: their limits are unknown. */
+export function isBeyondChance(now: Figure, before: Figure): boolean | null {
+  if (now.low === null || now.high === null || before.low === null || before.high === null) return null;
+  const change = now.value - before.value;
+  if (change > 0) return change > Math.hypot(now.value - now.low, before.high - before.value);
+  return -change > Math.hypot(now.high - now.value, before.value - before.low);
+}
+
+function largest(place: Place, dump: Dump, holders: Table | null): string | null {
+  const where = `live in ${processTitle(place.process)}, ${place.heap.name}`;
+  if (dump.space === null) return `How much is ${where} is unknown: the file does not contain it.`;
+  const row = holders?.row[0];
+  const held = row ? (row.self_bytes ?? row.bytes) : null;
+  const all = `${figureInWords(dump.space, false)} ${dump.space.value === 1 ? "is" : "are"} ${where}`;
+  if (!row || !held || !(held.value > 0)) return `${all}.`;
+  return `\`${row.key}\` holds ${shareInWords(held.value, dump.space.value)} of the ${figureInWords(dump.space, false)} ${where}.`;
+}
+
+function movement(dump: Dump, first: Dump | undefined): string | null {
+  if (!first || first === dump || !dump.space || !first.space) return null;
+  const change = dump.space.value - first.space.value;
+  const span = timeInWords((dump.time - first.time) / 1e9);
+  const beyond = isBeyondChance(dump.space, first.space);
+  if (beyond === false) return `That is as much as at the first dump, ${span} earlier: the difference is within chance.`;
+  const words = `That is ${bytesInWords(Math.abs(change))} ${change > 0 ? "more" : "less"} than at the first dump, ${span} earlier`;
+  return beyond === null ? `${words}; whether that is chance is unknown.` : `${words}, beyond chance.`;
+}
+
+function peak(dump: Dump): string | null {
+  const { max, space } = dump;
+  if (!max || !(max.value > 0)) return null;
+  const isNow = space !== null && space.value > 0.98 * max.value;
+  return isNow ? "It is as large now as it has ever been." : `At its peak it was ${figureInWords(max, false)}.`;
+}
+
+function churn(dump: Dump): string | null {
+  if (dump.exact_bytes === null || dump.exact_calls === null || !(dump.exact_bytes > 0)) return null;
+  const words = `${bytesInWords(dump.exact_bytes)} were allocated in ${plural(dump.exact_calls, "call")}, counted`;
+  const freed = dump.space ? 1 - dump.space.value / dump.exact_bytes : 0;
+  return freed > 0.005 && freed <= 1 ? `${words}; ${shareInWords(freed, 1)} of it is free again.` : `${words}.`;
+}
+
+function resident(place: Place, dump: Dump): string | null {
+  const memory = place.process?.memory;
+  if (!memory || memory.time.length === 0 || !dump.space) return null;
+  let nearest = 0;
+  memory.time.forEach((time, i) => {
+    if (Math.abs(time - dump.time) < Math.abs(memory.time[nearest]! - dump.time)) nearest = i;
+  });
+  const rss = memory.rss[nearest]!;
+  if (!(rss > 0)) return null;
+  const share = dump.space.value <= rss ? `; the heap's live bytes are ${shareInWords(dump.space.value, rss)} of that` : "";
+  const most = memory.rss.reduce((one, other) => Math.max(one, other), 0);
+  const atMost = most > rss ? `, ${bytesInWords(most)} at most` : "";
+  return `The process had ${bytesInWords(rss)} resident then${atMost}${share}.`;
+}
+
+/** Return the sentences about a heap at a dump, the most important first. */
+export function sentencesOf(place: Place, dump: number | null, holders: Table | null): string[] {
+  const at = place.heap.dumps[dumpIndex(place.heap, dump)];
+  if (!at) return [];
+  const found = [largest(place, at, holders), movement(at, place.heap.dumps[0]), peak(at), churn(at), resident(place, at)];
+  return found.filter((sentence) => sentence !== null);
+}
+
+/** "12 samples in signal handlers, ...: use a larger interval". */
+export function lossInWords(loss: Loss): string {
+  const amounts: Record<string, string> = { B: bytesInWords(loss.amount), us: timeInWords(loss.amount / 1e6) };
+  const amount = loss.amount > 0 ? `${amounts[loss.unit] ?? countInWords(loss.amount)} ` : "";
+  return `${amount}${loss.words}${loss.remedy !== "" ? `: ${loss.remedy}` : ""}`;
+}

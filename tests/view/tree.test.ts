@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees: decoding, places, search; answers that are cut off or lie are refused.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decodeTree, figureAt, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, stackOf } from "page/tree";
+import { stackInText } from "page/flame/details";
+import { encodeTree } from "./made_tree";
+
+const ROOT = 0xffffffff;
+const functions = [
+  { id: 5, name: "main", module: "/bin/a" },
+  { id: 17, name: "<img src=x onerror=alert(1)>", module: "/lib/libc.so.6" },
+  { id: 3, name: "leaf", module: "/bin/a" },
+];
+const nodes = [
+  { parent: ROOT, function: ROOT, bytes: 100 },
+  { parent: 0, function: 0, bytes: 90 },
+  { parent: 0, function: 2, bytes: 10 },
+  { parent: 1, function: 1, bytes: 60 },
+  { parent: 1, function: 2, bytes: 20 },
+  { parent: 3, function: 2, bytes: 60 },
+];
+const tree = decodeTree(encodeTree(nodes, functions));
+
+test("a tree has the server's nodes", () => {
+  assert.equal(tree.count, 6);
+  assert.deepEqual([...tree.parent], [-1, 0, 0, 1, 1, 3]);
+  assert.deepEqual([...tree.firstChild], [1, 3, -1, 5, -1, -1]);
+  assert.deepEqual([...tree.childCount], [2, 2, 0, 1, 0, 0]);
+  assert.equal(nameOf(tree, 0), "everything");
+  assert.equal(nameOf(tree, 3), "<img src=x onerror=alert(1)>");
+  assert.equal(figureAt(tree, 3, false).value, 60);
+  assert(figureAt(tree, 3, false).high! > 60);
+});
+
+test("a path finds its node again, or the nearest above", () => {
+  assert.equal(pathOf(tree, 5), "5.17.3");
+  assert.equal(nodeAt(tree, "5.17.3"), 5);
+  assert.equal(nodeAt(tree, "5.17.99"), 3);
+  assert.equal(nodeAt(tree, ""), 0);
+  assert.deepEqual(stackOf(tree, 5), [0, 1, 3, 5]);
+});
+
+test("a copied stack begins with the innermost frame", () => {
+  assert.equal(stackInText(tree, 3, "down"), "<img src=x onerror=alert(1)> [libc.so.6]\nmain [a]\n");
+  assert.equal(stackInText(tree, 3, "up"), "main [a]\n<img src=x onerror=alert(1)> [libc.so.6]\n");
+});
+
+test("search counts each stack once", () => {
+  const share = (query: string) => matchedValue(tree, matchFunctions(tree, matcherOf(query)!));
+  assert.equal(share("leaf"), 90);
+  assert.equal(share("main"), 90);
+  assert.equal(share("/^(main|leaf)$/"), 100);
+  assert.equal(share("LIBC"), 60);
+  assert.equal(matcherOf("/(/"), null);
+});
+
+test("an answer that ends early or has a wrong order is refused", () => {
+  const whole = encodeTree(nodes, functions);
+  for (const length of [0, 3, 50, whole.byteLength - 8, whole.byteLength - 300])
+    assert.throws(() => decodeTree(whole.slice(0, length)), `${length} bytes`);
+  const wrong = (parents: number[]) => encodeTree(nodes.map((node, i) => ({ ...node, parent: parents[i]! })), functions);
+  assert.throws(() => decodeTree(wrong([ROOT, 0, 0, 1, 1, 5])), /parent/);
+  assert.throws(() => decodeTree(wrong([ROOT, 0, 0, 1, 2, 1])), /contiguous/);
+  assert.throws(() => decodeTree(encodeTree(nodes, functions, { nodes: 1e9 })), /nodes/);
+});
