@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes flame graphs by expanding groups of stack nodes, the largest parts only. */
+/*
+ * Makes flame graphs by expanding groups of stack nodes, the widest parts only. Groups have only
+ * their width while they are expanded; the other sums are made at the end, for the nodes that the
+ * graph has: each leaf is added to the last node that it is in, and each node to its parent.
+ */
 #include "view/flame.h"
 
 #include <errno.h>
@@ -12,7 +16,13 @@
  * stacks would visit each frame of each stack. */
 #define VISITS_MAX 30000000u
 
-/* A stack node in a group, and the stack node or leaf whose figures it stands for. */
+/* The share that is left out when everything is too much, and how it grows until the rest fits. A
+ * screen shows some 4,000 boxes side by side. */
+#define LEAST_FIRST 1e-5
+#define LEAST_FACTOR 8
+
+/* A stack node in a group. Its source has the width and never changes: downwards the node itself,
+ * upwards the leaf (FLAME_UP) or the node of the function (FLAME_CALLERS) where it began. */
 struct member {
     uint32_t at, source;
 };
@@ -20,46 +30,31 @@ struct member {
 struct group {
     size_t first, count; /* members */
     uint32_t function;   /* STACK_NONE: the root of a whole graph */
-    struct flame_sum sum, self;
+    double width;
 };
 
 struct maker {
     const struct flame_request *request;
     bool upwards;
-    const uint32_t *leaf_of; /* by stack node: index of its leaf + 1; 0: none */
-    struct flame_sum *sums;  /* by stack node, with all below it; NULL for FLAME_UP */
-    struct member *members;  /* upwards: those of a group are inside its parent's */
+    double *widths;         /* by stack node, with all below it; NULL for FLAME_UP */
+    struct member *members; /* upwards, those of a group are inside its parent's */
     size_t member_count, member_capacity;
     struct member *scratch;
     size_t scratch_capacity;
     struct group *children; /* of the group that is expanded */
     size_t child_count, child_capacity;
     uint32_t *child_of; /* by function: index in children + 1 */
+    /* By source: the last node of the graph that it is in, and LAST_STEP if its stacks end there.
+     */
+    uint32_t *places;
+    size_t source_count;
     uint64_t visits;
 };
+#define LAST_STEP (1u << 31)
 
-static const struct flame_sum *sum_of(const struct maker *maker, uint32_t source)
+static double width_of(const struct maker *maker, uint32_t source)
 {
-    return maker->sums == NULL ? &maker->request->leaves[source].own : &maker->sums[source];
-}
-
-/* Return the part of a member that has no further step. */
-static const struct flame_sum *self_of(const struct maker *maker, struct member member)
-{
-    static const struct flame_sum none;
-    if (maker->upwards) {
-        bool is_last = maker->request->tree->nodes[member.at].parent == STACK_NONE;
-        return is_last ? sum_of(maker, member.source) : &none;
-    }
-    uint32_t leaf = maker->leaf_of[member.at];
-    return leaf == 0 ? &none : &maker->request->leaves[leaf - 1].own;
-}
-
-static void add_member(const struct maker *maker, struct group *group, struct member member)
-{
-    group->count++;
-    flame_sum_add(&group->sum, sum_of(maker, member.source));
-    flame_sum_add(&group->self, self_of(maker, member));
+    return maker->widths == NULL ? maker->request->leaves[source].own.width : maker->widths[source];
 }
 
 /* --- one step --- */
@@ -80,7 +75,8 @@ static int add_to_child(struct maker *maker, struct member member, size_t place)
     struct group *child = child_of(maker, maker->request->tree->nodes[member.at].function);
     if (child == NULL)
         return -ENOMEM;
-    add_member(maker, child, member);
+    child->count++;
+    child->width += width_of(maker, member.source);
     maker->scratch[place] = member;
     return 0;
 }
@@ -149,8 +145,8 @@ static int place_members(struct maker *maker, const struct group *group, size_t 
 static int compare_groups(const void *a, const void *b)
 {
     const struct group *left = a, *right = b;
-    if (left->sum.width != right->sum.width)
-        return left->sum.width > right->sum.width ? -1 : 1;
+    if (left->width != right->width)
+        return left->width > right->width ? -1 : 1;
     return left->function > right->function ? 1 : -(left->function < right->function);
 }
 
@@ -175,10 +171,23 @@ struct graph {
     size_t capacity;
 };
 
-static int add_node(struct graph *graph, const struct group *group, uint32_t parent)
+static bool is_last_step(const struct maker *maker, const struct group *group, uint32_t at)
 {
-    const struct flame_node node = {parent, group->function, group->sum, group->self};
+    if (group->function == STACK_NONE)
+        return false;
+    return !maker->upwards || maker->request->tree->nodes[at].parent == STACK_NONE;
+}
+
+static int add_node(const struct maker *maker, struct graph *graph, const struct group *group,
+                    uint32_t parent)
+{
+    const struct flame_node node = {.parent = parent, .function = group->function};
     struct flame *flame = graph->flame;
+    for (size_t i = group->first; i < group->first + group->count; i++) {
+        const struct member *member = &maker->members[i];
+        maker->places[member->source] =
+            (uint32_t)flame->count | (is_last_step(maker, group, member->at) ? LAST_STEP : 0);
+    }
     if (ARRAY_RESERVE(&graph->groups, &graph->capacity, flame->count, 1) < 0)
         return -ENOMEM;
     graph->groups[flame->count] = *group;
@@ -192,7 +201,7 @@ static int fill(struct maker *maker, const struct group *root, double least, str
     struct flame *flame = graph->flame;
     flame->count = 0;
     flame->pruned = false;
-    int code = add_node(graph, root, STACK_NONE);
+    int code = add_node(maker, graph, root, STACK_NONE);
     for (size_t i = 0; i < flame->count && code == 0; i++) {
         const struct group group = graph->groups[i];
         if (maker->visits > VISITS_MAX) {
@@ -202,11 +211,12 @@ static int fill(struct maker *maker, const struct group *root, double least, str
         code = expand(maker, &group);
         for (size_t j = 0; j < maker->child_count && code == 0; j++) {
             const struct group *child = &maker->children[j];
-            if (child->sum.width <= 0 || child->sum.width < least) {
-                flame->pruned |= child->sum.width > 0;
+            if (child->width <= 0 || child->width < least) {
+                flame->pruned |= child->width > 0;
                 continue;
             }
-            code = flame->count < FLAME_NODES_MAX ? add_node(graph, child, (uint32_t)i) : -E2BIG;
+            code = flame->count < FLAME_NODES_MAX ? add_node(maker, graph, child, (uint32_t)i)
+                                                  : -E2BIG;
         }
     }
     return code;
@@ -232,23 +242,10 @@ static int follow_path(struct maker *maker, struct group *root)
 
 /* --- where to begin --- */
 
-struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
-                                  size_t leaf_count)
+static int begin_with(struct maker *maker, struct group *root, struct member member, double width)
 {
-    struct flame_sum *sums = calloc(tree->count + 1, sizeof(*sums));
-    if (sums == NULL)
-        return NULL;
-    for (size_t i = 0; i < leaf_count; i++)
-        sums[leaves[i].node] = leaves[i].own;
-    for (size_t i = tree->count; i-- > 0;)
-        if (tree->nodes[i].parent != STACK_NONE && sums[i].width != 0)
-            flame_sum_add(&sums[tree->nodes[i].parent], &sums[i]);
-    return sums;
-}
-
-static int begin_with(struct maker *maker, struct group *root, struct member member)
-{
-    add_member(maker, root, member);
+    root->count++;
+    root->width += width;
     return ARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, member);
 }
 
@@ -265,7 +262,7 @@ static int begin_with_function(struct maker *maker, struct group *root)
         if (inside[i] || node->function != root->function)
             continue;
         inside[i] = 1;
-        code = begin_with(maker, root, (struct member){(uint32_t)i, (uint32_t)i});
+        code = begin_with(maker, root, (struct member){(uint32_t)i, (uint32_t)i}, maker->widths[i]);
     }
     free(inside);
     return code < 0 ? code : root->count == 0 ? -ENOENT : 0;
@@ -275,58 +272,115 @@ static int begin_with_function(struct maker *maker, struct group *root)
 static int begin(struct maker *maker, struct group *root)
 {
     const struct flame_request *request = maker->request;
+    const uint32_t all = (uint32_t)request->tree->count;
+    int code = 0;
     *root = (struct group){.function = STACK_NONE};
     maker->member_count = 0;
+    maker->visits = 0;
+    memset(maker->places, 0xff, maker->source_count * sizeof(*maker->places));
     if (request->direction >= FLAME_CALLEES)
         return begin_with_function(maker, root);
-    for (size_t i = 0; i < request->leaf_count; i++) {
-        flame_sum_add(&root->sum, &request->leaves[i].own);
-        const struct member member = {request->leaves[i].node, (uint32_t)i};
-        if (maker->upwards &&
-            ARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, member) < 0)
-            return -ENOMEM;
-    }
     /* Downwards the root is the node whose children are the outermost functions. */
-    const struct member all = {(uint32_t)request->tree->count, (uint32_t)request->tree->count};
-    if (!maker->upwards &&
-        ARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, all) < 0)
-        return -ENOMEM;
-    root->count = maker->member_count;
-    return 0;
+    if (!maker->upwards)
+        return begin_with(maker, root, (struct member){all, all}, maker->widths[all]);
+    for (size_t i = 0; i < request->leaf_count && code == 0; i++)
+        code = begin_with(maker, root, (struct member){request->leaves[i].node, (uint32_t)i},
+                          request->leaves[i].own.width);
+    return code;
 }
 
-/* --- */
+/* Return the width of each stack node with all below it, and of all of them behind the last one.
+ * NULL: no memory. */
+static double *widths_below(const struct flame_request *request)
+{
+    const struct stack_tree *tree = request->tree;
+    double *widths = calloc(tree->count + 1, sizeof(*widths));
+    if (widths == NULL)
+        return NULL;
+    for (size_t i = 0; i < request->leaf_count; i++)
+        widths[request->leaves[i].node] = request->leaves[i].own.width;
+    for (size_t i = tree->count; i-- > 0;) {
+        uint32_t parent = tree->nodes[i].parent;
+        widths[parent == STACK_NONE ? tree->count : parent] += widths[i];
+    }
+    return widths;
+}
 
 static int make_tables(struct maker *maker)
 {
     const struct flame_request *request = maker->request;
-    uint32_t *leaf_of = calloc(request->tree->count + 1, sizeof(*leaf_of));
+    bool by_leaf = request->direction == FLAME_UP;
     maker->child_of = calloc(request->function_count + 1, sizeof(*maker->child_of));
-    maker->leaf_of = leaf_of;
-    if (request->direction != FLAME_UP)
-        maker->sums = flame_sum_below(request->tree, request->leaves, request->leaf_count);
-    if (leaf_of == NULL || maker->child_of == NULL ||
-        (request->direction != FLAME_UP && maker->sums == NULL))
-        return -ENOMEM;
-    for (size_t i = 0; i < request->leaf_count; i++)
-        leaf_of[request->leaves[i].node] = (uint32_t)i + 1;
-    return 0;
+    maker->source_count = (by_leaf ? request->leaf_count : request->tree->count) + 1;
+    maker->places = reallocarray(NULL, maker->source_count, sizeof(*maker->places));
+    if (!by_leaf)
+        maker->widths = widths_below(request);
+    return maker->child_of == NULL || maker->places == NULL || (!by_leaf && maker->widths == NULL)
+               ? -ENOMEM
+               : 0;
 }
 
 static void free_tables(struct maker *maker)
 {
-    free((void *)maker->leaf_of);
-    free(maker->sums);
+    free(maker->widths);
+    free(maker->places);
     free(maker->members);
     free(maker->scratch);
     free(maker->children);
     free(maker->child_of);
 }
 
-/* The share that is left out when everything is too much, and how it grows until the rest fits. A
- * screen shows some 4,000 boxes side by side. */
-#define LEAST_FIRST 1e-6
-#define LEAST_FACTOR 4
+/* --- the sums --- */
+
+/* Let each stack node without a place be in that of its caller. */
+static void inherit_places(struct maker *maker)
+{
+    const struct stack_tree *tree = maker->request->tree;
+    for (size_t i = 0; i < tree->count; i++) {
+        if (maker->places[i] != STACK_NONE)
+            continue;
+        uint32_t parent = tree->nodes[i].parent;
+        uint32_t place = maker->places[parent == STACK_NONE ? tree->count : parent];
+        /* Downwards, the stacks do not end at the node that is shown, but below it. */
+        maker->places[i] = place == STACK_NONE || maker->upwards ? place : place & ~LAST_STEP;
+    }
+}
+
+static void sum_up(struct maker *maker, struct flame *flame)
+{
+    const struct flame_request *request = maker->request;
+    bool by_leaf = request->direction == FLAME_UP;
+    if (!by_leaf)
+        inherit_places(maker);
+    for (size_t i = 0; i < request->leaf_count; i++) {
+        const struct flame_leaf *leaf = &request->leaves[i];
+        uint32_t place = maker->places[by_leaf ? i : leaf->node];
+        if (place == STACK_NONE)
+            continue;
+        struct flame_node *node = &flame->nodes[place & ~LAST_STEP];
+        flame_sum_add(&node->sum, &leaf->own);
+        if ((place & LAST_STEP) != 0)
+            flame_sum_add(&node->self, &leaf->own);
+    }
+    for (size_t i = flame->count; i-- > 1;)
+        flame_sum_add(&flame->nodes[flame->nodes[i].parent].sum, &flame->nodes[i].sum);
+}
+
+struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
+                                  size_t leaf_count)
+{
+    struct flame_sum *sums = calloc(tree->count + 1, sizeof(*sums));
+    if (sums == NULL)
+        return NULL;
+    for (size_t i = 0; i < leaf_count; i++)
+        sums[leaves[i].node] = leaves[i].own;
+    for (size_t i = tree->count; i-- > 0;)
+        if (tree->nodes[i].parent != STACK_NONE && sums[i].width != 0)
+            flame_sum_add(&sums[tree->nodes[i].parent], &sums[i]);
+    return sums;
+}
+
+/* --- */
 
 int flame_make(const struct flame_request *request, struct flame *flame)
 {
@@ -340,14 +394,15 @@ int flame_make(const struct flame_request *request, struct flame *flame)
     int code = make_tables(&maker);
     for (bool again = code == 0; again; again = code == -E2BIG) {
         struct group root;
-        maker.visits = 0;
         code = begin(&maker, &root);
         if (code == 0)
             code = follow_path(&maker, &root);
         if (code == 0)
-            code = fill(&maker, &root, least * root.sum.width, &graph);
+            code = fill(&maker, &root, least * root.width, &graph);
         least = least < LEAST_FIRST ? LEAST_FIRST : least * LEAST_FACTOR;
     }
+    if (code == 0)
+        sum_up(&maker, flame);
     free(graph.groups);
     free_tables(&maker);
     if (code < 0)
