@@ -13,7 +13,6 @@ import { SourcePanel } from "./source_panel";
 import { SqlPanel } from "./sql";
 import { removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
 import { TablePanel } from "./table";
-import { leftOut } from "./tree";
 import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./timeline";
 import type { Overview } from "./types";
@@ -168,7 +167,6 @@ export function App() {
   useEffect(() => { document.title = title === "" ? "heap_profile view" : `${title} – heap_profile view`; }, [title]);
   const hasTimeline = place !== null && place.heap.unseen === "";
   const needsFilters = place !== null && !WITHOUT_HEAP.includes(selection.tab);
-  const tree = selection.tab === "flame" ? keptTree(treePath(selection, selection.direction === "up" ? "up" : "down")) : null;
   return (
     <>
       {isLost && (
@@ -185,7 +183,7 @@ export function App() {
       {hasTimeline && place && <Guarded key={place.heap.id}><Timeline place={place} selection={selection} /></Guarded>}
       <div class="tabs-row">
         <Tabs selection={selection} />
-        {needsFilters && <Filters selection={selection} leftOut={tree ? leftOut(tree) : null} />}
+        {needsFilters && <Filters selection={selection} />}
       </div>
       <main id="panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
         {answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>

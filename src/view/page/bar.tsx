@@ -5,7 +5,6 @@ import { useState } from "preact/hooks";
 import { FILTER_KINDS, removeFilter, addFilter, select, type FilterKind, type Selection } from "./state";
 import { baseOf, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
 import type { Heap, Overview } from "./types";
-import { shareInWords, amountInWords } from "./words";
 
 const KIND_TITLES: Record<FilterKind, string> = {
   focus: "stack has",
@@ -67,7 +66,7 @@ function AddFilter() {
   );
 }
 
-export function Filters({ selection, leftOut }: { selection: Selection; leftOut: { value: number; share: number } | null }) {
+export function Filters({ selection }: { selection: Selection }) {
   const { filters } = selection;
   return (
     <div class="filters" aria-label="Filters">
@@ -79,11 +78,6 @@ export function Filters({ selection, leftOut }: { selection: Selection; leftOut:
         </span>
       ))}
       <AddFilter />
-      {leftOut && leftOut.value > 0 && (
-        <span class="faint">
-          leaves out {amountInWords(leftOut.value, selection.view.endsWith("objects"))} ({shareInWords(leftOut.share, 1)})
-        </span>
-      )}
     </div>
   );
 }

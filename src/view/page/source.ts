@@ -131,8 +131,7 @@ export const askSource = (path: string, signal: AbortSignal) => askJson<SourceLi
 export const askSqlTables = (signal: AbortSignal) => askJson<SqlTable[]>("api/tables", signal);
 
 export async function askSql(sql: string, signal: AbortSignal): Promise<SqlAnswer> {
-  const headers = { "Content-Type": "application/json" };
-  const response = await request("api/sql", { method: "POST", headers, body: JSON.stringify({ sql }), signal });
+  const response = await request("api/sql", { method: "POST", headers: { "Content-Type": "text/plain" }, body: sql, signal });
   return (await response.json()) as SqlAnswer;
 }
 

@@ -133,11 +133,11 @@ export function select(change: Partial<Selection>, replace = false) {
 
 export function addFilter(kind: FilterKind, pattern: string) {
   const known = current.filters.some((one) => one.kind === kind && one.pattern === pattern);
-  if (!known && pattern !== "") select({ filters: [...current.filters, { kind, pattern }], zoom: "", frame: "" });
+  if (!known && pattern !== "") select({ filters: [...current.filters, { kind, pattern }], zoom: "" });
 }
 
 export function removeFilter(index: number) {
-  select({ filters: current.filters.filter((_, i) => i !== index), zoom: "", frame: "" });
+  select({ filters: current.filters.filter((_, i) => i !== index), zoom: "" });
 }
 
 /** Return a pattern of a whole name, for POSIX extended regular expressions. */

@@ -77,7 +77,7 @@ function Row({ row, top, by, whole, signed, counts, isChosen, onOpen }: {
   const count = (hasSelf ? row.self_count : row.count) ?? null;
   const counted = counts ? count : bytes;
   const share = counted && whole > 0 ? counted.value / whole : 0;
-  const faint = signed && isChance(counted);
+  const faint = signed && isChance(counted) && isChance(counts ? row.count : row.bytes);
   return (
     <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }} onClick={onOpen}>
       <span role="cell" class="key" title={row.key}>{row.key || "(none)"}</span>

@@ -54,6 +54,7 @@ function drawDiamonds(plot: uPlot, { place, selection, colours, beginning }: Dra
   const marks = new Set(marksOf(place.heap).map((mark) => mark.dump));
   const y = plot.bbox.top - (STRIP / 2) * ratio;
   const size = DIAMOND * ratio;
+  const isCrowded = (place.heap.dumps.length - 1) * 2 * size > plot.bbox.width;
   const at = (i: number) => plot.valToPos((place.heap.dumps[i]!.time - beginning) / 1e9, "x", true);
   const { left, width, top, height } = plot.bbox;
   context.save();
@@ -74,14 +75,20 @@ function drawDiamonds(plot: uPlot, { place, selection, colours, beginning }: Dra
       context.lineTo(x, top + height);
       context.stroke();
     }
+    const stroke = marks.has(i) || dump.incomplete ? colours.warn : isChosen ? colours.accent : colours.faint;
+    if (isCrowded && !isChosen) {
+      context.fillStyle = stroke;
+      context.fillRect(Math.round(x), y - size, ratio, 2 * size);
+      return;
+    }
     context.beginPath();
     context.moveTo(x, y - size);
     context.lineTo(x + size, y);
     context.lineTo(x, y + size);
     context.lineTo(x - size, y);
     context.closePath();
-    context.fillStyle = i === chosen ? colours.accent : i === base ? colours.ground : colours.ground;
-    context.strokeStyle = marks.has(i) || dump.incomplete ? colours.warn : isChosen ? colours.accent : colours.faint;
+    context.fillStyle = i === chosen ? colours.accent : colours.ground;
+    context.strokeStyle = stroke;
     context.lineWidth = (isChosen || marks.has(i) ? 2 : 1.25) * ratio;
     context.fill();
     context.stroke();

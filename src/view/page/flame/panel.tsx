@@ -166,6 +166,7 @@ export function FlamePanel() {
     );
   }
 
+  const left = tree && selection.filters.length > 0 ? leftOut(tree) : null;
   const isEmpty = tree !== null && (tree.count === 0 || (tree.count === 1 && valueAt(tree, 0) === 0));
   return (
     <section class="panel flame" aria-label="Flame graph" aria-busy={answer.isWaiting}>
@@ -183,6 +184,9 @@ export function FlamePanel() {
         </span>
         <Search tree={tree} query={selection.search} isWrong={search.isWrong} value={search.value} />
         {selection.zoom !== "" && <button type="button" onClick={() => select({ zoom: "" })}>Whole graph</button>}
+        {left && left.value > 0 && !isEmpty && (
+          <span class="faint">the filters leave out {amountInWords(left.value, tree!.header.counts)} ({shareInWords(left.share, 1)})</span>
+        )}
         {tree?.header.pruned && <span class="faint">frames below 0.01 % are left out</span>}
       </div>
       <div class="flame-body">
