@@ -89,7 +89,7 @@ option_take take_filter;
 
 /* "3.20 MB of 12.0 MB (26.7 %)". */
 struct filter_share {
-    char bytes[96];
+    char bytes[128];
 };
 struct filter_share profile_options_share(double part, double whole, bool counts);
 

@@ -83,7 +83,7 @@ struct formatted format_signed(double amount, bool counts)
 {
     struct formatted text, size = format_amount(fabs(amount), counts);
     const char *sign = rounds_to_0(amount) ? "" : amount < 0 ? "-" : "+";
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.30s", sign, size.bytes);
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.46s", sign, size.bytes);
     return text;
 }
 
@@ -95,16 +95,16 @@ struct formatted format_margin(double value, double low, double high, bool count
     double below = shown - low, above = high - shown;
     bool is_nothing = rounds_to_0(value) && rounds_to_0(below) && high >= 0.5;
     if (is_nothing || (value > high && strcmp(printed.bytes, most.bytes) != 0)) {
-        snprintf(text.bytes, sizeof(text.bytes), "at most %.23s", most.bytes);
+        snprintf(text.bytes, sizeof(text.bytes), "at most %.39s", most.bytes);
         return text;
     }
     below = rounds_to_0(below) ? 0 : fmax(below, 0);
     above = rounds_to_0(above) ? 0 : fmax(above, 0);
     if (above <= 1.25 * below && below <= 1.25 * above)
-        snprintf(text.bytes, sizeof(text.bytes), "± %.26s",
+        snprintf(text.bytes, sizeof(text.bytes), "± %.42s",
                  format_amount(fmax(above, below), counts).bytes);
     else
-        snprintf(text.bytes, sizeof(text.bytes), "%s%.12s%s%s%.12s", below > 0 ? "-" : "",
+        snprintf(text.bytes, sizeof(text.bytes), "%s%.20s%s%s%.20s", below > 0 ? "-" : "",
                  below > 0 ? format_amount(below, counts).bytes : "",
                  below > 0 && above > 0 ? " " : "", above > 0 ? "+" : "",
                  above > 0 ? format_amount(above, counts).bytes : "");

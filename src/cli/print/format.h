@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 struct formatted {
-    char bytes[32];
+    char bytes[48];
 };
 
 /* Format bytes with three digits and a decimal unit: "4.10 kB". */
