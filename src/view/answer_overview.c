@@ -9,7 +9,6 @@
 
 #include "compare/estimates.h"
 #include "profile/agreement.h"
-#include "profile/folding.h"
 #include "profile/partial.h"
 #include "util/base_name.h"
 #include "util/json_writer.h"
@@ -288,19 +287,18 @@ static int write_largest(struct json_writer *json, struct view_profiles *profile
 {
     const struct view_profile *of = &profiles->items[opening->profile];
     struct profile_estimate *sums = NULL;
-    struct folding folding = {0};
     size_t best = 0, count = profiles->functions.count;
     if (opening->found == NULL || count == 0) {
         json_null(json, "largest");
         return 0;
     }
     sums = calloc(count, sizeof(*sums));
-    int code = sums == NULL ? -ENOMEM : folding_make(&folding, of->profile);
+    int code = sums == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < opening->dump->sample_count && code == 0; i++) {
         const struct profile_sample *sample = opening->dump->samples[i];
         struct rollup_values values = rollup_values_of(sample);
         const struct profile_estimate figure = estimate_of_view(&values, opening->view);
-        uint32_t charged = folding_charge(&folding, of->profile, sample->callsite);
+        uint32_t charged = folding_charge(&of->folding, of->profile, sample->callsite);
         uint32_t function = of->of_frames[of->profile->callsites[charged].frame];
         profile_estimate_add(&sums[function], &figure);
         if (sums[function].bytes > sums[best].bytes)
@@ -320,7 +318,6 @@ static int write_largest(struct json_writer *json, struct view_profiles *profile
         json_number(json, "high", interval.high);
         json_end_object(json);
     }
-    folding_clear(&folding);
     free(sums);
     return code;
 }

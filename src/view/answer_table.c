@@ -52,7 +52,7 @@ static void write_figure(struct json_writer *json, const struct question *questi
 static void write_row(struct json_writer *json, const struct question *question,
                       const struct table_row *row)
 {
-    bool has_self = question->by <= TABLE_FILE;
+    bool has_self = question->by <= TABLE_FILE && question->by != TABLE_HOLDER;
     json_line(json);
     json_object(json, NULL);
     if (row->function != STACK_NONE) {

@@ -18,10 +18,10 @@ int view_profiles_add(struct view_profiles *profiles, const char *path, struct p
     struct view_profile *item = &profiles->items[profiles->count++];
     item->path = strdup(path);
     item->profile = profile;
-    item->tables.profile = profile;
     item->of_frames = calloc(profile->frame_count + 1, sizeof(*item->of_frames));
     item->of_callsites = calloc(profile->callsite_count + 1, sizeof(*item->of_callsites));
-    if (item->path == NULL || item->of_frames == NULL || item->of_callsites == NULL ||
+    if (folding_make(&item->folding, profile) < 0 || item->path == NULL ||
+        item->of_frames == NULL || item->of_callsites == NULL ||
         functions_add(&profiles->functions, profile, item->of_frames) < 0 ||
         stack_tree_add(&profiles->tree, &profiles->known, profile, item->of_frames,
                        item->of_callsites) < 0)
@@ -53,7 +53,7 @@ void view_profiles_free(struct view_profiles *profiles)
         free(item->path);
         free(item->of_frames);
         free(item->of_callsites);
-        rollup_tables_clear(&item->tables);
+        folding_clear(&item->folding);
         profile_free(item->profile);
     }
     filtered_clear(&profiles->filtered);

@@ -5,7 +5,7 @@
 #define HEAPPROFD_VIEW_PROFILES_H
 
 #include "profile/filter.h"
-#include "profile/rollup.h"
+#include "profile/folding.h"
 #include "view/stack_tree.h"
 
 #define VIEW_PROFILES_MAX 16u
@@ -15,7 +15,7 @@ struct view_profile {
     struct profile *profile;
     uint32_t *of_frames;    /* by frame: its function */
     uint32_t *of_callsites; /* by callsite: its node in the tree */
-    struct rollup_tables tables;
+    struct folding folding; /* which of its frames are not the program's own */
 };
 
 /* What filters leave of the stacks. */

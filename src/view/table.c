@@ -12,9 +12,15 @@
 #include "util/array.h"
 
 const char *const table_key_names[TABLE_KEYS] = {
-    [TABLE_FUNCTION] = "function", [TABLE_MODULE] = "module", [TABLE_FILE] = "file",
-    [TABLE_THREAD] = "thread",     [TABLE_TYPE] = "type",     [TABLE_CONTEXT] = "context",
+    [TABLE_FUNCTION] = "function", [TABLE_HOLDER] = "holder", [TABLE_MODULE] = "module",
+    [TABLE_FILE] = "file",         [TABLE_THREAD] = "thread", [TABLE_TYPE] = "type",
+    [TABLE_CONTEXT] = "context",
 };
+
+static bool is_of_function(enum table_key key)
+{
+    return key == TABLE_FUNCTION || key == TABLE_HOLDER;
+}
 
 static int add_row(struct table *table, struct table_row row)
 {
@@ -34,16 +40,14 @@ static int number_rows(struct table *table, struct functions *functions, enum ta
         functions_name(functions, (uint32_t)i, &names);
         const char *text = key == TABLE_MODULE ? names.path : names.file;
         bool added = true;
-        uint64_t id =
-            key == TABLE_FUNCTION ? i + 1 : intern_bytes(&ids, text, strlen(text), &added);
+        uint64_t id = is_of_function(key) ? i + 1 : intern_bytes(&ids, text, strlen(text), &added);
         of_functions[i] = (uint32_t)(id - 1);
         if (id == 0)
             code = -ENOMEM;
         else if (added)
-            code =
-                add_row(table, (struct table_row){.label = key == TABLE_FUNCTION ? NULL : text,
-                                                  .function = key == TABLE_FUNCTION ? (uint32_t)i
-                                                                                    : STACK_NONE});
+            code = add_row(table, (struct table_row){.label = is_of_function(key) ? NULL : text,
+                                                     .function = is_of_function(key) ? (uint32_t)i
+                                                                                     : STACK_NONE});
     }
     intern_free(&ids);
     return code;
@@ -123,12 +127,44 @@ static int sum_tree(struct table *table, const struct stack_tree *tree,
     return enough ? 0 : -ENOMEM;
 }
 
+/* Return the function that holds the memory of a stack, as folding_charge() does: what remains of a
+ * stack behind a filter is no callsite. */
+static uint32_t holder_of(struct view_profiles *profiles, const struct stack_tree *tree,
+                          uint32_t node)
+{
+    uint32_t other = STACK_NONE, outermost = STACK_NONE;
+    for (; node != STACK_NONE; node = tree->nodes[node].parent) {
+        const struct function *function = &profiles->functions.items[tree->nodes[node].function];
+        const struct view_profile *of = view_profiles_of(profiles, function->profile);
+        const struct known_frames *known = folding_of(&of->folding, function->frame);
+        outermost = tree->nodes[node].function;
+        if (known == NULL)
+            return outermost;
+        if (other == STACK_NONE && !known->allocates)
+            other = outermost;
+    }
+    return other != STACK_NONE ? other : outermost;
+}
+
+static void sum_holders(struct table *table, struct view_profiles *profiles,
+                        const struct view_leaves *leaves)
+{
+    const struct stack_tree *tree = view_profiles_tree(profiles);
+    for (size_t i = 0; i < leaves->count; i++) {
+        struct table_row *row = &table->rows[holder_of(profiles, tree, leaves->items[i].node)];
+        flame_sum_add(&row->self, &leaves->items[i].own);
+        flame_sum_add(&row->total, &leaves->items[i].own);
+    }
+}
+
 static int by_function(struct table *table, struct view_profiles *profiles,
                        const struct view_leaves *leaves, enum table_key key)
 {
     uint32_t *rows = calloc(profiles->functions.count + 1, sizeof(*rows));
     int code = rows == NULL ? -ENOMEM : number_rows(table, &profiles->functions, key, rows);
-    if (code == 0)
+    if (code == 0 && key == TABLE_HOLDER)
+        sum_holders(table, profiles, leaves);
+    else if (code == 0)
         code = sum_tree(table, view_profiles_tree(profiles), leaves, rows);
     free(rows);
     return code;

@@ -11,6 +11,7 @@
 
 enum table_key {
     TABLE_FUNCTION,
+    TABLE_HOLDER, /* the innermost function that is the program's own, which holds the memory */
     TABLE_MODULE,
     TABLE_FILE,
     TABLE_THREAD,
@@ -22,7 +23,7 @@ extern const char *const table_key_names[TABLE_KEYS];
 
 struct table_row {
     const char *label;
-    uint32_t function; /* of TABLE_FUNCTION; else STACK_NONE */
+    uint32_t function; /* of TABLE_FUNCTION and TABLE_HOLDER; else STACK_NONE */
     int32_t tid;       /* of TABLE_THREAD; else 0 */
     struct flame_sum self, total;
 };
