@@ -17,6 +17,7 @@ struct view_parameters {
         const char *name, *value;
     } items[VIEW_PARAMETERS_MAX];
     size_t count;
+    bool are_too_many; /* some are missing here */
 };
 
 /* Return the first parameter of this name; NULL: there is none. */

@@ -164,8 +164,10 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
 {
     struct view_parameters *parameters = context;
     (void)kind;
-    if (parameters->count == VIEW_PARAMETERS_MAX)
+    if (parameters->count == VIEW_PARAMETERS_MAX) {
+        parameters->are_too_many = true;
         return MHD_NO;
+    }
     parameters->items[parameters->count++] =
         (struct view_parameter){name, value != NULL ? value : ""};
     return MHD_YES;
@@ -180,6 +182,8 @@ static enum MHD_Result answer(struct view_server *server, struct MHD_Connection 
     size_t length = 0;
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, take_parameter,
                               &question.parameters);
+    if (question.parameters.are_too_many)
+        return send_error(connection, MHD_HTTP_BAD_REQUEST, "the question has too many parameters");
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
         return MHD_NO;

@@ -140,7 +140,7 @@ static void add_path(struct sums *sums, const char *path, double bytes)
 static struct view_selection select_all(struct made *made, const char *const *filters, size_t count)
 {
     struct view_selection selection;
-    struct view_parameters parameters = {{{"heap", "0.0"}}, 1};
+    struct view_parameters parameters = {.items = {{"heap", "0.0"}}, .count = 1};
     struct error error = {0};
     for (size_t i = 0; i < count; i++)
         parameters.items[parameters.count++] = (struct view_parameter){"filter", filters[i]};
@@ -441,7 +441,7 @@ static void test_wrong_questions(void **state)
     (void)state;
     load(&made);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct view_parameters parameters = {{wrong[i], {"heap", "0.0"}}, 2};
+        struct view_parameters parameters = {.items = {wrong[i], {"heap", "0.0"}}, .count = 2};
         struct view_selection selection;
         struct error error = {0};
         int code = view_selection_parse(&selection, &made.profiles, &parameters, &error);

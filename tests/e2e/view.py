@@ -1,0 +1,276 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The server of `heap_profile view`: its answers on recordings of real programs, against what report, diff and
+query print of them, and what it refuses. tests/view/ has the page itself.
+
+    view.py CASE      HEAPPROFD_BUILD names the build directory
+"""
+
+import array
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import urllib.parse
+
+from harness import SLOWNESS, TOOL, check, main, make_work_directory, run
+
+WORK = make_work_directory("view-")
+ENVIRONMENT = {"TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK, "HEAPPROFD_RUN_DIR": f"{WORK}/run", "SUDO_UID": "",
+               "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+TYPES = {"f64": "d", "f32": "f", "u32": "I"}
+ROOT = 0xffffffff
+SCRIPT = ("import json, sys; kept = [json.loads('{\"a\": [1, 2, 3]}') for _ in range(3000)]; sys.stdout.write(str(len(kept)))")
+
+
+def at(name):
+    return os.path.join(WORK, name)
+
+
+def call(*command):
+    return run(list(command), env=ENVIRONMENT, timeout=60 * SLOWNESS)
+
+
+def record(name, *command):
+    outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "512", "--", *command)
+    check(outcome.status == 0, f"host: {outcome.stderr!r}")
+    return at(name)
+
+
+class Server:
+    """heap_profile view on some profiles."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([TOOL, "view", "--no-browser", *arguments], env=dict(os.environ, **ENVIRONMENT),
+                                        stdout=subprocess.PIPE, text=True)
+        self.line = self.process.stdout.readline()
+        found = re.search(r"http://([^/]+)/([0-9a-f]{32})/", self.line)
+        check(found, f"the first line has no address: {self.line!r}")
+        self.host, self.token = found.groups() if found else ("", "")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(30 * SLOWNESS)
+        check(status == 0, f"view ended with {status}")
+
+    def ask(self, page, method="GET", body=None, headers=(), token=None):
+        """Return the status, the headers and the body."""
+        connection = http.client.HTTPConnection(self.host, timeout=30 * SLOWNESS)
+        connection.request(method, f"/{token or self.token}/{page}", body, dict(headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, answer.headers, content
+
+    def json(self, page, **options):
+        status, _, content = self.ask(page, **options)
+        check(status == 200, f"{page}: {status} {content[:200]!r}")
+        return json.loads(content)
+
+    def tree(self, **question):
+        """Return a flame graph: its header, and its nodes as dictionaries."""
+        status, _, content = self.ask("api/tree?" + urllib.parse.urlencode(question, doseq=True))
+        check(status == 200, f"{question}: {status} {content[:200]!r}")
+        length = struct.unpack_from("<I", content)[0]
+        header, offset = json.loads(content[4:4 + length]), 4 + length
+        columns = {}
+        for column in header["columns"]:
+            values = array.array(TYPES[column["type"]])
+            values.frombytes(content[offset:offset + values.itemsize * header["nodes"]])
+            offset += (values.itemsize * header["nodes"] + 7) // 8 * 8
+            columns[column["name"]] = values
+        check(offset == len(content), f"{question}: {len(content)} bytes, {offset} expected")
+        return header, [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+
+def is_near(one, other):
+    return abs(one - other) <= 1e-6 * max(abs(one), abs(other), 1)
+
+
+def same_figure(figure, reported, what):
+    for ours, theirs in (("value", "estimate"), ("low", "low95"), ("high", "high95")):
+        check(is_near(figure[ours], reported[theirs]), f"{what}: {ours} {figure[ours]}, report has {reported[theirs]}")
+
+
+def stacks_of(heap, view):
+    """Return the bytes or counts of each stack of a report, outermost function first."""
+    stacks = {}
+    for site in heap["callsites"]:
+        names = tuple(frame["linkage_name"] or f"{frame['rel_pc']:#x}" for frame in reversed(site["frames"]))
+        stacks[names] = stacks.get(names, 0) + site[view]["estimate"]
+    return stacks
+
+
+def test_answers():
+    """Every figure of the page is the one that report prints."""
+    profile = record("python", "/usr/bin/python3", "-c", SCRIPT)
+    report = json.loads(call(TOOL, "report", "--json", profile).stdout)
+    with Server(profile) as server:
+        overview = server.json("api/overview")
+        heaps = overview["profiles"][0]["heaps"]
+        check(len(heaps) == len(report["heaps"]), f"{len(heaps)} heaps, report has {len(report['heaps'])}")
+        views = [view["name"] for view in overview["views"]]
+        check(views == ["space", "objects", "alloc_space", "alloc_objects", "max"], f"views: {views}")
+        for heap, reported in zip(heaps, report["heaps"]):
+            last = heap["dumps"][-1]
+            check(heap["name"] == reported["heap"], f"{heap['name']}, report has {reported['heap']}")
+            check(last["exact_bytes"] == reported["exact_bytes"], "exact bytes differ")
+            for view in views[:4]:
+                same_figure(last[view], reported["total"][view], view)
+                header, nodes = server.tree(heap=heap["id"], view=view)
+                unit = "count" if header["counts"] else "bytes"
+                check(is_near(nodes[0][unit], reported["total"][view]["estimate"]), f"{view}: the graph's root differs")
+                wanted = stacks_of(reported, view)
+                found = sum(node["self_" + unit] for node in nodes)
+                check(is_near(found, sum(wanted.values())), f"{view}: {found} in stacks, {sum(wanted.values())} expected")
+                for direction in ("up", "down"):
+                    _, nodes = server.tree(heap=heap["id"], view=view, direction=direction)
+                    below = [0.0] * len(nodes)
+                    for node in nodes[1:]:
+                        below[node["parent"]] += node["width"]
+                    for node, width in zip(nodes, below):
+                        check(width <= node["width"] * (1 + 1e-9), f"{view}: children are wider than their parent")
+    check(overview["opening"]["heap"] == heaps[0]["id"], f"opens on {overview['opening']}")
+
+
+def test_tables():
+    """Functions, holders, modules and threads add up, and callers and callees of a function have its total."""
+    profile = record("sqlite3", "sqlite3", ":memory:", "create table t(x); insert into t select randomblob(200) from "
+                     "(with recursive c(n) as (select 1 union all select n+1 from c where n<3000) select n from c);")
+    with Server(profile) as server:
+        for view in ("alloc_space", "alloc_objects"):
+            unit = "count" if view == "alloc_objects" else "bytes"
+            question = f"heap=0.0&view={view}&limit=20000"
+            functions = server.json(f"api/table?{question}&by=function")
+            for by in ("holder", "thread", "type", "context"):
+                table = server.json(f"api/table?{question}&by={by}")
+                total = sum(row[unit]["value"] for row in table["row"])
+                check(is_near(total, table[unit]["value"]), f"by {by}: rows have {total} of {table[unit]['value']}")
+            own = sum(row["self_" + unit]["value"] for row in functions["row"])
+            check(is_near(own, functions[unit]["value"]), f"functions have {own} of {functions[unit]['value']}")
+            for row in functions["row"][:20]:
+                for direction in ("callers", "callees"):
+                    _, nodes = server.tree(heap="0.0", view=view, direction=direction, function=row["function"])
+                    check(is_near(nodes[0][unit], row[unit]["value"]), f"{direction} of {row['key']} differ from the table")
+        one = server.json("api/table?heap=0.0&view=alloc_space&by=function&limit=1&offset=1")
+        check(len(one["row"]) == 1 and one["rows"] == functions["rows"], "a page of the table has one row")
+        found = server.json("api/table?heap=0.0&view=alloc_space&by=function&search=SQLITE3MALLOC")["row"]
+        check(all("sqlite3malloc" in row["key"].lower() or "sqlite3malloc" in row["module"].lower() for row in found),
+              f"the search found {[row['key'] for row in found][:5]}")
+
+
+def test_difference():
+    """The difference of two profiles is that of heap_profile diff."""
+    one = record("one", "/usr/bin/python3", "-c", SCRIPT)
+    other = record("other", "/usr/bin/python3", "-c", SCRIPT.replace("3000", "6000"))
+    difference = json.loads(call(TOOL, "diff", "--json", one, other).stdout)
+    with Server(one, other) as server:
+        for view in ("space", "alloc_space"):
+            header, nodes = server.tree(heap="1.0", base="0.0.0", view=view)
+            check(header["difference"], "the answer is no difference")
+            grown = nodes[0]["bytes"] - nodes[0]["lost_bytes"]
+            wanted = difference["heaps"][0]["total"][view]["change"]
+            check(is_near(grown, wanted), f"{view}: {grown} more, diff prints {wanted}")
+        check(0 in header["marks"], "twice the allocations are not beyond chance")
+        same, nodes = server.tree(heap="0.0", base="0.0.0", view="space")
+        check(nodes[0]["width"] == 0 and not same["marks"], "a dump differs from itself")
+
+
+def test_sql():
+    """SQL answers what heap_profile query does, and changes nothing."""
+    profile = record("jq", "jq", "-n", "[range(2000) | tostring] | length")
+    statement = "select heap_name, sum(size) from heap_profile_allocation group by 1 order by 1"
+    wanted = json.loads(call(TOOL, "query", "--json", profile, statement).stdout)
+    with Server(profile) as server:
+        answer = server.json("api/sql", method="POST", body=statement)
+        check(answer["columns"] == list(wanted[0]), f"columns: {answer['columns']}")
+        check(answer["rows"] == [list(row.values()) for row in wanted], f"rows: {answer['rows']}, query: {wanted}")
+        tables = {table["name"] for table in server.json("api/tables")}
+        check("heap_profile_allocation" in tables, f"tables: {sorted(tables)}")
+        for wrong in ("selec 1", "", "select * from nothing", f"attach '{at('file')}' as f", "create table t(x)", "select 1; ;x"):
+            status, _, content = server.ask("api/sql", method="POST", body=wrong)
+            check(status == 400 and json.loads(content)["error"], f"{wrong!r}: {status} {content[:100]!r}")
+        many = server.json("api/sql", method="POST", body="with recursive c(n) as (select 1 union all select n+1 from c "
+                           "where n<20000) select n from c")
+        check(len(many["rows"]) == 10000 and many["more"], f"{len(many['rows'])} rows")
+        status, _, _ = server.ask("api/sql", method="POST", body="x" * 100000)
+        check(status == 413, f"a long statement: {status}")
+
+
+def test_strangers():
+    """Who does not know the address, or comes from another site, gets nothing."""
+    profile = record("ls", "ls", "/")
+    with Server(profile) as server:
+        page = "api/overview"
+        check(server.ask(page)[0] == 200, "the page's own question is refused")
+        refused = {
+            "no token": {"token": "0" * 32},
+            "a short token": {"token": server.token[:-1]},
+            "another host": {"headers": {"Host": "example.org"}},
+            "a host that ends like ours": {"headers": {"Host": f"example.org:{server.host.split(':')[1]}"}},
+            "another origin": {"headers": {"Origin": "https://example.org"}},
+            "no origin": {"headers": {"Origin": "null"}},
+            "another site": {"headers": {"Sec-Fetch-Site": "cross-site"}},
+        }
+        for why, options in refused.items():
+            status, _, content = server.ask(page, **options)
+            check(status == 403 and b"heaps" not in content, f"{why}: {status} {content[:100]!r}")
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            check(server.ask(page, method=method)[0] == 405, f"{method} is answered")
+        status, headers, _ = server.ask("")
+        policy = headers["Content-Security-Policy"] or ""
+        check(status == 200 and "default-src 'none'" in policy and "unsafe" not in policy, f"policy: {policy!r}")
+        for missing in ("api", "api/", "api/nothing", "../etc/passwd", "page.js/", "%2e%2e/"):
+            check(server.ask(missing)[0] == 404, f"{missing} is there")
+        for wrong in ("heap=9.9", "heap=0.0&dump=x", "heap=0.0&view=x", "heap=0.0&root=x", "heap=0.0&root=1..2",
+                      "heap=0.0&least=nan", "heap=0.0&filter=hide:(", "heap=0.0&direction=sideways",
+                      "heap=0.0&direction=callers&function=99999999", "&".join("heap=0.0" for _ in range(200)) + "&dump=x"):
+            status, _, content = server.ask("api/tree?" + wrong)
+            check(status in (400, 404) and json.loads(content)["error"], f"{wrong[:40]}: {status} {content[:80]!r}")
+        for raw in (b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01" + b"\0" * 300, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20000,
+                    b"POST /" + server.token.encode() + b"/api/sql HTTP/1.1\r\nHost: " + server.host.encode() +
+                    b"\r\nContent-Length: 99999999999999999999\r\n\r\n"):
+            host, port = server.host.split(":")
+            with socket.create_connection((host, int(port)), timeout=30) as connection:
+                try:
+                    connection.sendall(raw)
+                    connection.shutdown(socket.SHUT_WR)
+                    while connection.recv(65536):
+                        pass
+                except OSError:
+                    pass
+        check(server.ask(page)[0] == 200, "the server does not answer any more")
+
+
+def test_command_line():
+    """The verb's messages and exit codes; and the unix socket, which only the user can reach."""
+    profile = record("true", "true")
+    for arguments, status in ((["--port", "70000"], 2), (["--nothing"], 2), ([at("missing")], 1), ([__file__], 1)):
+        outcome = call(TOOL, "view", "--no-browser", *arguments)
+        check(outcome.status == status and b"heap_profile: " in outcome.stderr, f"{arguments}: {outcome.status}")
+    path = at("socket")
+    process = subprocess.Popen([TOOL, "view", "--listen", path, profile], env=dict(os.environ, **ENVIRONMENT),
+                               stdout=subprocess.PIPE, text=True)
+    token = re.search(r"/([0-9a-f]{32})/", process.stdout.readline()).group(1)
+    check(os.stat(path).st_mode & 0o777 == 0o600, f"the socket has mode {os.stat(path).st_mode:o}")
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.sendall(f"GET /{token}/api/overview HTTP/1.0\r\nHost: localhost:8000\r\n\r\n".encode())
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+    check(b"200 OK" in answer and b'"profiles"' in answer, f"over the socket: {answer[:100]!r}")
+    process.send_signal(signal.SIGINT)
+    check(process.wait(30 * SLOWNESS) == 0, "Control-C is no failure")
+    check(not os.path.exists(path), "the socket is left behind")
+
+
+if __name__ == "__main__":
+    main()
