@@ -19,5 +19,8 @@ int answer_tree(struct view_profiles *profiles, const struct view_parameters *pa
 /* A table by function, module, thread and so on, as JSON. */
 int answer_table(struct view_profiles *profiles, const struct view_parameters *parameters,
                  FILE *out, struct error *error);
+/* The source file of a function, with the figures of its lines, as JSON. */
+int answer_source(struct view_profiles *profiles, const struct view_parameters *parameters,
+                  FILE *out, struct error *error);
 
 #endif

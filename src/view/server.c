@@ -85,6 +85,7 @@ static const struct page {
                   struct error *error); /* if it is not of the profiles */
 } pages[] = {
     {"api/overview", "GET", "application/json", answer_overview, NULL},
+    {"api/source", "GET", "application/json", answer_source, NULL},
     {"api/sql", "POST", "application/json", NULL, answer_sql},
     {"api/table", "GET", "application/json", answer_table, NULL},
     {"api/tables", "GET", "application/json", NULL, answer_sql_tables},

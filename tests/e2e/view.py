@@ -183,6 +183,43 @@ def test_difference():
         check(nodes[0]["width"] == 0 and not same["marks"], "a dump differs from itself")
 
 
+def test_source():
+    """The lines of a source file have the bytes that they and their callees allocate."""
+    source = at("made.c")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write("#include <stdlib.h>\n"
+                   "char *kept[300];\n"
+                   "static char *make(size_t size) {\n"
+                   "    return malloc(size);\n"
+                   "}\n"
+                   "int main(void) {\n"
+                   "    for (int i = 0; i < 100; i++)\n"
+                   "        kept[i] = make(1000);\n"
+                   "    for (int i = 100; i < 300; i++)\n"
+                   "        kept[i] = make(50);\n"
+                   "}\n")
+    outcome = call("gcc", "-g", "-O0", "-o", at("made"), source)
+    check(outcome.status == 0, f"gcc: {outcome.stderr!r}")
+    outcome = call(TOOL, "host", "-q", "-o", at("lines"), "-i", "1", "--", at("made"))
+    with Server(at("lines")) as server:
+        rows = server.json("api/table?heap=0.0&view=space&by=function")["row"]
+        function = next(row["function"] for row in rows if row["key"] == "make")
+        answer = server.json(f"api/source?heap=0.0&view=space&function={function}")
+        check(answer["found"] and answer["file"] == source, f"the file is {answer['file']}: {answer['why']}")
+        lines = {line["n"]: line for line in answer["lines"]}
+        check(lines[4]["text"] == "    return malloc(size);" and len(lines) == 11, f"{len(lines)} lines")
+        found = {n: line["total"]["value"] for n, line in lines.items() if line["total"]}
+        check(found == {4: 110000, 8: 100000, 10: 10000}, f"lines hold {found}")
+        own = {n: line["self"]["value"] for n, line in lines.items() if line["self"]}
+        check(own == {4: 110000}, f"lines allocate {own}")
+        os.unlink(source)
+        answer = server.json(f"api/source?heap=0.0&view=space&function={function}")
+        check(not answer["found"] and answer["why"], f"a file that is gone: {answer}")
+        os.mkfifo(source)
+        answer = server.json(f"api/source?heap=0.0&view=space&function={function}")
+        check(not answer["found"] and answer["why"], f"a pipe: {answer}")
+
+
 def test_sql():
     """SQL answers what heap_profile query does, and changes nothing."""
     profile = record("jq", "jq", "-n", "[range(2000) | tostring] | length")
