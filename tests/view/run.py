@@ -9,12 +9,14 @@ server with a real browser (browser.ts).
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAGE = os.path.join(os.path.dirname(os.path.dirname(HERE)), "src", "view", "page")
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PAGE = os.path.join(ROOT, "src", "view", "page")
 LIBRARIES = os.environ["VIEW_LIBRARIES"]
 MODULES = os.path.join(LIBRARIES, "node_modules")
 
@@ -58,6 +60,83 @@ def run_units(work, figures_program):
     return subprocess.run(["node", "--test", *tests], env=dict(os.environ, FIGURES=figures)).returncode
 
 
+# Allocates in steps, so that dumps differ, and ends with most of it still live.
+PROGRAM = """
+import json, sys, time
+kept = []
+for step in range(8):
+    kept.append([json.loads('{"id": %d, "tags": ["a", "b%d"]}' % (i, i)) for i in range(4000)])
+    kept.append(bytearray(200000) * 3)
+    time.sleep(0.1)
+sys.stdout.flush()
+import os
+os._exit(0)
+"""
+HOSTILE = """main;<img src=x onerror=alert(1)>;leaf 7000
+main;<script>alert(2)</script>;"quoted' & more 3000
+main;javascript:alert(3);\u202eright-to-left 2000
+"""
+STATEMENT = "SELECT name, count(*) AS frames FROM stack_profile_frame WHERE name LIKE '%PyObject%' GROUP BY name ORDER BY name LIMIT 5"
+
+
+def expect(harness, work):
+    """Record a program and return what its report says: browser.ts explains the keys."""
+    recording = os.path.join(work, "recording")
+    program = os.path.join(work, "program.py")
+    with open(program, "w", encoding="utf-8") as out:
+        out.write(PROGRAM)
+    command = [harness.TOOL, "host", "-q", "-c", "200", "-o", recording, "--", "/usr/bin/python3", program]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=harness.TIMEOUT)
+
+    def ask(*arguments):
+        return json.loads(subprocess.run([harness.TOOL, *arguments], check=True, stdout=subprocess.PIPE).stdout)
+
+    def report(*options):
+        return ask("report", "--json", "--demangle", "simple", *options, recording)["heaps"][0]
+
+    dumps = report()["dumps"]
+    focus = "^PyBytes|^PyByteArray|bytearray"
+    hostile = os.path.join(work, "hostile.collapsed")
+    with open(hostile, "w", encoding="utf-8") as out:
+        out.write(HOSTILE)
+    return [recording, hostile], {
+        "reports": [report("--dump", str(dump + 1)) for dump in range(dumps)],
+        "focus": focus,
+        "focused": report("--focus", focus),
+        "sql": {"statement": STATEMENT, "rows": ask("query", "--json", recording, STATEMENT)},
+    }
+
+
+def run_browser(work):
+    sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+    import harness
+
+    harness.need("chromium", "node")
+    profiles, expected = expect(harness, work)
+    server = subprocess.Popen([harness.TOOL, "view", "--no-browser", *profiles], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+    try:
+        line = server.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        if not found:
+            sys.exit(f"the server said: {line}{server.stdout.read()}")
+        expected.update(url=found.group(), server=server.pid)
+        path = os.path.join(work, "expected.json")
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(expected, out)
+        os.symlink(MODULES, os.path.join(work, "node_modules"))
+        tests = bundle(work, ["browser.ts"])
+        # Chromium's crash handler needs a home.
+        environment = dict(os.environ, EXPECTED=path, HOME=work)
+        code = subprocess.run(["node", "--test", *tests], env=environment).returncode
+        if server.poll() not in (None, 0, -15):
+            sys.exit(f"the server ended with {server.returncode}: {server.stdout.read()}")
+        return code
+    finally:
+        server.kill()
+        server.wait()
+
+
 def main():
     what, *arguments = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="test-view-") as work:
@@ -65,6 +144,8 @@ def main():
             sys.exit(check_types(work))
         if what == "unit":
             sys.exit(run_units(work, *arguments))
+        if what == "browser":
+            sys.exit(run_browser(work))
         sys.exit("run.py: types, unit or browser")
 
 

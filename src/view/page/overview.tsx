@@ -44,8 +44,7 @@ const HOLDERS = 5;
 /** The path of the table of the functions that hold most in a view of the selected dump. */
 function holdersPath(selection: Selection, view: ViewName): string {
   const parameters = selectionParameters({ ...NOTHING_SELECTED, heap: selection.heap, dump: selection.dump, view });
-  parameters.set("by", "function");
-  parameters.set("order", "self");
+  parameters.set("by", "holder");
   parameters.set("limit", String(HOLDERS));
   return `api/table?${parameters}`;
 }
@@ -53,7 +52,7 @@ function holdersPath(selection: Selection, view: ViewName): string {
 function Holders({ title, view, answer }: { title: string; view: ViewName; answer: Answer<Table> }) {
   const table = answer.value;
   const whole = table?.bytes?.value ?? 0;
-  const rows = table?.row.filter((row) => (row.self_bytes?.value ?? 0) > 0) ?? [];
+  const rows = table?.row.filter((row) => (row.bytes?.value ?? 0) > 0) ?? [];
   return (
     <section class="holders" aria-label={title}>
       <h2>{title}{table?.bytes && <span class="faint figures"> {figureInWords(table.bytes, false)}</span>}</h2>
@@ -67,9 +66,9 @@ function Holders({ title, view, answer }: { title: string; view: ViewName; answe
                     <button type="button" class="link" title={row.key}
                       onClick={() => select({ tab: "flame", view, direction: "sandwich", function: row.function ?? null, zoom: "", frame: "", filters: [] })}>{row.key}</button>
                     <span class="faint module">{shortModule(row.module ?? "")}</span>
-                    <span class="number">{shareInWords(row.self_bytes!.value, whole)}</span>
-                    <span class="number" title={figureInWords(row.self_bytes!, false)}>{bytesInWords(row.self_bytes!.value)}</span>
-                    <i class="bar" style={{ width: `${Math.min(row.self_bytes!.value / whole, 1) * 100}%` }} />
+                    <span class="number">{shareInWords(row.bytes!.value, whole)}</span>
+                    <span class="number" title={figureInWords(row.bytes!, false)}>{bytesInWords(row.bytes!.value)}</span>
+                    <i class="bar" style={{ width: `${Math.min(row.bytes!.value / whole, 1) * 100}%` }} />
                   </li>
                 ))}
               </ol>

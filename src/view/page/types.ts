@@ -95,7 +95,7 @@ export interface Overview {
   opening: { heap: string; dump: number; view: ViewName } | null;
 }
 
-export type TableBy = "function" | "module" | "file" | "thread" | "type" | "context" | "size" | "callsite";
+export type TableBy = "function" | "holder" | "module" | "file" | "thread" | "type" | "context" | "size" | "callsite";
 export type TableOrder = "self" | "total";
 
 export interface TableRow {
@@ -158,6 +158,8 @@ export interface TreeHeader {
   intervals: [number, number];
   total: number[];
   lost_total?: number[];
+  most?: [number, number, number, number]; // bytes and calls that are certainly not exceeded: gained, lost; 0: unknown
+  whole?: { bytes: Figure; count: Figure }; // of the root, if nothing is filtered
   unknown?: boolean; // the file lacks these figures
   left_out: { gained: number[]; lost: number[]; share: number } | null;
   marks?: number[]; // of a difference: nodes that changed beyond chance

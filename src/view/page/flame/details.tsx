@@ -137,7 +137,7 @@ function Legend({ tree, theme }: { tree: Tree; theme: Theme }) {
 }
 
 export function Details({ tree, theme, node, hover, direction }: Props) {
-  const shown = hover ? hover.node : node;
+  const shown = hover ? hover.node : Math.max(node, 0);
   return (
     <aside class="details" aria-label="Frame" aria-live={hover ? "off" : "polite"}>
       <div class="details-frame">
@@ -146,14 +146,15 @@ export function Details({ tree, theme, node, hover, direction }: Props) {
             <h3 class="name">{plural(hover.narrow, "narrower frame")}</h3>
             <p class="where">below {nameOf(tree, hover.node)}; a click brings them nearer</p>
           </>
-        ) : shown >= 0 && shown < tree.count ? (
+        ) : shown < tree.count ? (
           <>
             <Node tree={tree} node={shown} direction={direction} />
-            {!hover && <CopyStack tree={tree} node={shown} direction={direction} />}
+            {!hover && node > 0 && <CopyStack tree={tree} node={shown} direction={direction} />}
+            {!hover && node <= 0 && (
+              <p class="hint">Point at a frame to read its figures. A click zooms, the right button opens a menu, <kbd>?</kbd> lists the keys.</p>
+            )}
           </>
-        ) : (
-          <p class="hint">Point at a frame to read its figures. A click zooms, the right button opens a menu, <kbd>?</kbd> lists the keys.</p>
-        )}
+        ) : null}
       </div>
       <Legend tree={tree} theme={theme} />
     </aside>

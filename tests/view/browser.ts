@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page in a real browser, on real recordings that the real server serves: what is shown is compared
+// with what `heap_profile report --json` and `query` say of the same files.
+//
+// EXPECTED names a file that run.py writes. `reports` has the report of each dump of a
+// recording, `focused` the last with --focus, `sql` the answer of `query`.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "page/words";
+
+interface Estimate {
+  estimate: number;
+  low95: number;
+  high95: number;
+}
+interface Callsite {
+  space: Estimate;
+  frames: { name: string; mapping: string }[];
+}
+interface Heap {
+  name: string;
+  pid: number;
+  total: Record<string, Estimate>;
+  callsites: Callsite[];
+  exact_bytes: number;
+  exact_calls: number;
+}
+interface Expected {
+  url: string;
+  server: number; // its pid
+  reports: Heap[];
+  focus: string;
+  focused: Heap;
+  sql: { statement: string; rows: Record<string, string | number>[] };
+}
+
+const PAGE_BYTES_MAX = 250_000;
+const PATIENCE_MS = 15_000;
+const expected = JSON.parse(readFileSync(process.env["EXPECTED"]!, "utf8")) as Expected;
+const last = expected.reports[expected.reports.length - 1]!;
+let browser: Browser;
+let context: BrowserContext;
+let page: Page;
+const complaints: string[] = []; // errors, dialogs, and requests to other places
+let received = 0;
+
+before(async () => {
+  browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  context = await browser.newContext({ viewport: { width: 1280, height: 720 }, permissions: ["clipboard-read", "clipboard-write"] });
+  page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
+  page.on("pageerror", (error) => complaints.push(String(error.stack)));
+  page.on("dialog", (dialog) => {
+    complaints.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("console", (message) => message.text().includes("Content Security Policy") && complaints.push(message.text()));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(expected.url) && !request.url().startsWith("data:")) complaints.push(`asked ${request.url()}`);
+  });
+  page.on("response", (response) => {
+    if (!response.url().includes("/api/")) received += Number(response.headers()["content-length"] ?? NaN);
+  });
+});
+after(() => browser?.close());
+
+/** Open the page anew with a selection. */
+async function open(fragment: string) {
+  await page.goto("about:blank");
+  await page.goto(`${expected.url}#${fragment}`);
+  await page.waitForSelector(".tabs");
+}
+
+async function until(what: string, holds: () => Promise<boolean>) {
+  const end = Date.now() + PATIENCE_MS;
+  while (!(await holds())) {
+    assert(Date.now() < end, `in vain waited until ${what}; the page shows:\n${(await page.locator("body").innerText()).slice(0, 2000)}`);
+    await page.waitForTimeout(20);
+  }
+}
+
+const shows = (selector: string, text: string) =>
+  until(`${selector} shows "${text}"`, async () => (await page.locator(selector).allInnerTexts()).some((found) => found.replace(/\s+/g, " ").includes(text)));
+
+const words = (estimate: Estimate, counts = false) => figureInWords({ value: estimate.estimate, low: estimate.low95, high: estimate.high95 }, counts);
+
+async function openGraph(fragment = "") {
+  await open(`tab=flame${fragment}`);
+  await page.waitForSelector(".flame-scroll canvas");
+}
+
+/** Let the side panel show the whole graph: nothing is chosen and the pointer is elsewhere. */
+async function chooseRoot() {
+  await page.mouse.move(1, 1);
+  await page.locator(".flame-scroll canvas").focus();
+  await page.keyboard.press("Escape");
+}
+
+/** Bytes with callees by function, of all callsites; a function counts once for each stack. */
+function byFunction(heap: Heap): Map<string, number> {
+  const sums = new Map<string, number>();
+  for (const site of heap.callsites)
+    for (const name of new Set(site.frames.map((frame) => frame.name))) sums.set(name, (sums.get(name) ?? 0) + site.space.estimate);
+  return sums;
+}
+
+test("the first screen has the heap's figures in sentences", async () => {
+  await open("");
+  await shows(".sentences", `${words(last.total["space"]!)} live in`);
+  await shows(".sentences", `${bytesInWords(last.exact_bytes)} were allocated in ${countInWords(last.exact_calls)} calls, counted`);
+  await shows(".heaps", words(last.total["space"]!));
+  await shows(".timeline-title", `Dump ${expected.reports.length} of ${expected.reports.length}`);
+});
+
+test("the page is small and fetches nothing from elsewhere", () => {
+  assert(received > 10_000 && received < PAGE_BYTES_MAX, `${received} bytes`);
+  assert.deepEqual(complaints, []);
+});
+
+test("the whole graph is the report's total, in each view", async () => {
+  await openGraph();
+  await chooseRoot();
+  for (const view of ["space", "alloc_space", "max"]) {
+    await page.locator(".choice select").last().selectOption(view);
+    await shows(".details dd", words(last.total[view]!));
+  }
+  await page.locator(".choice select").last().selectOption("objects");
+  await shows(".details dd", words(last.total["objects"]!, true));
+});
+
+test("the table has each function's bytes", async () => {
+  await open("tab=table&order=total");
+  await page.waitForSelector(".grid-room .row");
+  const sums = byFunction(last);
+  let compared = 0;
+  for (const row of await page.locator(".grid-room .row").all()) {
+    const cells = await row.locator("[role=cell]").allInnerTexts();
+    const sum = sums.get(cells[0]!);
+    if (sum === undefined) continue;
+    assert(cells[4]!.startsWith(bytesInWords(sum)) || cells[4] === "0", `${cells.join(" | ")}: the report has ${bytesInWords(sum)}`);
+    compared++;
+  }
+  assert(compared >= 5, `${compared} rows compared`);
+});
+
+test("search says what share matches", async () => {
+  await openGraph();
+  const [name, sum] = [...byFunction(last)].filter(([, bytes]) => bytes < 0.9 * last.total["space"]!.estimate).sort((a, b) => b[1] - a[1])[0]!;
+  await page.keyboard.press("/");
+  await page.keyboard.type(`/^${name.replace(/[^\w]/g, "\\$&")}$/`);
+  await shows(".search output", `${bytesInWords(sum)}, ${shareInWords(sum, last.total["space"]!.estimate)}`);
+  assert(page.url().includes("search="));
+});
+
+test("a filter leaves what the report leaves, and is taken back", async () => {
+  await openGraph();
+  await page.getByPlaceholder("Add a filter: expression").fill(expected.focus);
+  await page.keyboard.press("Enter");
+  const kept = expected.focused.callsites.reduce((sum, site) => sum + site.space.estimate, 0);
+  await shows(".tools", `the filters leave out ${bytesInWords(last.total["space"]!.estimate - kept)}`);
+  await chooseRoot();
+  await shows(".details dd", bytesInWords(kept));
+  await page.locator(".chip button").click();
+  await until("the filter is gone", async () => (await page.locator(".chip").count()) === 0);
+  await shows(".details dd", words(last.total["space"]!));
+  await page.goBack();
+  await page.waitForSelector(".chip");
+});
+
+test("keys go from dump to dump and compare them", async () => {
+  await openGraph();
+  await chooseRoot();
+  await page.keyboard.press("[");
+  const before = expected.reports[expected.reports.length - 2]!;
+  await shows(".timeline-title", `Dump ${expected.reports.length - 1} of ${expected.reports.length}`);
+  await shows(".details dd", words(before.total["space"]!));
+  await page.keyboard.press("]");
+  await page.keyboard.press("b");
+  const change = last.total["space"]!.estimate - before.total["space"]!.estimate;
+  await shows(".details dd", signedInWords(change, false));
+  await shows(".legend", "within chance");
+  assert(page.url().includes("base="));
+});
+
+test("a diamond selects its dump, a drag compares the dumps at its ends", async () => {
+  await openGraph();
+  const over = page.locator(".timeline-plot .u-over");
+  const box = (await over.boundingBox())!;
+  await page.mouse.click(box.x + box.width - 1, box.y + 20);
+  await shows(".timeline-title", `Dump ${expected.reports.length} of`);
+  await page.mouse.move(box.x + 5, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2, box.y + 40, { steps: 3 });
+  await page.mouse.move(box.x + box.width - 2, box.y + 40, { steps: 3 });
+  await page.mouse.up();
+  await until("a dump is selected by the range", async () => /dump=\d+/.test(page.url()));
+});
+
+test("a click zooms, back undoes it, the menu opens callers and callees", async () => {
+  await openGraph();
+  const canvas = page.locator(".flame-scroll canvas");
+  const box = (await canvas.boundingBox())!;
+  await page.mouse.click(box.x + 60, box.y + 50);
+  await until("the URL has the frame", async () => /zoom=\d+/.test(page.url()));
+  const name = await page.locator(".details h3").innerText();
+  await page.goBack();
+  await until("the zoom is gone", async () => !page.url().includes("zoom="));
+  await page.mouse.click(box.x + 60, box.y + 50, { button: "right" });
+  await shows(".menu-title", name);
+  await page.keyboard.press("c");
+  await shows(".waist", name);
+  assert.equal(await page.locator(".flame-scroll canvas").count(), 2);
+  const sum = byFunction(last).get(name);
+  await page.mouse.move(1, 1);
+  if (sum !== undefined) await shows(".details dd", bytesInWords(sum));
+});
+
+test("a screen reader finds the frames in a grid", async () => {
+  await openGraph();
+  const grid = page.getByRole("treegrid");
+  await until("the grid has rows", async () => (await grid.getByRole("row").count()) > 2);
+  await grid.getByRole("button").nth(1).focus();
+  await page.keyboard.press("Enter");
+  await until("the frame is chosen", async () => (await page.locator(".details h3").innerText()) === (await grid.locator("[aria-selected=true] button").innerText()));
+});
+
+test("SQL answers as query does", async () => {
+  await open("tab=sql");
+  await page.locator("textarea").fill(expected.sql.statement);
+  await page.keyboard.press("Control+Enter");
+  const cells = expected.sql.rows.map((row) => Object.values(row).map(String));
+  assert(cells.length > 0);
+  await until("the rows are there", async () => (await page.locator(".sql-main tbody tr").count()) === cells.length);
+  for (const [i, row] of cells.entries()) assert.deepEqual(await page.locator(".sql-main tbody tr").nth(i).locator("td").allInnerTexts(), row);
+  await page.locator("textarea").fill("SELECT nonsense FROM nowhere");
+  await page.getByRole("button", { name: "Run" }).click();
+  await shows(".sql-main .bad", "nowhere");
+});
+
+test("hostile names are text", async () => {
+  await open("tab=table");
+  await page.locator(".choice select").first().selectOption({ label: "hostile.collapsed" });
+  await shows(".grid-room .key", "<img src=x onerror=alert(1)>");
+  await page.keyboard.press("2");
+  await page.waitForSelector(".flame-scroll canvas");
+  await page.locator(".flame-scroll canvas").focus();
+  await page.keyboard.press("ArrowDown");
+  await shows(".details h3", "main");
+  await page.keyboard.press("ArrowDown");
+  await shows(".details h3", "<img src=x onerror=alert(1)>");
+  await page.keyboard.press("h");
+  await shows(".chip code", "<img src=x onerror=alert\\(1\\)>");
+  await page.keyboard.press("1");
+  await page.waitForSelector(".holders");
+  assert.equal(await page.locator("#page img, #page script, #page iframe").count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test("a fragment that makes no sense opens the page as it opens without", async () => {
+  await open("tab=zzz&heap=99.99&dump=100000&view=nothing&filter=rm:x&zoom=1..2&function=-3");
+  await shows(".heaps", words(last.total["space"]!));
+  await open("tab=flame&heap=<img>&filter=focus:(");
+  await until("the wrong expression is named", async () => (await page.locator(".empty.bad").count()) > 0);
+});
+
+test("? lists the keys, l switches to dark", async () => {
+  await openGraph();
+  await page.keyboard.press("?");
+  await shows("dialog", "Callers and callees");
+  await page.keyboard.press("Escape");
+  await until("the list is closed", async () => (await page.locator("dialog").count()) === 0);
+  await page.keyboard.press("l");
+  await until("it is dark", async () => (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)) === "rgb(24, 26, 29)");
+  await page.keyboard.press("l");
+});
+
+test("a server that is gone is said, and so is its return", async () => {
+  await openGraph();
+  await context.setOffline(true);
+  await page.keyboard.press("v");
+  await shows(".banner", "does not answer");
+  await context.setOffline(false);
+  await until("the banner is gone", async () => (await page.locator(".banner").count()) === 0);
+  await chooseRoot();
+  await shows(".details dd", words(last.total["objects"]!, true));
+  process.kill(expected.server, "SIGTERM");
+  await page.keyboard.press("3");
+  await shows(".banner", "does not answer");
+  assert.deepEqual(complaints, []);
+});
