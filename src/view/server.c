@@ -32,7 +32,8 @@ struct question {
 };
 
 struct view_server {
-    struct view_profiles *profiles;
+    struct view_profiles *profiles; /* owned */
+    uint64_t generation;            /* how many profiles were here before these */
     struct view_sql sql;
     const char *paths[VIEW_PROFILES_MAX];
     /* Each connection has a thread. Questions are answered one at a time, but SQL, which may take
@@ -63,6 +64,20 @@ static int answer_sql_tables(struct view_server *server, const struct question *
     return code;
 }
 
+static int answer_state(struct view_server *server, const struct question *question, FILE *out,
+                        struct error *error)
+{
+    (void)question;
+    (void)error;
+    pthread_mutex_lock(&server->profiles_lock);
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_unsigned(&json, "generation", server->generation);
+    json_end_object(&json);
+    pthread_mutex_unlock(&server->profiles_lock);
+    return 0;
+}
+
 typedef int answer_function(struct view_profiles *profiles,
                             const struct view_parameters *parameters, FILE *out,
                             struct error *error);
@@ -87,6 +102,7 @@ static const struct page {
     {"api/overview", "GET", "application/json", answer_overview, NULL},
     {"api/source", "GET", "application/json", answer_source, NULL},
     {"api/sql", "POST", "application/json", NULL, answer_sql},
+    {"api/state", "GET", "application/json", NULL, answer_state},
     {"api/table", "GET", "application/json", answer_table, NULL},
     {"api/tables", "GET", "application/json", NULL, answer_sql_tables},
     {"api/tree", "GET", "application/octet-stream", answer_tree, NULL},
@@ -400,6 +416,33 @@ static int start(struct view_server *server, const struct view_server_options *o
     return 0;
 }
 
+static void free_profiles(struct view_profiles *profiles)
+{
+    if (profiles != NULL)
+        view_profiles_free(profiles);
+    free(profiles);
+}
+
+static void take_profiles(struct view_server *server, struct view_profiles *profiles)
+{
+    view_sql_close(&server->sql);
+    free_profiles(server->profiles);
+    server->profiles = profiles;
+    server->sql = (struct view_sql){server->paths, profiles->count, NULL};
+    for (size_t i = 0; i < profiles->count; i++)
+        server->paths[i] = profiles->items[i].path;
+}
+
+void view_server_replace(struct view_server *server, struct view_profiles *profiles)
+{
+    pthread_mutex_lock(&server->sql_lock);
+    pthread_mutex_lock(&server->profiles_lock);
+    take_profiles(server, profiles);
+    server->generation++;
+    pthread_mutex_unlock(&server->profiles_lock);
+    pthread_mutex_unlock(&server->sql_lock);
+}
+
 struct view_server *view_server_start(struct view_profiles *profiles,
                                       const struct view_server_options *options,
                                       struct error *error)
@@ -407,12 +450,10 @@ struct view_server *view_server_start(struct view_profiles *profiles,
     struct view_server *server = calloc(1, sizeof(*server));
     if (server == NULL) {
         error_set(error, -ENOMEM, "not enough memory for the server of the page");
+        free_profiles(profiles);
         return NULL;
     }
-    server->profiles = profiles;
-    server->sql = (struct view_sql){server->paths, profiles->count, NULL};
-    for (size_t i = 0; i < profiles->count; i++)
-        server->paths[i] = profiles->items[i].path;
+    take_profiles(server, profiles);
     pthread_mutex_init(&server->profiles_lock, NULL);
     pthread_mutex_init(&server->sql_lock, NULL);
     if (start(server, options, error) < 0) {
@@ -432,6 +473,7 @@ void view_server_stop(struct view_server *server)
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
     view_sql_close(&server->sql);
+    free_profiles(server->profiles);
     if (server->socket_path != NULL)
         unlink(server->socket_path);
     free(server->socket_path);

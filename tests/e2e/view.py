@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 import urllib.parse
 
 from harness import SLOWNESS, TOOL, check, main, make_work_directory, run
@@ -218,6 +219,25 @@ def test_source():
         os.mkfifo(source)
         answer = server.json(f"api/source?heap=0.0&view=space&function={function}")
         check(not answer["found"] and answer["why"], f"a pipe: {answer}")
+
+
+def test_growing():
+    """The page of a recording that goes on gets its new dumps."""
+    script = "import time\nkept = []\nfor i in range(100): kept.append(bytearray(100000)); time.sleep(0.1)\n"
+    with subprocess.Popen([TOOL, "host", "-q", "-c", "300", "-o", at("growing"), "--", "/usr/bin/python3", "-c", script],
+                          env=dict(os.environ, **ENVIRONMENT)) as recording:
+        deadline = time.monotonic() + 20 * SLOWNESS
+        while call(TOOL, "report", "--json", at("growing")).status != 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with Server(at("growing")) as server:
+            first = server.json("api/overview")["profiles"][0]["heaps"][0]
+            while server.json("api/state")["generation"] < 2 and time.monotonic() < deadline:
+                time.sleep(0.1)
+            later = server.json("api/overview")["profiles"][0]["heaps"][0]
+            check(len(later["dumps"]) > len(first["dumps"]), f"{len(later['dumps'])} dumps after {len(first['dumps'])}")
+            check(later["dumps"][-1]["exact_bytes"] > first["dumps"][-1]["exact_bytes"], "the new dump has nothing new")
+            check(later["unfinished"], "a recording that goes on is called finished")
+        recording.send_signal(signal.SIGINT)
 
 
 def test_sql():

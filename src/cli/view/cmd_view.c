@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile view: serves the web page on profiles, and opens the browser. */
-#include <errno.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <stdio.h>
 
 #include "cli/cmd.h"
-#include "cli/files/output_directory.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
-#include "cli/print/progress.h"
 #include "cli/view/browser.h"
+#include "cli/view/watched.h"
+#include "util/clock.h"
 #include "view/server.h"
 
 static const char help[] =
@@ -20,7 +16,8 @@ static const char help[] =
     "\n"
     "Shows heap profiles in the browser: their course over time, flame graphs, tables, and\n"
     "differences between dumps and profiles. DIR is a directory that heap_profile wrote, FILE a\n"
-    "raw-trace or another profile (docs/formats.md). Without either, shows the latest profile.\n"
+    "raw-trace or another profile (docs/formats.md). Without either, shows the latest profile. A\n"
+    "recording that goes on is read again whenever it has a new dump.\n"
     "\n"
     "The page is served on this machine, to this user: its address contains a random token. "
     "Nothing\n"
@@ -48,33 +45,41 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* Read a profile and add it to the page. Return 0 or a negative errno. */
-static int add_profile(struct view_profiles *profiles, const char *argument, struct error *error)
+/* Read the profiles again if their files have changed, but spend at most a quarter of the time on
+ * it. On failure, keep what is shown: the recording is perhaps being finished. */
+static void read_again(struct watched *watched, struct view_server *server, uint64_t *next_ns)
 {
-    static const struct profile_read_options reading = {.demangling = DEMANGLE_FULL};
-    char path[PATH_MAX];
-    int code = output_find_trace(argument, path, error);
-    if (code < 0)
-        return code;
-    struct profile *profile = progress_import(path, &reading, error);
-    return profile == NULL ? error->code : view_profiles_add(profiles, path, profile, error);
-}
-
-static int load(struct view_profiles *profiles, int count, char *const *arguments,
-                struct error *error)
-{
-    int code = count == 0 ? add_profile(profiles, NULL, error) : 0;
-    for (int i = 0; i < count && code == 0; i++)
-        code = add_profile(profiles, arguments[i], error);
-    return code < 0 ? code : view_profiles_link(profiles, error);
+    struct error error = {0};
+    if (clock_read_ns(CLOCK_MONOTONIC) < *next_ns || !watched_have_changed(watched))
+        return;
+    struct view_profiles *profiles = watched_read(watched, false, &error);
+    if (profiles != NULL)
+        view_server_replace(server, profiles);
+    *next_ns = clock_read_ns(CLOCK_MONOTONIC) + 3 * watched->read_ns;
 }
 
 /* Serve until a signal ends it. */
-static int serve(struct view_profiles *profiles, const struct request *request,
-                 const sigset_t *ends, struct error *error)
+static void serve(struct watched *watched, struct view_server *server, const sigset_t *ends)
+{
+    static const struct timespec second = {.tv_sec = 1};
+    uint64_t next_ns = 0;
+    while (sigtimedwait(ends, NULL, &second) < 0)
+        read_again(watched, server, &next_ns);
+}
+
+/* Start the server and the browser. */
+static int run(struct watched *watched, struct view_profiles *profiles,
+               const struct request *request, struct error *error)
 {
     struct browser browser = {0};
-    int signal;
+    sigset_t ends;
+    /* The server's threads inherit the mask, so the signals reach this one. */
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
     struct view_server *server = view_server_start(profiles, &request->server, error);
     if (server == NULL)
         return error->code;
@@ -86,7 +91,7 @@ static int serve(struct view_profiles *profiles, const struct request *request,
     fflush(stdout);
     if (!request->no_browser && request->server.socket_path == NULL)
         browser_open(&browser, view_server_address(server));
-    sigwait(ends, &signal);
+    serve(watched, server, &ends);
     browser_close(&browser);
     view_server_stop(server);
     return 0;
@@ -95,10 +100,8 @@ static int serve(struct view_profiles *profiles, const struct request *request,
 int cmd_view(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile view", help, options, false};
-    static struct view_profiles profiles;
     struct request request = {0};
     struct error error = {0};
-    sigset_t ends;
     int code = options_parse(&line, argc, argv, &request);
     if (code >= 0)
         return code;
@@ -107,19 +110,10 @@ int cmd_view(int argc, char **argv)
         return VERB_USAGE;
     }
     request.server.port = (uint16_t)request.port;
-    code = load(&profiles, argc - optind, argv + optind, &error);
-    if (code == 0) {
-        /* The server's thread inherits the mask, so the signals reach sigwait(). */
-        sigemptyset(&ends);
-        sigaddset(&ends, SIGINT);
-        sigaddset(&ends, SIGTERM);
-        sigaddset(&ends, SIGHUP);
-        pthread_sigmask(SIG_BLOCK, &ends, NULL);
-        signal(SIGPIPE, SIG_IGN);
-        code = serve(&profiles, &request, &ends, &error);
-    }
+    struct watched watched = {.arguments = argv + optind, .count = argc - optind};
+    struct view_profiles *profiles = watched_read(&watched, true, &error);
+    code = profiles == NULL ? error.code : run(&watched, profiles, &request, &error);
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);
-    view_profiles_free(&profiles);
     return code < 0 ? VERB_FAILED : VERB_DONE;
 }

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the profiles of a command line, once and again. */
+#include "cli/view/watched.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/files/output_directory.h"
+#include "cli/print/progress.h"
+#include "import/import.h"
+#include "util/clock.h"
+
+static struct watched_file state_of(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) < 0)
+        return (struct watched_file){0};
+    return (struct watched_file){status.st_dev, status.st_ino, status.st_size, status.st_mtim};
+}
+
+static bool is_same(const struct watched_file *one, const struct watched_file *other)
+{
+    return one->device == other->device && one->inode == other->inode && one->size == other->size &&
+           one->changed.tv_sec == other->changed.tv_sec &&
+           one->changed.tv_nsec == other->changed.tv_nsec;
+}
+
+/* Return the number of profiles: without arguments, the latest one. */
+static int count_of(const struct watched *watched)
+{
+    return watched->count == 0 ? 1 : watched->count;
+}
+
+static const char *argument_of(const struct watched *watched, int index)
+{
+    return watched->count == 0 ? NULL : watched->arguments[index];
+}
+
+static int add(struct watched *watched, int index, struct view_profiles *profiles,
+               bool shows_progress, struct error *error)
+{
+    static const struct profile_read_options reading = {.demangling = DEMANGLE_FULL};
+    char path[PATH_MAX];
+    int code = output_find_trace(argument_of(watched, index), path, error);
+    if (code < 0)
+        return code;
+    if (strcmp(path, "-") == 0)
+        return error_set(error, -EINVAL, "view reads files: the page asks for them again");
+    /* What is written while the file is read counts as a change. */
+    watched->files[index] = state_of(path);
+    struct profile *profile = shows_progress ? progress_import(path, &reading, error)
+                                             : import_profile(path, &reading, error);
+    return profile == NULL ? error->code : view_profiles_add(profiles, path, profile, error);
+}
+
+struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
+                                   struct error *error)
+{
+    struct view_profiles *profiles = calloc(1, sizeof(*profiles));
+    uint64_t begin = clock_read_ns(CLOCK_MONOTONIC);
+    int code = 0;
+    if (profiles == NULL)
+        code = error_set(error, -ENOMEM, "not enough memory for the profiles");
+    else if (count_of(watched) > (int)VIEW_PROFILES_MAX)
+        code = error_set(error, -E2BIG, "the page shows at most %u profiles", VIEW_PROFILES_MAX);
+    for (int i = 0; i < count_of(watched) && code == 0; i++)
+        code = add(watched, i, profiles, shows_progress, error);
+    if (code == 0)
+        code = view_profiles_link(profiles, error);
+    watched->read_ns = clock_read_ns(CLOCK_MONOTONIC) - begin;
+    if (code == 0)
+        return profiles;
+    if (profiles != NULL)
+        view_profiles_free(profiles);
+    free(profiles);
+    return NULL;
+}
+
+bool watched_have_changed(const struct watched *watched)
+{
+    char path[PATH_MAX];
+    for (int i = 0; i < count_of(watched); i++) {
+        if (output_find_trace(argument_of(watched, i), path, NULL) < 0)
+            continue;
+        struct watched_file now = state_of(path);
+        if (!is_same(&now, &watched->files[i]))
+            return true;
+    }
+    return false;
+}

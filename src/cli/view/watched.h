@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The profiles of a command line, and whether their files have changed since they were read: those
+ * of a recording that goes on do. */
+#ifndef HEAPPROFD_CLI_VIEW_WATCHED_H
+#define HEAPPROFD_CLI_VIEW_WATCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "util/error.h"
+#include "view/profiles.h"
+
+struct watched {
+    char *const *arguments; /* DIR or FILE; the latest profile without any */
+    int count;
+    struct watched_file {
+        dev_t device;
+        ino_t inode;
+        off_t size;
+        struct timespec changed;
+    } files[VIEW_PROFILES_MAX];
+    uint64_t read_ns; /* how long reading took */
+};
+
+/* Read all profiles. `shows_progress`: on the terminal. Return NULL with *error set on failure. */
+struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
+                                   struct error *error);
+/* Return whether a file differs from what was read. */
+bool watched_have_changed(const struct watched *watched);
+
+#endif
