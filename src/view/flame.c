@@ -158,7 +158,7 @@ static int expand(struct maker *maker, const struct group *group)
     int code = count < 0 ? (int)count : place_members(maker, group, (size_t)count);
     for (size_t i = 0; i < maker->child_count; i++)
         maker->child_of[maker->children[i].function] = 0;
-    if (code == 0)
+    if (code == 0 && maker->child_count > 1)
         qsort(maker->children, maker->child_count, sizeof(*maker->children), compare_groups);
     return code;
 }
