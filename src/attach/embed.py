@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a file as a C array: the client's blob, to be part of the program that brings it along."""
+"""Prints a file as a C array, so that the attacher contains the client's blob."""
 
 import sys
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's blob as it is mapped into a process: laid out for an address and relocated, followed
- * by a page for trampolines.
+ * The client's blob, laid out and relocated for its address in a process, and followed by pages for
+ * trampolines and the marker.
  */
 #ifndef HEAPPROFD_ATTACH_IMAGE_H
 #define HEAPPROFD_ATTACH_IMAGE_H

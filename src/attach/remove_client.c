@@ -14,10 +14,10 @@
 #include "util/clock.h"
 #include "util/heartbeat.h"
 
-/* Limit of stops of the process to check that no thread is in the client. Between two stops the
- * client's own counters are read, for at most this time in total: if many threads share few
- * processors, a thread that lost its processor in the middle of a sample gets it back only after
- * seconds. */
+/* How often the process is stopped to check that no thread is in the client. Between two stops the
+ * client's own counters are read, for at most REMOVE_PATIENCE_MS in total: if many threads share
+ * few processors, a thread that lost its processor during a sample gets it back only after seconds.
+ */
 #define REMOVE_ATTEMPTS 20
 #define REMOVE_PATIENCE_MS 4000
 #define REMOVE_PAUSE_MS 5

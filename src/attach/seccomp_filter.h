@@ -25,9 +25,9 @@ enum seccomp_purpose {
     SECCOMP_TO_LEAVE /* only detach */
 };
 
-/* Check all filters of a stopped, traced thread of the process. Return 0: there are none, or they
- * allow what is needed; -EPERM with a message: they do not, or they cannot be read. Set
- * *avoid_copying if they would kill for process_vm_readv. */
+/* Check all filters of a stopped, traced thread of the process. Return 0 if they allow all calls
+ * that are needed; -EPERM with a message if they do not, or cannot be read. Set *avoid_copying if
+ * they would kill for process_vm_readv. */
 int seccomp_filter_check(pid_t pid, pid_t tid, enum seccomp_purpose purpose, bool *avoid_copying,
                          struct error *error);
 

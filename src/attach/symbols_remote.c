@@ -103,8 +103,8 @@ bool remote_executable_base(const struct process *process, struct remote_memory 
     return false;
 }
 
-/* Read the loader's data for debuggers. Return false if there is none. *has_loader: the program
- * needs a loader. */
+/* Read what the loader publishes for debuggers. Return false if there is nothing. Set *has_loader
+ * to whether the program needs a loader. */
 static bool read_loader(const struct process *process, struct remote_memory *memory,
                         struct r_debug *list, bool *has_loader)
 {

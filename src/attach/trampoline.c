@@ -148,7 +148,7 @@ static bool jumps_into_entry(const ZydisDecoder *decoder, uint64_t function, con
         length = BODY_BYTES_MAX;
     for (size_t at = 0; at < length;) {
         if (!decode(decoder, code + at, length - at, &instruction))
-            return false; /* data between code: the code before it must suffice */
+            return false; /* data between code: only the code before it is searched */
         if (is_branch(&instruction)) {
             uint64_t target = branch_target(&instruction, function + at);
             if (target > start && target < end)

@@ -7,7 +7,7 @@
  * increment there, then calls the real function. Everything else takes the slow
  * path: no slot yet, a sample or a tick is due, size 0.
  *
- * The cells lie in memory that a forked child finds zeroed (MADV_WIPEONFORK):
+ * The cells are in memory that a forked child finds zeroed (MADV_WIPEONFORK):
  * its first allocation reads a null slot, takes the slow path, and learns there
  * that it is a child, before it could write to its parent's counters.
  */

@@ -39,7 +39,7 @@ enum attached_function {
     ATTACHED_FREE_SIZED,
     ATTACHED_FREE_ALIGNED_SIZED,
     ATTACHED_DLCLOSE,
-    ATTACHED_CXX, /* enum cxx_function from here on */
+    ATTACHED_CXX, /* the first of enum cxx_function */
     ATTACHED_FUNCTIONS = ATTACHED_CXX + 20,
 };
 

@@ -65,8 +65,8 @@ struct record_modules_reset {
     uint32_t pad;
 };
 
-/* A sampled allocation, sent after the allocator returned. An address that is still live in the
- * daemon's books counts as freed first. */
+/* A sampled allocation, sent after the allocator returned. If the address is still live in the
+ * ledger, it counts as freed first. */
 struct record_alloc {
     union record_header header;
     uint64_t address;  /* in heaps other than malloc's: any number from the program, including 0 */
@@ -107,7 +107,7 @@ struct record_context {
 
 #define RECORD_CONTEXT_NAMES_MAX 256
 
-/* A sampled allocation is freed. Sent before the allocator gets it back. */
+/* The free of a sampled allocation, sent before the allocator gets the memory back. */
 struct record_free {
     union record_header header;
     uint64_t address;
@@ -116,9 +116,9 @@ struct record_free {
                          nothing was allocated in between */
 };
 
-/* The parts of a heap's ranges in [address, address + length) are gone: a part of one, a whole one,
- * or many. Sent afterwards, when the call has succeeded. Memory that was mapped there meanwhile can
- * be recognized: its ALLOC is at or after `before`. */
+/* [address, address + length) was unmapped. It may cover many ranges, or cut a part out of one.
+ * Sent after the call has succeeded. If other memory was mapped there meanwhile, its ALLOC is at or
+ * after `before`, and it stays. */
 struct record_unmap {
     union record_header header;
     uint64_t address;
@@ -151,10 +151,10 @@ enum record_stack_flag {
 };
 
 /*
- * A walk that reached code of a module for which the client has no CFI, with all data to continue
- * it where the module's file can be read: the frames so far, the registers in the frame to be
- * unwound next, and the stack from there outwards. words: register_count registers by their DWARF
- * numbers, then the frames, then stack_bytes / 8 words of the stack.
+ * A walk that stopped in a module for which the client has no CFI, with everything that the daemon
+ * needs to continue it: the frames so far, the registers of the next frame, and the stack from
+ * there outwards. `words` contains register_count registers by their DWARF numbers, then the
+ * frames, then stack_bytes / 8 words of the stack.
  */
 struct record_walk {
     union record_header header;

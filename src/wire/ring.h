@@ -63,8 +63,8 @@
 /* No thread has this id (the kernel's limit is 2^22). */
 #define RING_THREAD_CLAIMED UINT32_C(0xffffffff)
 
-/* What a thread does with the ring. A thread that left it by longjmp keeps its state until it comes
- * back. */
+/* What a thread does with the ring. If a longjmp leaves the ring's code, the state stays until the
+ * thread uses the ring again. */
 enum ring_writing {
     RING_AWAY = 0,
     RING_WRITES = 1, /* it has an open record: a nested signal handler must not wait */
@@ -76,7 +76,7 @@ enum ring_client_state {
     RING_CLIENT_AWAITED = 0, /* has not taken the ring; perhaps the reply came too late */
     RING_CLIENT_RUNNING = 1,
     RING_CLIENT_OVERRAN = 2,     /* the ring was full and the client must not wait */
-    RING_CLIENT_TIMED_OUT = 3,   /* waited block_client_timeout_us in vain */
+    RING_CLIENT_TIMED_OUT = 3,   /* waited block_client_timeout_us, and the ring was still full */
     RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat did not change */
     RING_CLIENT_EXITED = 5,      /* ran its destructor: a normal exit */
 };
@@ -144,9 +144,9 @@ struct ring_control {
     /* Written by the daemon: enum ring_unwinding, by the client's numbers of modules. */
     uint32_t unwinding[RING_MODULES_MAX / RING_UNWINDING_PER_WORD];
 
-    /* Written by forked children of an attached process, once each, at their first allocation: they
-     * are not profiled and cannot send a hello. Their number, and the pid of the last one in its
-     * own namespace. */
+    /* The number of forked children of an attached process, and the pid of the last one in its own
+     * namespace. Each child writes them once, at its first allocation: it is not profiled and
+     * cannot send a hello. */
     uint32_t silent_children, silent_child_pid;
 
     /* Written by a preloaded client. 1: the process loaded a library with RTLD_DEEPBIND, whose
@@ -175,7 +175,8 @@ struct ring_thread {
     uint32_t samples;
     uint16_t rule;    /* number of the interval for which the gap was drawn */
     uint16_t in_ring; /* enum ring_writing */
-    uint32_t inside;  /* 1 while the thread records a sample: its state must not change meanwhile */
+    uint32_t inside;  /* not 0 while the thread is on the slow path: the low half of its frame's
+                         address, odd. The session must not change meanwhile */
 };
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counters that one thread and its signal handlers change. A signal cannot interrupt a change half
- * way, so no change is lost. Other threads only read them. On x86-64 one memory instruction,
- * without a lock prefix, suffices.
+ * way, so no change is lost. Other threads only read them. On x86-64 that takes one memory
+ * instruction, without a lock prefix.
  */
 #ifndef HEAPPROFD_CLIENT_ARCH_COUNTER_H
 #define HEAPPROFD_CLIENT_ARCH_COUNTER_H

@@ -35,8 +35,8 @@ static inline void *call_nothrow(enum cxx_function form, size_t size, uintptr_t 
 
 #define PARAMETERS size_t size, uintptr_t b, uintptr_t c
 
-/* A throwing form. or_throw_ is entry_cxx.S's entry into the slow half; it goes on to throw_ if
- * that returns NULL. */
+/* A throwing form. or_throw_ (entry_cxx.S) enters the slow half, and jumps to throw_ if that
+ * returns NULL. */
 #define THROWING(symbol, form, sibling)                                                            \
     HIDDEN void *or_throw_##symbol(PARAMETERS);                                                    \
     HIDDEN void *throw_##symbol(PARAMETERS);                                                       \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The session of an attached client. There is no handshake: the attacher has chosen the session and
- * mapped its ring. The first slow path sets up the rest.
+ * mapped its ring. The first thread on the slow path sets up everything else.
  *
  * A forked child inherits the patched code. It finds that the session is not its own, unmaps the
- * parent's ring, and goes on unprofiled, counting in a private arena.
+ * parent's ring, and continues unprofiled, with its counters in a private arena.
  */
 #include "client/session.h"
 

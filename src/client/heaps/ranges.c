@@ -112,7 +112,7 @@ void ranges_leave(const struct range_call *call, uintptr_t unmapped, size_t unma
 {
     int saved_errno = errno;
     struct thread_passage passage = thread_enter();
-    /* The present session knows nothing about calls from before it. */
+    /* A call that began before the session is not counted in it. */
     struct ring_thread *thread =
         is_wanted() && call->session == this_session() ? thread_slot_get() : NULL;
     uint32_t id = load_acquire(&heaps_mmap);

@@ -15,9 +15,9 @@
 
 struct unwind_registers;
 
-/* The moment before a call. */
+/* What ranges_leave() needs from before the call. */
 struct range_call {
-    uint64_t session; /* the session at that moment; 0: the call is not counted */
+    uint64_t session; /* identifies the session; 0: the call is not counted */
     uint64_t before;  /* ring_control.reserved */
 };
 

@@ -66,7 +66,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     int ring_fd;
     int32_t daemon_pid;
     int result = handshake_ask(socket_path, origin, &reply, &ring_fd, &daemon_pid);
-    /* A second refusal must not undo what the first said about children. */
+    /* If several daemons refuse, any of them may ask for hellos of forked children. */
     client.flags = reply.flags | (client.flags & HANDSHAKE_HELLO_AFTER_FORK);
     if (result < 0)
         return result;

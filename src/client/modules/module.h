@@ -80,8 +80,7 @@ void module_keep_executable_path(void);
  * negative errno. in_use: as for module_find(). Not for the warm path: it makes system calls. */
 int module_path(const struct module *module, bool in_use, char *buffer, size_t size);
 
-/* Copy the module's build id to buffer. Return its length; 0: there is none, or the module might
- * vanish. */
+/* Copy the module's build id to buffer. Return its length; 0: it has none, or might vanish. */
 size_t module_build_id(const struct module *module, bool in_use,
                        uint8_t buffer[MODULE_BUILD_ID_MAX]);
 

@@ -94,7 +94,8 @@ static void end_counting(struct ring_pending *pending)
     store_release(&pending->counting, 0);
 }
 
-/* Set the words to the totals that readers use in their place, plus what is pending. */
+/* Readers use settled totals instead of the words while a thread counts. Set the words to these,
+ * plus the pending samples. */
 void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending)
 {
     if (ring_is_counting(pending->counting, thread->calls)) {

@@ -16,7 +16,7 @@
 /* Table of the modules that the daemon has, by the address of the module's entry. */
 #define SENT_MODULES 8192u
 
-/* Table of pages for which the daemon needs no further module: it has theirs, or there is none. */
+/* Table of pages for which no module must be sent: the daemon has it, or the page has none. */
 #define SEEN_PAGES 4096u
 #define PAGE_SHIFT 12
 
@@ -169,7 +169,7 @@ _Static_assert(MODULES_MAX <= RING_MODULES_MAX, "there is a place for each modul
 struct extent {
     uintptr_t from, to;
     bool direct; /* readable directly; else through the kernel, as far as it is mapped, if at all */
-    bool cut;    /* the stack goes on after `to` */
+    bool cut;    /* the stack continues after `to` */
 };
 
 static struct extent extent_of(const struct unfinished_walk *unfinished, uint32_t bytes_max)

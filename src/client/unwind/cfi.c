@@ -148,7 +148,7 @@ static void cie_augmentation(struct cfi_reader *reader, const uint8_t *letters, 
         case 'S':
             cie->signal_frame = true;
             break;
-        case 'B': /* return addresses signed with the B key: stripped all the same */
+        case 'B': /* return addresses are signed with the B key: stripped like others */
         case 'G': /* tagged stack */
             break;
         default: /* unknown, and so is the length of its data: skip the rest */

@@ -35,7 +35,7 @@
 struct walk {
     struct rule_frame frame; /* to be unwound next; its pc is not in `frames` yet */
     bool interrupted;        /* a signal interrupted the frame: it did not call */
-    bool guessed;            /* frames from here on follow from a guess */
+    bool guessed;            /* the following frames depend on a guess */
     unsigned proven;         /* after a guess: frames that do not */
     bool signalled;          /* a signal frame was unwound */
     bool tracking;           /* all registers are in machine */

@@ -12,7 +12,7 @@
  *   63             32 31       30         25 24                           0
  *   address >> 15     bit 0    generation    rule                         x86-64
  *
- * An address has two places: the word at its low bits, and that word's neighbour.
+ * An address can be in two places: the word at its low bits, or that word's neighbour.
  * So the bit in which neighbours differ is part of the word.
  *
  * A rule is either special (full interpreter, outermost frame, ...), or it stands for:
