@@ -238,8 +238,7 @@ static int write_process(struct document *document, size_t first, size_t count)
         return code;
     write_process_events(document, &events[count - 1]);
     for (size_t i = 0; i < count && code == 0; i++) {
-        code = sites_reset(&document->sites, events[i].pid, document->memory.here,
-                           document->memory.placed);
+        code = sites_reset(&document->sites, events[i].pid, document->memory.here);
         if (code == 0)
             code = write_dump_event(document, &events[i]);
     }

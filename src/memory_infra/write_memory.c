@@ -23,9 +23,9 @@
 
 static void use_mapping(struct written_memory *memory, uint32_t mapping)
 {
-    if (!memory->used[mapping])
+    if (!memory->here[mapping].used)
         memory->used_mappings[memory->used_count++] = mapping;
-    memory->used[mapping] = true;
+    memory->here[mapping].used = true;
 }
 
 static void mark_stack(struct document *document, uint32_t callsite)
@@ -68,13 +68,14 @@ static int number_ranges(struct document *document)
     for (size_t i = 0; i < profile->mapping_count && profile->smaps_count > 0; i++) {
         const struct profile_mapping *mapping = &profile->mappings[i];
         bool added;
-        uint64_t file = intern_bytes(&memory->files, mapping->path, strlen(mapping->path), &added);
+        uint64_t file =
+            intern_bytes(&memory->file_ids, mapping->path, strlen(mapping->path), &added);
         const uint64_t range[] = {file, mapping->start, mapping->end - mapping->start};
-        uint64_t id = intern_bytes(&memory->ranges, range, sizeof(range), &added);
+        uint64_t id = intern_bytes(&memory->range_ids, range, sizeof(range), &added);
         if (file == 0 || id == 0)
             return -ENOMEM;
-        memory->next_of_range[i] = memory->first_of_range[id - 1];
-        memory->first_of_range[id - 1] = (uint32_t)i + 1;
+        memory->here[i].next_of_range = memory->ranges[id - 1].first;
+        memory->ranges[id - 1].first = (uint32_t)i + 1;
     }
     return 0;
 }
@@ -115,25 +116,25 @@ static void mark_snapshots(struct document *document)
          i < profile->smaps_count && memory->all_smaps[i].pid == memory->pid; i++) {
         const struct profile_smaps *smaps = &profile->smaps[memory->all_smaps[i].index];
         const char *file = file_of_smaps(smaps);
-        uint64_t id = intern_find(&memory->files, file, strlen(file));
+        uint64_t id = intern_find(&memory->file_ids, file, strlen(file));
         const uint64_t range[] = {id, smaps->start_address, smaps->size_kb * 1024};
         memory->smaps[memory->smaps_count++] = smaps;
-        id = id == 0 ? 0 : intern_find(&memory->ranges, range, sizeof(range));
-        if (id == 0 || memory->range_seen[id - 1] == memory->seen_now)
+        id = id == 0 ? 0 : intern_find(&memory->range_ids, range, sizeof(range));
+        if (id == 0 || memory->ranges[id - 1].seen == memory->seen_now)
             continue;
-        memory->range_seen[id - 1] = memory->seen_now;
-        for (uint32_t at = memory->first_of_range[id - 1]; at != 0;
-             at = memory->next_of_range[at - 1])
+        memory->ranges[id - 1].seen = memory->seen_now;
+        for (uint32_t at = memory->ranges[id - 1].first; at != 0;
+             at = memory->here[at - 1].next_of_range)
             use_mapping(memory, at - 1);
     }
 }
 
 static int compare_mappings(const void *left_pointer, const void *right_pointer, void *context)
 {
-    const struct profile_mapping *mappings = context;
+    const struct written_mapping *here = context;
     uint32_t left = *(const uint32_t *)left_pointer, right = *(const uint32_t *)right_pointer;
-    if (mappings[left].start != mappings[right].start)
-        return mappings[left].start < mappings[right].start ? -1 : 1;
+    if (here[left].at.start != here[right].at.start)
+        return here[left].at.start < here[right].at.start ? -1 : 1;
     return left < right ? -1 : left > right;
 }
 
@@ -146,10 +147,10 @@ static void take_places(struct document *document, const struct profile_heap *he
     for (size_t i = 0; i < heap->status.place_count && *seen != memory->seen_now; i++) {
         uint32_t at = (uint32_t)heap->status.places[i].mapping;
         struct profile_place place = profile_place_of(document->profile, heap, at);
-        if (!memory->used[at])
+        if (!memory->here[at].used)
             continue;
-        memory->here[at].start = place.start;
-        memory->here[at].end = place.end;
+        memory->here[at].at.start = place.start;
+        memory->here[at].at.end = place.end;
     }
     *seen = memory->seen_now;
 }
@@ -161,10 +162,10 @@ static void place_mappings(struct document *document)
     struct written_memory *memory = &document->memory;
     size_t count = 0;
     for (size_t i = 0; i < memory->mapping_count; i++)
-        memory->placed[memory->mappings[i]] = false;
+        memory->here[memory->mappings[i]].placed = false;
     memory->mapping_count = 0;
     for (size_t i = 0; i < memory->used_count; i++) {
-        const struct profile_mapping *mapping = &memory->here[memory->used_mappings[i]];
+        const struct profile_mapping *mapping = &memory->here[memory->used_mappings[i]].at;
         if (mapping->end > mapping->start)
             memory->mappings[count++] = memory->used_mappings[i];
     }
@@ -173,10 +174,11 @@ static void place_mappings(struct document *document)
     for (size_t i = 0; i < count; i++) {
         uint32_t at = memory->mappings[i];
         size_t before = memory->mapping_count;
-        if (before > 0 && memory->here[at].start < memory->here[memory->mappings[before - 1]].end)
+        if (before > 0 &&
+            memory->here[at].at.start < memory->here[memory->mappings[before - 1]].at.end)
             continue;
         memory->mappings[memory->mapping_count++] = at;
-        memory->placed[at] = true;
+        memory->here[at].placed = true;
     }
 }
 
@@ -186,59 +188,48 @@ static int make_memory(struct document *document)
     struct written_memory *memory = &document->memory;
     size_t mappings = profile->mapping_count + 1;
     memory->here = calloc(mappings, sizeof(*memory->here));
-    memory->used = calloc(mappings, sizeof(*memory->used));
     memory->used_mappings = calloc(mappings, sizeof(*memory->used_mappings));
-    memory->placed = calloc(mappings, sizeof(*memory->placed));
     memory->mappings = calloc(mappings, sizeof(*memory->mappings));
     memory->regions = calloc(mappings, sizeof(*memory->regions));
-    memory->first_of_range = calloc(mappings, sizeof(*memory->first_of_range));
-    memory->next_of_range = calloc(mappings, sizeof(*memory->next_of_range));
-    memory->range_seen = calloc(mappings, sizeof(*memory->range_seen));
+    memory->ranges = calloc(mappings, sizeof(*memory->ranges));
     memory->smaps = calloc(profile->smaps_count + 1, sizeof(*memory->smaps));
     memory->seen = calloc(profile->callsite_count + 1, sizeof(*memory->seen));
     memory->heap_seen = calloc(profile->heap_count + 1, sizeof(*memory->heap_seen));
-    if (memory->here == NULL || memory->used == NULL || memory->used_mappings == NULL ||
-        memory->placed == NULL || memory->mappings == NULL || memory->regions == NULL ||
-        memory->first_of_range == NULL || memory->next_of_range == NULL ||
-        memory->range_seen == NULL || memory->smaps == NULL || memory->seen == NULL ||
-        memory->heap_seen == NULL || sort_by_pid(document) < 0)
+    if (memory->here == NULL || memory->used_mappings == NULL || memory->mappings == NULL ||
+        memory->regions == NULL || memory->ranges == NULL || memory->smaps == NULL ||
+        memory->seen == NULL || memory->heap_seen == NULL || sort_by_pid(document) < 0)
         return -ENOMEM;
-    if (profile->mapping_count > 0)
-        memcpy(memory->here, profile->mappings,
-               profile->mapping_count * sizeof(*profile->mappings));
+    for (size_t i = 0; i < profile->mapping_count; i++)
+        memory->here[i].at = profile->mappings[i];
     return number_ranges(document);
 }
 
 void written_memory_free(struct written_memory *memory)
 {
     free(memory->here);
-    free(memory->used);
     free(memory->used_mappings);
-    free(memory->placed);
     free(memory->mappings);
     free(memory->regions);
-    free(memory->first_of_range);
-    free(memory->next_of_range);
-    free(memory->range_seen);
+    free(memory->ranges);
     free(memory->smaps);
     free(memory->seen);
     free(memory->heap_seen);
     free(memory->all_smaps);
     free(memory->all_processes);
     free(memory->all_snapshots);
-    intern_free(&memory->files);
-    intern_free(&memory->ranges);
+    intern_free(&memory->file_ids);
+    intern_free(&memory->range_ids);
 }
 
 int written_memory_collect(struct document *document, size_t first, size_t count)
 {
     struct written_memory *memory = &document->memory;
-    if (memory->used == NULL && make_memory(document) < 0)
+    if (memory->here == NULL && make_memory(document) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < memory->used_count; i++) {
         uint32_t mapping = memory->used_mappings[i];
-        memory->used[mapping] = false;
-        memory->here[mapping] = document->profile->mappings[mapping];
+        memory->here[mapping].used = false;
+        memory->here[mapping].at = document->profile->mappings[mapping];
     }
     memory->used_count = 0;
     memory->seen_now++;
@@ -287,9 +278,10 @@ static size_t overlapped(const struct document *document, uint64_t start, uint64
 {
     const struct written_memory *memory = &document->memory;
     size_t at =
-        SORTED_SEARCH(memory->mapping_count, i, memory->here[memory->mappings[i]].end <= start);
-    return at < memory->mapping_count && memory->here[memory->mappings[at]].start < end ? at
-                                                                                        : SIZE_MAX;
+        SORTED_SEARCH(memory->mapping_count, i, memory->here[memory->mappings[i]].at.end <= start);
+    return at < memory->mapping_count && memory->here[memory->mappings[at]].at.start < end
+               ? at
+               : SIZE_MAX;
 }
 
 /* The byte counts of a region: key in the file, and place in a snapshot's entry. */
@@ -391,7 +383,7 @@ static void write_regions(struct document *document, const struct written_event 
     const char *separator = "\n";
     fputs("\"process_mmaps\":{\"vm_regions\":[", document->out);
     for (size_t i = 0; i < memory->mapping_count; i++)
-        memory->regions[i] = region_of_code(&memory->here[memory->mappings[i]]);
+        memory->regions[i] = region_of_code(&memory->here[memory->mappings[i]].at);
     for (size_t i = 0; i < memory->smaps_count; i++) {
         struct written_region region = region_of_smaps(memory->smaps[i]);
         if (memory->smaps[i]->boottime_ns != time)

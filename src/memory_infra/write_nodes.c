@@ -77,10 +77,11 @@ static bool absolute_pc(const struct sites *sites, const struct profile_frame *f
     *pc = frame->rel_pc + 1;
     if (frame->mapping == PROFILE_NONE)
         return frame->rel_pc != 0;
-    const struct profile_mapping *mapping = &sites->mappings[frame->mapping];
+    const struct written_mapping *written = &sites->mappings[frame->mapping];
+    const struct profile_mapping *mapping = &written->at;
     uint64_t address = frame->rel_pc - mapping->exact_offset - mapping->load_bias + mapping->start;
     *pc = address + 1;
-    return sites->placed[frame->mapping] && address >= mapping->start && address < mapping->end;
+    return written->placed && address >= mapping->start && address < mapping->end;
 }
 
 const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES])

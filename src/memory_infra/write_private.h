@@ -36,11 +36,9 @@ struct written_region {
 /* The memory of a process over all its events: symbolize_trace takes the last. */
 struct written_memory {
     int32_t pid;
-    struct profile_mapping *here; /* the profile's mappings at the process's addresses */
-    bool *used;                   /* by mapping: a frame is in it, or a snapshot has it */
+    struct written_mapping *here; /* by mapping of the profile */
     uint32_t *used_mappings;
     size_t used_count;
-    bool *placed;       /* and a region of it is written */
     uint32_t *mappings; /* those that are placed, by address */
     size_t mapping_count;
     struct written_region *regions;     /* of these, at the present event */
@@ -52,10 +50,12 @@ struct written_memory {
     } * all_smaps, *all_processes, *all_snapshots; /* by pid */
     uint32_t *seen, seen_now;                      /* by callsite: seen_now if already met */
     uint32_t *heap_seen;                           /* by heap: seen_now if its places were taken */
-    /* Mappings by file, start and size: the first of each, and the next of each, index + 1. */
-    struct intern_table files, ranges;
-    uint32_t *first_of_range, *next_of_range;
-    uint32_t *range_seen; /* seen_now if its mappings are marked */
+    /* Mappings by file, start and size: ids of files, and of ranges. */
+    struct intern_table file_ids, range_ids;
+    struct written_range {
+        uint32_t first; /* index of its first mapping + 1 */
+        uint32_t seen;  /* seen_now if its mappings are used */
+    } * ranges;
 };
 
 /* The names of a heap, the same in all events. */

@@ -439,14 +439,12 @@ static void choose_threads(struct sites *sites, int32_t pid)
     sites->thread_count = SORTED_SEARCH(count - first, i, sites->threads[i]->pid == pid);
 }
 
-int sites_reset(struct sites *sites, int32_t pid, const struct profile_mapping *mappings,
-                const bool *placed)
+int sites_reset(struct sites *sites, int32_t pid, const struct written_mapping *mappings)
 {
     uint32_t empty, unknown;
     clear(sites);
     sites->generation++;
     sites->mappings = mappings;
-    sites->placed = placed;
     choose_threads(sites, pid);
     if (sites_put_text(sites, "", &empty) < 0 || sites_put_type(sites, "", &unknown) < 0)
         return -ENOMEM;

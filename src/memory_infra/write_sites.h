@@ -30,11 +30,17 @@ struct site {
     uint64_t whole_bytes, whole_count;
 };
 
+/* A mapping of the profile in the memory of the process that is being written. */
+struct written_mapping {
+    struct profile_mapping at; /* with the process's addresses */
+    bool used;                 /* a frame is in it, or a snapshot has it */
+    bool placed;               /* and its region is written, so addresses in it have a meaning */
+    uint32_t next_of_range;    /* index of the next one of the same file and range + 1 */
+};
+
 struct sites {
     const struct profile *profile;
-    const struct profile_mapping *mappings; /* the profile's, at the process's addresses */
-    const bool
-        *placed; /* by mapping: a region of it is written, so addresses in it mean something */
+    const struct written_mapping *mappings; /* by mapping of the profile */
     enum heap_stack_mode stack_mode;
     bool at_peak;
 
@@ -79,9 +85,8 @@ struct sites {
 int sites_open(struct sites *sites, const struct profile *profile,
                const struct memory_infra_write_options *options);
 void sites_close(struct sites *sites);
-/* Forget nodes, strings and types. placed: of the process whose dumps follow. */
-int sites_reset(struct sites *sites, int32_t pid, const struct profile_mapping *mappings,
-                const bool *placed);
+/* Forget nodes, strings and types, and begin those of a process. */
+int sites_reset(struct sites *sites, int32_t pid, const struct written_mapping *mappings);
 /* Forget sites; nodes stay. */
 void sites_begin(struct sites *sites);
 
