@@ -4,11 +4,11 @@
  * collects frames and regions, and the common symbolizer finds their names; the second copies the
  * file byte for byte except for the strings and nodes that change in `maps` of heaps_v2.
  *
- * A frame keeps its id and becomes the innermost function; those that it is inlined in are inserted
- * between it and its parent, with ids that are new in the file. Each process has regions and ids
- * of its own, and each dump regions of its own: a frame is looked up in those of the dump that
- * has it, then in those of the process's other dumps, the nearest first. A frame without a name
- * stays as it is.
+ * A frame keeps its id and becomes the innermost function. The functions that it is inlined in are
+ * inserted as nodes between it and its parent, with new ids. Each process has its own ids and
+ * regions, and regions change from dump to dump: a frame is looked up in the regions of its own
+ * dump, then in those of the process's other dumps, the nearest first. A frame without a name is
+ * left unchanged.
  */
 #ifndef HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_H
 #define HEAPPROFD_MEMORY_INFRA_SYMBOLIZE_H
@@ -21,9 +21,9 @@
 
 struct memory_infra_symbols;
 
-/* Why no module has an address. */
+/* Reasons why an address is in no module. */
 enum memory_infra_stray {
-    MEMORY_INFRA_NO_REGION, /* nothing was mapped there in any dump */
+    MEMORY_INFRA_NO_REGION, /* no dump has memory there */
     MEMORY_INFRA_NO_MAPS,   /* the file has no regions of the process */
     MEMORY_INFRA_NO_FILE,   /* memory without a file: code that the program generated */
     MEMORY_INFRA_STRAYS,
@@ -33,8 +33,8 @@ struct memory_infra_summary {
     size_t frames; /* distinct addresses by process that had no name before */
     size_t named;  /* those that have a name now */
     size_t strays[MEMORY_INFRA_STRAYS];
-    const struct symbolize_report *modules; /* of the files with the other addresses */
-    const bool *unchecked;                  /* by module: the dump does not have its build id */
+    const struct symbolize_report *modules; /* for the other addresses */
+    const bool *unchecked;                  /* by module: the dump lacks its build id */
     const char *warning;                    /* about skipped events, or "" */
 };
 

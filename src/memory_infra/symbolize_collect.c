@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first pass of symbolize.h. An event names its process only at its end: until then its
- * contents are kept aside. Kept for good are the `pc:` strings, the uses of them by each event's
- * nodes, and each process's regions, if they differ from the previous dump's.
+ * contents are kept aside. What remains of an event are its `pc:` strings, their uses by nodes, and
+ * the process's regions if they are new.
  */
 #include <inttypes.h>
 #include <stdio.h>

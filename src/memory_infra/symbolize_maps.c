@@ -14,7 +14,7 @@
 #include "util/array.h"
 #include "util/json.h"
 
-/* The text around a `maps` object, for the reader. */
+/* The reader parses whole files: the text around a `maps` object that makes it one. */
 #define BEFORE_MAPS "[{\"args\":{\"dumps\":{\"heaps_v2\":{\"version\":1,\"maps\":"
 #define AFTER_MAPS "}}}}]"
 #define BEFORE_LENGTH (sizeof(BEFORE_MAPS) - 1)
@@ -45,10 +45,10 @@ struct maps_rewriter {
     uint32_t object;  /* counts the objects, from 1 */
     uint32_t process; /* of the event */
     uint32_t event;
-    size_t next_frame; /* the first that no event so far has defined */
+    size_t next_frame; /* the first one that a later event defines */
     /* The object, in the reader's byte counts. */
     uint64_t end;
-    bool is_whole;                     /* nothing else was there */
+    bool is_whole;                     /* it was a single object, up to its end */
     struct memory_infra_range strings; /* its list */
     struct entry *entries;
     size_t entry_count, entry_capacity;
@@ -87,7 +87,7 @@ static int add_entry(struct maps_rewriter *rewriter, const struct entry *entry)
     return ARRAY_ADD(&rewriter->entries, &rewriter->entry_count, &rewriter->entry_capacity, *entry);
 }
 
-/* Remember strings that a name can refer to. An id that is defined twice has its last text. */
+/* Remember the strings that new names can share. If an id is defined twice, the last text holds. */
 static int take_string(void *context, uint64_t id, struct memory_infra_text text,
                        struct memory_infra_range range)
 {
@@ -166,7 +166,8 @@ static int parse(struct maps_rewriter *rewriter, const char *bytes, size_t lengt
 
 /* --- additions --- */
 
-/* Return the id of a text in this object; MEMORY_INFRA_NONE: no memory. */
+/* Return the id of a text's string in this object; add the string if it is missing.
+ * MEMORY_INFRA_NONE: no memory. */
 static uint64_t string_id(struct maps_rewriter *rewriter, uint32_t text)
 {
     struct string_state *string = &rewriter->texts[text];
@@ -199,7 +200,7 @@ static int set_contents(struct maps_rewriter *rewriter, const struct source_plac
                : 0;
 }
 
-/* Find the node's id in *id, and insert it unless this object has it. */
+/* Set *id to the id of the node with these contents. Insert the node unless this object has it. */
 static int insert_node(struct maps_rewriter *rewriter, const struct node_contents *contents,
                        uint64_t *id)
 {
@@ -223,7 +224,7 @@ static int insert_node(struct maps_rewriter *rewriter, const struct node_content
     return 0;
 }
 
-/* The node keeps its id and becomes the innermost function. */
+/* Prepare the names of a node: it becomes the innermost function, below inserted nodes. */
 static int name_node(struct maps_rewriter *rewriter, struct entry *entry)
 {
     const struct answer *answer = &rewriter->symbols->answers[entry->answer];
@@ -304,7 +305,7 @@ static enum member next_member(const struct entry *entry, const uint64_t values[
     return next;
 }
 
-/* Replace the numbers that the node has. Those that it lacks follow its name. */
+/* Replace the node's numbers. Write members that it lacks after its name. */
 static int write_node(struct maps_rewriter *rewriter, struct writing *to, const struct entry *entry)
 {
     const struct answer *answer = &rewriter->symbols->answers[entry->answer];
@@ -371,7 +372,7 @@ static void write_string(struct writing *to, const struct entry *entry)
     }
 }
 
-/* At the end of the object's list of strings; if it has none, in a separate list. */
+/* Write new strings at the end of the object's list of strings, or as a list of their own. */
 static void write_new_strings(const struct maps_rewriter *rewriter, struct writing *to)
 {
     uint64_t list_end = rewriter->strings.end;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Find the position of a return address in its module's file. Readers of MemoryInfra agree on `fo`:
- * the address in the file is the distance from the region's beginning plus `fo`. Chrome writes no
- * `fo`, so a file's first region counts as its beginning; other writers have the offset in the file
- * there. If the file is available, its program headers decide: the right choice is the one by which
- * the region begins at a segment of code. Programs at fixed addresses need none of this.
+ * Find the position of a return address in its module's file. Readers of MemoryInfra agree that it
+ * is the distance from the region's start plus `fo`. But Chrome writes no `fo`: then a file's first
+ * region is taken as the file's beginning. And some writers set `fo` to the offset in the file, not
+ * to the address in it. If the file is available, its program headers decide: the right choice is
+ * the one by which the region begins at a segment of code. Programs at fixed addresses need none of
+ * this.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -13,19 +13,20 @@
 
 #define NONE UINT32_MAX
 
-/* Strings, each once, by index. */
+/* Distinct strings, by index. */
 struct texts {
     char **items;
     size_t count, capacity;
     struct intern_table ids; /* the index + 1 */
 };
-uint32_t texts_add(struct texts *texts, const char *text, size_t length); /* NONE: no memory */
+/* Return the index of a string. NONE: no memory. */
+uint32_t texts_add(struct texts *texts, const char *text, size_t length);
 void texts_free(struct texts *texts);
 
 struct vm_region {
     uint64_t start, end, offset;
-    uint32_t file, build_id; /* texts; "" for none */
-    uint32_t first;          /* index of the first region of the same mapping of its file */
+    uint32_t file, build_id; /* texts; "": unknown */
+    uint32_t first;          /* index of the region where this mapping of its file begins */
     bool has_offset;
 };
 
@@ -45,22 +46,23 @@ struct dump_process {
     struct id_map list_ids; /* by hash: the latest of the lists */
 };
 
-/* A `pc:` string of a process, or the other text that its id has from an event on. */
+/* A `pc:` string of a process, or the redefinition of its id as another text. */
 struct pc_frame {
-    uint32_t process, event; /* the event that defines it */
+    uint32_t process, event; /* of its definition */
     uint64_t address;
-    uint64_t id;           /* of the string */
-    uint32_t stamp;        /* the last event that used it, + 1 */
-    uint32_t use;          /* index of that use */
-    bool is_name;          /* its id has another text from here on */
-    bool is_used, is_kept; /* by nodes; unchanged, by some node or as a type's name */
+    uint64_t id;    /* of the string */
+    uint32_t stamp; /* the last event that used it, + 1 */
+    uint32_t use;   /* index of that use */
+    bool is_name;   /* a redefinition: the id is no `pc:` string any more */
+    bool is_used;   /* by a node */
+    bool is_kept;   /* a node without a name, or a type, needs the string as it is */
 };
 
 /* A frame of an event's nodes, and the position of its address. */
 struct pc_use {
     uint32_t event, frame;
-    uint32_t module;  /* NONE: none has it */
-    uint32_t stray;   /* why none has it */
+    uint32_t module;  /* NONE: no module has the address */
+    uint32_t stray;   /* enum memory_infra_stray, if no module has it */
     uint32_t answer;  /* NONE: no name */
     uint64_t address; /* virtual, in the module's file */
 };
@@ -68,7 +70,7 @@ struct pc_use {
 /* An event with maps or regions. */
 struct dump_event {
     uint32_t process;
-    uint32_t regions; /* index of the process's lists; NONE: it has none */
+    uint32_t regions; /* index of the process's lists; NONE: the event has no regions */
     uint32_t first_use, use_count;
 };
 
@@ -78,12 +80,12 @@ struct maps_place {
     uint32_t event;
 };
 
-/* A file with code; the trace_module of the same index belongs to it. */
+/* What belongs to the trace_module of the same index. */
 struct source_module {
-    uint32_t *answers;       /* by address; NONE: none */
-    struct elf_image *image; /* NULL: there is no such file */
-    bool unchecked;          /* the dump has no build id: the file's own is used */
-    bool is_missing;         /* and there is no such file */
+    uint32_t *answers;       /* by address; NONE: no name */
+    struct elf_image *image; /* NULL: the file is missing */
+    bool unchecked;          /* the dump has no build id, so any file of this name is used */
+    bool is_missing;         /* unchecked, and there is no such file */
 };
 
 struct source_place {
@@ -116,7 +118,7 @@ struct memory_infra_symbols {
         uint32_t count;
     } * answers;
     size_t answer_count, answer_capacity;
-    uint64_t next_id; /* above all that the file has */
+    uint64_t next_id; /* above all ids of the file */
     uint64_t bytes;   /* of the file, unpacked */
     struct symbolize_report report;
     bool *unchecked; /* by module of the report */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second pass of symbolize.h: copy the file, but rewrite its `maps` objects. Only the current
- * one is in memory.
+ * The second pass of symbolize.h: copy the file, and rewrite its `maps` objects. Only one of them
+ * is in memory at a time.
  */
 #include <stdlib.h>
 #include <string.h>

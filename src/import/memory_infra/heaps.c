@@ -14,10 +14,8 @@
 #include "util/array.h"
 
 #define HEAP_REMARK                                                                                \
-    "The file has figures of live memory. Those of allocated and freed memory are the least that " \
-    "must "                                                                                        \
-    "have "                                                                                        \
-    "been."
+    "The file has figures of live memory. Those of allocated and freed memory are lower bounds, "  \
+    "from changes between dumps."
 /* Number of callsites without live memory that are carried over to later dumps. A hostile file
  * could exhaust memory with them. */
 #define IDLE_SAMPLES_MAX 2000000u
@@ -149,7 +147,7 @@ static void order_sites(struct import_part *part)
     part->count = kept;
 }
 
-/* Our own files end stacks with a frame that is not in the profile. */
+/* Remove the innermost frame that memory_infra_write() added to the stacks of our own files. */
 static int drop_allocator_frames(struct builder *builder, struct import_part *part,
                                  const char *name)
 {
@@ -236,7 +234,7 @@ static void put_part(struct making *making, struct profile_sample *sample, const
     sample->tagged |= *type != '\0';
 }
 
-/* Make the sample of a callsite with `count` sites. 0: it had memory before and has none now. Its
+/* Make the sample of a callsite with `count` sites; 0: its memory has been freed. Its
  * parts are valid until the next call. */
 static int sum_sites(struct making *making, const struct heap_site *sites, size_t count,
                      const struct profile_sample *before, uint64_t interval,
@@ -334,8 +332,8 @@ static void add_sample(struct profile_dump *dump, const struct profile_sample *s
     trace_figures_add(&dump->total, &sample->figures);
 }
 
-/* Merge the dump's sites with the heap's earlier callsites, both in order of callsites. A callsite
- * that is missing from the dump has freed its memory. */
+/* Fill a dump by merging its sites with the heap's earlier callsites, both in order of callsites.
+ * If a callsite is missing from the dump, its memory has been freed. */
 static int fill_dump(struct making *making, struct heap_making *heap,
                      const struct import_part *part, uint64_t interval, struct profile_dump *dump)
 {

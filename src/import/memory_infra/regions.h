@@ -12,10 +12,10 @@
 struct region_set {
     struct region {
         uint64_t start, end;
-        uint64_t offset, load_bias; /* of start: the first region's is the virtual address in the
-                                     * file */
-        uint32_t file, build_id;    /* strings of the builder */
-        uint32_t mapping;           /* of the builder; PROFILE_NONE: not made yet */
+        uint64_t offset;         /* address in the file of the region's start */
+        uint64_t load_bias;      /* the part of it that is no offset in the file */
+        uint32_t file, build_id; /* strings of the builder */
+        uint32_t mapping;        /* of the builder; PROFILE_NONE: not made yet */
         bool has_offset, executable;
     } * items;
     size_t count, capacity;

@@ -2,8 +2,8 @@
 /*
  * The stacks of a process by the file's own ids: strings, nodes (version 1: frames, by the numbers
  * that their keys were given), types. Maps are incremental: a dump adds to those before it, and may
- * define an id again. Ids are any numbers; parents may be in any order, may be missing, or form a
- * circle.
+ * define an id again. Ids are any numbers. Parents may come in any order, be missing, or form a
+ * cycle.
  */
 #ifndef HEAPPROFD_IMPORT_MEMORY_INFRA_STACKS_H
 #define HEAPPROFD_IMPORT_MEMORY_INFRA_STACKS_H
@@ -14,7 +14,7 @@
 
 struct stack_maps {
     bool any;              /* anything is defined */
-    bool of_event;         /* not yet merged: keeps the lists that merging needs */
+    bool of_event;         /* maps of one event, with the lists that merging needs */
     struct id_map strings; /* id: string of the builder */
     struct id_map types;   /* id: index of type_names */
     struct id_map nodes;   /* id: index below */
@@ -84,10 +84,10 @@ enum stack_status {
     STACK_CIRCLE,
     STACK_TOO_DEEP,
     STACK_TOO_MANY,
-    STACK_TOO_MANY_BROKEN, /* number of nodes to walk for this one */
+    STACK_TOO_MANY_BROKEN, /* this stack is deep, and too many others were broken */
     STACK_NO_MEMORY,
 };
-/* Find the callsite of a node. *missing: the undefined id, or the node that closes a circle. */
+/* Find the callsite of a node. *missing: the undefined id, or the node that closes a cycle. */
 enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_maps *maps,
                                 uint64_t node, uint32_t *callsite, uint64_t *missing);
 /* Find a type's name, a string of the builder. Return false if no map has it. */

@@ -26,7 +26,7 @@ struct import_process {
     struct stack_maps v1;      /* version 1: stackFrames, typeNames */
     const char *name, *labels; /* NULL: unknown */
     uint64_t regions_code;     /* regions with which its nodes' callsites were made */
-    uint32_t last_dump;        /* the latest with regions; IMPORT_NONE */
+    uint32_t last_dump;        /* the latest process dump with regions; IMPORT_NONE */
     uint32_t first_waiting;    /* first of its unresolved parts; IMPORT_NONE */
     uint32_t last_waiting;
 };
@@ -37,7 +37,7 @@ struct import_dump {
 
 struct import_process_dump {
     uint32_t dump, process;
-    uint32_t before; /* the previous one with other regions, of the same process; IMPORT_NONE */
+    uint32_t before; /* the process's previous dump with other regions; IMPORT_NONE */
     double ts_us;    /* the earliest of its events: each process of a dump has its own time */
     struct region_set regions;
     bool has_regions, has_totals;
@@ -122,10 +122,10 @@ void import_clear_event(struct importing *importing);
 
 /* --- resolve.c --- */
 
-/* Make sites of a part's rows. `last`: missing parts will not come any more. Return 0, also if the
- * part has to wait, or -ENOMEM. */
+/* Make sites of a part's rows. `last`: do not wait for missing maps and regions any longer. Return
+ * 0, also if the part has to wait, or -ENOMEM. */
 int import_resolve_part(struct importing *importing, struct import_part *part, bool last);
-/* Resolve all parts of a process (IMPORT_NONE: of all processes) for good. */
+/* Resolve the waiting parts of a process (IMPORT_NONE: of all processes), as `last`. */
 int import_resolve_rest(struct importing *importing, uint32_t process);
 
 /* --- heaps.c --- */
