@@ -11,7 +11,7 @@
 struct group {
     struct known_frames known;
     const char *const *modules, *const *names; /* NULL ends them; names NULL: none */
-    const char *program; /* the names count only in modules with these prefixes; NULL: in all */
+    const char *const *programs; /* the only modules in which the names count; NULL: all modules */
 };
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -104,12 +104,11 @@ static const struct group groups[] = {
     {{"the allocator", true},
      NONE,
      LIST("new_arena", "block_alloc", "block_new", "gc_alloc"),
-     "libpython"},
+     LIST("libpython*", "python*")},
     {{"the allocator", true},
      NONE,
-     LIST("new_arena", "block_alloc", "block_new", "gc_alloc"),
-     "python"},
-    {{"the allocator", true}, NONE, LIST("alloc", "alloc_clear", "lalloc*", "mem_realloc"), "vim"},
+     LIST("alloc", "alloc_clear", "lalloc*", "mem_realloc"),
+     LIST("vim*")},
     {{"libc++", false},
      LIST("libc++.so*", "libc++abi.so*"),
      LIST("std::__1::*", "std::__ndk1::*"),
@@ -248,7 +247,7 @@ const struct known_frames *known_frames_find(const char *module, const char *nam
         const struct group *group = &groups[i];
         if (is_any(module, group->modules))
             return &group->known;
-        if (group->program != NULL && strncmp(module, group->program, strlen(group->program)) != 0)
+        if (group->programs != NULL && !is_any(module, group->programs))
             continue;
         if (is_any(name, group->names) || (i == 0 && is_operator_new(name)))
             return &group->known;

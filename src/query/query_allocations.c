@@ -244,10 +244,8 @@ static void take_total(struct walk *walk, size_t dump, const struct profile_samp
     struct trace_figures *total = &walk->trace->totals[dump];
     (void)grown;
     trace_figures_add(total, &sample->figures);
-    if (before != NULL) {
-        struct trace_figures known = trace_figures_negate(&before->figures);
-        trace_figures_add(total, &known);
-    }
+    if (before != NULL)
+        trace_figures_subtract(total, &before->figures);
 }
 
 static int fill_totals(struct query_trace *trace)

@@ -30,42 +30,35 @@ struct trace_peak_figures {
     double samples; /* number of records that the estimates come from; 0: unknown */
 };
 
+/* All members, each with the name of its field number in HeapFigures. */
+#define TRACE_FIGURES(USE)                                                                         \
+    USE(allocated_bytes, PB_HEAP_FIGURES_ALLOCATED_BYTES)                                          \
+    USE(freed_bytes, PB_HEAP_FIGURES_FREED_BYTES)                                                  \
+    USE(allocated_count, PB_HEAP_FIGURES_ALLOCATED_COUNT)                                          \
+    USE(freed_count, PB_HEAP_FIGURES_FREED_COUNT)                                                  \
+    USE(allocated_bytes_variance, PB_HEAP_FIGURES_ALLOCATED_BYTES_VARIANCE)                        \
+    USE(freed_bytes_variance, PB_HEAP_FIGURES_FREED_BYTES_VARIANCE)                                \
+    USE(allocated_count_variance, PB_HEAP_FIGURES_ALLOCATED_COUNT_VARIANCE)                        \
+    USE(freed_count_variance, PB_HEAP_FIGURES_FREED_COUNT_VARIANCE)                                \
+    USE(samples, PB_HEAP_FIGURES_SAMPLES)                                                          \
+    USE(freed_samples, PB_HEAP_FIGURES_FREED_SAMPLES)                                              \
+    USE(temporary_bytes, PB_HEAP_FIGURES_TEMPORARY_BYTES)                                          \
+    USE(temporary_count, PB_HEAP_FIGURES_TEMPORARY_COUNT)                                          \
+    USE(lifetime_ms_sum, PB_HEAP_FIGURES_LIFETIME_MS_SUM)
+
 static inline void trace_figures_add(struct trace_figures *sum, const struct trace_figures *more)
 {
-    sum->allocated_bytes += more->allocated_bytes;
-    sum->freed_bytes += more->freed_bytes;
-    sum->allocated_count += more->allocated_count;
-    sum->freed_count += more->freed_count;
-    sum->allocated_bytes_variance += more->allocated_bytes_variance;
-    sum->freed_bytes_variance += more->freed_bytes_variance;
-    sum->allocated_count_variance += more->allocated_count_variance;
-    sum->freed_count_variance += more->freed_count_variance;
-    sum->samples += more->samples;
-    sum->freed_samples += more->freed_samples;
-    sum->temporary_bytes += more->temporary_bytes;
-    sum->temporary_count += more->temporary_count;
-    sum->lifetime_ms_sum += more->lifetime_ms_sum;
+#define ADD(member, number) sum->member += more->member;
+    TRACE_FIGURES(ADD)
+#undef ADD
 }
 
-/* Return the figures with the opposite sign. Adding them subtracts; numbers of records wrap around.
- */
-static inline struct trace_figures trace_figures_negate(const struct trace_figures *figures)
+static inline void trace_figures_subtract(struct trace_figures *sum,
+                                          const struct trace_figures *less)
 {
-    return (struct trace_figures){
-        .allocated_bytes = -figures->allocated_bytes,
-        .freed_bytes = -figures->freed_bytes,
-        .allocated_count = -figures->allocated_count,
-        .freed_count = -figures->freed_count,
-        .allocated_bytes_variance = -figures->allocated_bytes_variance,
-        .freed_bytes_variance = -figures->freed_bytes_variance,
-        .allocated_count_variance = -figures->allocated_count_variance,
-        .freed_count_variance = -figures->freed_count_variance,
-        .samples = -figures->samples,
-        .freed_samples = -figures->freed_samples,
-        .temporary_bytes = -figures->temporary_bytes,
-        .temporary_count = -figures->temporary_count,
-        .lifetime_ms_sum = -figures->lifetime_ms_sum,
-    };
+#define SUBTRACT(member, number) sum->member -= less->member;
+    TRACE_FIGURES(SUBTRACT)
+#undef SUBTRACT
 }
 
 static inline void trace_peak_figures_add(struct trace_peak_figures *sum,

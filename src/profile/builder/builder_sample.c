@@ -8,22 +8,10 @@
 
 /* --- figures --- */
 
-#define FIGURE(name, member) PROTO_MEMBER(PB_HEAP_FIGURES_##name, struct trace_figures, member)
-
 static const struct proto_member figure_members[] = {
-    FIGURE(ALLOCATED_BYTES, allocated_bytes),
-    FIGURE(FREED_BYTES, freed_bytes),
-    FIGURE(ALLOCATED_COUNT, allocated_count),
-    FIGURE(FREED_COUNT, freed_count),
-    FIGURE(ALLOCATED_BYTES_VARIANCE, allocated_bytes_variance),
-    FIGURE(FREED_BYTES_VARIANCE, freed_bytes_variance),
-    FIGURE(ALLOCATED_COUNT_VARIANCE, allocated_count_variance),
-    FIGURE(FREED_COUNT_VARIANCE, freed_count_variance),
-    FIGURE(SAMPLES, samples),
-    FIGURE(FREED_SAMPLES, freed_samples),
-    FIGURE(TEMPORARY_BYTES, temporary_bytes),
-    FIGURE(TEMPORARY_COUNT, temporary_count),
-    FIGURE(LIFETIME_MS_SUM, lifetime_ms_sum),
+#define FIGURE(member, number) PROTO_MEMBER(number, struct trace_figures, member),
+    TRACE_FIGURES(FIGURE)
+#undef FIGURE
 };
 
 static int take_figures(struct trace_figures *figures, struct proto_span span)

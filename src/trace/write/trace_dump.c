@@ -57,19 +57,9 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
 
 static void fill_figures(HeapFigures *message, const struct trace_figures *figures)
 {
-    SET_UNLESS_ZERO(message, allocated_bytes, figures->allocated_bytes);
-    SET_UNLESS_ZERO(message, freed_bytes, figures->freed_bytes);
-    SET_UNLESS_ZERO(message, allocated_count, figures->allocated_count);
-    SET_UNLESS_ZERO(message, freed_count, figures->freed_count);
-    SET_UNLESS_ZERO(message, allocated_bytes_variance, figures->allocated_bytes_variance);
-    SET_UNLESS_ZERO(message, freed_bytes_variance, figures->freed_bytes_variance);
-    SET_UNLESS_ZERO(message, allocated_count_variance, figures->allocated_count_variance);
-    SET_UNLESS_ZERO(message, freed_count_variance, figures->freed_count_variance);
-    SET_UNLESS_ZERO(message, samples, figures->samples);
-    SET_UNLESS_ZERO(message, freed_samples, figures->freed_samples);
-    SET_UNLESS_ZERO(message, temporary_bytes, figures->temporary_bytes);
-    SET_UNLESS_ZERO(message, temporary_count, figures->temporary_count);
-    SET_UNLESS_ZERO(message, lifetime_ms_sum, figures->lifetime_ms_sum);
+#define FILL(member, number) SET_UNLESS_ZERO(message, member, figures->member);
+    TRACE_FIGURES(FILL)
+#undef FILL
 }
 
 static void fill_counters(HeapSample *message, const struct trace_figures *figures)
