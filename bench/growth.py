@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from leaks import one_process  # noqa: E402
 
 COMPARED, DRAWN, FRAMES, FUNCTIONS, RUNS = 20_000, 100_000, 30, 6_000, 5
-LOOK = """
+OPEN_PAGE = """
 const fs = require("fs"), vm = require("vm"), [scripts, page] = process.argv.slice(1);
 for (const name of ["interval.js", "model.js"])
   vm.runInThisContext(fs.readFileSync(`${scripts}/${name}`, "utf8"));
@@ -82,7 +82,7 @@ def main():
             print(f"{what}: {figures[0]:.2f} s, {figures[1]:.2f} s CPU, {figures[2]:.0f} MB", flush=True)
         page = os.path.join(directory, "page.html")
         print(f"size of the page: {os.path.getsize(page) / 1e6:.0f} MB", flush=True)
-        subprocess.run(["node", "-e", LOOK, os.path.join(ROOT, "src", "export", "flame"), page], check=True)
+        subprocess.run(["node", "-e", OPEN_PAGE, os.path.join(ROOT, "src", "export", "flame"), page], check=True)
 
 
 if __name__ == "__main__":

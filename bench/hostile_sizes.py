@@ -33,7 +33,8 @@ def main():
                 growth = large[1] / max(small[1], 0.01)
                 memory = large[2] * 1024 / sizes[1]
                 times = 512 if files[1].endswith((".gz", ".zst")) else 32
-                bad = large[0] < 0 or (large[1] > 0.2 and growth > 7) or large[1] > 1e-6 * sizes[1] + 0.3 or large[2] * 1024 > times * sizes[1] + (64 << 20)
+                is_slow = (large[1] > 0.2 and growth > 7) or large[1] > 1e-6 * sizes[1] + 0.3
+                bad = large[0] < 0 or is_slow or large[2] * 1024 > times * sizes[1] + (64 << 20)
                 if bad or options.all:
                     print(f"{'BAD ' if bad else 'ok  '}{case:26} {verb:12} {sizes[1] / 1e6:6.2f} MB {large[0]:4} "
                           f"{small[1]:7.2f} {large[1]:7.2f} s x{growth:5.1f} {large[2] / 1024:7.0f} MB x{memory:6.1f}  {large[3][:90]}",

@@ -26,7 +26,7 @@ from common import ROOT, TOOL, TRACECONV, cost, make, median_cost, medians
 RUNS = int(os.environ.get("HEAPPROFD_BENCH_RUNS", "3"))
 COPIES = 40
 COUNTS = (10_000, 100_000)
-COMPARED = 100_000  # this number is compared with the others
+COMPARED = 100_000  # the other tools run only with this number
 ADDR2LINE_SHARE = 20
 TRACE_BYTES = 100_000_000
 

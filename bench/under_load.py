@@ -34,7 +34,7 @@ def kernel_thread():
 
 
 def commands(build, directory, json):
-    """{name: (arguments, how, exit status)}"""
+    """Return {name: (arguments, options of Popen, exit status)}."""
     tool = os.path.join(build, "heap_profile")
     host, session = [tool, "host", "-q", "-o"], [tool, "-q", "-o"]
     thread = kernel_thread()

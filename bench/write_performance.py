@@ -229,7 +229,8 @@ def rows_of_memory_infra(files, leaks):
 
 
 def against_heaptrack(figures):
-    """{program: share of heaptrack's added wall}, {program: our CPU over its CPU}."""
+    """Return two dictionaries by program: our added wall time and our CPU time, as shares of
+    heaptrack's."""
     shares, cpu = {}, {}
     for name, found in figures["programs"].items():
         if "1" not in found or "heaptrack" not in found:

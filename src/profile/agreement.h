@@ -9,8 +9,8 @@
  *
  * An allocation of s bytes is sampled with p = 1 - exp(-s/T), and with p = 1 from T ln 100 on
  * (wire/sampling.h). It then adds s/p to the estimate, whose error is a sum of independent terms
- * of mean 0. Two bounds of Bernstein's kind hold for any number of samples, where a normal
- * approximation holds for many alone. L = ln(events / probability), and P(each) = e^-L:
+ * of mean 0. Two bounds of Bernstein's kind hold for any number of samples; a normal approximation
+ * would hold for many samples only. L = ln(events / probability), and P(each) = e^-L:
  *
  * 1. The error. P(error >= bL/3 + sqrt((bL/3)^2 + 2 L V)) <= e^-L, where V is its variance and no
  *    term exceeds b (Boucheron, Lugosi and Massart, Concentration Inequalities, 2013, 2.10; for

@@ -14,12 +14,12 @@
  * the gamma distribution of weighted counts). k is 0.4 below and 0.7 above, around the 1/2 of
  * Jeffreys' prior. If the lower end is "none was missed", the whole error is on the upper side.
  *
- * Counts have another unknown: sizes without any sample, which weigh the more the smaller they are.
- * If the samples differ in size, the upper limit assumes that the callsite's sizes continue
- * downwards in the same distribution, equally many for each factor in size, as far as fewer than 3
- * samples of them would be expected (none is seen with probability 5 %), and not below 24 bytes,
- * malloc's smallest block. A callsite whose samples have one size is assumed to have only that
- * size.
+ * Counts have another unknown: sizes without any sample. The smaller a size is, the more calls of
+ * it can stay unseen. If the samples differ in size, the upper limit assumes that the callsite also
+ * made smaller calls, in the same distribution: equally many for each factor in size. It includes
+ * them as long as fewer than 3 samples of them would be expected (with probability 5 % none is
+ * seen), and not below 24 bytes, malloc's smallest block. A callsite whose samples have one size is
+ * assumed to have only that size.
  *
  * These limits do not cover sizes unlike all samples: unseen.h does for sums over a heap.
  *

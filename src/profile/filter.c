@@ -433,7 +433,7 @@ static int filter_dumps(struct filtering *at)
     return code;
 }
 
-/* --- all of it --- */
+/* --- applying --- */
 
 /* Write the patterns in words, and a warning of those that matched no frame. */
 static int describe(struct filtering *at)

@@ -2,10 +2,10 @@
 /*
  * Whether the figures of a dump leave out allocations, and why.
  *
- * A partial profile is a lower bound: what it shows is true, and what it lacks is unknown. Reports
- * say so, no figure of it is called exact, and no budget on it holds. The losses come from one
- * table (trace/losses.h); to them come samples that are missing from the trace, an allocator that
- * was not profiled, and totals that disagree with the samples.
+ * The figures of a partial profile are lower bounds: the missing part is unknown. Reports mark such
+ * a profile, call no figure of it exact, and no budget on it holds. Reasons are the losses of one
+ * table (trace/losses.h), samples that are missing from the trace, an allocator that was not
+ * profiled, and totals that disagree with the samples.
  *
  * A heap whose last dump is missing (heap->unfinished) is not partial: its figures are true at the
  * moment of the dump, and only what came later is unknown.

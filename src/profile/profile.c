@@ -43,7 +43,7 @@ void profile_free(struct profile *profile)
     free(profile->heaps);
     free(profile->processes);
     free(profile->threads);
-    free(profile->meetings);
+    free(profile->mentions);
     free(profile->unprofiled);
     free(profile->streams);
     free(profile->smaps);

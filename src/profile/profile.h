@@ -43,9 +43,9 @@ struct profile_frame {
     uint32_t symbol_first, symbol_count; /* in profile.symbol_lines, innermost first */
     uint32_t kind;                       /* enum trace_frame_kind */
     const char *kind_name;               /* the trace's name of another kind; "": none */
-    /* More of the trace's content, with profile_read_options.as_in_trace. */
+    /* Used only with profile_read_options.as_in_trace. */
     bool is_unnamed; /* the trace has no name, not even an empty one */
-    bool has_line;   /* or a line 0 */
+    bool has_line;   /* the trace has a line, which may be 0 */
     bool has_symbol; /* symbol_lines has the file and the line */
 };
 
@@ -94,8 +94,8 @@ struct profile_left_out {
 
 struct profile_dump {
     uint64_t boottime_ns;       /* trace time */
-    uint64_t start_boottime_ns; /* start of the covered time: usually the previous dump; or the
-                                 * same */
+    uint64_t start_boottime_ns; /* start of the covered time, usually the previous dump's time;
+                                 * unknown: the same as boottime_ns */
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all figures but the exact
                       * totals are too low */
@@ -118,7 +118,7 @@ enum profile_unknown {
     PROFILE_UNKNOWN_ALLOCATED = 2,
     PROFILE_UNKNOWN_PEAK = 4,
     PROFILE_UNKNOWN_COUNTS = 8,
-    PROFILE_UNKNOWN_TEMPORARY = 16, /* which were freed at once */
+    PROFILE_UNKNOWN_TEMPORARY = 16, /* which allocations were freed at once */
     PROFILE_UNKNOWN_ALL = 31,
 };
 
@@ -173,7 +173,7 @@ struct profile_process {
 };
 
 /* A process or a thread that one of Perfetto's packets names, in the order of time. */
-struct profile_meeting {
+struct profile_mention {
     int32_t pid, tid;
     bool is_thread;
 };
@@ -241,8 +241,8 @@ struct profile {
     size_t process_count;
     struct profile_thread *threads;
     size_t thread_count;
-    struct profile_meeting *meetings; /* if as_in_trace was requested */
-    size_t meeting_count;
+    struct profile_mention *mentions; /* if as_in_trace was requested */
+    size_t mention_count;
     struct profile_heap *heaps;
     size_t heap_count;
     struct profile_unprofiled *unprofiled;

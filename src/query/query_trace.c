@@ -75,11 +75,11 @@ static void fill_processes(struct filling *filling)
 {
     const struct profile *profile = filling->trace->profile;
     meet_process(filling, 0);
-    for (size_t i = 0; i < profile->meeting_count && filling->trace->error == 0; i++) {
-        const struct profile_meeting *meeting = &profile->meetings[i];
-        uint32_t row = meet_process(filling, meeting->pid);
-        if (meeting->is_thread)
-            add_thread(filling, row, meeting->tid);
+    for (size_t i = 0; i < profile->mention_count && filling->trace->error == 0; i++) {
+        const struct profile_mention *mention = &profile->mentions[i];
+        uint32_t row = meet_process(filling, mention->pid);
+        if (mention->is_thread)
+            add_thread(filling, row, mention->tid);
     }
     for (size_t i = 0; i < profile->process_count && filling->trace->error == 0; i++)
         describe_process(filling, (uint32_t)i);
@@ -97,11 +97,11 @@ static int make_processes(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
     struct filling filling = {.trace = trace};
-    size_t most = 1 + 2 * profile->process_count + profile->thread_count + profile->meeting_count;
+    size_t most = 1 + 2 * profile->process_count + profile->thread_count + profile->mention_count;
     trace->processes = calloc(most, sizeof(*trace->processes));
     trace->process_rows = calloc(profile->process_count + 1, sizeof(*trace->process_rows));
     trace->threads =
-        calloc(most + profile->thread_count + profile->meeting_count, sizeof(*trace->threads));
+        calloc(most + profile->thread_count + profile->mention_count, sizeof(*trace->threads));
     if (trace->processes == NULL || trace->process_rows == NULL || trace->threads == NULL)
         return -ENOMEM;
     fill_processes(&filling);

@@ -88,7 +88,7 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->parts);
     builder_deobfuscation_free(builder->deobfuscation);
     builder_clocks_free(&builder->clocks);
-    builder_meetings_free(&builder->meetings);
+    builder_mentions_free(&builder->mentions);
     builder_counters_free(&builder->counters);
     id_map_free(&builder->packages);
     free(builder);
@@ -416,11 +416,11 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
         at +=
             (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
                              (unsigned long long)builder->missing_packets);
-    if (builder->unasked_frames > 0)
+    if (builder->frames_over_limit > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu frames kept the names that they had: the deobfuscation maps "
                                "have too many packages, or too long names; ",
-                               (unsigned long long)builder->unasked_frames);
+                               (unsigned long long)builder->frames_over_limit);
     if (builder->crowded_packets > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu packets were skipped: more than %u sequences; ",

@@ -100,22 +100,22 @@ struct builder {
     struct builder_deobfuscation *deobfuscation; /* NULL: the trace has no mappings */
     struct id_map packages;                      /* Android user id -> string of its package */
 
-    /* See builder_meet(). */
-    struct builder_meetings {
-        struct dated_meeting {
-            struct profile_meeting who;
+    /* See builder_mention(). */
+    struct builder_mentions {
+        struct dated_mention {
+            struct profile_mention who;
             uint64_t time_ns, clock, order;
         } * items;
         size_t count, capacity;
         struct id_map ids;
         uint64_t latest_ns; /* of any packet, by the trace's clock */
-    } meetings;
+    } mentions;
 
     struct builder_sequence *sequences; /* sequences with tables or heaps */
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
     struct id_map default_clocks; /* by sequence id, for packets without a clock */
-    uint64_t unasked_frames;      /* frames that were not looked up in a map because of the limit */
+    uint64_t frames_over_limit;   /* frames that were not looked up in a map because of the limit */
     uint64_t crowded_packets;     /* packets that were dropped because of too many sequences */
 
     struct builder_clocks {
@@ -233,12 +233,12 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame);
 uint32_t builder_process(struct builder *builder, int32_t pid);
 /* Record that a Perfetto packet of this time names a process, or its thread if tid is not 0. */
-void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns);
+void builder_mention(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns);
 /* Record that the item that was just added has the packet's time, which later becomes trace time.
  */
 void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner, size_t index);
 
-/* Return memory that lives as long as the profile, for any purpose or for a sample. NULL after an
+/* Return memory that lives as long as the profile: for any data, or for one sample. NULL after an
  * error. */
 void *builder_memory(struct builder *builder, size_t bytes);
 struct profile_sample *builder_sample(struct builder *builder);
@@ -415,7 +415,7 @@ void builder_apply_symbols(struct builder *builder);
 /* Append copies of a frame without names. Return the index of the first copy, or 0 if there is no
  * room. */
 size_t builder_copy_frame(struct builder *builder, size_t index, size_t more);
-/* Further frames of a frame, from the one around the innermost to the outermost. */
+/* The frames around a frame: of the functions that it was inlined into, the outermost last. */
 struct builder_around {
     uint32_t first, count;
 };

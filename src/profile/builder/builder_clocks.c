@@ -107,8 +107,8 @@ uint64_t builder_packet_time(struct builder *builder, uint64_t timestamp, uint64
 {
     struct builder_clocks *clocks = &builder->clocks;
     clocks->packet_clock = clock_id == 0 ? 0 : clock_key(clock_id, sequence);
-    if (clock_id == 0 && timestamp > builder->meetings.latest_ns)
-        builder->meetings.latest_ns = timestamp;
+    if (clock_id == 0 && timestamp > builder->mentions.latest_ns)
+        builder->mentions.latest_ns = timestamp;
     uint32_t known = clock_id == 0 || clocks->kind_count == 0
                          ? ID_MAP_NONE
                          : id_map_find(&clocks->kind_ids, clocks->packet_clock);
@@ -192,66 +192,66 @@ static bool convert(const struct builder_clocks *clocks, uint64_t clock, uint64_
 
 /* --- first mentions of processes and threads --- */
 
-void builder_meetings_free(struct builder_meetings *meetings)
+void builder_mentions_free(struct builder_mentions *mentions)
 {
-    free(meetings->items);
-    id_map_free(&meetings->ids);
+    free(mentions->items);
+    id_map_free(&mentions->ids);
 }
 
 /* Keep the first mention by time. A packet without a time counts as being at the latest time before
  * it. */
-void builder_meet(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns)
+void builder_mention(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns)
 {
-    struct builder_meetings *meetings = &builder->meetings;
+    struct builder_mentions *mentions = &builder->mentions;
     uint64_t key = (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
-    struct dated_meeting meeting = {
+    struct dated_mention mention = {
         .who = {.pid = pid, .tid = tid, .is_thread = tid != 0},
-        .time_ns = packet_ns != 0 ? packet_ns : meetings->latest_ns,
+        .time_ns = packet_ns != 0 ? packet_ns : mentions->latest_ns,
         .clock = packet_ns != 0 ? builder->clocks.packet_clock : 0,
-        .order = meetings->count,
+        .order = mentions->count,
     };
     if (!builder->as_in_trace)
         return;
-    uint32_t known = id_map_find(&meetings->ids, key);
+    uint32_t known = id_map_find(&mentions->ids, key);
     if (known != ID_MAP_NONE) {
-        struct dated_meeting *first = &meetings->items[known];
-        if (first->clock == meeting.clock && meeting.time_ns < first->time_ns)
-            *first = meeting;
+        struct dated_mention *first = &mentions->items[known];
+        if (first->clock == mention.clock && mention.time_ns < first->time_ns)
+            *first = mention;
         return;
     }
-    if (meetings->count >= PROFILE_NONE - 1 ||
-        ARRAY_RESERVE(&meetings->items, &meetings->capacity, meetings->count, 1) < 0 ||
-        id_map_set(&meetings->ids, key, (uint32_t)meetings->count) < 0) {
+    if (mentions->count >= PROFILE_NONE - 1 ||
+        ARRAY_RESERVE(&mentions->items, &mentions->capacity, mentions->count, 1) < 0 ||
+        id_map_set(&mentions->ids, key, (uint32_t)mentions->count) < 0) {
         builder_fail(builder);
         return;
     }
-    meetings->items[meetings->count++] = meeting;
+    mentions->items[mentions->count++] = mention;
 }
 
-static int compare_meetings(const void *left_pointer, const void *right_pointer)
+static int compare_mentions(const void *left_pointer, const void *right_pointer)
 {
-    const struct dated_meeting *left = left_pointer, *right = right_pointer;
+    const struct dated_mention *left = left_pointer, *right = right_pointer;
     if (left->time_ns != right->time_ns)
         return (int64_t)left->time_ns < (int64_t)right->time_ns ? -1 : 1;
     return left->order < right->order ? -1 : left->order > right->order;
 }
 
-static void order_meetings(struct builder *builder)
+static void order_mentions(struct builder *builder)
 {
-    struct builder_meetings *meetings = &builder->meetings;
+    struct builder_mentions *mentions = &builder->mentions;
     struct profile *profile = builder->profile;
-    if (meetings->count == 0)
+    if (mentions->count == 0)
         return;
-    profile->meetings = calloc(meetings->count, sizeof(*profile->meetings));
-    if (profile->meetings == NULL) {
+    profile->mentions = calloc(mentions->count, sizeof(*profile->mentions));
+    if (profile->mentions == NULL) {
         builder_fail(builder);
         return;
     }
-    for (size_t i = 0; i < meetings->count; i++)
-        convert(&builder->clocks, meetings->items[i].clock, &meetings->items[i].time_ns);
-    qsort(meetings->items, meetings->count, sizeof(*meetings->items), compare_meetings);
-    for (size_t i = 0; i < meetings->count; i++)
-        profile->meetings[profile->meeting_count++] = meetings->items[i].who;
+    for (size_t i = 0; i < mentions->count; i++)
+        convert(&builder->clocks, mentions->items[i].clock, &mentions->items[i].time_ns);
+    qsort(mentions->items, mentions->count, sizeof(*mentions->items), compare_mentions);
+    for (size_t i = 0; i < mentions->count; i++)
+        profile->mentions[profile->mention_count++] = mentions->items[i].who;
 }
 
 /* --- all times --- */
@@ -292,7 +292,7 @@ static void date_heap(const struct builder_clocks *clocks, struct profile_heap *
         heap->start_boottime_ns = heap->dumps[0].start_boottime_ns;
 }
 
-/* Use the last snapshot of both clocks. */
+/* Compute the difference of the clocks from the last snapshot that has both. */
 static void find_realtime(const struct builder_clocks *clocks, struct profile *profile)
 {
     uint32_t last = 0;
@@ -322,5 +322,5 @@ void builder_apply_clocks(struct builder *builder)
     for (size_t i = 0; i < profile->process_count; i++)
         convert(clocks, CLOCK_BOOTTIME_ID, &profile->processes[i].start_boottime_ns);
     find_realtime(clocks, profile);
-    order_meetings(builder);
+    order_mentions(builder);
 }

@@ -16,7 +16,7 @@ int builder_clock_snapshot(struct builder *builder, uint32_t sequence, struct pr
 uint64_t builder_packet_time(struct builder *builder, uint64_t timestamp, uint64_t clock_id,
                              uint32_t sequence);
 
-void builder_meetings_free(struct builder_meetings *meetings);
+void builder_mentions_free(struct builder_mentions *mentions);
 
 /* Convert all times to trace time. Call it once, after the whole trace was read. */
 void builder_apply_clocks(struct builder *builder);

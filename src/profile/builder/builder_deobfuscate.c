@@ -465,7 +465,7 @@ void builder_apply_deobfuscation(struct builder *builder)
         goto out;
     }
     for (size_t i = 0; i < frames && builder->error == 0; i++) {
-        builder->unasked_frames += builder->deobfuscation->steps > NAMING_STEPS_MAX;
+        builder->frames_over_limit += builder->deobfuscation->steps > NAMING_STEPS_MAX;
         if (!(builder->as_in_trace ? name_frame_in_trace(builder, i, packages[i], naming)
                                    : name_frame(builder, i, packages[i], naming)))
             continue;

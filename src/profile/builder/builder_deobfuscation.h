@@ -13,9 +13,9 @@
 /* Limit of inlined calls of one frame. Further calls are dropped. */
 #define NAMING_CALLS_MAX 64u
 
-/* Limit for hostile files, reached within a second: the packages that are searched for frames in
- * the JIT's memory, and bytes of new names, 16 of which count as one. Further frames keep their
- * names, and are counted. Traces have some dozen packages, and some thousand frames. */
+/* Limit of steps, so that a hostile file costs a second at most. A step is the search of one
+ * package for a frame in the JIT's memory, or 16 bytes of new names. After the limit, frames keep
+ * their names, and are counted. Real traces have some dozen packages and some thousand frames. */
 #define NAMING_STEPS_MAX ((uint64_t)1 << 26)
 
 /* Limit of entries that are compared for one line. If more match, the line decides nothing. R8
@@ -38,11 +38,12 @@ struct builder_deobfuscation {
         uint64_t packet;      /* number of the packet: the last packet wins */
         uint32_t first_range, range_count;
         uint32_t first_any, any_count; /* range_entries without lines */
-        /* The method's name if no line decides, once it was looked up. The lines of entries that
-         * hold for any line: they differ; or some are unknown and the others `mixed`; or all are
-         * `line`, 0: unknown. */
-        uint32_t name, line, mixed;
-        bool asked, holds_for_any, lines_differ;
+        /* The method's name if no line decides, once it is collected. */
+        uint32_t name;
+        /* The source lines of entries that hold for any line: all are `line` (0: unknown); or some
+         * are unknown and the others `mixed`; or lines_differ. */
+        uint32_t line, mixed;
+        bool is_collected, holds_for_any, lines_differ;
     } * methods;
     /* By method, sorted by first and then last line: the lines of entries. */
     struct line_range {

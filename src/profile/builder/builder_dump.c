@@ -372,9 +372,9 @@ static void resolve_places(struct builder *builder, struct builder_sequence *seq
         qsort(places, status->place_count, sizeof(*places), compare_places);
 }
 
-/* heapprofd, which alone writes these fields, leaves no callstack out of a dump. One that is not in
- * the next dump has got names for its frames since, and is there under another id: carried over, it
- * would count twice. */
+/* Return whether a dump contains all callstacks of its heap. Those of heapprofd do, and it alone
+ * writes these fields. A callstack that is missing in its next dump has got names for its frames in
+ * between, and the dump has it under another id: carried over, it would count twice. */
 static bool is_complete(const struct trace_heap_dump *status)
 {
     return status->has_exact_calls || status->peak_live_bytes > 0;

@@ -250,7 +250,7 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
     state->final |= status->final;
     note_pid(builder, sequence, status->pid);
     builder->profile->heaps[heap].packet_boottime_ns = packet_ns;
-    builder_meet(builder, status->pid, 0, packet_ns);
+    builder_mention(builder, status->pid, 0, packet_ns);
     builder_date(builder, DATED_HEAP, heap, 0);
     struct pending_dump *known = known_pending(builder, sequence, heap, status->timestamp_ns);
     if (known != NULL || builder_keep(builder, 1) < 0)

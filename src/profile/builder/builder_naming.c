@@ -205,7 +205,7 @@ static void note_line(struct method *method, uint32_t line, bool is_first)
 
 /* Collect all possible names of the method: of entries that hold for any line, or else of the
  * outermost functions. */
-static void ask_names(struct builder *builder, struct method *method)
+static void collect_names(struct builder *builder, struct method *method)
 {
     struct builder_deobfuscation *all = builder->deobfuscation;
     uint32_t any[CANDIDATES_MAX], outermost[CANDIDATES_MAX], any_count = 0, outermost_count = 0;
@@ -218,7 +218,7 @@ static void ask_names(struct builder *builder, struct method *method)
             add_candidate(builder, outermost, &outermost_count, qualify_original(builder, i));
         }
     }
-    method->asked = true;
+    method->is_collected = true;
     method->holds_for_any = any_count > 0;
     method->name =
         any_count > 0 ? join(builder, any, any_count) : join(builder, outermost, outermost_count);
@@ -228,8 +228,8 @@ static void ask_names(struct builder *builder, struct method *method)
 static void name_without_line(struct builder *builder, struct method *method, uint32_t line,
                               struct naming *naming)
 {
-    if (!method->asked)
-        ask_names(builder, method);
+    if (!method->is_collected)
+        collect_names(builder, method);
     bool differ = method->lines_differ || (method->mixed != 0 && method->mixed != line);
     uint32_t own = method->line != 0 ? method->line : line;
     naming->count = method->name != 0;
@@ -277,12 +277,12 @@ bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3]
     naming->by_line = naming->count > 0;
     if (naming->by_line)
         return naming->calls[naming->count - 1].name != 0;
-    if (!method->asked) {
+    if (!method->is_collected) {
         uint32_t names[CANDIDATES_MAX], count = 0;
         for (uint32_t i = method->first; i != NONE; i = all->originals[i].next)
             add_candidate(builder, names, &count, qualify_original(builder, i));
         method->name = join(builder, names, count);
-        method->asked = true;
+        method->is_collected = true;
     }
     naming->count = 1;
     naming->calls[0] = (struct builder_line){.name = method->name};

@@ -212,8 +212,8 @@ static int take_process(struct builder *builder, struct proto_span message, uint
     if (read_process(message, &entry) < 0)
         return -EBADMSG;
     if (entry.first.at != NULL) {
-        builder_meet(builder, entry.parent_pid, 0, packet_ns);
-        builder_meet(builder, entry.pid, 0, packet_ns);
+        builder_mention(builder, entry.parent_pid, 0, packet_ns);
+        builder_mention(builder, entry.pid, 0, packet_ns);
     }
     uint32_t text = builder_string(builder, entry.command, entry.command_length);
     uint32_t index = builder_process(builder, entry.pid);
@@ -252,8 +252,8 @@ static int take_thread(struct builder *builder, struct proto_span entry, uint64_
     int code = builder_read_members(builder, PROTO_MEMBERS(members), entry, &thread);
     if (code < 0)
         return code;
-    builder_meet(builder, thread.pid, 0, packet_ns);
-    builder_meet(builder, thread.pid, thread.tid, packet_ns);
+    builder_mention(builder, thread.pid, 0, packet_ns);
+    builder_mention(builder, thread.pid, thread.tid, packet_ns);
     uint64_t key = (uint64_t)(uint32_t)thread.pid << 32 | (uint32_t)thread.tid;
     uint32_t known = id_map_find(&builder->threads, key);
     if (known != ID_MAP_NONE) {
@@ -364,7 +364,7 @@ static int take_memory_point(struct builder *builder, struct proto_span message,
                                          .vm_bytes = entry.vm_kb * 1024,
                                          .heap_bytes = entry.heap_bytes};
     if ((point.rss_bytes | point.rss_anon_bytes | point.vm_bytes) != 0)
-        builder_meet(builder, pid, 0, packet_ns);
+        builder_mention(builder, pid, 0, packet_ns);
     if (size->pid != 0 && size->pid == pid) {
         point.heap_bytes = size->live_bytes;
         size->pid = 0;

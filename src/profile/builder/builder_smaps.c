@@ -183,7 +183,7 @@ int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t pa
     }
     if (status < 0)
         return -EBADMSG;
-    builder_meet(builder, pid, 0, packet_ns);
+    builder_mention(builder, pid, 0, packet_ns);
     uint32_t process = builder_process(builder, pid);
     if (process == PROFILE_NONE)
         return builder->error;

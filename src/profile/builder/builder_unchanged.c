@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reuse unchanged samples. Most samples of a dump have the same bytes as in the previous dump. They
- * are not read again: the sample is reused that the same bytes of the same callstack produced
+ * are not read again: the dump gets the sample that the same bytes of the same callstack produced
  * before.
  *
  * Bytes are kept only for heaps whose samples were found to be steady, so a trace with one dump has
@@ -107,8 +107,8 @@ void builder_keep_unchanged(struct builder_sequence *sequence, const struct pend
 }
 
 /* Read a sample from its kept bytes. They were read before and have not changed since. */
-static void read_after_all(struct builder *builder, const struct builder_sequence *sequence,
-                           struct pending_dump *dump, size_t index)
+static void read_from_bytes(struct builder *builder, const struct builder_sequence *sequence,
+                            struct pending_dump *dump, size_t index)
 {
     struct pending_origin *origin = &dump->origins[index];
     const struct sequence_seen *seen = &sequence->seen[origin->kept - 1];
@@ -130,7 +130,7 @@ void builder_forget_unchanged(struct builder *builder, struct builder_sequence *
         struct pending_dump *dump = &sequence->pending[i];
         for (size_t j = 0; j < dump->sample_count && dump->known_count > 0; j++)
             if (dump->origins[j].known != NULL)
-                read_after_all(builder, sequence, dump, j);
+                read_from_bytes(builder, sequence, dump, j);
     }
     sequence->seen_byte_count = 0;
     sequence->generation++;

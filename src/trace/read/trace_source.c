@@ -42,9 +42,9 @@ struct trace_source {
     struct tar_traces archive;
     uint8_t *ahead; /* unpacked bytes that were peeked at but not read */
     size_t ahead_at, ahead_length;
-    uint64_t bytes_came, bytes_read; /* compressed; unpacked */
+    uint64_t packed_bytes, unpacked_bytes; /* numbers of bytes read so far */
     struct memory_bound bound;
-    uint64_t bound_at; /* bytes_read at the next check */
+    uint64_t bound_at; /* unpacked_bytes at the next check */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
 };
@@ -57,7 +57,7 @@ static ssize_t read_raw(struct trace_source *source, void *buffer, size_t size, 
             memcpy(buffer, source->bytes, length);
         source->bytes += length;
         source->bytes_left -= length;
-        source->bytes_came += length;
+        source->packed_bytes += length;
         return (ssize_t)length;
     }
     ssize_t length;
@@ -66,7 +66,7 @@ static ssize_t read_raw(struct trace_source *source, void *buffer, size_t size, 
     while (length < 0 && errno == EINTR);
     if (length < 0)
         return error_set(error, -errno, "cannot read the trace: %s", strerror(errno));
-    source->bytes_came += (uint64_t)length;
+    source->packed_bytes += (uint64_t)length;
     return length;
 }
 
@@ -203,13 +203,13 @@ const uint8_t *trace_source_peek(struct trace_source *source, size_t size, size_
     struct error unread;
     size_t got = 0;
     ssize_t more = 1;
-    uint64_t read_before = source->bytes_read;
+    uint64_t read_before = source->unpacked_bytes;
     uint8_t *ahead = malloc(size);
     if (ahead == NULL)
         return NULL;
     while (got < size && (more = trace_source_read(source, ahead + got, size - got, &unread)) > 0)
         got += (size_t)more;
-    source->bytes_read = read_before;
+    source->unpacked_bytes = read_before;
     source->ahead = ahead;
     source->ahead_length = got;
     *length = got;
@@ -269,15 +269,15 @@ static ssize_t read_any(struct trace_source *source, void *buffer, size_t size, 
 
 int trace_source_check(const struct trace_source *source, struct error *error)
 {
-    if (source->bytes_read > PACKED_FLOOR_BYTES &&
-        source->bytes_read / PACKED_TIMES > source->bytes_came)
+    if (source->unpacked_bytes > PACKED_FLOOR_BYTES &&
+        source->unpacked_bytes / PACKED_TIMES > source->packed_bytes)
         return error_set(
             error, -EFBIG,
             "at byte %llu, unpacked: only %llu bytes expanded to this many, as in a file "
             "made to exhaust its reader; if you trust it, unpack it first",
-            (unsigned long long)source->bytes_read, (unsigned long long)source->bytes_came);
+            (unsigned long long)source->unpacked_bytes, (unsigned long long)source->packed_bytes);
     /* The size of zstd's window is chosen by whoever compressed the file. */
-    return memory_bound_check(&source->bound, source->bytes_came, source->bytes_read,
+    return memory_bound_check(&source->bound, source->packed_bytes, source->unpacked_bytes,
                               source->kind == ZSTD ? ZSTD_sizeof_DStream(source->zstd) : 0, error);
 }
 
@@ -286,15 +286,15 @@ ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size
 {
     ssize_t got = read_any(source, buffer, size < BOUND_BYTES ? size : BOUND_BYTES, error);
     if (got > 0)
-        source->bytes_read += (uint64_t)got;
-    if (source->bytes_read >= source->bound_at) {
+        source->unpacked_bytes += (uint64_t)got;
+    if (source->unpacked_bytes >= source->bound_at) {
         int code = trace_source_check(source, error);
         if (code < 0)
             return code;
-        source->bound_at = source->bytes_read + BOUND_BYTES;
+        source->bound_at = source->unpacked_bytes + BOUND_BYTES;
     }
     if (got > 0 && source->tell != NULL)
-        source->tell(source->tell_context, source->bytes_read);
+        source->tell(source->tell_context, source->unpacked_bytes);
     return got;
 }
 
