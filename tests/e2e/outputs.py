@@ -167,7 +167,7 @@ def test_planted_entries():
         os.lchown(out, STRANGER, STRANGER)
         exports = name == "query --export"
         refused(f"{name} through a link (the kernel guards: {guarded})", command,
-                b"no exported database" if exports else b"not a safe place")
+                b"not an exported database" if exports else b"not a safe place")
         os.unlink(out)
         os.symlink(at("new"), out)
         os.lchown(out, STRANGER, STRANGER)
@@ -176,18 +176,18 @@ def test_planted_entries():
         os.unlink(out)
         os.mkfifo(out)
         os.chown(out, STRANGER, STRANGER)
-        refused(f"{name} into a pipe", command, b"no exported database" if exports else b"belongs to user")
+        refused(f"{name} into a pipe", command, b"not an exported database" if exports else b"belongs to user")
         os.unlink(out)
         write(out, b"theirs\n")
         os.chown(out, STRANGER, STRANGER)
         refused(f"{name} over a stranger's file", command,
-                b"no exported database" if exports else b"belongs to user")
+                b"not an exported database" if exports else b"belongs to user")
         check(content(out) == b"theirs\n", f"{name} wrote over it")
         os.unlink(out)
         os.link(secret, out)
         outcome = call(*command)
         if exports:
-            check(b"no exported database" in outcome.stderr, f"{name}: {outcome.stderr!r}")
+            check(b"not an exported database" in outcome.stderr, f"{name}: {outcome.stderr!r}")
         else:
             check(outcome.status in (0, 3), f"{name} in place of a link: {outcome.stderr!r}")
             check(os.stat(out).st_ino != os.stat(secret).st_ino, f"{name} wrote to both names")

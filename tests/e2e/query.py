@@ -868,7 +868,7 @@ def test_exported():
         with open(path + ".mine.txt", "w") as file:
             file.write("mine")
         _, error = ask(trace, None, "--export", place, status=1)
-        check("no exported database" in error, f"export over {place}: {error}")
+        check("not an exported database" in error, f"export over {place}: {error}")
     with open(trace, "rb") as file:
         check(file.read() == before, "an export overwrote its own trace")
     ask(trace, None, "--export", path)
