@@ -77,6 +77,15 @@ class Bare(Commanded):
         super().__init__(daemon.environment, name, directory, preload=False)
 
 
+class Other(Commanded):
+    """Start another program that obeys commands. The first command proves that it has begun."""
+
+    def __init__(self, path, command):
+        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.pid = self.process.pid
+        self.tell(command)
+
+
 def attached(daemon, *processes):
     return wait_for(
         "attaching", lambda: {p.pid for p in processes} <= daemon.profiled_pids()
@@ -325,12 +334,7 @@ def test_static_program():
             if status:
                 path = os.path.join(directory, name)
                 run(["strip", "-o", path, program("commanded_static")])
-            process = Bare.__new__(Bare)
-            process.process = subprocess.Popen(
-                [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-            )
-            process.pid = process.process.pid
-            process.tell("hold 1 1")
+            process = Other(path, "hold 1 1")
             session = Session(
                 daemon, os.path.join(directory, "o" + name), "-p", str(process.pid),
                 begins=status == 0,
@@ -353,12 +357,7 @@ def test_jemalloc():
         if not os.path.exists(program(name)):
             harness.skip("built without jemalloc")
         with scene() as (daemon, directory):
-            process = Bare.__new__(Bare)
-            process.process = subprocess.Popen(
-                [program(name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-            )
-            process.pid = process.process.pid
-            process.tell("malloc 1 1")
+            process = Other(program(name), "malloc 1 1")
             session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
             attached(daemon, process)
             for release in ("dallocx", "sdallocx"):
@@ -396,10 +395,7 @@ def test_musl():
         source = os.path.join(harness.ROOT, "tests", "programs", "commanded.c")
         built = run(["gcc", "-O2", "-g", "-U_FORTIFY_SOURCE", "-o", path, source, f"-Wl,--dynamic-linker={own_loader}"])
         check(built.status == 0, repr(built.stderr[-400:]))
-        process = Bare.__new__(Bare)
-        process.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-        process.pid = process.process.pid
-        process.tell("hold 1 1")
+        process = Other(path, "hold 1 1")
         doctor = run([TOOL, "doctor", "-p", str(process.pid)])
         check(doctor.status == 0 and b"NO" not in doctor.stdout, f"doctor: {doctor.stdout[-900:]!r}")
         maps, code = maps_of(process.pid), code_of(process.pid)
@@ -584,10 +580,8 @@ def test_killed_while_attaching():
             session.end(None)
             if not check(process.poll() is None, f"kill {number}: status {process.returncode}"):
                 return
-        bare = Bare.__new__(Bare)
-        bare.process, bare.pid = process, process.pid
         session = Session(daemon, os.path.join(directory, "last"), "-p", str(process.pid))
-        attached(daemon, bare)
+        attached(daemon, process)
         check(session.end() == 0, session.stderr)
         check(code_of(process.pid) == code, "the code is as it was")
         with open(f"/proc/{process.pid}/maps") as maps:

@@ -343,13 +343,12 @@ def all_but_sites(heap):
     return {key: value for key, value in heap.items() if key not in ("callsites", "threads", "total")}
 
 
-class Stormy(Commanded):
-    """Start a program that leaves its samples by longjmp, until a command stops it."""
+class Interrupted(Commanded):
+    """Start a preloaded program whose allocations signal handlers interrupt when it is told to."""
 
-    def __init__(self, environment):
+    def __init__(self, environment, name, *arguments):
         self.process = subprocess.Popen(
-            [program("signal_storm"), "commanded"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            [program(name), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
             env={**environment, "LD_PRELOAD": LIBRARY},
         )
         self.pid = self.process.pid
@@ -363,7 +362,7 @@ def test_reinit_after_jumps():
     """Records in the ring after an abandoned one are not lost at the session's end."""
     with scene() as (daemon, directory):
         # Several at once, because the daemon's wait for each abandoned record takes most of the time.
-        processes = [Stormy(daemon.environment) for _ in range(3)]
+        processes = [Interrupted(daemon.environment, "signal_storm", "commanded") for _ in range(3)]
         for round_number in range(2):
             sessions = [Session(daemon, os.path.join(directory, f"o{process.pid}-{round_number}"), "-p", str(process.pid))
                         for process in processes]
@@ -393,28 +392,13 @@ def check_storm(heap):
     check(heap["lost"]["no_scratch"] == 0, f"lost {heap['lost']}")
 
 
-class Stepped(Commanded):
-    """Start a program whose threads are interrupted in their first allocation."""
-
-    def __init__(self, environment):
-        self.process = subprocess.Popen(
-            [program("stepped_first")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-            env={**environment, "LD_PRELOAD": LIBRARY},
-        )
-        self.pid = self.process.pid
-        self.wake()
-
-    def wake(self):
-        self.tell("calm")
-
-
 def test_reinit_after_first_allocations():
     """All calls are counted, whichever instruction of a thread's first allocation a signal interrupts. A handler
     that jumps out of it does not prevent the next session."""
     if platform.machine() != "x86_64":
         sys.exit(77)  # no single steps
     with scene() as (daemon, directory):
-        process = Stepped(daemon.environment)
+        process = Interrupted(daemon.environment, "stepped_first")
         for round_number, command in enumerate(("pairs", "allocate", "jump", "allocate")):
             session = Session(daemon, os.path.join(directory, f"o{round_number}"), "-p", str(process.pid))
             if not joined(daemon, process):
@@ -444,7 +428,7 @@ def test_reinit_after_first_allocations():
 def test_reinit_after_cancelled_threads():
     """Threads that ended in the middle of a sample do not prevent the next session."""
     with scene() as (daemon, directory):
-        process = Stormy(daemon.environment)
+        process = Interrupted(daemon.environment, "signal_storm", "commanded")
         for round_number in range(3):
             output = os.path.join(directory, f"o{round_number}")
             session = Session(daemon, output, "-p", str(process.pid))
