@@ -23,11 +23,17 @@ enum program_sanitizer {
 
 /* Each field except the texts and the sanitizer is 0 or 1. */
 struct program_file {
-    uint8_t other_machine, has_interpreter, is_musl, is_go;
-    uint8_t allocator_is_exported, has_client, has_noop, has_unwind_tables;
-    uint8_t has_symbols, has_debug_info, has_debug_link, sanitizer;
-    char allocator[PROGRAM_ALLOCATOR_BYTES];
-    char build_id[2 * PROGRAM_BUILD_ID_MAX + 1];
+    uint8_t other_machine;
+    uint8_t has_interpreter; /* else it is linked statically */
+    uint8_t is_musl, is_go;
+    uint8_t allocator_is_exported; /* as malloc, so its libraries allocate from it, too */
+    uint8_t has_client;            /* linked to the client library, or contains it */
+    uint8_t has_noop;              /* linked to the library whose functions do nothing */
+    uint8_t has_unwind_tables, has_symbols, has_debug_info, has_debug_link;
+    uint8_t sanitizer; /* enum program_sanitizer: linked in with its allocator */
+    char allocator[PROGRAM_ALLOCATOR_BYTES]; /* name of its own malloc, such as "je_malloc"; "": no
+                                                symbol shows one */
+    char build_id[2 * PROGRAM_BUILD_ID_MAX + 1]; /* hexadecimal; "": none */
 };
 
 /* Parse the open file. Return 0, or -ENOEXEC if it is not an ELF file. */

@@ -154,30 +154,30 @@ static void check_machine(void)
 /* Check what the program is linked to, and what its file contains for the unwinder and symbols. */
 static void check_contents(const struct program *program)
 {
-    if (program->is_go && program->has_interpreter)
+    if (program->file.is_go && program->file.has_interpreter)
         say(LACKING, "a Go program: only its C code allocates with malloc; Go's own heap is in the "
                      "profiles of runtime/pprof, which heap_profile report opens");
-    if (program->has_client)
+    if (program->file.has_client)
         say(FINE, "linked to the client library: --heaps and --all-heaps profile its own heaps, "
                   "without preloading or attaching");
-    else if (program->has_noop)
+    else if (program->file.has_noop)
         say(LACKING,
             "linked to libheapprofd_noop.a, which does nothing: link it to libheapprofd_client to "
             "profile its own heaps");
-    say(program->has_unwind_tables ? FINE : LACKING, "%s",
-        program->has_unwind_tables
+    say(program->file.has_unwind_tables ? FINE : LACKING, "%s",
+        program->file.has_unwind_tables
             ? "unwind tables: stacks will be complete"
             : "no unwind tables: stacks are complete only with frame pointers "
               "(compile with -fasynchronous-unwind-tables)");
-    if (program->has_debug_info)
+    if (program->file.has_debug_info)
         say(FINE, "debug information: names, inlined functions and lines");
-    else if (program->has_symbols)
+    else if (program->file.has_symbols)
         say(FINE, "symbol table: names of functions, but no lines (compile with -g)");
     else
         say(LACKING, "stripped: names of exported functions only, unless its debug file is found%s",
-            program->has_debug_link ? " (the program names one)" : "");
-    if (program->build_id[0] != 0)
-        say(FINE, "build id %s", program->build_id);
+            program->file.has_debug_link ? " (the program names one)" : "");
+    if (program->file.build_id[0] != 0)
+        say(FINE, "build id %s", program->file.build_id);
     else
         say(LACKING, "no build id: symbols are found by path alone (link with --build-id)");
 }
@@ -192,7 +192,7 @@ static void check_program(const char *path, const char *name, bool will_start)
             code == -ENOEXEC ? "not a program for this machine" : strerror(-code));
         return;
     }
-    bool must_preload = will_start && !program.has_client;
+    bool must_preload = will_start && !program.file.has_client;
     switch (program_way(&program, name, reason, sizeof(reason))) {
     case PROGRAM_BY_PRELOADING:
         if (will_start)

@@ -18,14 +18,16 @@ static const struct {
     struct program example; /* for program_way(), which has the text */
 } kinds[OBSTACLE_KINDS] = {
     [OBSTACLE_NONE] = {"none", "", {0}},
-    [OBSTACLE_STATIC] = {"static", NULL, {.is_elf = true, .allocator = "malloc"}},
+    [OBSTACLE_STATIC] = {"static", NULL, {.is_elf = true, .file = {.allocator = "malloc"}}},
     [OBSTACLE_STRIPPED] = {"stripped", NULL, {.is_elf = true}},
-    [OBSTACLE_GO] = {"go", NULL, {.is_elf = true, .is_go = true}},
-    [OBSTACLE_MUSL] = {"musl", NULL, {.is_elf = true, .has_interpreter = true, .is_musl = true}},
-    [OBSTACLE_MACHINE] = {"machine", NULL, {.is_elf = true, .other_machine = true}},
+    [OBSTACLE_GO] = {"go", NULL, {.is_elf = true, .file = {.is_go = 1}}},
+    [OBSTACLE_MUSL] = {"musl",
+                       NULL,
+                       {.is_elf = true, .file = {.has_interpreter = 1, .is_musl = 1}}},
+    [OBSTACLE_MACHINE] = {"machine", NULL, {.is_elf = true, .file = {.other_machine = 1}}},
     [OBSTACLE_RIGHTS] = {"rights",
                          NULL,
-                         {.is_elf = true, .has_interpreter = true, .gains_rights = true}},
+                         {.is_elf = true, .gains_rights = true, .file = {.has_interpreter = 1}}},
     [OBSTACLE_ALLOCATOR] =
         {"allocator",
          "it has its own allocator, which the preloaded library does not see: heap_profile "
@@ -59,14 +61,16 @@ void preload_obstacle_explain(enum preload_obstacle obstacle, char *text, size_t
 
 static enum preload_obstacle preload_obstacle_of_program(const struct program *program)
 {
-    bool has_allocator = program->allocator[0] != 0;
+    bool has_allocator = program->file.allocator[0] != 0;
     if (!program->is_elf)
         return OBSTACLE_NONE;
-    if (program->other_machine)
+    if (program->file.other_machine)
         return OBSTACLE_MACHINE;
-    if (!program->has_interpreter)
-        return has_allocator ? OBSTACLE_STATIC : program->is_go ? OBSTACLE_GO : OBSTACLE_STRIPPED;
-    if (program->is_musl)
+    if (!program->file.has_interpreter)
+        return has_allocator         ? OBSTACLE_STATIC
+               : program->file.is_go ? OBSTACLE_GO
+                                     : OBSTACLE_STRIPPED;
+    if (program->file.is_musl)
         return OBSTACLE_MUSL;
     return has_allocator ? OBSTACLE_ALLOCATOR : OBSTACLE_NONE;
 }

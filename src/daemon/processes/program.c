@@ -101,25 +101,6 @@ static const char *const sanitizers[PROGRAM_SANITIZERS] = {
     [PROGRAM_SANITIZER_LEAK] = "LeakSanitizer",
 };
 
-static void take_file(struct program *program, const struct program_file *file)
-{
-    program->is_elf = true;
-    program->other_machine = file->other_machine != 0;
-    program->has_interpreter = file->has_interpreter != 0;
-    program->is_musl = file->is_musl != 0;
-    program->is_go = file->is_go != 0;
-    program->allocator_is_exported = file->allocator_is_exported != 0;
-    program->has_client = file->has_client != 0;
-    program->has_noop = file->has_noop != 0;
-    program->has_unwind_tables = file->has_unwind_tables != 0;
-    program->has_symbols = file->has_symbols != 0;
-    program->has_debug_info = file->has_debug_info != 0;
-    program->has_debug_link = file->has_debug_link != 0;
-    program->sanitizer = sanitizers[file->sanitizer];
-    memcpy(program->allocator, file->allocator, sizeof(program->allocator));
-    memcpy(program->build_id, file->build_id, sizeof(program->build_id));
-}
-
 int program_read(struct program *program, const char *path)
 {
     return program_read_within(program, path, FILE_READER_DEADLINE_MS);
@@ -128,7 +109,6 @@ int program_read(struct program *program, const char *path)
 int program_read_within(struct program *program, const char *path, unsigned deadline_ms)
 {
     struct stat status;
-    struct program_file file;
     *program = (struct program){0};
     int fd = regular_file_open(path, &status);
     if (fd < 0)
@@ -136,10 +116,13 @@ int program_read_within(struct program *program, const char *path, unsigned dead
     program->gains_rights = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
                             ((status.st_mode & S_ISGID) && status.st_gid != getegid()) ||
                             (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
-    int code = file_reader_program(fd, path, deadline_ms, &file);
-    if (code == 0)
-        take_file(program, &file);
+    int code = file_reader_program(fd, path, deadline_ms, &program->file);
     close(fd);
+    program->is_elf = code == 0;
+    if (code == 0)
+        program->sanitizer = sanitizers[program->file.sanitizer];
+    else
+        program->file = (struct program_file){0}; /* an invalid reply */
     return code;
 }
 
@@ -153,29 +136,30 @@ static void explain_own_allocator(const struct program *program, const char *nam
              "%s has %s%s of its own (%s), which the preloaded library does not see: the profiler "
              "attaches to it at its start, if the kernel allows that (ptrace).",
              name, program->sanitizer != NULL ? program->sanitizer : "an allocator",
-             program->sanitizer != NULL ? " and so an allocator" : "", program->allocator);
+             program->sanitizer != NULL ? " and so an allocator" : "", program->file.allocator);
 }
 
 enum program_way program_way(const struct program *program, const char *name, char *reason,
                              size_t size)
 {
-    bool has_allocator = program->allocator[0] != 0;
+    bool has_allocator = program->file.allocator[0] != 0;
     reason[0] = 0;
-    if (program->other_machine) {
+    if (program->file.other_machine) {
         snprintf(reason, size,
                  "%s is a program for another kind of machine (32-bit, or another processor), "
                  "into which the profiling library cannot be loaded: use a build for this machine.",
                  name);
         return PROGRAM_BY_NEITHER;
     }
-    if (program->is_elf && !program->has_interpreter && program->is_go && !has_allocator) {
+    if (program->is_elf && !program->file.has_interpreter && program->file.is_go &&
+        !has_allocator) {
         snprintf(reason, size,
                  "%s is a static Go program, and Go does not allocate with malloc: use Go's own "
                  "profiler (runtime/pprof), whose files heap_profile report opens.",
                  name);
         return PROGRAM_BY_NEITHER;
     }
-    if (program->is_elf && !program->has_interpreter) {
+    if (program->is_elf && !program->file.has_interpreter) {
         snprintf(reason, size,
                  has_allocator
                      ? "%s is statically linked, so the profiling library cannot be loaded into "
@@ -186,7 +170,7 @@ enum program_way program_way(const struct program *program, const char *name, ch
                  name);
         return has_allocator ? PROGRAM_BY_ATTACHING : PROGRAM_BY_NEITHER;
     }
-    if (program->is_musl) {
+    if (program->file.is_musl) {
         snprintf(reason, size,
                  "%s runs on musl, and the profiling library was built for glibc: heap_profile -n "
                  "NAME or -p PID attaches to it as it runs.",

@@ -12,21 +12,10 @@
 #include "reader/program_file.h"
 
 struct program {
-    bool is_elf;
-    bool other_machine;
-    bool has_interpreter; /* else it is linked statically */
-    bool is_musl;
-    bool is_go;
-    char allocator[PROGRAM_ALLOCATOR_BYTES]; /* name of its own malloc, such as "je_malloc"; "": no
-                                                symbol shows one */
-    bool allocator_is_exported;              /* as malloc, so its libraries allocate from it, too */
+    bool is_elf; /* else `file` is all 0 */
+    struct program_file file;
     const char *sanitizer; /* name of the sanitizer linked in with its allocator; NULL: none */
-    bool has_client;       /* linked to the client library, or contains it */
-    bool has_noop;         /* linked to the library whose functions do nothing */
     bool gains_rights;     /* at its exec: AT_SECURE, the loader drops LD_PRELOAD */
-    bool has_unwind_tables;
-    bool has_symbols, has_debug_info, has_debug_link;
-    char build_id[2 * PROGRAM_BUILD_ID_MAX + 1]; /* hexadecimal; "": none */
 };
 
 /* Find the file that execvp() would run, and follow scripts to their interpreter. path is "" if

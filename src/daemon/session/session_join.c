@@ -196,7 +196,7 @@ static bool attach_instead(struct session *session, const struct process_info *i
                            struct error *failure)
 {
     int pidfd;
-    if (program->allocator[0] == 0 || !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
+    if (program->file.allocator[0] == 0 || !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
         return false;
     if (origin == HANDSHAKE_FORK)
         error_set(failure, -ENOTSUP,

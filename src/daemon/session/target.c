@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/processes/diagnosis.h"
 #include "daemon/session/heap_rules.h"
-#include "daemon/session/target_diagnosis.h"
 #include "util/clock.h"
 #include "util/process_files.h"
 #include "util/regular_file.h"
@@ -288,14 +288,15 @@ static void note_unexported_allocator(struct target *target)
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->info.pid);
     if (program_read(&program, path) < 0)
         return;
-    target->is_go = program.is_go;
-    if (program.allocator[0] == 0 || program.allocator_is_exported || !program.has_interpreter)
+    target->is_go = program.file.is_go;
+    if (program.file.allocator[0] == 0 || program.file.allocator_is_exported ||
+        !program.file.has_interpreter)
         return;
     snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     snprintf(target->unseen_reason, sizeof(target->unseen_reason),
              "%s does not export its allocator (%s): what its libraries allocated with the shared "
              "malloc is missing.",
-             process_info_name(&target->info), program.allocator);
+             process_info_name(&target->info), program.file.allocator);
 }
 
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
@@ -453,10 +454,10 @@ static int write_threads(struct target *target, struct trace_writer *writer)
 
 void target_note_program(struct target *target, const struct program *program)
 {
-    target->is_go = program->is_go;
-    if (program->allocator[0] == 0)
+    target->is_go = program->file.is_go;
+    if (program->file.allocator[0] == 0)
         return;
-    memcpy(target->unseen_allocator, program->allocator, sizeof(target->unseen_allocator));
+    memcpy(target->unseen_allocator, program->file.allocator, sizeof(target->unseen_allocator));
     program_way(program, process_info_name(&target->info), target->unseen_reason,
                 sizeof(target->unseen_reason));
     if (target->attach_failure[0] != 0)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collect the facts of a target for the remark of its last dump. */
-#include "daemon/session/target_diagnosis.h"
+#include "daemon/session/target.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "daemon/processes/diagnosis.h"
 #include "daemon/session/heap_rules.h"
 #include "util/clock.h"
 
