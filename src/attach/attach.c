@@ -44,6 +44,19 @@ struct attach {
     unsigned count;
 };
 
+/* An attempt to attach, or to find out whether that is possible. */
+struct attempt {
+    const struct attach_options *options; /* NULL: only find out */
+    struct attach *attach;
+    struct process process;
+    struct tracee tracee;
+    struct located located;
+    struct image image;
+    uint64_t base; /* address of the image in the process */
+    struct attach_outcome *outcome;
+    struct error *error;
+};
+
 /* Return when the process started, in the kernel's ticks, or 0 if it has ended. */
 static uint64_t start_time_of(pid_t pid)
 {
@@ -71,68 +84,70 @@ static void note_refused(struct attach_outcome *outcome, const char *name, const
              used > 0 ? ", " : "", name, why);
 }
 
-static int make_trampolines(struct attach *attach, const struct located *located,
-                            const struct tracee *tracee, struct image *image, uint64_t base,
-                            struct attach_outcome *outcome, struct error *error)
+static int make_trampolines(struct attempt *attempt)
 {
-    struct attached_params *params = image_params(image);
+    struct attach *attach = attempt->attach;
+    struct attached_params *params = image_params(&attempt->image);
     uint8_t *code = malloc(FUNCTION_BYTES_MAX);
     if (code == NULL)
-        return error_set(error, -ENOMEM, "out of memory");
+        return error_set(attempt->error, -ENOMEM, "out of memory");
     for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {
-        const struct located_function *function = &located->functions[i];
+        const struct located_function *function = &attempt->located.functions[i];
         if (function->address == 0)
             continue;
         size_t wanted = function->size > 0 ? function->size : UNSIZED_BYTES;
         if (wanted > FUNCTION_BYTES_MAX)
             wanted = FUNCTION_BYTES_MAX;
-        size_t got = tracee_read_some(tracee, function->address, code, wanted);
+        size_t got = tracee_read_some(&attempt->tracee, function->address, code, wanted);
         struct trampoline *trampoline = &attach->trampolines[attach->count];
-        size_t place = image->trampolines_start + attach->count * TRAMPOLINE_BYTES;
+        size_t place = attempt->image.trampolines_start + attach->count * TRAMPOLINE_BYTES;
         const char *why = "";
         if (trampoline_make(trampoline, function->address, code, got, params->hooks[i],
-                            base + place, &why) < 0) {
-            note_refused(outcome, function->name, why);
+                            attempt->base + place, &why) < 0) {
+            note_refused(attempt->outcome, function->name, why);
             continue;
         }
         trampoline->site.function = (uint32_t)i;
-        memcpy(image->bytes + place, trampoline->code, trampoline->code_bytes);
+        memcpy(attempt->image.bytes + place, trampoline->code, trampoline->code_bytes);
         params->real[i] = trampoline->site.trampoline;
         params->sites[attach->count++] = trampoline->site;
     }
     free(code);
     if (params->real[ATTACHED_MALLOC] != 0 && params->real[ATTACHED_FREE] != 0)
         return 0;
-    outcome->refusal = ATTACH_UNSUPPORTED;
-    return error_set(error, -ENOTSUP,
+    attempt->outcome->refusal = ATTACH_UNSUPPORTED;
+    return error_set(attempt->error, -ENOTSUP,
                      "process %d: its allocator (%s) cannot be patched: %s; start it under "
                      "heap_profile host",
-                     (int)attach->pid, located->allocator, outcome->refused);
+                     (int)attach->pid, attempt->located.allocator, attempt->outcome->refused);
 }
 
-/* Find the allocator and make the trampolines, for an image at *base. This only reads the process.
- */
-static int prepare(struct attach *attach, struct process *process, struct tracee *tracee,
-                   struct located *located, struct image *image, uint64_t *base,
-                   struct attach_outcome *outcome, struct error *error)
+/* Find the allocator, choose the image's address, and make the trampolines. This only reads the
+ * process. */
+static int prepare(struct attempt *attempt)
 {
-    int code = locate_functions(located, process, tracee, outcome, error);
+    struct located *located = &attempt->located;
+    struct attach_outcome *outcome = attempt->outcome;
+    int code =
+        locate_functions(located, &attempt->process, &attempt->tracee, outcome, attempt->error);
     if (code < 0)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
-    *base = inject_find_place(process, located->functions[ATTACHED_MALLOC].address, image_total());
-    if (*base == 0)
-        return error_set(error, -ENOMEM,
+    attempt->base = inject_find_place(&attempt->process,
+                                      located->functions[ATTACHED_MALLOC].address, image_total());
+    if (attempt->base == 0)
+        return error_set(attempt->error, -ENOMEM,
                          "process %d has no free address space within 2 GiB of its allocator",
-                         (int)attach->pid);
-    code = image_make(image, *base, error);
-    return code < 0 ? code
-                    : make_trampolines(attach, located, tracee, image, *base, outcome, error);
+                         (int)attempt->attach->pid);
+    code = image_make(&attempt->image, attempt->base, attempt->error);
+    return code < 0 ? code : make_trampolines(attempt);
 }
 
-static void fill_params(struct attached_params *params, const struct attach *attach,
-                        const struct attach_options *options, const struct located *located)
+static void fill_params(struct attempt *attempt)
 {
+    struct attached_params *params = image_params(&attempt->image);
+    const struct attach_options *options = attempt->options;
+    const struct located *located = &attempt->located;
     params->data_bytes = options->data_bytes;
     params->interval_bytes = options->interval_bytes;
     params->certain_bytes = sampling_certain_bytes(options->interval_bytes);
@@ -144,10 +159,10 @@ static void fill_params(struct attached_params *params, const struct attach *att
     params->stack_end = located->stack_end;
     params->dl_find_object = located->dl_find_object;
     params->cxx_allocates = params->real[ATTACHED_CXX] != 0;
-    params->site_count = attach->count;
+    params->site_count = attempt->attach->count;
     if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=
         (ssize_t)sizeof(params->seed))
-        params->seed = clock_read_us(CLOCK_MONOTONIC) ^ ((uint64_t)attach->pid << 40);
+        params->seed = clock_read_us(CLOCK_MONOTONIC) ^ ((uint64_t)attempt->attach->pid << 40);
 }
 
 /* --- with all threads stopped --- */
@@ -210,12 +225,14 @@ static int patch_entries(const struct attach *attach, struct tracee *tracee)
 }
 
 /* Map the client and patch the entries. The process is stopped before and after. */
-static int enter_stopped(struct attach *attach, const struct attach_options *options,
-                         struct tracee *tracee, struct image *image, uint64_t base,
-                         struct error *error)
+static int enter_stopped(struct attempt *attempt)
 {
+    struct attach *attach = attempt->attach;
+    struct tracee *tracee = &attempt->tracee;
+    const struct image *image = &attempt->image;
     struct attached_params *params = image_params(image);
-    uint64_t ring = 0;
+    struct error *error = attempt->error;
+    uint64_t ring = 0, base = attempt->base, data_bytes = attempt->options->data_bytes;
     int code = tracee_work_begin(tracee);
     if (code < 0)
         return error_set(error, code, "cannot make system calls in process %d: %s",
@@ -223,8 +240,8 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
     params->image = base;
     params->image_bytes = image->total;
     params->marker = base + image->marker_start;
-    params->ring_bytes = RING_DATA_OFFSET + 2 * options->data_bytes;
-    code = inject_map(tracee, image, base, options->ring_fd, options->data_bytes, &ring, error);
+    params->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
+    code = inject_map(tracee, image, base, attempt->options->ring_fd, data_bytes, &ring, error);
     int ended = tracee_work_end(tracee);
     if (code == 0 && ended < 0)
         code = error_set(error, ended, "process %d ended meanwhile", (int)attach->pid);
@@ -256,23 +273,24 @@ static int enter_stopped(struct attach *attach, const struct attach_options *opt
 
 /* Stop the process at a moment when no thread is inside an entry that will be replaced, or move the
  * threads out of it. Return 0; or a negative errno, with all threads running. */
-static int stop_outside_entries(const struct attach *attach, struct tracee *tracee,
-                                struct attach_outcome *outcome, uint64_t *stopped_at,
-                                struct error *error)
+static int stop_outside_entries(struct attempt *attempt, uint64_t *stopped_at)
 {
-    for (int attempt = 0;; attempt++) {
+    const struct attach *attach = attempt->attach;
+    struct tracee *tracee = &attempt->tracee;
+    struct error *error = attempt->error;
+    for (int stops = 0;; stops++) {
         *stopped_at = clock_read_us(CLOCK_MONOTONIC);
         int code = tracee_stop(tracee);
         if (code < 0)
-            return stop_explain(tracee, code, outcome, error);
+            return stop_explain(tracee, code, attempt->outcome, error);
         pid_t in_the_way = clear_entries(attach, tracee);
         if (in_the_way == 0)
             return 0;
         for (size_t i = 0; i < tracee->thread_count; i++)
             tracee->threads[i].moved = false;
         tracee_resume(tracee);
-        if (attempt == ENTRY_ATTEMPTS) {
-            outcome->refusal = ATTACH_BUSY;
+        if (stops == ENTRY_ATTEMPTS) {
+            attempt->outcome->refusal = ATTACH_BUSY;
             return error_set(error, -EAGAIN,
                              "a thread of process %d is at the entry of its allocator: try again",
                              (int)attach->pid);
@@ -283,90 +301,101 @@ static int stop_outside_entries(const struct attach *attach, struct tracee *trac
 
 /* --- attaching and detaching --- */
 
-static int attach_to(struct attach *attach, const struct attach_options *options,
-                     struct process *process, struct tracee *tracee, struct attach_outcome *outcome,
-                     struct error *error)
+static int attach_to(struct attempt *attempt)
 {
-    struct located located;
-    struct image image = {0};
-    uint64_t stopped_at = 0, base = 0;
-    if (locate_system_call(process, tracee) < 0) {
+    struct tracee *tracee = &attempt->tracee;
+    struct attach_outcome *outcome = attempt->outcome;
+    struct error *error = attempt->error;
+    pid_t pid = attempt->attach->pid;
+    uint64_t stopped_at = 0;
+    if (attempt->options->patience_ms > 0)
+        tracee->patience_ms = attempt->options->patience_ms;
+    if (locate_system_call(&attempt->process, tracee) < 0) {
         outcome->refusal = ATTACH_UNSUPPORTED;
         return error_set(error, -ENOTSUP, "no system call instruction was found in process %d",
-                         (int)attach->pid);
+                         (int)pid);
     }
-    int code = remove_orphans(process, tracee, outcome, error);
+    int code = remove_orphans(&attempt->process, tracee, outcome, error);
     if (code == 0)
-        code = prepare(attach, process, tracee, &located, &image, &base, outcome, error);
+        code = prepare(attempt);
     if (code == 0) {
-        fill_params(image_params(&image), attach, options, &located);
-        code = stop_outside_entries(attach, tracee, outcome, &stopped_at, error);
+        fill_params(attempt);
+        code = stop_outside_entries(attempt, &stopped_at);
     }
-    if (code == 0) {
-        outcome->threads = (unsigned)tracee->thread_count;
-        bool avoid_copying = false;
-        code = stop_check_seccomp(tracee, SECCOMP_TO_STAY, &avoid_copying, error);
-        image_params(&image)->avoid_copying = avoid_copying;
-        if (code < 0)
-            outcome->refusal = ATTACH_SECCOMP;
-        if (code == 0 && !code_is_unchanged(attach, tracee)) {
-            outcome->refusal = ATTACH_BUSY;
-            code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",
-                             (int)attach->pid);
-        }
-        if (code == 0)
-            code = enter_stopped(attach, options, tracee, &image, base, error);
-        if (code == -EEXIST) {
-            outcome->refusal = ATTACH_BUSY;
-            code = error_set(error, -EAGAIN,
-                             "process %d has meanwhile mapped memory at the client's address: try "
-                             "again",
-                             (int)attach->pid);
-        }
-        if (code < 0) {
-            for (size_t i = 0; i < tracee->thread_count; i++)
-                tracee->threads[i].moved = false;
-        }
-        tracee_resume(tracee);
-        outcome->stopped_us = tracee->resumed_us - stopped_at;
+    if (code < 0)
+        return code;
+
+    outcome->threads = (unsigned)tracee->thread_count;
+    bool avoid_copying = false;
+    code = stop_check_seccomp(tracee, SECCOMP_TO_STAY, &avoid_copying, error);
+    image_params(&attempt->image)->avoid_copying = avoid_copying;
+    if (code < 0)
+        outcome->refusal = ATTACH_SECCOMP;
+    if (code == 0 && !code_is_unchanged(attempt->attach, tracee)) {
+        outcome->refusal = ATTACH_BUSY;
+        code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",
+                         (int)pid);
     }
-    image_free(&image);
+    if (code == 0)
+        code = enter_stopped(attempt);
+    if (code == -EEXIST) {
+        outcome->refusal = ATTACH_BUSY;
+        code = error_set(error, -EAGAIN,
+                         "process %d has meanwhile mapped memory at the client's address: try "
+                         "again",
+                         (int)pid);
+    }
+    if (code < 0) {
+        for (size_t i = 0; i < tracee->thread_count; i++)
+            tracee->threads[i].moved = false;
+    }
+    tracee_resume(tracee);
+    outcome->stopped_us = tracee->resumed_us - stopped_at;
     return code;
+}
+
+/* Begin an attempt: read the process, and open its memory. Call end_attempt() in any case. */
+static int begin_attempt(struct attempt *attempt, pid_t pid, bool beside_client)
+{
+    attempt->tracee.memory_fd = -1;
+    *attempt->outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
+    attempt->attach = calloc(1, sizeof(*attempt->attach));
+    if (attempt->attach == NULL)
+        return error_set(attempt->error, -ENOMEM, "out of memory");
+    attempt->attach->pid = pid;
+    attempt->attach->start_time = start_time_of(pid);
+    int code =
+        process_read(&attempt->process, pid, beside_client, attempt->outcome, attempt->error);
+    if (code < 0)
+        return code;
+    attempt->process.symbols = executable_symbols_open(pid);
+    code = tracee_open(&attempt->tracee, pid);
+    if (code < 0)
+        stop_explain(&attempt->tracee, code, attempt->outcome, attempt->error);
+    return code;
+}
+
+/* Free everything but attempt->attach. Return the attempt's result. */
+static int end_attempt(struct attempt *attempt, pid_t pid, int code)
+{
+    tracee_close(&attempt->tracee);
+    image_free(&attempt->image);
+    executable_symbols_close(attempt->process.symbols);
+    process_clear(&attempt->process);
+    return explain_end(pid, code, attempt->outcome, attempt->error);
 }
 
 struct attach *attach_open(const struct attach_options *options, struct attach_outcome *outcome,
                            struct error *error)
 {
-    struct process process;
-    struct tracee tracee;
-    *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
-    struct attach *attach = calloc(1, sizeof(*attach));
-    if (attach == NULL) {
-        error_set(error, -ENOMEM, "out of memory");
-        return NULL;
-    }
-    attach->pid = options->pid;
-    attach->start_time = start_time_of(options->pid);
-    int code = process_read(&process, options->pid, options->beside_client, outcome, error);
-    if (code == 0) {
-        process.symbols = executable_symbols_open(options->pid);
-        code = tracee_open(&tracee, options->pid);
-        if (options->patience_ms > 0)
-            tracee.patience_ms = options->patience_ms;
-        if (code < 0)
-            stop_explain(&tracee, code, outcome, error);
-        else
-            code = attach_to(attach, options, &process, &tracee, outcome, error);
-        tracee_close(&tracee);
-        executable_symbols_close(process.symbols);
-    }
-    process_clear(&process);
-    code = explain_end(options->pid, code, outcome, error);
-    if (code < 0) {
-        free(attach);
-        return NULL;
-    }
-    return attach;
+    struct attempt attempt = {.options = options, .outcome = outcome, .error = error};
+    int code = begin_attempt(&attempt, options->pid, options->beside_client);
+    if (code == 0)
+        code = attach_to(&attempt);
+    if (end_attempt(&attempt, options->pid, code) == 0)
+        return attempt.attach;
+    free(attempt.attach);
+    return NULL;
 }
 
 int attach_close(struct attach *attach, struct attach_outcome *outcome, struct error *error)
@@ -428,31 +457,13 @@ int attach_check_released(pid_t pid, struct error *error)
 
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
-    struct process process;
-    struct tracee tracee;
-    struct located located;
-    struct image image = {0};
-    uint64_t base;
-    *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
-    struct attach *attach = calloc(1, sizeof(*attach));
-    if (attach == NULL)
-        return error_set(error, -ENOMEM, "out of memory");
-    attach->pid = pid;
-    int code = process_read(&process, pid, false, outcome, error);
-    if (code == 0) {
-        process.symbols = executable_symbols_open(pid);
-        code = tracee_open(&tracee, pid);
-        if (code < 0)
-            stop_explain(&tracee, code, outcome, error);
-        else
-            code = prepare(attach, &process, &tracee, &located, &image, &base, outcome, error);
-        image_free(&image);
-        tracee_close(&tracee);
-        executable_symbols_close(process.symbols);
-    }
-    process_clear(&process);
-    free(attach);
-    return explain_end(pid, code, outcome, error);
+    struct attempt attempt = {.outcome = outcome, .error = error};
+    int code = begin_attempt(&attempt, pid, false);
+    if (code == 0)
+        code = prepare(&attempt);
+    code = end_attempt(&attempt, pid, code);
+    free(attempt.attach);
+    return code;
 }
 
 int attach_check_loaded(pid_t pid)
