@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a shell's completion: the template with the values of options in it. make.py TEMPLATE VALUES"""
+"""Prints a shell's completion: the template with the options' values filled in.
+Usage: make.py TEMPLATE VALUES"""
 
 import os
 import sys

@@ -31,7 +31,7 @@ function places(tree) {
   everyPlace(tree, (item, stack) => {
     const figures = Flame.figuresOf(tree, item), own = Flame.ownFigures(tree, item);
     found.push({ stack, value: item.value, own, bytes: figures.bytes, count: figures.count,
-                 margins: [Flame.marginInWords(figures.bytes, false), Flame.marginInWords(figures.count, true)] });
+                 margins: [Flame.formatMargin(figures.bytes, false), Flame.formatMargin(figures.count, true)] });
   });
   return found;
 }
@@ -69,7 +69,7 @@ function search(tree, query) {
 function look(graph, view) {
   const down = Flame.makeTree(graph, view, "top-down"), up = Flame.makeTree(graph, view, "bottom-up");
   const zoomed = Flame.kidsOf(down, down.root)[0] || down.root;
-  const again = Flame.findAgain(Flame.makeTree(graph, view, "top-down"), zoomed);
+  const again = Flame.findSameStack(Flame.makeTree(graph, view, "top-down"), zoomed);
   return { name: view.name, title: view.title, total: down.root.value, down: places(down), up: places(up),
            drawn: [drawn(down, down.root, 1000), drawn(up, up.root, 1000), drawn(down, zoomed, 333)],
            foundAgain: again.frame === zoomed.frame && again.depth === zoomed.depth,
@@ -82,6 +82,6 @@ const graphs = profile.packedGraphs.map((packed, i) => {
            difference: packed.difference, exact: packed.exact, views: graph.views.map((view) => look(graph, view)) };
 });
 console.log(JSON.stringify({ title: profile.title, texts: profile.texts, graphs,
-  words: { bytes: [0, 999, 1000, 4096.4, 99949, 1234567, -5e9].map(Flame.bytesInWords),
-           counts: [0, 12, 1234.4, 1234567, -1000].map(Flame.countInWords),
-           shares: [[0, 0], [1, 3], [1, 1], [5, 100]].map(([part, whole]) => Flame.shareInWords(part, whole)) } }));
+  words: { bytes: [0, 999, 1000, 4096.4, 99949, 1234567, -5e9].map(Flame.formatBytes),
+           counts: [0, 12, 1234.4, 1234567, -1000].map(Flame.formatCount),
+           shares: [[0, 0], [1, 3], [1, 1], [5, 100]].map(([part, whole]) => Flame.formatShare(part, whole)) } }));

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The 95 % interval of an estimate, computed as in the program. src/profile/confidence_interval.h
- * explains it. The page needs it for sums over sites that only the page puts together. Tests compare
- * the results of both.
+ * The 95 % interval of an estimate, computed as in src/profile/confidence_interval.c, whose header explains
+ * the method. The page needs it for sums that it forms itself. Tests compare the results of both.
  */
 "use strict";
 
 const FlameInterval = (() => {
-  const LOW = 0.4, HIGH = 0.7; /* of a sample, prior */
+  const LOW = 0.4, HIGH = 0.7; /* weights of the prior, in samples */
   const TWO_SIDES = 1.959964, ONE_SIDE = 1.644854;
   const NONE_MISSED = 0.025, WHOLE_ONE_SIDE = 0.96, WHOLE_TWO_SIDES = 0.975;
   const COUNTED = 50, STEPS = 100000, SLACK = 0.4;
@@ -30,7 +29,7 @@ const FlameInterval = (() => {
     return misses;
   }
 
-  /* Calls that were missed; null: nothing is known of them. */
+  /* Estimates the calls that were not sampled; null if nothing is known about them. */
   function missedOf([, count, , countVariance, samples]) {
     const missed = count - samples;
     if (!(samples > 0) || !(countVariance > 0) || !(missed > 1e-9 * count)) return null;
@@ -93,7 +92,7 @@ const FlameInterval = (() => {
     return around(count, Math.floor(samples + low), samples + high);
   }
 
-  /* Bytes that were sampled, at the least: seen_bytes_least() in profile/confidence_interval.c. */
+  /* Returns a lower limit of the sampled bytes, like seen_bytes_least() in confidence_interval.c. */
   function seenBytesLeast([bytes, count, variance, , samples], missed) {
     const squares = missed.per * missed.count;
     const shares = Math.min((samples * missed.count) / count,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the flame graph's page knows: the profile, unpacked; trees from above and from below; what is
- * drawn where; how sure a figure is. Nothing here touches the page: tests run it in node.
+ * The model of the flame graph's page: it unpacks the profile, builds the top-down and bottom-up trees,
+ * lays out the boxes, and computes figures with their 95 % limits. It does not use the DOM, so that tests
+ * can run it in node.
  *
- * A graph is a tree of nodes (a parent has a lower number than its children) and sites: the nodes that
- * allocate themselves, with their figures. Of a figure there are five sums over samples: bytes, count,
- * their variances, and the number of samples; of a difference what was gained and what was lost.
+ * A graph is a tree of nodes (a parent has a lower number than its children) and a list of sites: the
+ * nodes that allocate themselves, with their figures. A figure consists of five sums over samples: bytes,
+ * count, the variances of both, and the number of samples. A difference has them twice: gained and lost.
  */
 "use strict";
 
@@ -15,7 +16,7 @@ const Flame = (() => {
 
   /* --- unpacking --- */
 
-  /* 0 stands for nothing but zeros. */
+  /* Makes arrays of the five sums. A sum that is 0 for all sites is packed as the number 0. */
   function unpackSums(sums, length) {
     if (!sums) return null;
     return sums.map((values) => (values === 0 ? new Float64Array(length) : Float64Array.from(values)));
@@ -43,8 +44,8 @@ const Flame = (() => {
     return graph;
   }
 
-  /* children[start[n] .. start[n + 1]] are those of node n; of the root, which is no node, n is
-   * graph.count. */
+  /* Sets graph.children and graph.childStart: the children of node n are
+   * children[childStart[n]] to children[childStart[n + 1] - 1]. n = graph.count stands for the root. */
   function orderChildren(graph) {
     const { count, parent } = graph;
     const start = new Int32Array(count + 2);
@@ -59,14 +60,14 @@ const Flame = (() => {
 
   /* --- values --- */
 
-  /* Of each site, as wide as it is drawn: what is below zero has no width. */
+  /* Returns each site's value, from which box widths follow: 0 if it is negative. */
   function siteValues(graph, view) {
     const { gained, lost } = graph.figures[view.figure];
     const which = view.bytes ? BYTES : COUNT;
     return gained[which].map((value, i) => Math.max(value - (lost ? lost[which][i] : 0), 0));
   }
 
-  /* Of each node with all that it calls. */
+  /* Returns each node's value with that of its callees. */
   function nodeValues(graph, values) {
     const totals = new Float64Array(graph.count);
     graph.sites.forEach((node, i) => { totals[node] += values[i]; });
@@ -75,7 +76,8 @@ const Flame = (() => {
     return totals;
   }
 
-  /* The view to open on: the first with something in it; of a heap that is empty at its end, its peak. */
+  /* Returns the view to show first: live bytes, or the peak if nothing is live at the end, or any other
+   * view that is not empty. */
   function openingView(graph) {
     const rank = (view) => (view.name === "space" ? 0 : view.name === "max" ? 1 : 2);
     const found = [...graph.views].sort((a, b) => rank(a) - rank(b))
@@ -83,13 +85,13 @@ const Flame = (() => {
     return found ? graph.views.indexOf(found) : 0;
   }
 
-  /* --- trees: made as far as they are looked at --- */
+  /* --- trees: children are made when they are first asked for --- */
 
   function byValue(a, b) {
     return b.value - a.value || a.frame - b.frame;
   }
 
-  /* direction: "top-down", from what is called first, or "bottom-up", from what allocates. */
+  /* direction: "top-down", from the outermost caller, or "bottom-up", from the allocating function. */
   function makeTree(graph, view, direction) {
     const values = siteValues(graph, view);
     const total = values.reduce((sum, value) => sum + value, 0);
@@ -133,15 +135,16 @@ const Flame = (() => {
     return [...found.values()];
   }
 
-  /* The largest first. */
+  /* Returns the children, the largest first. */
   function kidsOf(tree, item) {
     if (!item.kids)
       item.kids = (tree.direction === "top-down" ? kidsBelow : kidsAbove)(tree, item).sort(byValue);
     return item.kids;
   }
 
-  /* The same place in another tree of the same graph and direction, by frames; or as near as it is. */
-  function findAgain(tree, item) {
+  /* Returns the item with the same stack in another tree of the same graph and direction, or else its
+   * nearest caller there. */
+  function findSameStack(tree, item) {
     const frames = [];
     for (let at = item; at && at.parent; at = at.parent) frames.unshift(at.frame);
     let found = tree.root;
@@ -153,10 +156,10 @@ const Flame = (() => {
     return found;
   }
 
-  /* --- what is drawn --- */
+  /* --- layout --- */
 
-  /* Boxes of `zoomed`, of all above it, which are as wide as it, and of all below that is at least a
-   * pixel wide. What is narrower is drawn as one box of so many without a name (`narrow`). */
+  /* Makes the boxes of `zoomed`, of its callers, which get the same width, and of its callees that are at
+   * least a pixel wide. Narrower siblings share one box without a name; `narrow` is their number. */
   function layout(tree, zoomed, width) {
     const boxes = [];
     const path = [];
@@ -190,7 +193,8 @@ const Flame = (() => {
 
   /* --- search --- */
 
-  /* A matcher of names: text without regard to case, or /a regular expression/; null: it is none. */
+  /* Returns a function that tests names: for text without regard to case, or for a regular expression
+   * between slashes. Returns null if the expression is invalid. */
   function makeMatcher(query) {
     const between = /^\/(.*)\/(i?)$/.exec(query);
     if (!between) {
@@ -205,7 +209,7 @@ const Flame = (() => {
     }
   }
 
-  /* By frame: 1 if its function or module matches. */
+  /* Returns, by frame, 1 if its function or module matches. */
   function matchFrames(profile, matcher) {
     const count = profile.frameNames.length;
     const matches = new Uint8Array(count);
@@ -214,7 +218,7 @@ const Flame = (() => {
     return matches;
   }
 
-  /* What is in stacks with a frame that matches, each counted once. */
+  /* Returns the sum of the stacks that have a matching frame. */
   function matchedValue(tree, matches) {
     const { graph, values } = tree;
     const onStack = new Uint8Array(graph.count);
@@ -243,7 +247,7 @@ const Flame = (() => {
   const moduleOf = (profile, frame) => (frame < 0 ? "" : profile.texts[profile.frameModules[frame]]);
   const fileOf = (profile, frame) => (frame < 0 ? "" : profile.texts[profile.frameFiles[frame]]);
 
-  /* --- sums of a place in a tree --- */
+  /* --- figures of an item of a tree --- */
 
   function sitesOf(tree, item) {
     if (tree.direction !== "top-down") return item.sites;
@@ -266,7 +270,7 @@ const Flame = (() => {
     return all;
   }
 
-  /* {bytes, count}, each with its value, limits and whether they are known. */
+  /* Returns {bytes, count}, each with its value, its limits, and whether the limits are known. */
   function figuresOf(tree, item) {
     const { graph, view } = tree;
     const figure = graph.figures[view.figure], sites = sitesOf(tree, item);
@@ -274,7 +278,7 @@ const Flame = (() => {
     return { bytes: changeOf(gained, lost, false, graph), count: changeOf(gained, lost, true, graph) };
   }
 
-  /* What it allocates itself; from above alone. */
+  /* Returns what the item allocates itself; null in a bottom-up tree. */
   function ownFigures(tree, item) {
     if (tree.direction !== "top-down" || !item.parent) return null;
     const sites = [];
@@ -305,9 +309,9 @@ const Flame = (() => {
            (!(sums[SAMPLES] > 0) || interval === 0) && !(sums[BYTES_VARIANCE] > 0);
   }
 
-  /* --- words --- */
+  /* --- text --- */
 
-  function bytesInWords(bytes) {
+  function formatBytes(bytes) {
     const units = ["B", "kB", "MB", "GB", "TB"];
     let value = Math.abs(bytes), unit = 0;
     while (value >= 999.5 && unit < 4) {
@@ -318,32 +322,32 @@ const Flame = (() => {
     return (bytes < 0 ? "-" : "") + value.toFixed(digits) + " " + units[unit];
   }
 
-  function countInWords(count) {
+  function formatCount(count) {
     return (count <= -0.5 ? "-" : "") +
            Math.abs(count).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
   }
 
-  function inWords(value, counts) {
-    return counts ? countInWords(value) : bytesInWords(value);
+  function formatValue(value, counts) {
+    return counts ? formatCount(value) : formatBytes(value);
   }
 
-  function marginInWords(change, counts) {
+  function formatMargin(change, counts) {
     if (change.exact) return "exact";
     if (change.partial) return "partial";
     if (change.unknown) return "± unknown";
     const below = change.value - change.low, above = change.high - change.value;
     if (above <= 1.25 * below && below <= 1.25 * above)
-      return "± " + inWords(Math.max(above, below), counts);
-    return "-" + inWords(below, counts) + " +" + inWords(above, counts);
+      return "± " + formatValue(Math.max(above, below), counts);
+    return "-" + formatValue(below, counts) + " +" + formatValue(above, counts);
   }
 
-  function shareInWords(part, whole) {
+  function formatShare(part, whole) {
     if (!(whole > 0)) return "";
     const percent = (100 * part) / whole;
     return percent >= 99.95 ? "100 %" : percent.toFixed(percent < 9.995 ? 2 : 1) + " %";
   }
 
-  return { unpack, graphOf, unpackGraph, siteValues, openingView, nodeValues, makeTree, kidsOf, findAgain,
+  return { unpack, graphOf, unpackGraph, siteValues, openingView, nodeValues, makeTree, kidsOf, findSameStack,
            layout, makeMatcher, matchFrames, matchedValue, nameOf, moduleOf, fileOf, figuresOf, ownFigures,
-           bytesInWords, countInWords, inWords, marginInWords, shareInWords };
+           formatBytes, formatCount, formatValue, formatMargin, formatShare };
 })();

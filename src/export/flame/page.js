@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The flame graph's page: what is chosen, the canvas, keys and pointer. What is drawn where and what it
- * says, model.js knows. Text from the profile comes into the page as text alone.
+ * The flame graph's page: the user's choices, the canvas, keys and pointer. model.js has the layout and the
+ * figures. Text from the profile is untrusted: it is inserted as text, never as HTML.
  */
 "use strict";
 
@@ -15,7 +15,7 @@ const profile = Flame.unpack(JSON.parse(byId("profile").textContent));
 const state = { graph: 0, view: 0, direction: "top-down", tree: null, zoomed: null, selected: null,
                 boxes: [], rows: [], deepest: 0, matches: null, matched: 0 };
 
-/* --- words --- */
+/* --- text --- */
 
 function graphTitle(packed) {
   const name = `${packed.process || "?"} (${packed.pid}) · ${packed.heap}`;
@@ -29,11 +29,11 @@ function addLine(parent, className, text) {
   parent.append(line);
 }
 
-function figureInWords(what, change, counts) {
-  return `${Flame.inWords(change.value, counts)}${what} (${Flame.marginInWords(change, counts)})`;
+function formatFigure(what, change, counts) {
+  return `${Flame.formatValue(change.value, counts)}${what} (${Flame.formatMargin(change, counts)})`;
 }
 
-/* Fills an element with what a box stands for. */
+/* Replaces an element's content with the description of an item. */
 function describe(parent, item) {
   const { tree, zoomed } = state;
   const figures = Flame.figuresOf(tree, item), own = Flame.ownFigures(tree, item);
@@ -41,21 +41,21 @@ function describe(parent, item) {
   addLine(parent, "name", Flame.nameOf(profile, item.frame));
   const where = [Flame.moduleOf(profile, item.frame), Flame.fileOf(profile, item.frame)].filter((text) => text);
   if (where.length > 0) addLine(parent, "where", where.join(" · "));
-  const words = [figureInWords("", figures.bytes, false),
-                 figureInWords(" allocations", figures.count, true)];
-  words.push(Flame.shareInWords(item.value, tree.root.value) + " of all");
+  const words = [formatFigure("", figures.bytes, false),
+                 formatFigure(" allocations", figures.count, true)];
+  words.push(Flame.formatShare(item.value, tree.root.value) + " of all");
   if (zoomed.parent && item.depth > zoomed.depth)
-    words.push(Flame.shareInWords(item.value, zoomed.value) + " of what is shown");
+    words.push(Flame.formatShare(item.value, zoomed.value) + " of what is shown");
   if (own && (own.bytes !== 0 || own.count !== 0) && Flame.kidsOf(tree, item).length > 0)
-    words.push(`own: ${Flame.bytesInWords(own.bytes)}, ${Flame.countInWords(own.count)} allocations`);
+    words.push(`own: ${Flame.formatBytes(own.bytes)}, ${Flame.formatCount(own.count)} allocations`);
   addLine(parent, "figures", words.join(" · "));
 }
 
 function describeNarrow(parent, box) {
   parent.replaceChildren();
-  addLine(parent, "name", `${Flame.countInWords(box.narrow)} narrower frames`);
-  addLine(parent, "figures", Flame.inWords(box.value, !state.tree.view.bytes) + " · " +
-          Flame.shareInWords(box.value, state.tree.root.value) + " of all · zoom into what calls them");
+  addLine(parent, "name", `${Flame.formatCount(box.narrow)} narrower frames`);
+  addLine(parent, "figures", Flame.formatValue(box.value, !state.tree.view.bytes) + " · " +
+          Flame.formatShare(box.value, state.tree.root.value) + " of all · zoom into what calls them");
 }
 
 function showChosen() {
@@ -78,7 +78,7 @@ function hash(text) {
 }
 
 const colours = new Map();
-/* Modules differ by hue, what is in one by a little of it (by namespace) and by lightness. */
+/* Modules differ in hue; functions of a module differ a little in hue (by namespace) and in lightness. */
 function colourOf(frame) {
   const key = frame * 2 + dark.matches;
   let colour = colours.get(key);
@@ -122,7 +122,7 @@ function drawBox(box, top) {
   if (box.width >= TEXT_MIN && !box.narrow) {
     context.fillStyle = dark.matches ? "#f1f2f3" : "#17181a";
     const text = box.item.parent ? Flame.nameOf(profile, box.item.frame)
-      : `all: ${Flame.inWords(box.item.value, !state.tree.view.bytes)}`;
+      : `all: ${Flame.formatValue(box.item.value, !state.tree.view.bytes)}`;
     context.fillText(fitted(text, box.width - 8), box.x + 4, y + ROW / 2);
   }
   context.globalAlpha = 1;
@@ -158,14 +158,15 @@ function drawSoon() {
   requestAnimationFrame(() => { pending = false; draw(); });
 }
 
-/* --- what is shown --- */
+/* --- the user's choices --- */
 
 function relayout() {
   const { boxes, deepest } = Flame.layout(state.tree, state.zoomed, scroll.clientWidth);
   state.rows = Array.from({ length: deepest + 1 }, () => []);
   for (const box of boxes) (state.rows[box.depth] ||= []).push(box);
   const height = state.rows.length * ROW;
-  /* The canvas is as high as the window and stays in it; the room below makes up the rest. */
+  /* The canvas is only as high as the window and does not scroll; #room below it gives the scroll bar its
+   * length. */
   byId("room").style.height = `${Math.max(height - scroll.clientHeight, 0)}px`;
   byId("reset").hidden = !state.zoomed.parent;
   drawSoon();
@@ -177,22 +178,23 @@ function showMatches() {
   found.className = query !== "" && !matcher ? "bad" : "";
   state.matches = matcher ? Flame.matchFrames(profile, matcher) : null;
   if (query === "") found.textContent = "";
-  else if (!matcher) found.textContent = "no regular expression";
+  else if (!matcher) found.textContent = "not a regular expression";
   else {
     const value = Flame.matchedValue(state.tree, state.matches);
-    found.textContent = `${Flame.shareInWords(value, state.tree.root.value) || "0 %"}: ` +
-                        Flame.inWords(value, !state.tree.view.bytes);
+    found.textContent = `${Flame.formatShare(value, state.tree.root.value) || "0 %"}: ` +
+                        Flame.formatValue(value, !state.tree.view.bytes);
   }
   drawSoon();
 }
 
-/* Makes the tree that is chosen; where one was before, goes to the same place in it. */
+/* Builds the tree of the chosen graph, view and direction. With keepPlace, zoom and selection stay on the
+ * same stacks. */
 function rebuild(keepPlace) {
   const graph = Flame.graphOf(profile, state.graph);
   const { zoomed, selected } = state;
   state.tree = Flame.makeTree(graph, graph.views[state.view], state.direction);
-  state.zoomed = keepPlace ? Flame.findAgain(state.tree, zoomed) : state.tree.root;
-  state.selected = keepPlace && selected ? Flame.findAgain(state.tree, selected) : null;
+  state.zoomed = keepPlace ? Flame.findSameStack(state.tree, zoomed) : state.tree.root;
+  state.selected = keepPlace && selected ? Flame.findSameStack(state.tree, selected) : null;
   byId("top-down").setAttribute("aria-pressed", state.direction === "top-down");
   byId("bottom-up").setAttribute("aria-pressed", state.direction === "bottom-up");
   scroll.scrollTop = keepPlace ? scroll.scrollTop : 0;
@@ -298,7 +300,7 @@ function isDrawn(item) {
   return (state.rows[item.depth] || []).some((box) => box.item === item && !box.narrow);
 }
 
-/* A selection that is outside of what is zoomed into, or too narrow to be seen, takes the zoom along. */
+/* Selects an item. If it is outside of the zoomed part, or too narrow to be drawn, the zoom follows it. */
 function select(item) {
   state.selected = item;
   for (const zoomed of [item.parent, item]) {
@@ -344,7 +346,7 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
-/* --- the rest of the page --- */
+/* --- start --- */
 
 byId("title").textContent = profile.title;
 document.title = profile.title;
