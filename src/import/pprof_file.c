@@ -3,7 +3,6 @@
 #include "import/pprof_file.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "pprof_field_numbers.h"
 #include "util/array.h"

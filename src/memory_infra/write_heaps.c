@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "memory_infra/frame_name.h"
 #include "memory_infra/write_private.h"

@@ -4,7 +4,6 @@
 #include "memory_infra/write_sites.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

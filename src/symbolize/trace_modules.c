@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The modules of trace_addresses.h: their sets of addresses, and the names that the trace has. */
 #include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "symbolize/trace_addresses.h"
