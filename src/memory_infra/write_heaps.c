@@ -235,7 +235,6 @@ static int collect_heap(struct document *document, size_t index)
 int write_heaps(struct document *document, const struct written_event *event)
 {
     int code = 0;
-    sites_begin(&document->sites);
     for (size_t i = event->first; i < event->first + event->count && code == 0; i++)
         code = collect_heap(document, i);
     if (code < 0)

@@ -65,11 +65,6 @@ static int make_unique_key(struct taken_keys *taken, const char *name, int32_t p
     return 0;
 }
 
-static int make_objects_key(struct written_name *name)
-{
-    return asprintf(&name->objects, "%s/allocated_objects", name->key) < 0 ? -ENOMEM : 0;
-}
-
 static int make_allocator_frame(const struct profile_heap *heap, char **frame)
 {
     int length;
@@ -108,8 +103,9 @@ int written_names_make(struct document *document)
         code = id_map_set(&numbers, (uint32_t)pid, (uint32_t)name->number + 1);
         if (code == 0 && name->dumps > 0)
             code = make_unique_key(&taken, heap->name, pid, &name->key);
-        if (code == 0 && name->dumps > 0)
-            code = make_objects_key(name);
+        if (code == 0 && name->dumps > 0 &&
+            asprintf(&name->objects, "%s/allocated_objects", name->key) < 0)
+            code = -ENOMEM;
         if (code == 0 && name->adds_frame)
             code = make_allocator_frame(heap, &name->allocator_frame);
     }

@@ -449,8 +449,3 @@ int sites_reset(struct sites *sites, int32_t pid, const struct written_mapping *
         return -ENOMEM;
     return 0;
 }
-
-void sites_begin(struct sites *sites)
-{
-    sites->count = 0;
-}

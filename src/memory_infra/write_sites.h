@@ -68,7 +68,7 @@ struct sites {
     uint32_t *callsites, callsite_base;
 
     struct site *items;
-    size_t count, capacity; /* of all heaps since sites_begin() */
+    size_t count, capacity; /* of all heaps of an event */
 
     struct site_frame *stack; /* room for a stack that is put together */
     size_t stack_capacity;
@@ -87,8 +87,6 @@ int sites_open(struct sites *sites, const struct profile *profile,
 void sites_close(struct sites *sites);
 /* Forget nodes, strings and types, and begin those of a process. */
 int sites_reset(struct sites *sites, int32_t pid, const struct written_mapping *mappings);
-/* Forget sites; nodes stay. */
-void sites_begin(struct sites *sites);
 
 /* Whether all stacks of a dump have malloc, operator new or the like innermost. */
 bool sites_end_in_allocators(const struct profile *profile, const struct profile_dump *dump);

@@ -236,17 +236,11 @@ static int end_function(struct search *search)
 
 /* --- records --- */
 
-/* Skip the optional "m" after FUNC and PUBLIC. */
-static void skip_multiple(char **at)
-{
-    breakpad_read_word(at, "m");
-}
-
 static int take_function(struct search *search, char *at)
 {
     uint64_t start, size, parameters;
     int result = end_function(search);
-    skip_multiple(&at);
+    breakpad_read_word(&at, "m"); /* optional */
     if (result < 0)
         return result;
     if (!breakpad_read_hex(&at, &start) || !breakpad_read_hex(&at, &size) ||
@@ -276,7 +270,7 @@ static int take_public(struct search *search, char *at)
 {
     uint64_t start, parameters;
     int result = end_function(search);
-    skip_multiple(&at);
+    breakpad_read_word(&at, "m"); /* optional */
     if (result < 0)
         return result;
     if (!breakpad_read_hex(&at, &start) || !breakpad_read_hex(&at, &parameters))

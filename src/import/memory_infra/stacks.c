@@ -359,8 +359,3 @@ void stack_status_describe(enum stack_status status, uint64_t node, uint64_t mis
     }
     snprintf(text, size, "no memory for the stacks");
 }
-
-void stack_resolver_free(struct stack_resolver *resolver)
-{
-    free(resolver->path);
-}

@@ -96,6 +96,4 @@ bool stack_type(struct stack_maps *maps, uint64_t type, uint32_t *string);
 void stack_status_describe(enum stack_status status, uint64_t node, uint64_t missing, char *text,
                            size_t size);
 
-void stack_resolver_free(struct stack_resolver *resolver);
-
 #endif
