@@ -91,32 +91,36 @@ static inline void hook_check_free(const void *memory)
         hook_note_free(memory);
 }
 
+/* clang-format off */
 /* The hooks of operator new and delete, by enum cxx_function. */
 #define HOOK_CXX_NEWS(form)                                                                        \
-    form(CXX_NEW, _Znwm) form(CXX_NEW_ARRAY, _Znam) form(CXX_NEW_NOTHROW, _ZnwmRKSt9nothrow_t)     \
-        form(CXX_NEW_ARRAY_NOTHROW, _ZnamRKSt9nothrow_t)                                           \
-            form(CXX_NEW_ALIGNED, _ZnwmSt11align_val_t)                                            \
-                form(CXX_NEW_ARRAY_ALIGNED, _ZnamSt11align_val_t)                                  \
-                    form(CXX_NEW_ALIGNED_NOTHROW, _ZnwmSt11align_val_tRKSt9nothrow_t)              \
-                        form(CXX_NEW_ARRAY_ALIGNED_NOTHROW, _ZnamSt11align_val_tRKSt9nothrow_t)
+    form(CXX_NEW, _Znwm)                                                                           \
+    form(CXX_NEW_ARRAY, _Znam)                                                                     \
+    form(CXX_NEW_NOTHROW, _ZnwmRKSt9nothrow_t)                                                     \
+    form(CXX_NEW_ARRAY_NOTHROW, _ZnamRKSt9nothrow_t)                                               \
+    form(CXX_NEW_ALIGNED, _ZnwmSt11align_val_t)                                                    \
+    form(CXX_NEW_ARRAY_ALIGNED, _ZnamSt11align_val_t)                                              \
+    form(CXX_NEW_ALIGNED_NOTHROW, _ZnwmSt11align_val_tRKSt9nothrow_t)                              \
+    form(CXX_NEW_ARRAY_ALIGNED_NOTHROW, _ZnamSt11align_val_tRKSt9nothrow_t)
 
 #define HOOK_CXX_DELETES(form)                                                                     \
-    form(CXX_DELETE, _ZdlPv) form(CXX_DELETE_ARRAY, _ZdaPv) form(CXX_DELETE_SIZED, _ZdlPvm)        \
-        form(CXX_DELETE_ARRAY_SIZED, _ZdaPvm) form(CXX_DELETE_NOTHROW, _ZdlPvRKSt9nothrow_t)       \
-            form(CXX_DELETE_ARRAY_NOTHROW, _ZdaPvRKSt9nothrow_t)                                   \
-                form(CXX_DELETE_ALIGNED, _ZdlPvSt11align_val_t) form(CXX_DELETE_ARRAY_ALIGNED,     \
-                                                                     _ZdaPvSt11align_val_t)        \
-                    form(CXX_DELETE_SIZED_ALIGNED, _ZdlPvmSt11align_val_t)                         \
-                        form(CXX_DELETE_ARRAY_SIZED_ALIGNED, _ZdaPvmSt11align_val_t)               \
-                            form(CXX_DELETE_ALIGNED_NOTHROW, _ZdlPvSt11align_val_tRKSt9nothrow_t)  \
-                                form(CXX_DELETE_ARRAY_ALIGNED_NOTHROW,                             \
-                                     _ZdaPvSt11align_val_tRKSt9nothrow_t)
+    form(CXX_DELETE, _ZdlPv)                                                                       \
+    form(CXX_DELETE_ARRAY, _ZdaPv)                                                                 \
+    form(CXX_DELETE_SIZED, _ZdlPvm)                                                                \
+    form(CXX_DELETE_ARRAY_SIZED, _ZdaPvm)                                                          \
+    form(CXX_DELETE_NOTHROW, _ZdlPvRKSt9nothrow_t)                                                 \
+    form(CXX_DELETE_ARRAY_NOTHROW, _ZdaPvRKSt9nothrow_t)                                           \
+    form(CXX_DELETE_ALIGNED, _ZdlPvSt11align_val_t)                                                \
+    form(CXX_DELETE_ARRAY_ALIGNED, _ZdaPvSt11align_val_t)                                          \
+    form(CXX_DELETE_SIZED_ALIGNED, _ZdlPvmSt11align_val_t)                                         \
+    form(CXX_DELETE_ARRAY_SIZED_ALIGNED, _ZdaPvmSt11align_val_t)                                   \
+    form(CXX_DELETE_ALIGNED_NOTHROW, _ZdlPvSt11align_val_tRKSt9nothrow_t)                          \
+    form(CXX_DELETE_ARRAY_ALIGNED_NOTHROW, _ZdaPvSt11align_val_tRKSt9nothrow_t)
 
 #define HOOK_DECLARE_NEW(form, symbol)                                                             \
     HIDDEN void *hook_##symbol(size_t size, uintptr_t b, uintptr_t c);
 #define HOOK_DECLARE_DELETE(form, symbol)                                                          \
     HIDDEN void hook_##symbol(void *memory, uintptr_t b, uintptr_t c);
-/* clang-format off */
 HOOK_CXX_NEWS(HOOK_DECLARE_NEW)
 HOOK_CXX_DELETES(HOOK_DECLARE_DELETE)
 /* clang-format on */
