@@ -8,12 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -24,6 +20,7 @@
 
 #include "util/process_maps.h"
 #include "util/process_title.h"
+#include "util/seccomp_program.h"
 
 /* Root's reader gets a uid of its own, so that no other process may send it signals. These uids are
  * above all uids that are handed out, with room for all pids (PID_MAX_LIMIT). A user namespace may
@@ -134,12 +131,6 @@ static int drop_rights(pid_t profiler)
 
 /* --- system calls --- */
 
-#if defined(__x86_64__)
-#define OUR_MACHINE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define OUR_MACHINE AUDIT_ARCH_AARCH64
-#endif
-
 /* System calls for reading passed files into memory. All others fail. */
 static const int allowed[] = {
     SYS_read,       SYS_pread64,         SYS_lseek,         SYS_close,     SYS_fstat,
@@ -156,32 +147,28 @@ static const int allowed[] = {
 static const int mapping[] = {SYS_mmap, SYS_mprotect};
 #define MAPPING (sizeof(mapping) / sizeof(mapping[0]))
 
-#define LOAD(field)                                                                                \
-    (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
-#define SKIP_UNLESS(value, count)                                                                  \
-    (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count)
+#define SKIP_UNLESS(value, count) SECCOMP_JUMP(BPF_JEQ, value, 0, count)
 
 static int restrict_system_calls(void)
 {
     struct sock_filter filter[8 + 2 * ALLOWED + 5 * MAPPING];
     unsigned short count = 0;
-    filter[count++] = LOAD(arch);
-    filter[count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_MACHINE, 1, 0);
-    filter[count++] = RETURN(SECCOMP_RET_KILL_PROCESS);
-    filter[count++] = LOAD(nr);
+    filter[count++] = SECCOMP_LOAD(arch);
+    filter[count++] = SECCOMP_JUMP(BPF_JEQ, SECCOMP_OUR_MACHINE, 1, 0);
+    filter[count++] = SECCOMP_RETURN(SECCOMP_RET_KILL_PROCESS);
+    filter[count++] = SECCOMP_LOAD(nr);
     for (size_t i = 0; i < ALLOWED; i++) {
         filter[count++] = SKIP_UNLESS((unsigned)allowed[i], 1);
-        filter[count++] = RETURN(SECCOMP_RET_ALLOW);
+        filter[count++] = SECCOMP_RETURN(SECCOMP_RET_ALLOW);
     }
     for (size_t i = 0; i < MAPPING; i++) {
         filter[count++] = SKIP_UNLESS((unsigned)mapping[i], 4);
-        filter[count++] = LOAD(args[2]); /* the low half: both machines are little-endian */
-        filter[count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 1, 0);
-        filter[count++] = RETURN(SECCOMP_RET_ALLOW);
-        filter[count++] = RETURN(SECCOMP_RET_ERRNO | EPERM);
+        filter[count++] = SECCOMP_LOAD(args[2]); /* the low half: both machines are little-endian */
+        filter[count++] = SECCOMP_JUMP(BPF_JSET, PROT_EXEC, 1, 0);
+        filter[count++] = SECCOMP_RETURN(SECCOMP_RET_ALLOW);
+        filter[count++] = SECCOMP_RETURN(SECCOMP_RET_ERRNO | EPERM);
     }
-    filter[count++] = RETURN(SECCOMP_RET_ERRNO | EPERM);
+    filter[count++] = SECCOMP_RETURN(SECCOMP_RET_ERRNO | EPERM);
     const struct sock_fprog program = {.len = count, .filter = filter};
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0 ? -errno : 0;
 }

@@ -414,7 +414,7 @@ void symbol_answers_keep(struct symbol_answers *answers)
         length = put_together(answers, false, &parts);
     if (length == 0)
         return;
-    mode_t mask = umask(077); /* the reading rights (util/reading_rights.h) forbid fchmod() */
+    mode_t mask = umask(077); /* the reading rights (util/read_only_sandbox.h) forbid fchmod() */
     if (length <= answers->cache->bytes_max &&
         output_file_open_in(&file, answers->cache->directory, "the cache", answers->name,
                             OUTPUT_FILE_NAMED | OUTPUT_FILE_RENAMED, NULL) == 0 &&

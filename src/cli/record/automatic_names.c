@@ -20,7 +20,7 @@
 #include "deobfuscate/deobfuscate.h"
 #include "symbolize/symbol_cache.h"
 #include "util/output_file.h"
-#include "util/reading_rights.h"
+#include "util/read_only_sandbox.h"
 #include "util/write_all.h"
 
 /* The task of the child. */
@@ -163,7 +163,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
-        reading_rights_enter(symbol_cache_directory());
+        read_only_sandbox_enter(symbol_cache_directory());
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         _exit(getppid() == us ? write_it(work) : 1);
     }

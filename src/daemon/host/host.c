@@ -18,7 +18,7 @@
 #include "daemon/host/command_signals.h"
 #include "daemon/host/launcher.h"
 #include "daemon/host/session_requests.h"
-#include "daemon/processes/copying.h"
+#include "daemon/processes/self_read.h"
 #include "daemon/server/descendants.h"
 #include "daemon/server/server.h"
 #include "daemon/session/session.h"
@@ -66,7 +66,7 @@ static int start_command(struct host *host, struct error *error)
     descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
     if (host->descendants.events >= 0)
         server_watch(&host->server, host->descendants.events);
-    copying_try();
+    self_read_try();
     pid_t pid = launcher_start(&launch, &host->result->exec_errno, error);
     if (pid < 0)
         return pid;

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/processes/copying.h"
 #include "daemon/processes/program.h"
+#include "daemon/processes/self_read.h"
 #include "daemon/session/heap_rules.h"
 #include "daemon/session/session_state.h"
 #include "util/clock.h"
@@ -112,7 +112,7 @@ static void fill_reply(const struct session *session, const struct target *targe
         return;
     if (session->config->block_client)
         reply->flags |= HANDSHAKE_BLOCK_CLIENT;
-    if (copying_is_allowed(target->info.pid))
+    if (self_read_is_allowed(target->info.pid))
         reply->flags |= HANDSHAKE_MAY_COPY;
     reply->interval_bytes = target->interval_bytes;
     reply->block_client_timeout_us = session->config->block_client_timeout_us;
@@ -196,7 +196,8 @@ static bool attach_instead(struct session *session, const struct process_info *i
                            struct error *failure)
 {
     int pidfd;
-    if (program->file.allocator[0] == 0 || !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
+    if (program->file.allocator[0] == 0 ||
+        !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
         return false;
     if (origin == HANDSHAKE_FORK)
         error_set(failure, -ENOTSUP,

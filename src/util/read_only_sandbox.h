@@ -4,8 +4,8 @@
  * files that the user can read, and do little else, so that a file that exploits a parser gains
  * little.
  */
-#ifndef HEAPPROFD_UTIL_READING_RIGHTS_H
-#define HEAPPROFD_UTIL_READING_RIGHTS_H
+#ifndef HEAPPROFD_UTIL_READ_ONLY_SANDBOX_H
+#define HEAPPROFD_UTIL_READ_ONLY_SANDBOX_H
 
 /*
  * Drop, irrevocably, all rights that reading files does not need: all capabilities but
@@ -13,6 +13,6 @@
  * none); and the system calls that start programs, reach other processes and networks, or change
  * owners and modes. Descriptors stay open. A step that the kernel does not support is skipped.
  */
-void reading_rights_enter(int writable);
+void read_only_sandbox_enter(int writable);
 
 #endif

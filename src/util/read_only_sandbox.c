@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drops rights in three steps: capabilities, then Landlock, then a seccomp filter. */
-#include "util/reading_rights.h"
+#include "util/read_only_sandbox.h"
 
-#include <linux/audit.h>
 #include <linux/capability.h>
-#include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "util/seccomp_program.h"
 
 /* --- capabilities --- */
 
@@ -64,12 +62,6 @@ static void give_up_writing(int writable)
 
 /* --- system calls --- */
 
-#if defined(__x86_64__)
-#define OUR_MACHINE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define OUR_MACHINE AUDIT_ARCH_AARCH64
-#endif
-
 /* For these the kernel requires no capability if the other process, or the file, is the same
  * user's. */
 static const unsigned refused[] = {
@@ -111,48 +103,43 @@ static const unsigned refused[] = {
 /* System calls of the x32 interface, which have their own numbers. */
 #define SECOND_INTERFACE 0x40000000u
 
-#define LOAD(field)                                                                                \
-    (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
-#define JUMP(condition, value, holds, else_)                                                       \
-    (struct sock_filter) BPF_JUMP(BPF_JMP | (condition) | BPF_K, value, holds, else_)
-#define REFUSAL RETURN(SECCOMP_RET_ERRNO | 1 /* EPERM */)
-#define UNKNOWN RETURN(SECCOMP_RET_ERRNO | 38 /* ENOSYS */)
+#define REFUSAL SECCOMP_RETURN(SECCOMP_RET_ERRNO | 1 /* EPERM */)
+#define UNKNOWN SECCOMP_RETURN(SECCOMP_RET_ERRNO | 38 /* ENOSYS */)
 
 static void refuse_system_calls(void)
 {
     struct sock_filter filter[18 + 2 * REFUSED];
     unsigned short count = 0;
-    filter[count++] = LOAD(arch);
-    filter[count++] = JUMP(BPF_JEQ, OUR_MACHINE, 1, 0);
-    filter[count++] = RETURN(SECCOMP_RET_KILL_PROCESS);
-    filter[count++] = LOAD(nr);
-    filter[count++] = JUMP(BPF_JGE, SECOND_INTERFACE, 0, 1);
+    filter[count++] = SECCOMP_LOAD(arch);
+    filter[count++] = SECCOMP_JUMP(BPF_JEQ, SECCOMP_OUR_MACHINE, 1, 0);
+    filter[count++] = SECCOMP_RETURN(SECCOMP_RET_KILL_PROCESS);
+    filter[count++] = SECCOMP_LOAD(nr);
+    filter[count++] = SECCOMP_JUMP(BPF_JGE, SECOND_INTERFACE, 0, 1);
     filter[count++] = REFUSAL;
     for (size_t i = 0; i < REFUSED; i++) {
-        filter[count++] = JUMP(BPF_JEQ, refused[i], 0, 1);
+        filter[count++] = SECCOMP_JUMP(BPF_JEQ, refused[i], 0, 1);
         filter[count++] = REFUSAL;
     }
     /* A user namespace gives all capabilities in it. No filter can read the flags of clone3():
      * without it, libc calls clone(). */
-    filter[count++] = JUMP(BPF_JEQ, SYS_clone3, 0, 1);
+    filter[count++] = SECCOMP_JUMP(BPF_JEQ, SYS_clone3, 0, 1);
     filter[count++] = UNKNOWN;
-    filter[count++] = JUMP(BPF_JEQ, SYS_clone, 0, 4);
-    filter[count++] = LOAD(args[0]);
-    filter[count++] = JUMP(BPF_JSET, CLONE_NEWUSER, 0, 1);
+    filter[count++] = SECCOMP_JUMP(BPF_JEQ, SYS_clone, 0, 4);
+    filter[count++] = SECCOMP_LOAD(args[0]);
+    filter[count++] = SECCOMP_JUMP(BPF_JSET, CLONE_NEWUSER, 0, 1);
     filter[count++] = REFUSAL;
-    filter[count++] = RETURN(SECCOMP_RET_ALLOW);
+    filter[count++] = SECCOMP_RETURN(SECCOMP_RET_ALLOW);
     /* Allow signals to the own process, for abort(). */
-    filter[count++] = JUMP(BPF_JEQ, SYS_tgkill, 0, 3);
-    filter[count++] = LOAD(args[0]);
-    filter[count++] = JUMP(BPF_JEQ, (unsigned)getpid(), 1, 0);
+    filter[count++] = SECCOMP_JUMP(BPF_JEQ, SYS_tgkill, 0, 3);
+    filter[count++] = SECCOMP_LOAD(args[0]);
+    filter[count++] = SECCOMP_JUMP(BPF_JEQ, (unsigned)getpid(), 1, 0);
     filter[count++] = REFUSAL;
-    filter[count++] = RETURN(SECCOMP_RET_ALLOW);
+    filter[count++] = SECCOMP_RETURN(SECCOMP_RET_ALLOW);
     const struct sock_fprog program = {.len = count, .filter = filter};
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }
 
-void reading_rights_enter(int writable)
+void read_only_sandbox_enter(int writable)
 {
     give_up_capabilities();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -3,7 +3,7 @@
  * Filters are inherited, only ever added, and never changed. So a descendant with as many filters
  * as this process has the same ones.
  */
-#include "daemon/processes/copying.h"
+#include "daemon/processes/self_read.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -15,13 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/processes/process_info.h"
 #include "util/process_files.h"
 
 /* A filter may pass the call to another process, which may not answer. */
 #define TRIAL_MS 2000
-
-/* Bounds the way from a process to its ancestors, which changes while we read it. */
-#define ANCESTORS_MAX 256
 
 static bool trial_succeeded;
 
@@ -42,7 +40,7 @@ static uint64_t filters_of(pid_t pid)
     return process_status_read(pid, &status) == 0 ? status.seccomp_filters : 0;
 }
 
-void copying_try(void)
+void self_read_try(void)
 {
     trial_succeeded = false;
     if (filters_of(getpid()) == 0)
@@ -63,21 +61,8 @@ void copying_try(void)
                       WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
-static bool descends_from_us(pid_t pid)
-{
-    struct process_stat stat;
-    for (int i = 0; i < ANCESTORS_MAX && process_stat_read(pid, &stat); i++) {
-        pid = stat.parent;
-        if (pid == getpid())
-            return true;
-        if (pid <= 1)
-            break;
-    }
-    return false;
-}
-
-bool copying_is_allowed(pid_t pid)
+bool self_read_is_allowed(pid_t pid)
 {
     uint64_t ours = trial_succeeded ? filters_of(getpid()) : 0;
-    return ours != 0 && filters_of(pid) == ours && descends_from_us(pid);
+    return ours != 0 && filters_of(pid) == ours && process_info_descends(pid, getpid());
 }

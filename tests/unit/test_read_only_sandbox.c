@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-#include "util/reading_rights.h"
+#include "util/read_only_sandbox.h"
 
-static char place[] = "/tmp/test_reading_rights.XXXXXX";
+static char place[] = "/tmp/test_read_only_sandbox.XXXXXX";
 
 /* For the child, which must not use assertions: they would run the other tests. Return the line
  * that failed. */
@@ -34,7 +34,7 @@ static char place[] = "/tmp/test_reading_rights.XXXXXX";
 static int look_around(int writable, int open_file)
 {
     char name[] = "true", *arguments[] = {name, NULL};
-    reading_rights_enter(writable);
+    read_only_sandbox_enter(writable);
     expect(open("file", O_RDONLY) >= 0);
     expect(write(open_file, "it", 2) == 2);
     expect(execv("/bin/true", arguments) < 0 && errno == EPERM);
