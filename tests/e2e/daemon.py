@@ -1391,19 +1391,45 @@ def test_newcomers_by_exec_events():
         check(max(shares.values()) > 0.5, f"shares of the steps that were seen: {shares}")
 
 
+def has_client(pid):
+    with open(f"/proc/{pid}/maps") as maps:
+        return "heapprofd" in maps.read()
+
+
+def with_pid(pid, start):
+    """Start a process that gets this pid, if the kernel and other programs that start now allow that."""
+    try:
+        with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+            last.write(str(pid - 1))
+    except OSError:
+        pass
+    return start()
+
+
 def test_newcomers_by_scan():
     """In another network namespace the daemon gets no exec events: it finds new processes late, and reports
-    the losses."""
+    the losses. It also finds a process that has the pid and the name of one that has just ended."""
     need_root()
+    reused = own_name("reused")
     with scene(wrapper=("unshare", "--net")) as (daemon, directory):
         check(not daemon.status()["told_of_newcomers"], "the daemon got exec events")
         outcome = run([TOOL, "status"], env=daemon.environment)
         check(b"ten times a second" in outcome.stdout, repr(outcome.stdout))
-        session = Session(daemon, os.path.join(directory, "o"), "-n", NEWCOMER)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", f"{NEWCOMER},{reused}")
+        first = Commanded(daemon.environment, reused, directory, preload=False)
+        wait_for("attaching", lambda: has_client(first.pid))
+        first.end()
+        second = with_pid(first.pid, lambda: Commanded(daemon.environment, reused, directory, preload=False))
+        wait_for("attaching again", lambda: has_client(second.pid))
+        second.tell("hold 7 100")
         process = Stepper(directory, "attached", "100")
         made = process.steps()
         session.end()
-        heap = heap_of(session.report(), process.pid)
+        second.end()
+        report = session.report()
+        held = sum(figure(heap, "hold_block", "space") for heap in report["heaps"] if heap["pid"] == second.pid)
+        check(held >= 700, f"the process with a used pid held {held} bytes")
+        heap = heap_of(report, process.pid)
         check(heap and "Its start was missed" in heap["remark"], f"remark of {heap}")
         seen = steps_seen(heap)
         # One step may pass between the attaching and the moment that the program notices.

@@ -99,6 +99,17 @@ bool process_info_comm(pid_t pid, char comm[16])
     return true;
 }
 
+static uint64_t start_ns_of(const struct process_stat *fields)
+{
+    return fields->start_ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+uint64_t process_info_start_ns(pid_t pid)
+{
+    struct process_stat fields;
+    return process_stat_read(pid, &fields) ? start_ns_of(&fields) : 0;
+}
+
 int process_info_read(struct process_info *info, pid_t pid)
 {
     struct process_stat fields;
@@ -108,8 +119,7 @@ int process_info_read(struct process_info *info, pid_t pid)
         return -ESRCH;
     cut_comm(info);
     info->parent_pid = fields.parent;
-    info->start_boottime_ns =
-        fields.start_ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+    info->start_boottime_ns = start_ns_of(&fields);
     char path[64];
     struct stat status;
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);

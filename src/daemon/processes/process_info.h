@@ -68,6 +68,9 @@ uint64_t process_info_anonymous_kb(pid_t pid);
 /* Read only comm, which a zombie still has. Return false if the process is gone. */
 bool process_info_comm(pid_t pid, char comm[16]);
 
+/* Return the start time, as in struct process_info; 0 if unknown. */
+uint64_t process_info_start_ns(pid_t pid);
+
 /* Return the parent; 0 if unknown. */
 pid_t process_info_parent(pid_t pid);
 

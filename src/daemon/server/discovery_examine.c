@@ -324,6 +324,7 @@ void discovery_examine(struct server *server, struct discovery_entry *entry)
         return;
     }
     memcpy(entry->comm, info.comm, sizeof(entry->comm));
+    entry->start_boottime_ns = info.start_boottime_ns;
     entry->state = examine(server, &info, entry, began_ms);
     entry->attempts = entry->state == before ? entry->attempts + 1 : 1;
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);

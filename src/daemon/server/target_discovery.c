@@ -124,8 +124,19 @@ static uint64_t began_after_us(const struct session *session, pid_t pid)
     return start_us > after_us ? start_us : after_us;
 }
 
+/* Return whether a known process still runs the program of the last scan. `comm` is its comm now. A
+ * wanted process may have ended, and another one of the same program may have its pid. */
+static bool is_unchanged(const struct discovery_entry *known, const char comm[16])
+{
+    if (known->state == DISCOVERY_FORKED)
+        return true;
+    return strcmp(known->comm, comm) == 0 &&
+           (known->state == DISCOVERY_NOT_WANTED ||
+            process_info_start_ns(known->pid) == known->start_boottime_ns);
+}
+
 /* Examine all candidates once. A process that still runs the program of the last scan keeps its
- * state, and costs one small read. */
+ * state, and costs one or two small reads. */
 static void scan(struct server *server, bool running)
 {
     struct session *session = server->session;
@@ -143,8 +154,7 @@ static void scan(struct server *server, bool running)
         size_t place = place_of(old, pids[i]);
         bool was_there = is_known_at(old, place, pids[i]);
         const struct discovery_entry *known = was_there ? &old->entries[place] : NULL;
-        if (known != NULL &&
-            (known->state == DISCOVERY_FORKED || strcmp(known->comm, entry.comm) == 0)) {
+        if (known != NULL && is_unchanged(known, entry.comm)) {
             entry = *known;
         } else {
             entry.began_us = running || was_there ? 0 : began_after_us(session, entry.pid);

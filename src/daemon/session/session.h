@@ -53,6 +53,7 @@ struct discovery_list {
     struct discovery_entry {
         pid_t pid;
         char comm[16];
+        uint64_t start_boottime_ns; /* of the process; 0: not examined */
         enum discovery_state state;
         bool running;      /* since before the session began */
         bool was_reported; /* the kernel reported its exec */
