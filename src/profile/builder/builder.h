@@ -452,9 +452,9 @@ enum builder_sample_kind {
     SAMPLE_OF_PEAK,      /* or a mixture that no recorder writes */
 };
 /* Read a sample, and its parts into the dump. Return 0 or a negative errno. */
-int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
-                        struct profile_sample *sample, uint64_t *callstack,
-                        enum builder_sample_kind *kind);
+int builder_read_sample(struct builder *builder, struct pending_dump *dump,
+                        struct proto_span message, struct profile_sample *sample,
+                        uint64_t *callstack, enum builder_sample_kind *kind);
 /* Estimate the figures that Perfetto's recorder does not write, as far as its counters allow. */
 void builder_estimate_figures(struct trace_figures *figures, uint64_t interval_bytes);
 

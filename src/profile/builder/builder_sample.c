@@ -125,115 +125,94 @@ static void take_whole(struct pending_dump *dump, const struct profile_sample *s
     part->peak = sample->peak;
 }
 
-/* A sample's fields that mean something only together. */
-struct sample_fields {
+/* A HeapSample, whose fields mean something only together. */
+struct sample_entry {
+    uint64_t callstack; /* id */
+    struct profile_sample sample;
     struct proto_span estimate; /* .at == NULL: none */
-    uint64_t max, max_count;
+    double max, max_count;
     bool at_max, part_has_figures;
 };
 
-static int take_sample_field(struct builder *builder, struct pending_dump *dump,
-                             const struct proto_field *field, struct profile_sample *sample,
-                             struct sample_fields *fields, uint64_t *callstack)
-{
-    switch (field->number) {
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID:
-        *callstack = field->value;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED:
-        sample->figures.allocated_bytes = (double)field->value;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_FREED:
-        sample->figures.freed_bytes = (double)field->value;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_ALLOC_COUNT:
-        sample->figures.allocated_count = (double)field->value;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_FREE_COUNT:
-        sample->figures.freed_count = (double)field->value;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX:
-        fields->max = field->value;
-        fields->at_max = true;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX_COUNT:
-        fields->max_count = field->value;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_ESTIMATE:
-        fields->estimate = field->span;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES:
-        sample->peak.bytes = proto_double(field);
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT:
-        sample->peak.count = proto_double(field);
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_BYTES_VARIANCE:
-        sample->peak.bytes_variance = proto_double(field);
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_COUNT_VARIANCE:
-        sample->peak.count_variance = proto_double(field);
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_PEAK_SAMPLES:
-        sample->peak.samples = (double)field->value;
-        break;
-    case PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS:
-        return take_part(builder, dump, field->span, sample, &fields->part_has_figures);
-    }
-    return 0;
-}
+#define SAMPLE(name) PB_PROFILE_PACKET_HEAP_SAMPLE_##name
+#define MEMBER(name, member) PROTO_MEMBER(SAMPLE(name), struct sample_entry, member)
+#define COUNTER(name, member)                                                                      \
+    PROTO_MEMBER_AS(SAMPLE(name), struct sample_entry, member, PROTO_COUNT_TO_DOUBLE)
+
+static const struct proto_member sample_members[] = {
+    MEMBER(CALLSTACK_ID, callstack),
+    COUNTER(SELF_ALLOCATED, sample.figures.allocated_bytes),
+    COUNTER(SELF_FREED, sample.figures.freed_bytes),
+    MEMBER(ESTIMATE, estimate),
+    COUNTER(ALLOC_COUNT, sample.figures.allocated_count),
+    COUNTER(FREE_COUNT, sample.figures.freed_count),
+    MEMBER(PEAK_BYTES, sample.peak.bytes),
+    MEMBER(PEAK_COUNT, sample.peak.count),
+    MEMBER(PEAK_BYTES_VARIANCE, sample.peak.bytes_variance),
+    MEMBER(PEAK_COUNT_VARIANCE, sample.peak.count_variance),
+    COUNTER(PEAK_SAMPLES, sample.peak.samples),
+    COUNTER(SELF_MAX, max),
+    COUNTER(SELF_MAX_COUNT, max_count),
+};
 
 static int finish_sample(struct builder *builder, struct pending_dump *dump,
-                         const struct sample_fields *fields, struct profile_sample *sample)
+                         struct sample_entry *entry)
 {
-    if (fields->at_max) {
+    struct profile_sample *sample = &entry->sample;
+    bool has_estimate = entry->estimate.at != NULL;
+    if (entry->at_max) {
         dump->status.dump_at_max = true;
         if (sample->peak.bytes == 0) {
-            sample->peak.bytes = (double)fields->max;
-            sample->peak.count = (double)fields->max_count;
+            sample->peak.bytes = entry->max;
+            sample->peak.count = entry->max_count;
         }
-        if (fields->estimate.at == NULL) {
-            sample->figures.allocated_bytes = (double)fields->max;
-            sample->figures.allocated_count = (double)fields->max_count;
+        if (!has_estimate) {
+            sample->figures.allocated_bytes = entry->max;
+            sample->figures.allocated_count = entry->max_count;
         }
     }
-    if (fields->estimate.at == NULL) {
+    if (!has_estimate) {
         /* Only Perfetto's recorder writes no estimates. */
         builder->profile->heaps[dump->heap].is_perfettos = true;
         builder_estimate_figures(&sample->figures, dump->status.interval_bytes);
-        if (fields->at_max)
+        if (entry->at_max)
             sample->peak.bytes_variance = sample->figures.allocated_bytes_variance;
-    } else if (take_figures(&sample->figures, fields->estimate) < 0) {
+    } else if (take_figures(&sample->figures, entry->estimate) < 0) {
         return -EBADMSG;
     }
     fill_peak_samples(&sample->peak);
-    if (sample->part_count == 1 && !fields->part_has_figures)
+    if (sample->part_count == 1 && !entry->part_has_figures)
         take_whole(dump, sample);
     return 0;
 }
 
-int builder_read_sample(struct builder *builder, struct pending_dump *dump, struct proto_span entry,
-                        struct profile_sample *sample, uint64_t *callstack,
-                        enum builder_sample_kind *kind)
+int builder_read_sample(struct builder *builder, struct pending_dump *dump,
+                        struct proto_span message, struct profile_sample *sample,
+                        uint64_t *callstack, enum builder_sample_kind *kind)
 {
-    struct sample_fields fields = {.part_has_figures = true};
+    struct sample_entry entry = {.part_has_figures = true};
     struct proto_field field;
     int status, code = 0;
     *sample = (struct profile_sample){0};
-    *callstack = 0;
-    while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
+    while (code == 0 && (status = proto_next(&message, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
-        code = take_sample_field(builder, dump, &field, sample, &fields, callstack);
+        entry.at_max |= field.number == SAMPLE(SELF_MAX);
+        if (field.number == SAMPLE(THREADS))
+            code = take_part(builder, dump, field.span, &entry.sample, &entry.part_has_figures);
+        else
+            proto_store(PROTO_MEMBERS(sample_members), &field, &entry);
     }
     if (code == 0)
-        code = finish_sample(builder, dump, &fields, sample);
+        code = finish_sample(builder, dump, &entry);
     if (code < 0)
         return code;
+    *sample = entry.sample;
+    *callstack = entry.callstack;
     *kind = SAMPLE_OF_PEAK;
-    if (!fields.at_max && fields.estimate.at != NULL)
+    if (!entry.at_max && entry.estimate.at != NULL)
         *kind = SAMPLE_OF_ITS_BYTES;
-    else if (!fields.at_max && sample->part_count == 0)
+    else if (!entry.at_max && sample->part_count == 0)
         *kind = SAMPLE_OF_COUNTERS;
     return 0;
 }
