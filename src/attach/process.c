@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/permission.h"
 #include "util/array.h"
 #include "util/process_files.h"
 #include "util/process_maps.h"
@@ -29,45 +30,6 @@ static int refuse(struct attach_outcome *outcome, enum attach_refusal refusal, i
 {
     outcome->refusal = refusal;
     return code;
-}
-
-/* Return whether a system call filter applies to this process, as in a container. */
-static bool are_filtered(void)
-{
-    struct process_status status;
-    return process_status_read(getpid(), &status) == 0 && status.seccomp_mode != 0;
-}
-
-int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error)
-{
-    int scope = process_ptrace_scope();
-    struct process_status status;
-    long uid = process_status_read(pid, &status) == 0 ? (long)status.uid[0] : -1;
-    refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
-    /* It forbids attaching to root too, whoever owns the process. */
-    if (scope == 3)
-        return error_set(error, -EPERM,
-                         "the kernel forbids attaching to any process until the next boot "
-                         "(kernel.yama.ptrace_scope is 3); a program without its own allocator can "
-                         "be profiled from its start (heap_profile host)");
-    if (uid >= 0 && uid != (long)geteuid())
-        return error_set(error, -EPERM,
-                         "pid %d belongs to uid %ld and this is uid %ld; attach as %sroot, or with "
-                         "CAP_SYS_PTRACE and CAP_DAC_OVERRIDE",
-                         (int)pid, uid, (long)geteuid(), scope > 0 ? "" : "that user, as ");
-    if (scope > 0)
-        return error_set(error, -EPERM,
-                         "the kernel forbids attaching to pid %d (kernel.yama.ptrace_scope is %d); "
-                         "attach as root or with CAP_SYS_PTRACE, or run: sysctl "
-                         "kernel.yama.ptrace_scope=0; %s can be profiled from its start "
-                         "(heap_profile host)",
-                         (int)pid, scope,
-                         scope == 1 ? "a program" : "a program without its own allocator");
-    return error_set(error, -EPERM,
-                     "the kernel forbids attaching to pid %d (%sit has more privileges than we, or "
-                     "is not dumpable); attach as root or with CAP_SYS_PTRACE%s",
-                     (int)pid, are_filtered() ? "a seccomp filter of ours forbids ptrace, or " : "",
-                     are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
 }
 
 static int check_status(const struct process *process, struct attach_outcome *outcome,
@@ -118,7 +80,7 @@ static int check_executable(const struct process *process, struct attach_outcome
     if (fd < 0) {
         int reason = errno;
         if (reason == EACCES || reason == EPERM)
-            return process_explain_permission(process->pid, outcome, error);
+            return permission_explain(process->pid, outcome, error);
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         if (reason == ENOENT || reason == ESRCH)
             return error_set(error, -ESRCH,
@@ -235,7 +197,7 @@ int process_read(struct process *process, pid_t pid, bool beside_client,
     if (code == 0)
         code = read_auxiliary_vector(process);
     if (code == -EACCES || code == -EPERM)
-        return process_explain_permission(pid, outcome, error);
+        return permission_explain(pid, outcome, error);
     if (code < 0) {
         refuse(outcome, code == -ENOMEM ? ATTACH_FAILED : ATTACH_NO_PROCESS, code);
         return error_set(error, code, "cannot read the mappings of pid %d: %s", (int)pid,

@@ -45,7 +45,4 @@ void process_clear(struct process *process);
 /* Return the region that contains an address, or NULL. */
 const struct process_region *process_region_of(const struct process *process, uint64_t address);
 
-/* Explain an EPERM or EACCES of the kernel with a message and its remedy. Return -EPERM. */
-int process_explain_permission(pid_t pid, struct attach_outcome *outcome, struct error *error);
-
 #endif

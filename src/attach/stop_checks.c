@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "attach/permission.h"
+
 int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *outcome,
                  struct error *error)
 {
     if (code == -EPERM || code == -EACCES)
-        return process_explain_permission(tracee->pid, outcome, error);
+        return permission_explain(tracee->pid, outcome, error);
     if (code == -ESRCH) {
         outcome->refusal = ATTACH_NO_PROCESS;
         return error_set(error, -ESRCH, "process %d has ended", (int)tracee->pid);

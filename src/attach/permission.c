@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One message for each reason to deny ptrace: yama, another user, privileges. */
+#include "attach/permission.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "util/process_files.h"
+
+/* Return whether a system call filter applies to this process, as in a container. */
+static bool are_filtered(void)
+{
+    struct process_status status;
+    return process_status_read(getpid(), &status) == 0 && status.seccomp_mode != 0;
+}
+
+int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *error)
+{
+    int scope = process_ptrace_scope();
+    struct process_status status;
+    long uid = process_status_read(pid, &status) == 0 ? (long)status.uid[0] : -1;
+    outcome->refusal = ATTACH_FORBIDDEN;
+    /* Not even root may attach. */
+    if (scope == 3)
+        return error_set(error, -EPERM,
+                         "the kernel forbids attaching to any process until the next boot "
+                         "(kernel.yama.ptrace_scope is 3); a program without its own allocator can "
+                         "be profiled from its start (heap_profile host)");
+    if (uid >= 0 && uid != (long)geteuid())
+        return error_set(error, -EPERM,
+                         "pid %d belongs to uid %ld and this is uid %ld; attach as %sroot, or with "
+                         "CAP_SYS_PTRACE and CAP_DAC_OVERRIDE",
+                         (int)pid, uid, (long)geteuid(), scope > 0 ? "" : "that user, as ");
+    if (scope > 0)
+        return error_set(error, -EPERM,
+                         "the kernel forbids attaching to pid %d (kernel.yama.ptrace_scope is %d); "
+                         "attach as root or with CAP_SYS_PTRACE, or run: sysctl "
+                         "kernel.yama.ptrace_scope=0; %s can be profiled from its start "
+                         "(heap_profile host)",
+                         (int)pid, scope,
+                         scope == 1 ? "a program" : "a program without its own allocator");
+    return error_set(error, -EPERM,
+                     "the kernel forbids attaching to pid %d (%sit has more privileges than we, or "
+                     "is not dumpable); attach as root or with CAP_SYS_PTRACE%s",
+                     (int)pid, are_filtered() ? "a seccomp filter of ours forbids ptrace, or " : "",
+                     are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
+}
