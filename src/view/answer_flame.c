@@ -322,8 +322,8 @@ static int make(struct tree *tree, const struct view_parameters *parameters, FIL
     return 0;
 }
 
-int answer_tree(struct view_profiles *profiles, const struct view_parameters *parameters, FILE *out,
-                struct error *error)
+int answer_flame(struct view_profiles *profiles, const struct view_parameters *parameters,
+                 FILE *out, struct error *error)
 {
     struct tree tree = {.profiles = profiles};
     int code = view_selection_parse(&tree.selection, profiles, parameters, error);

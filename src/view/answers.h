@@ -14,8 +14,8 @@
 int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
                     FILE *out, struct error *error);
 /* A flame graph: a header in JSON, then columns of numbers (docs/view.md). */
-int answer_tree(struct view_profiles *profiles, const struct view_parameters *parameters, FILE *out,
-                struct error *error);
+int answer_flame(struct view_profiles *profiles, const struct view_parameters *parameters,
+                 FILE *out, struct error *error);
 /* A table by function, module, thread and so on, as JSON. */
 int answer_table(struct view_profiles *profiles, const struct view_parameters *parameters,
                  FILE *out, struct error *error);

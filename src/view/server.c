@@ -105,7 +105,7 @@ static const struct page {
     {"api/state", "GET", "application/json", NULL, answer_state},
     {"api/table", "GET", "application/json", answer_table, NULL},
     {"api/tables", "GET", "application/json", NULL, answer_sql_tables},
-    {"api/tree", "GET", "application/octet-stream", answer_tree, NULL},
+    {"api/tree", "GET", "application/octet-stream", answer_flame, NULL},
 };
 
 /* --- answers --- */

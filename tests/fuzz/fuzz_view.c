@@ -101,7 +101,7 @@ static void ask(answer_function *answer, const struct view_parameters *parameter
     int code = answer(load(), parameters, out, &error);
     check(fclose(out) == 0);
     check(code == 0 ? length > 0 : error.message[0] != '\0');
-    if (code == 0 && answer == answer_tree)
+    if (code == 0 && answer == answer_flame)
         check_tree(text, length);
     free(text);
 }
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         parameters.items[parameters.count++] = (struct view_parameter){lines[i], value + 1};
     }
     ask(answer_overview, &parameters);
-    ask(answer_tree, &parameters);
+    ask(answer_flame, &parameters);
     ask(answer_table, &parameters);
     free(text);
     return 0;
