@@ -12,8 +12,8 @@
 #include "wire/ring.h"
 
 struct sampler_rule {
-    uint64_t interval_bytes;
-    uint64_t certain_bytes; /* sampling_certain_bytes(interval_bytes) */
+    uint64_t interval_bytes; /* of the session (trace/config/trace_config.h has its default) */
+    uint64_t certain_bytes;  /* sampling_certain_bytes(interval_bytes) */
 };
 
 /* Seed a thread's sampler and draw its first gap. The line's totals stay. */

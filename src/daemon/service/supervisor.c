@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/service/user_limits.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
 #include "util/event_loop.h"
@@ -39,6 +40,23 @@ void supervisor_announce(const struct supervisor *supervisor)
     for (size_t i = 0; i < supervisor->count; i++)
         asks_newcomers |= supervisor->sessions[i]->wants_new && !supervisor->sessions[i]->leaving;
     run_directory_announce(supervisor->directory, asks_newcomers);
+}
+
+/* Send each session its share of the time for attempts to attach if that has changed. A session
+ * whose socket is full gets it later. */
+static void send_shares(struct supervisor *supervisor)
+{
+    supervisor->shares_changed = false;
+    for (size_t i = 0; i < supervisor->count; i++) {
+        struct supervised *session = supervisor->sessions[i];
+        uint32_t share_ppm = user_limits_attach_share_ppm(supervisor, session->owner.uid, 0);
+        if (session->socket < 0 || session->share_ppm == share_ppm)
+            continue;
+        if (session_wire_send_number(session->socket, SESSION_WIRE_SHARE, share_ppm, false) == 0)
+            session->share_ppm = share_ppm;
+        else
+            supervisor->shares_changed = true;
+    }
 }
 
 static void wipe_and_free(void *context, void *block)
@@ -375,7 +393,7 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
 {
     uint64_t next_ms = UINT64_MAX;
     if (supervisor->shares_changed)
-        supervisor_send_shares(supervisor);
+        send_shares(supervisor);
     if (supervisor->invitations_changed && now_ms >= supervisor->invite_ms) {
         supervisor->invite_ms = now_ms + INVITE_PERIOD_MS;
         invite(supervisor);

@@ -5,9 +5,7 @@
  *
  * Each runs with the rights of its owner, and is trusted only about its own session. The supervisor
  * never waits for one: a session that should end and is silent is killed; one whose socket is full
- * misses messages.
- *
- * Shares: a user has at most a quarter of all sessions, and some are reserved for root.
+ * misses messages. user_limits.h limits the sessions of each user.
  */
 #ifndef HEAPPROFD_DAEMON_SERVICE_SUPERVISOR_H
 #define HEAPPROFD_DAEMON_SERVICE_SUPERVISOR_H
@@ -26,9 +24,7 @@
 #include "daemon/sockets/run_directory.h"
 #include "util/error.h"
 
-#define SUPERVISOR_SESSIONS_MAX 64
-#define SUPERVISOR_SESSIONS_OF_A_USER_MAX (SUPERVISOR_SESSIONS_MAX / 4)
-#define SUPERVISOR_SESSIONS_OF_ROOT 8
+#define SUPERVISOR_SESSIONS_MAX 64 /* of all users */
 
 /* A session that should end is killed after this time without a message and without work. The time
  * is longer than a session waits for the file reader. */

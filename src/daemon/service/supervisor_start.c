@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start session processes, and share out sessions and the time for attempts to attach. */
+/* Start session processes. */
 #include "daemon/service/supervisor_state.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/server/attach_budget.h"
 #include "daemon/service/session_process.h"
+#include "daemon/service/user_limits.h"
 #include "util/clock.h"
 #include "util/event_loop.h"
 #include "util/priority.h"
@@ -20,61 +20,6 @@
 /* Ids are greater than all pids (PID_MAX_LIMIT), so that a number is unambiguous. */
 #define FIRST_ID 5000000u
 #define IDS 5000000u
-
-/* --- shares --- */
-
-/* Check whether the requester may have one more session. */
-static int check_shares(const struct supervisor *supervisor,
-                        const struct access_requester *requester, struct error *error)
-{
-    size_t own = 0;
-    for (size_t i = 0; i < supervisor->count; i++)
-        own += supervisor->sessions[i]->owner.uid == requester->uid;
-    if (requester->uid == 0 && supervisor->count == SUPERVISOR_SESSIONS_MAX)
-        return error_set(error, -EMFILE,
-                         "%d sessions run already: end one (heap_profile status shows them)",
-                         SUPERVISOR_SESSIONS_MAX);
-    if (requester->uid == 0)
-        return 0;
-    if (own >= SUPERVISOR_SESSIONS_OF_A_USER_MAX)
-        return error_set(error, -EMFILE, "you have %d sessions already: end one",
-                         SUPERVISOR_SESSIONS_OF_A_USER_MAX);
-    if (supervisor->count >= SUPERVISOR_SESSIONS_MAX - SUPERVISOR_SESSIONS_OF_ROOT)
-        return error_set(error, -EMFILE, "the daemon has no room for one more session: try later");
-    return 0;
-}
-
-/* Return the share of a user's session if there were `more` of them. */
-static uint32_t share_of(const struct supervisor *supervisor, uid_t uid, size_t more)
-{
-    size_t users = 0, own = more;
-    for (size_t i = 0; i < supervisor->count; i++) {
-        uid_t owner = supervisor->sessions[i]->owner.uid;
-        bool is_first = owner != uid;
-        for (size_t j = 0; is_first && j < i; j++)
-            is_first = supervisor->sessions[j]->owner.uid != owner;
-        users += is_first;
-        own += owner == uid;
-    }
-    return attach_budget_share_ppm(users + 1, own);
-}
-
-void supervisor_send_shares(struct supervisor *supervisor)
-{
-    supervisor->shares_changed = false;
-    for (size_t i = 0; i < supervisor->count; i++) {
-        struct supervised *session = supervisor->sessions[i];
-        uint32_t share_ppm = share_of(supervisor, session->owner.uid, 0);
-        if (session->socket < 0 || session->share_ppm == share_ppm)
-            continue;
-        if (session_wire_send_number(session->socket, SESSION_WIRE_SHARE, share_ppm, false) == 0)
-            session->share_ppm = share_ppm;
-        else
-            supervisor->shares_changed = true;
-    }
-}
-
-/* --- start --- */
 
 static bool is_known_id(const struct supervisor *supervisor, uint64_t id)
 {
@@ -163,7 +108,7 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
 struct supervised *supervisor_start(struct supervisor *supervisor,
                                     const struct supervisor_request *request, struct error *error)
 {
-    if (check_shares(supervisor, &request->requester, error) < 0)
+    if (user_limits_check(supervisor, &request->requester, error) < 0)
         return NULL;
     struct supervised *session = calloc(1, sizeof(*session));
     if (session == NULL) {
@@ -174,7 +119,7 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     session->owner = request->requester;
     session->requester = request->pid;
     session->pidfd = session->socket = session->client = -1;
-    session->share_ppm = share_of(supervisor, session->owner.uid, 1);
+    session->share_ppm = user_limits_attach_share_ppm(supervisor, session->owner.uid, 1);
     session->start_ms = session->last_message_ms = clock_read_ms(CLOCK_MONOTONIC);
     session->end_ms = UINT64_MAX;
     if (start_process(supervisor, session, request, error) < 0) {

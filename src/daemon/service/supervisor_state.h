@@ -14,8 +14,4 @@ void supervisor_wipe_state(struct supervised *session);
 /* Close a session's descriptors. Those left in its sockets may be slow to close. */
 void supervisor_close_descriptors(struct supervisor *supervisor, struct supervised *session);
 
-/* Send each session its share of the time for attempts to attach if that has changed. A session
- * whose socket is full gets it later. */
-void supervisor_send_shares(struct supervisor *supervisor);
-
 #endif
