@@ -120,7 +120,7 @@ static bool invites_us(const struct control_page *page, uint32_t generation)
     return false;
 }
 
-const char *invitation_since(void)
+const char *invitation_find(void)
 {
     for (int i = 0; i < DIRECTORIES; i++) {
         struct directory *directory = &directories[i];

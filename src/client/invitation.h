@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a process of sessions that want it, by the control pages (wire/control_page.h) that it
+ * Finds sessions that invite this process, in the control pages (wire/control_page.h) that it
  * mapped when it started. A check costs one load for each page and no system call.
  */
 #ifndef HEAPPROFD_CLIENT_INVITATION_H
@@ -18,18 +18,18 @@ void invitation_init(void);
 /* Return the socket of a daemon that profiles new processes, or NULL. */
 const char *invitation_at_startup(void);
 
-/* Return the socket of a daemon that has invited this process since the last answer; NULL: none. */
-const char *invitation_since(void);
+/* Return the socket of a daemon whose invitation was not answered yet; NULL: there is none. */
+const char *invitation_find(void);
 
 /* Mark all present invitations as answered. */
 void invitation_answered(void);
 
-/* The pages' generations, and the last ones that this process has checked. Without a page both are
- * the same word. */
+/* The pages' generations, and the last ones that this process has checked. Without a page, both
+ * refer to one word. */
 extern HIDDEN const uint32_t *invitation_generations[2];
 extern HIDDEN uint32_t invitation_seen[2];
 
-/* Return whether a page has changed since the last invitation_since(). */
+/* Return whether a page has changed since the last invitation_find(). */
 static inline bool invitation_is_new(void)
 {
     return unlikely(load_relaxed(invitation_generations[0]) != load_relaxed(&invitation_seen[0])) ||

@@ -210,7 +210,7 @@ void session_tick(void)
         return;
     if (system_calls_are_forbidden())
         return;
-    const char *socket_path = invitation_since();
+    const char *socket_path = invitation_find();
     if (state == CLIENT_DORMANT && socket_path == NULL)
         return;
     int saved_errno = errno;

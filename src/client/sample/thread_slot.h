@@ -35,7 +35,7 @@ void thread_slot_check(struct ring_thread *thread);
 struct thread_passage {
     struct ring_thread *thread; /* NULL: it has no slot */
     struct client_process *process;
-    uint32_t was;
+    uint32_t was;                  /* the slot's `inside` to restore when it leaves */
     struct system_signals signals; /* blocked while the thread has no slot */
 };
 
@@ -43,13 +43,13 @@ struct thread_passage {
  * left the function that set it. */
 uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here);
 
-/* Enter without a slot: newcomers are counted in all sessions. Signals are blocked until the thread
- * has a slot. A handler that jumped would leave a newcomer that nobody uncounts, and a handler that
- * allocated would begin the same account. */
+/* Enter as a thread without a slot, which is counted in client_process.newcomers. Its signals are
+ * blocked until it has a slot: if a handler jumped out, the count would stay too high, and if one
+ * allocated, it would begin the thread's account a second time. */
 void thread_enter_as_newcomer(struct thread_passage *passage, uintptr_t here);
 
-/* Enter again as a newcomer: the session changes, or has changed since the thread read its slot, so
- * nobody would see its `inside`. */
+/* Enter again as a newcomer. The session changes, or has changed since the thread read its slot, so
+ * the thread that changes it does not see this thread's `inside`. */
 void thread_enter_anew(struct thread_passage *passage, uintptr_t here);
 
 static inline __attribute__((always_inline)) struct thread_passage thread_enter(void)
