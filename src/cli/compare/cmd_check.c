@@ -80,7 +80,7 @@ struct request {
 static bool complain(int code, const struct error *error)
 {
     if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", error->message);
+        verb_fail(error);
     return code == 0;
 }
 
@@ -191,7 +191,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         return EXIT_UNDECIDABLE;
     }
     if (heap_config_check(&request->config, &error) != 0) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
         return EXIT_UNDECIDABLE;
     }
     return -1;
@@ -209,7 +209,7 @@ static int open_source(const char *argument, const struct compare_choice *choice
         code = source->profile == NULL ? error.code : compare_source_choose(source, choice, &error);
     }
     if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
     else
         compare_source_warn(source);
     return code;
@@ -233,7 +233,7 @@ static int write_junit(const struct check_page *page, const char *path)
         check_report_junit(page, out);
     code = code < 0 ? code : output_file_close(&file, 0, &error);
     if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
     return code;
 }
 
@@ -363,7 +363,7 @@ static int check_command(struct request *request)
     struct error error = {0};
     int code = host_command_run(&command, &outcome, &error), result = EXIT_UNDECIDABLE;
     if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
     else if (outcome.result.started)
         result = check(request, outcome.output.directory);
     if (!outcome.result.started && outcome.result.exec_errno == 0)

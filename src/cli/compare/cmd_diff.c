@@ -144,7 +144,7 @@ static int write_pprof(const char *path, const struct compare_source sources[2],
     struct output_file file;
     int code = output_file_open(&file, path, 0, &error);
     if (code < 0) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
         return code;
     }
     struct diff *diff = diff_new(before, after, &by_callsite);
@@ -155,7 +155,7 @@ static int write_pprof(const char *path, const struct compare_source sources[2],
                                 &error);
     code = output_file_close(&file, code, &error);
     if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
     diff_free(diff);
     return code;
 }
@@ -211,7 +211,7 @@ int cmd_diff(int argc, char **argv)
             compare_sources_check_size(sources, whole_stacks, &error) == 0)
             code = print(&request, sources);
         else
-            format_printf(stderr, "heap_profile: %s\n", error.message);
+            verb_fail(&error);
     }
     compare_sources_warn(sources);
     compare_sources_close(sources);

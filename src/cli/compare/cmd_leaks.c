@@ -217,8 +217,7 @@ int cmd_leaks(int argc, char **argv)
         code = VERB_DONE;
         if (open_sources(argv + optind, argc - optind, sources, &request, &error) < 0 ||
             find_leaks(&request, sources, compared, &error) < 0) {
-            format_printf(stderr, "heap_profile: %s\n", error.message);
-            code = VERB_FAILED;
+            code = verb_fail(&error);
         }
         compare_sources_warn(sources);
     }

@@ -68,7 +68,7 @@ static bool take_map(void *member, const char *name, const char *value)
 {
     (void)name;
     struct error error;
-    return deobfuscate_maps_add(member, value, &error) == 0 || conversion_fail(&error) == 0;
+    return deobfuscate_maps_add(member, value, &error) == 0 || verb_fail(&error) == 0;
 }
 
 static const struct option_entry options[] = {
@@ -347,7 +347,7 @@ static int run(struct request *request)
     if (result == 0 && !request->quiet)
         print_summary(&outcome, request->out, request->verbose);
     outcome_clear(&outcome);
-    return result < 0 ? conversion_fail(&error) : 0;
+    return result < 0 ? verb_fail(&error) : 0;
 }
 
 static int take_arguments(struct request *request, int argc, char **argv)
@@ -369,7 +369,7 @@ int convert_bundle(int argc, char **argv)
     struct error error;
     int code = symbol_places_read(&request.places, &error);
     if (code < 0) {
-        conversion_fail(&error);
+        verb_fail(&error);
         code = VERB_USAGE;
     } else {
         code = conversion_parse(argc, argv, help, options, 2, &request);

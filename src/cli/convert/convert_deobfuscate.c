@@ -48,7 +48,7 @@ static bool take_map(void *member, const char *name, const char *value)
     wait_notice_announce_input(equals != NULL ? equals + 1 : value);
     if (deobfuscate_maps_add(member, value, &error) == 0)
         return true;
-    conversion_fail(&error);
+    verb_fail(&error);
     return false;
 }
 
@@ -120,7 +120,7 @@ static int write_json(const char *path, const struct deobfuscate_report *report)
     struct error error;
     FILE *out = conversion_open_details(&file, path, &error);
     if (out == NULL)
-        return conversion_fail(&error);
+        return verb_fail(&error);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_unsigned(&json, "trace_names", report->trace_names);
@@ -130,7 +130,7 @@ static int write_json(const char *path, const struct deobfuscate_report *report)
     json_end_array(&json);
     json_end_object(&json);
     fputc('\n', out);
-    return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
+    return output_file_close(&file, 0, &error) < 0 ? verb_fail(&error) : 0;
 }
 
 /* --- the work --- */
@@ -163,7 +163,7 @@ static int run(struct request *request)
         result = output_file_close(&file, result, &error);
     }
     if (result < 0) {
-        status = conversion_fail(&error);
+        status = verb_fail(&error);
     } else {
         status = 0;
         if (!request->quiet)
@@ -182,7 +182,7 @@ int convert_deobfuscate(int argc, char **argv)
     struct error error;
     int code = deobfuscate_maps_add_list(&request.maps, getenv("PERFETTO_PROGUARD_MAP"), &error);
     if (code < 0) {
-        conversion_fail(&error);
+        verb_fail(&error);
         code = VERB_USAGE;
     } else {
         code = conversion_parse(argc, argv, help, options, 2, &request);

@@ -99,7 +99,7 @@ static int convert(const struct choice *choice, const char *argument, const char
     if (result >= 0 && profile->warning[0] != '\0')
         conversion_warn("%s", profile->warning);
     profile_free(profile);
-    return result < 0 ? conversion_fail(&error) : 0;
+    return result < 0 ? verb_fail(&error) : 0;
 }
 
 /* --- options --- */

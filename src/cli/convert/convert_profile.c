@@ -71,7 +71,7 @@ static const struct option_entry options[] = {
 
 /* --- warnings --- */
 
-static bool is_wanted(int32_t pid, const struct output_pprof *choice)
+static bool is_selected(int32_t pid, const struct output_pprof *choice)
 {
     for (size_t i = 0; i < choice->pid_count; i++)
         if (choice->pids[i] == (uint64_t)pid)
@@ -100,7 +100,7 @@ static void warn_of_losses(const struct profile *profile, const struct output_pp
                 flags[profile->heaps[i].process] |= UINT32_C(1) << id;
     for (size_t i = 0; i < profile->process_count && flags != NULL; i++)
         for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
-            if ((flags[i] >> id & 1) != 0 && is_wanted(profile->processes[i].pid, choice))
+            if ((flags[i] >> id & 1) != 0 && is_selected(profile->processes[i].pid, choice))
                 warn_of_loss(&profile->processes[i], id);
     free(flags);
     if (profile->warning[0] != '\0')
@@ -237,7 +237,7 @@ static int write_files(struct request *request)
     }
     profile_free(profile);
     if (files < 0)
-        return conversion_fail(&error);
+        return verb_fail(&error);
     format_printf(stderr, "%d pprof file%s in\n", files, files == 1 ? "" : "s");
     /* Escape the name only on a terminal; a script needs its bytes. */
     if (isatty(STDOUT_FILENO))

@@ -194,7 +194,7 @@ static int convert(const struct stack_conversion *conversion, const struct choic
         conversion_warn("%s: there is nothing in the view %s (%s)", path,
                         export_view_info[choice->view].name, export_view_info[choice->view].title);
     profile_free(profile);
-    return written < 0 ? conversion_fail(&error) : 0;
+    return written < 0 ? verb_fail(&error) : 0;
 }
 
 /* --- options --- */

@@ -98,7 +98,7 @@ static int write_json(const char *path, const struct symbolize_report *report,
     struct error error;
     FILE *out = conversion_open_details(&file, path, &error);
     if (out == NULL)
-        return conversion_fail(&error);
+        return verb_fail(&error);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     if (summary != NULL) {
@@ -114,7 +114,7 @@ static int write_json(const char *path, const struct symbolize_report *report,
     json_end_array(&json);
     json_end_object(&json);
     fputc('\n', out);
-    return output_file_close(&file, 0, &error) < 0 ? conversion_fail(&error) : 0;
+    return output_file_close(&file, 0, &error) < 0 ? verb_fail(&error) : 0;
 }
 
 /* --- the work --- */
@@ -158,7 +158,7 @@ static int rewrite(const struct request *request, const char *path, const char *
     if (result == 0)
         result = symbolize_file_run(&file, &symbols, &error);
     if (result < 0)
-        status = conversion_fail(&error);
+        status = verb_fail(&error);
     if (result == 0 && request->json != NULL) {
         memory_infra_symbols_sum(symbols, &summary);
         status = write_json(request->json, summary.modules, &summary);
@@ -190,7 +190,7 @@ static int run(const struct request *request)
     if (result == 0)
         result = symbolize(request, path, &addresses, &report, &error);
     if (result < 0) {
-        status = conversion_fail(&error);
+        status = verb_fail(&error);
     } else {
         status = 0;
         if (!request->quiet)
@@ -209,7 +209,7 @@ int convert_symbolize(int argc, char **argv)
     struct error error;
     int code = symbol_places_read(&request.places, &error);
     if (code < 0) {
-        conversion_fail(&error);
+        verb_fail(&error);
         code = VERB_USAGE;
     } else {
         code = conversion_parse(argc, argv, help, options, 2, &request);

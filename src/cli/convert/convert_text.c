@@ -65,7 +65,7 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
     if (code == 0)
         code = conversion_open_output(&file, out, path, writes_text, &error);
     if (code < 0)
-        return conversion_fail(&error);
+        return verb_fail(&error);
     struct progress shown = progress_begin(path, isatty(file.fd));
     struct trace_text_progress progress = {progress_show_bytes, &shown};
     code = stream(path, file.fd, &progress, &error);
@@ -78,11 +78,11 @@ static int convert(int argc, char **argv, const char *help, bool writes_text,
     if (code >= 0)
         return 0;
     if (stream != trace_text_read && conversion_is_no_trace(path, &error))
-        return conversion_fail(&error);
+        return verb_fail(&error);
     struct error full = error;
     error_set(&error, full.code, "%.200s: %.300s", strcmp(path, "-") == 0 ? "standard input" : path,
               full.message);
-    return conversion_fail(&error);
+    return verb_fail(&error);
 }
 
 int convert_text(int argc, char **argv)

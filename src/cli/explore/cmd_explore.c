@@ -11,7 +11,6 @@
 #include "cli/explore/screen.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "util/regular_file.h"
 
@@ -152,7 +151,7 @@ static int explore(struct request *request, char *const *arguments, int count)
     for (size_t i = 0; i < request->screen.trace_count; i++)
         compare_source_warn(&request->traces[i]);
     if (code < 0 && code != -EINTR)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
     for (size_t i = 0; i < request->screen.trace_count; i++)
         profile_free(request->traces[i].profile);
     if (request->screen.in != stdin && request->screen.in != NULL)

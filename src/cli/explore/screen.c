@@ -262,8 +262,8 @@ static bool take_character(struct screen *screen, int key)
 
 static void take_keys(struct screen *screen)
 {
-    bool is_function, goes_on = true;
-    while (goes_on) {
+    bool is_function, running = true;
+    while (running) {
         screen_draw(screen);
         int key = screen_key(screen, &is_function);
         if (key == SCREEN_KEY_END)
@@ -272,7 +272,7 @@ static void take_keys(struct screen *screen)
         if (is_function && (key == KEY_LEFT || key == KEY_RIGHT))
             screen_turn(screen, key == KEY_LEFT ? -1 : 1);
         else
-            goes_on = take_character(screen, is_function ? character_of(key) : key);
+            running = take_character(screen, is_function ? character_of(key) : key);
     }
 }
 

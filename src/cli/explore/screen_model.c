@@ -435,7 +435,7 @@ struct pattern {
     bool any_case;
 };
 
-static bool is_wanted(void *context, const struct sites_key *key)
+static bool row_matches(void *context, const struct sites_key *key)
 {
     const struct pattern *pattern = context;
     return (pattern->any_case ? strcasestr(key->label, pattern->text)
@@ -458,7 +458,7 @@ static bool search_rows(struct screen *screen, int direction)
     const struct sites_key *keys = screen->sites->keys[screen->dimension].keys;
     for (size_t i = screen->selected + (size_t)direction; i < screen->rows.count;
          i += (size_t)direction) {
-        if (is_wanted(&pattern, &keys[screen->rows.rows[i].key])) {
+        if (row_matches(&pattern, &keys[screen->rows.rows[i].key])) {
             screen->selected = i;
             return true;
         }
@@ -498,7 +498,7 @@ static void search_below(struct screen *screen)
     forget_finds(screen);
     screen->find_path = calloc(count + 1, sizeof(*screen->find_path));
     if (screen->find_path == NULL ||
-        breakdown_search(screen->breakdown, is_wanted, &pattern, &screen->finds) < 0) {
+        breakdown_search(screen->breakdown, row_matches, &pattern, &screen->finds) < 0) {
         no_memory(screen);
         return;
     }
@@ -515,7 +515,7 @@ void screen_search(struct screen *screen)
     const struct sites_key *keys = screen->sites->keys[screen->dimension].keys;
     search_below(screen);
     for (size_t i = 0; i < screen->rows.count; i++) {
-        if (is_wanted(&pattern, &keys[screen->rows.rows[i].key])) {
+        if (row_matches(&pattern, &keys[screen->rows.rows[i].key])) {
             screen->selected = i;
             return;
         }

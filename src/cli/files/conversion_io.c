@@ -99,12 +99,6 @@ bool conversion_is_no_trace(const char *path, struct error *error)
     return kind != IMPORT_TRACE;
 }
 
-int conversion_fail(const struct error *error)
-{
-    format_printf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
-    return VERB_FAILED;
-}
-
 void conversion_warn(const char *format, ...)
 {
     va_list arguments;

@@ -40,8 +40,6 @@ FILE *conversion_open_details(struct output_file *file, const char *path, struct
  * is not checked. */
 bool conversion_is_no_trace(const char *path, struct error *error);
 
-/* Print the error and return the exit code: 1. */
-int conversion_fail(const struct error *error);
 void conversion_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Call options_parse() for a conversion that takes at most `most` arguments after the options.

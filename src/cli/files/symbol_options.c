@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/files/conversion_io.h"
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "symbols/live_files.h"
 #include "util/base_name.h"
@@ -104,14 +105,14 @@ bool take_symbol_paths(void *member, const char *name, const char *value)
 {
     (void)name;
     struct error error;
-    return set_places(member, value, ',', &error) == 0 || conversion_fail(&error) == 0;
+    return set_places(member, value, ',', &error) == 0 || verb_fail(&error) == 0;
 }
 
 bool take_breakpad_symbols(void *member, const char *name, const char *value)
 {
     (void)name;
     struct error error;
-    return add_breakpad(member, value, &error) == 0 || conversion_fail(&error) == 0;
+    return add_breakpad(member, value, &error) == 0 || verb_fail(&error) == 0;
 }
 
 /* --- report --- */

@@ -150,6 +150,12 @@ int options_parse(const struct verb_line *line, int argc, char **argv, void *req
     return -1;
 }
 
+int verb_fail(const struct error *error)
+{
+    format_printf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
+    return VERB_FAILED;
+}
+
 int verb_end_output(const char *what, int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

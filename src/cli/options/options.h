@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "util/error.h"
+
 /* Exit codes of all verbs. A verb that runs a command or judges a profile has more (man
  * heap_profile). */
 enum verb_exit {
@@ -96,6 +98,9 @@ struct verb_line {
  * message.
  */
 int options_parse(const struct verb_line *line, int argc, char **argv, void *request);
+
+/* Print the error message, and return VERB_FAILED. */
+int verb_fail(const struct error *error);
 
 /* Flush standard output. Return `code`, or VERB_FAILED after printing the error "cannot write the
  * WHAT". */

@@ -106,10 +106,8 @@ bool take_filter(void *member, const char *name, const char *value)
     int kind = 0;
     while (strcmp(profile_filter_names[kind], name) != 0)
         kind++;
-    if (profile_filter_add(member, (enum profile_filter_kind)kind, value, &error) == 0)
-        return true;
-    format_printf(stderr, "%s: %s\n", program_invocation_short_name, error.message);
-    return false;
+    return profile_filter_add(member, (enum profile_filter_kind)kind, value, &error) == 0 ||
+           verb_fail(&error) == 0;
 }
 
 struct filter_share profile_options_share(double part, double whole, bool counts)

@@ -199,10 +199,8 @@ static int run(const struct request *request, struct query_database *database)
 {
     struct error error = {0};
     if (request->export_path != NULL &&
-        query_database_export(database, request->export_path, &error) < 0) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
-        return 1;
-    }
+        query_database_export(database, request->export_path, &error) < 0)
+        return verb_fail(&error);
     int code = 0;
     bool quits = false;
     if (request->sql != NULL && query_is_command(request->sql))
@@ -248,10 +246,8 @@ int cmd_query(int argc, char **argv)
     }
     struct error error = {0};
     struct query_database *database = open_traces(&request, &error);
-    if (database == NULL) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
-        return 1;
-    }
+    if (database == NULL)
+        return verb_fail(&error);
     code = run(&request, database);
     query_database_close(database);
     return verb_end_output("rows", code);

@@ -71,7 +71,7 @@ int cmd_shell(int argc, char **argv)
         return code;
     struct error error = {0};
     if (prepare(&error) < 0) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
         return 125;
     }
     const char *shell = getenv("SHELL");

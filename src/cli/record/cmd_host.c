@@ -6,7 +6,6 @@
 #include "cli/cmd.h"
 #include "cli/options/heap_options.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "cli/record/host_command.h"
 
 static const char help[] =
@@ -62,7 +61,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         return code;
     struct error error = {0};
     if (heap_config_check(&request->config, &error) != 0) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
         return VERB_USAGE;
     }
     heap_options_warn(&request->config);
@@ -80,7 +79,7 @@ static int run(const struct host_command *request)
     struct error error = {0};
     int code = host_command_run(request, &outcome, &error);
     if (code != 0)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
     if (code != 0 && !outcome.result.started && outcome.result.exec_errno == 0)
         return HOST_PROFILER_FAILED;
     return host_command_exit_code(&outcome.result, request->command[0]);

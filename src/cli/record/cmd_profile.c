@@ -128,7 +128,7 @@ static int parse_arguments(int argc, char **argv, struct profile_arguments *argu
         return RECORD_SESSION_USAGE;
     }
     if (heap_config_check_targets(&arguments->config, &error) < 0) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
         return RECORD_SESSION_USAGE;
     }
     heap_options_warn(&arguments->config);

@@ -110,8 +110,8 @@ static int ask_all(const struct choice *choice, bool stop)
     session_list_read(&list);
     for (size_t i = 0; i < list.count; i++) {
         const struct session_server *server = &list.servers[i];
-        bool is_meant = !choice->has_number || choice->number == (uint64_t)server->pid;
-        if (session_server_status(server) == NULL && is_meant) {
+        bool is_selected = !choice->has_number || choice->number == (uint64_t)server->pid;
+        if (session_server_status(server) == NULL && is_selected) {
             format_printf(stderr, "heap_profile: process %d: %s\n", server->pid,
                           server->error.message);
             asked.failed = true;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/session_run.h"
 #include "util/output_file.h"
@@ -111,7 +112,7 @@ static int finish(const struct record_session *session, const struct output *out
             output_publish(output);
         code = finish_profile(output, &session->finish, &error);
         if (code < 0)
-            format_printf(stderr, "heap_profile: %s\n", error.message);
+            verb_fail(&error);
     } else if (session->trace_path == NULL) {
         output_discard(output);
     } else if (wrote && !quiet) {
@@ -128,7 +129,7 @@ int record_session_run(const struct record_session *session)
     struct output output = {.is_own = false};
     int trace_fd = open_trace(session, &output, &error);
     if (trace_fd < 0) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
         return RECORD_SESSION_FAILED;
     }
     quiet = session->finish.quiet;
@@ -151,7 +152,7 @@ int record_session_run(const struct record_session *session)
     if (progress)
         fputs("\r\033[K", stderr);
     if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", error.message);
+        verb_fail(&error);
     /* The reason is printed already. */
     if (code == 0 && result.processes_ended && result.profiled == 0 && by_number) {
         if (session->trace_path == NULL && output.is_own)

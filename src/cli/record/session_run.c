@@ -84,20 +84,20 @@ static int take_signals(void)
     return signals_state.event;
 }
 
-static void pass_over(int number)
+static void ignore_signal(int number)
 {
     (void)number;
 }
 
 /* Restore the signals' actions. If no signal has asked for the end, the first one that comes now is
  * ignored: it must not interrupt the report. Late requests for a dump are always ignored. */
-static void give_signals_back(bool was_asked)
+static void restore_signals(bool end_requested)
 {
-    struct sigaction once = {.sa_handler = pass_over, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction once = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     signal(SIGUSR1, SIG_IGN);
     for (size_t i = 0; i < ENDS; i++) {
         const struct sigaction *before = &signals_state.before[i];
-        bool passes = !was_asked && before->sa_handler == SIG_DFL;
+        bool passes = !end_requested && before->sa_handler == SIG_DFL;
         sigaction(ends[i], passes ? &once : before, NULL);
     }
     close(signals_state.event);
@@ -396,6 +396,6 @@ int session_run(const struct session_run_options *options, struct session_run_re
     }
     if (code == -ENOENT)
         code = run_local(signals, options, result, error);
-    give_signals_back(!result->processes_ended);
+    restore_signals(!result->processes_ended);
     return code;
 }

@@ -133,10 +133,8 @@ static int print_report(const char *argument, const struct request *request)
     struct profile *profile = NULL;
     if (output_find_trace(argument, path, &error) == 0)
         profile = progress_import(path, &reading, &error);
-    if (profile == NULL) {
-        format_printf(stderr, "heap_profile: %s\n", error.message);
-        return VERB_FAILED;
-    }
+    if (profile == NULL)
+        return verb_fail(&error);
     bool whole_stacks = json || report->stacks;
     if (!report->rss && report_check_size(profile, report, whole_stacks, &error) < 0) {
         format_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
