@@ -944,7 +944,7 @@ def test_output_directory():
     check(tool("-n", "no-such-program", "-d", "100", "-q").status == 3, "an empty directory is left")
     # Nothing suggests to report a trace without a profile.
     outcome = tool("-n", "no-such-program", "-d", "100", "-o", at("nobody"))
-    expect(outcome, 3, "no process", at("nobody/raw-trace") + " has no profile", "none with such a name ran meanwhile")
+    expect(outcome, 3, "no process", at("nobody/raw-trace") + " has no profile", "no process with such a name ran")
     check(b"report" not in outcome.stderr and b"perfetto" not in outcome.stderr, f"it suggests {outcome.stderr!r}")
     check(os.readlink(latest) == shown, "a session without a process became the latest profile")
 
