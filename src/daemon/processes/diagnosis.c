@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include "daemon/processes/program.h"
-#include "util/sentence.h"
+#include "util/remark.h"
 #include "wire/handshake.h"
+
+/* Append a sentence to the text that the function writes. */
+#define say(...) remark_add(text, size, __VA_ARGS__)
 
 static bool is_set(const char *words)
 {
@@ -26,14 +29,11 @@ static void explain_silence(const struct diagnosis_facts *facts, char *text, siz
         program_read(&program, path);
 
     if (facts->library != NULL && access(facts->library, R_OK) != 0)
-        sentence_append(text, size, "The profiling library %s cannot be read: reinstall heapprofd.",
-                        facts->library);
+        say("The profiling library %s cannot be read: reinstall heapprofd.", facts->library);
     else if (program_way(&program, path, reason, sizeof(reason)) != PROGRAM_BY_PRELOADING)
-        sentence_append(text, size, "%s", reason);
+        say("%s", reason);
     else
-        sentence_append(
-            text, size,
-            "The profiling library did not report from %s: it allocated nothing, ended before it "
+        say("The profiling library did not report from %s: it allocated nothing, ended before it "
             "could, or its environment lost LD_PRELOAD on the way.",
             facts->name);
 }
@@ -41,39 +41,27 @@ static void explain_silence(const struct diagnosis_facts *facts, char *text, siz
 static void explain_end(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->corrupted)
-        sentence_append(
-            text, size,
-            "The process overwrote the memory that it shares with the profiler; the profile ends "
+        say("The process overwrote the memory that it shares with the profiler; the profile ends "
             "there.");
     if (facts->out_of_memory)
-        sentence_append(
-            text, size,
-            "The profiler ran out of memory for this process; the profile ends there. A larger "
+        say("The profiler ran out of memory for this process; the profile ends there. A larger "
             "interval (-i) needs less.");
     if (facts->hit_guardrail)
-        sentence_append(
-            text, size,
-            "The profiler used more memory or CPU time than max_heapprofd_memory_kb or "
+        say("The profiler used more memory or CPU time than max_heapprofd_memory_kb or "
             "max_heapprofd_cpu_secs allow, and ended the session; the profile ends there. A larger "
             "interval (-i) needs less of both.");
     switch (facts->totals.client_state) {
     case RING_CLIENT_OVERRAN:
-        sentence_append(
-            text, size,
-            "The process allocated faster than the profiler could read, and did not wait for it: "
+        say("The process allocated faster than the profiler could read, and did not wait for it: "
             "the profile ends there. Use --block-client, a larger --shmem-size, or a larger "
             "interval (-i).");
         break;
     case RING_CLIENT_TIMED_OUT:
-        sentence_append(
-            text, size,
-            "The process waited longer for the profiler than --block-client-timeout allows: the "
+        say("The process waited longer for the profiler than --block-client-timeout allows: the "
             "profile ends there. Allow more, or use a larger --shmem-size or interval (-i).");
         break;
     case RING_CLIENT_DAEMON_GONE:
-        sentence_append(
-            text, size,
-            "The profiler gave no sign of life for 5 s while the process waited for it (it was "
+        say("The profiler gave no sign of life for 5 s while the process waited for it (it was "
             "stopped, or the machine was overloaded): the profile ends there. Do not stop the "
             "profiler; on an overloaded machine use a larger interval (-i).");
         break;
@@ -83,19 +71,14 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
         break;
     }
     if (facts->became != NULL && facts->became_target)
-        sentence_append(text, size,
-                        "This is what the process allocated before it became %s by exec.",
-                        facts->became);
+        say("This is what the process allocated before it became %s by exec.", facts->became);
     else if (facts->became != NULL)
-        sentence_append(
-            text, size,
-            "It became %s by exec %.2f s after the profile began. Nothing since then is in this "
+        say("It became %s by exec %.2f s after the profile began. Nothing since then is in this "
             "profile: %s.",
             facts->became, (double)facts->became_after_ms / 1e3, facts->became_hint);
     if (facts->running)
-        sentence_append(text, size,
-                        "%s when the session ended%s: what is live is not necessarily leaked.",
-                        "The process was still running", facts->interrupted ? " on a signal" : "");
+        say("%s when the session ended%s: what is live is not necessarily leaked.",
+            "The process was still running", facts->interrupted ? " on a signal" : "");
 }
 
 /* Return whether the file could be read. A file that is gone now was readable then. */
@@ -108,17 +91,13 @@ static bool is_readable(const char *path)
 static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (is_set(facts->unseen_reason) && !facts->attached)
-        sentence_append(text, size, "%s", facts->unseen_reason);
+        say("%s", facts->unseen_reason);
     else if (facts->attached)
-        sentence_append(
-            text, size,
-            "No call of the allocator in %s was seen while the profiler was attached: the process "
+        say("No call of the allocator in %s was seen while the profiler was attached: the process "
             "allocated nothing, or by other functions.",
             is_set(facts->allocator) ? facts->allocator : "it");
     else
-        sentence_append(
-            text, size,
-            "No call of malloc or a related function was seen: the process allocated nothing, or "
+        say("No call of malloc or a related function was seen: the process allocated nothing, or "
             "has its own allocator%s.",
             is_readable(facts->executable)
                 ? " that its file does not name"
@@ -129,50 +108,41 @@ static void explain_no_calls(const struct diagnosis_facts *facts, char *text, si
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (is_set(facts->unseen_reason) && facts->attached)
-        sentence_append(text, size, "%s", facts->unseen_reason);
+        say("%s", facts->unseen_reason);
     else if (is_set(facts->unseen_reason) && facts->totals.calls > 0)
-        sentence_append(text, size,
-                        "Only its libraries' allocations from %s are in this profile. %s",
-                        is_set(facts->allocator) ? facts->allocator : "the shared malloc",
-                        facts->unseen_reason);
+        say("Only its libraries' allocations from %s are in this profile. %s",
+            is_set(facts->allocator) ? facts->allocator : "the shared malloc",
+            facts->unseen_reason);
     if (facts->samples > 0 || facts->corrupted)
         return;
     if (facts->totals.client_state == RING_CLIENT_AWAITED && !facts->attached)
-        sentence_append(
-            text, size,
-            "None of its allocations is in this profile: it waited %d s for the profiler's answer "
+        say("None of its allocations is in this profile: it waited %d s for the profiler's answer "
             "in vain (the machine was overloaded, or the profiler stopped), or ended earlier, or "
             "is linked to the client library of another version of heapprofd: link it again then.",
             HANDSHAKE_TIMEOUT_MS / 1000);
     else if (facts->interval_bytes == 0 && facts->heaps_reported == 0)
-        sentence_append(
-            text, size,
-            "No other heap reported anything, and malloc's heap, libc.malloc, was not requested.");
+        say("No other heap reported anything, and malloc's heap, libc.malloc, was not requested.");
     else if (facts->interval_bytes == 0 || facts->heaps_reported > 0)
-        sentence_append(text, size, "No allocation in the requested heaps was sampled.");
+        say("No allocation in the requested heaps was sampled.");
     else if (facts->totals.calls == 0)
         explain_no_calls(facts, text, size);
     else if (facts->interval_bytes > 1)
-        sentence_append(text, size,
-                        "Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64
-                        " call%s): use a smaller interval than %" PRIu64
-                        " (-i 1 takes every allocation).",
-                        facts->totals.bytes, facts->totals.calls,
-                        facts->totals.calls == 1 ? "" : "s", facts->interval_bytes);
+        say("Nothing was sampled of what it allocated (%" PRIu64 " bytes in %" PRIu64
+            " call%s): use a smaller interval than %" PRIu64 " (-i 1 takes every allocation).",
+            facts->totals.bytes, facts->totals.calls, facts->totals.calls == 1 ? "" : "s",
+            facts->interval_bytes);
 }
 
 /* Always mention requested heaps that are missing, whatever else there is. */
 static void explain_unreported(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->unreported != NULL && facts->unreported[0] != 0)
-        sentence_append(
-            text, size,
-            "Nothing was reported to %s: the process registered no heap of that name (check its "
+        say("Nothing was reported to %s: the process registered no heap of that name (check its "
             "spelling, and that the program is linked to the client, not to the no-op library), or "
             "did not allocate in it. --all-heaps shows the existing heaps.",
             facts->unreported);
     if (facts->mmap_unreported && !facts->attached)
-        sentence_append(text, size, "The program mapped nothing by itself: there is no libc.mmap.");
+        say("The program mapped nothing by itself: there is no libc.mmap.");
 }
 
 const char diagnosis_of_attached[] =
@@ -183,73 +153,56 @@ const char diagnosis_of_attached[] =
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->beside_client)
-        sentence_append(text, size,
-                        "The program has its own allocator, so the profiler attached to it at its "
-                        "start:");
+        say("The program has its own allocator, so the profiler attached to it at its "
+            "start:");
     else if (facts->attach_missed_us == 0)
-        sentence_append(text, size, "The profiler attached while it ran:");
+        say("The profiler attached while it ran:");
     else if (facts->start_was_reported)
-        sentence_append(text, size,
-                        "The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",
-                        (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
+        say("The profiler attached %.1f ms after it began, of the %.0f ms that it ran:",
+            (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
     else
-        sentence_append(
-            text, size,
-            "Its start was missed: the profiler found it by a scan of /proc and attached up to "
+        say("Its start was missed: the profiler found it by a scan of /proc and attached up to "
             "%.0f ms after it began, of up to %.0f ms that it ran (heap_profile doctor explains "
             "why the kernel does not report new programs):",
             (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
-    sentence_append(
-        text, size,
-        "earlier allocations are not part of this profile. Its threads were stopped for %.1f ms "
+    say("earlier allocations are not part of this profile. Its threads were stopped for %.1f ms "
         "then, and for %.1f ms at the end.",
         (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
     if (facts->others_wanted)
-        sentence_append(text, size, "%s", diagnosis_of_attached);
+        say("%s", diagnosis_of_attached);
 }
 
 /* Allocations and samples that the profile lacks, although the process was profiled. */
 static void explain_missing(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->is_go)
-        sentence_append(
-            text, size,
-            "%s is a Go program: Go code allocates from Go's own heap, which is not in this "
+        say("%s is a Go program: Go code allocates from Go's own heap, which is not in this "
             "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files.",
             facts->name);
     if (facts->totals.has_deepbind)
-        sentence_append(
-            text, size,
-            "It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
+        say("It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
             "library does not see the allocations of such libraries, so they are missing. "
             "heap_profile -n NAME or -p PID attaches to the process and sees it.");
     if (facts->totals.restricted)
-        sentence_append(
-            text, size,
-            "The process restricted its own system calls (seccomp), and the profiler's library has "
+        say("The process restricted its own system calls (seccomp), and the profiler's library has "
             "made none since: threads that began later, and some stacks, are missing.");
     if (facts->busy_bytes > 0)
-        sentence_append(
-            text, size,
-            "%" PRIu64
+        say("%" PRIu64
             " bytes of samples were begun and never finished (the process died, or a signal "
             "handler left by longjmp), and are lost.",
             facts->busy_bytes);
     if (facts->unknown_stacks > 0)
-        sentence_append(text, size, "%" PRIu64 " samples have no call stack.",
-                        facts->unknown_stacks);
+        say("%" PRIu64 " samples have no call stack.", facts->unknown_stacks);
     if (facts->lost_frees > 0)
-        sentence_append(text, size,
-                        "%" PRIu64
-                        " samples could not be followed to their free, and are counted as freed.",
-                        facts->lost_frees);
+        say("%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
+            facts->lost_frees);
 }
 
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     text[0] = 0;
     if (facts->refused != NULL)
-        sentence_append(text, size, "%s", facts->refused);
+        say("%s", facts->refused);
     else if (!facts->said_hello)
         explain_silence(facts, text, size);
     else {
@@ -260,34 +213,26 @@ void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t siz
     if (facts->attached)
         explain_attaching(facts, text, size);
     if (facts->attach_remark != NULL && facts->attach_remark[0] != 0)
-        sentence_append(text, size, "%s", facts->attach_remark);
+        say("%s", facts->attach_remark);
     if (facts->forked && facts->samples > 0)
-        sentence_append(
-            text, size,
-            "The process began as a copy of its parent: what it inherited is not part of this "
+        say("The process began as a copy of its parent: what it inherited is not part of this "
             "profile.");
     if (facts->replaced != NULL && facts->replaced_kept)
-        sentence_append(
-            text, size,
-            "Before its exec this process was %s; its allocations are in a separate heap.",
+        say("Before its exec this process was %s; its allocations are in a separate heap.",
             facts->replaced);
     else if (facts->replaced != NULL && facts->replaced_samples == 0)
-        sentence_append(text, size,
-                        "Before its exec this process was %s; none of its allocations was sampled.",
-                        facts->replaced);
+        say("Before its exec this process was %s; none of its allocations was sampled.",
+            facts->replaced);
     else if (facts->replaced != NULL)
-        sentence_append(text, size,
-                        "Before its exec this process was %s; its allocations (samples: %" PRIu64
-                        ") are not part of this profile.",
-                        facts->replaced, facts->replaced_samples);
+        say("Before its exec this process was %s; its allocations (samples: %" PRIu64
+            ") are not part of this profile.",
+            facts->replaced, facts->replaced_samples);
     explain_end(facts, text, size);
     if (facts->totals.silent_children > 0)
-        sentence_append(
-            text, size,
-            "Its forked children that allocate (%" PRIu32 ") are not in this profile: the "
+        say("Its forked children that allocate (%" PRIu32 ") are not in this profile: the "
             "profiler attached to this process only; heap_profile -p attaches to a child.",
             facts->totals.silent_children);
     explain_missing(facts, text, size);
     if (facts->code_remark != NULL && facts->code_remark[0] != 0)
-        sentence_append(text, size, "%s", facts->code_remark);
+        say("%s", facts->code_remark);
 }

@@ -15,7 +15,7 @@
 #include "util/clock.h"
 #include "util/process_files.h"
 #include "util/regular_file.h"
-#include "util/sentence.h"
+#include "util/remark.h"
 #include "wire/attached_params.h"
 
 /* For this time after a fork, each drain also checks the title. Later checks come with memory
@@ -351,8 +351,8 @@ static void detach(struct target *target)
     target->detach_stopped_us = outcome.stopped_us;
     const char *what = code < 0 ? error.message : outcome.left;
     if (what[0] != 0)
-        sentence_append(target->attach_remark, sizeof(target->attach_remark),
-                        "When the profiler left it: %.200s.", what);
+        remark_add(target->attach_remark, sizeof(target->attach_remark),
+                   "When the profiler left it: %.200s.", what);
 }
 
 uint64_t target_lost(const struct target *target)
@@ -461,8 +461,8 @@ void target_note_program(struct target *target, const struct program *program)
     program_way(program, process_info_name(&target->info), target->unseen_reason,
                 sizeof(target->unseen_reason));
     if (target->attach_failure[0] != 0)
-        sentence_append(target->unseen_reason, sizeof(target->unseen_reason),
-                        "That was not possible: %s.", target->attach_failure);
+        remark_add(target->unseen_reason, sizeof(target->unseen_reason),
+                   "That was not possible: %s.", target->attach_failure);
 }
 
 /* Texts that a dump's request points to. */

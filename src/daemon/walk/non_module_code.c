@@ -18,7 +18,7 @@
 #include "reader/target_file.h"
 #include "util/array.h"
 #include "util/id_map.h"
-#include "util/sentence.h"
+#include "util/remark.h"
 
 /* The time between two reads of a process's maps, which stop its memory mapping for about a
  * millisecond. It doubles with each read. */
@@ -337,50 +337,42 @@ int non_module_code_write(const struct non_module_code *code, struct trace_write
 
 /* --- remarks --- */
 
+/* Append a sentence to the text that the function writes. */
+#define say(...) remark_add(text, NON_MODULE_REMARK_BYTES, __VA_ARGS__)
+
 static void describe_damage(char text[NON_MODULE_REMARK_BYTES], const char *what,
                             const struct jit_file_report *report)
 {
     if (report->error == -EBADMSG && report->entries == 0)
-        sentence_append(text, NON_MODULE_REMARK_BYTES,
-                        "Its %s is damaged, at offset %llu, and was not used.", what,
-                        (unsigned long long)report->error_offset);
+        say("Its %s is damaged, at offset %llu, and was not used.", what,
+            (unsigned long long)report->error_offset);
     else if (report->error < 0)
-        sentence_append(text, NON_MODULE_REMARK_BYTES,
-                        "Its %s could be read up to offset %llu only: %s.", what,
-                        (unsigned long long)report->error_offset, strerror(-report->error));
+        say("Its %s could be read up to offset %llu only: %s.", what,
+            (unsigned long long)report->error_offset, strerror(-report->error));
     if (report->cut)
-        sentence_append(text, NON_MODULE_REMARK_BYTES,
-                        "Its %s is too long: names from its end are missing.", what);
+        say("Its %s is too long: names from its end are missing.", what);
     if (report->damaged > 0)
-        sentence_append(text, NON_MODULE_REMARK_BYTES,
-                        "In its %s, %llu lines or records were invalid and skipped.", what,
-                        (unsigned long long)report->damaged);
+        say("In its %s, %llu lines or records were invalid and skipped.", what,
+            (unsigned long long)report->damaged);
 }
 
 void non_module_code_remark(const struct non_module_code *code, char text[NON_MODULE_REMARK_BYTES])
 {
     text[0] = 0;
     if (code->untracked > 0)
-        sentence_append(text, NON_MODULE_REMARK_BYTES,
-                        "Generated code had too many addresses: %zu have no names.",
-                        code->untracked);
+        say("Generated code had too many addresses: %zu have no names.", code->untracked);
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
     const struct run_time *run_time = run_time_find(&code->ranges);
     if (code->jit.remark[0] != 0)
-        sentence_append(text, NON_MODULE_REMARK_BYTES,
-                        "The names of the generated code of this process could not be read: %s.",
-                        code->jit.remark);
+        say("The names of the generated code of this process could not be read: %s.",
+            code->jit.remark);
     else if (!has_file && run_time != NULL)
-        sentence_append(
-            text, NON_MODULE_REMARK_BYTES,
-            "Functions in code that %s generated have no names, because %s wrote no map of it: %s.",
+        say("Functions in code that %s generated have no names, because %s wrote no map of it: %s.",
             run_time->name, run_time->name, run_time->remedy);
     else if (!has_file)
-        sentence_append(
-            text, NON_MODULE_REMARK_BYTES,
-            "Functions in generated code have no names, because the program wrote neither "
+        say("Functions in generated code have no names, because the program wrote neither "
             "/tmp/perf-PID.map nor a jitdump file.");
     describe_damage(text, "perf map", &code->map_report);
     describe_damage(text, "jitdump", &code->dump_report);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formats the sentence in place. */
-#include "util/sentence.h"
+#include "util/remark.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-void sentence_append(char *text, size_t size, const char *format, ...)
+void remark_add(char *text, size_t size, const char *format, ...)
 {
     size_t used = strlen(text);
     if (used > 0 && used + 1 < size) {
