@@ -3,7 +3,6 @@
 #include "profile/profile.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "profile/profile_owner.h"
 #include "util/sorted_search.h"
