@@ -422,7 +422,7 @@ def test_other_users_daemon():
         process = Commanded(daemon.environment)
         for options in (["-p", str(process.pid), "-o", os.path.join(directory, "o")], ["status"]):
             outcome = run([TOOL, *options], env=daemon.environment)
-            check(f"is user {ALICE}'s".encode() in outcome.stdout + outcome.stderr,
+            check(f"belongs to user {ALICE}".encode() in outcome.stdout + outcome.stderr,
                   f"{options}: {outcome.status} {outcome.stdout!r} {outcome.stderr!r}")
             check(outcome.status == 1 or options == ["status"], f"{options}: {outcome.status}")
         process.end()
