@@ -33,8 +33,8 @@
 #define START_FAILURES_MAX 8u
 #define START_AGAIN_MS 100
 
-/* A reader that misses a deadline below this one, and had the processor for less than half of the
- * time, may have been waiting for it on a loaded machine. That is no failure of its file. */
+/* A reader that misses a deadline below this one, and had the processor for less than a quarter of
+ * the time, may have been waiting for it on a loaded machine. That is no failure of its file. */
 #define FAIR_DEADLINE_MS 2000u
 
 /* Interval of checks whether the reader was stopped. */
@@ -448,7 +448,7 @@ int reader_link_request(const struct reader_file *file, const struct reader_requ
     free(*reply);
     *reply = NULL;
     bool was_not_run = wait.is_late && deadline_ms < FAIR_DEADLINE_MS &&
-                       file_reader_cpu_us() - began_us < deadline_ms * 1000 / 2;
+                       file_reader_cpu_us() - began_us < deadline_ms * 1000 / 4;
     if (was_not_run) {
         end_reader(wait.why);
         count_idle_end();

@@ -277,8 +277,8 @@ def test_killed_session():
         # Until then the dead profiler's last heartbeat counts.
         time.sleep(max(0, killed + 2.2 - time.monotonic()))
         session = Session(daemon, os.path.join(directory, "later"), "-p", str(first.pid))
-        # Less than half of its ring: 90 bytes for each allocation.
-        for _ in range(50):
+        # Less than 5 of the 8 MiB of its ring: 72 bytes for each allocation and its free.
+        for _ in range(90):
             first.tell("churn 700 100")
             if first.pid in daemon.profiled_pids():
                 break
