@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIZE_FIRST 64u  /* of the array */
-#define TABLE_FIRST 16u /* of the table; a file of many processes has several maps for each */
+/* First sizes. That of the table is small: a file of many processes has several maps for each. */
+#define ARRAY_FIRST 64u
+#define TABLE_FIRST 16u
 
-/* Make the array longer, so that it has this id. */
-static int grow_counted(struct id_map *map, uint64_t id)
+/* Make the array long enough for this id. */
+static int grow_array(struct id_map *map, uint64_t id)
 {
-    size_t size = (size_t)id + (size_t)id / 2 + SIZE_FIRST;
-    uint32_t *grown = reallocarray(map->counted, size, sizeof(*grown));
+    size_t size = (size_t)id + (size_t)id / 2 + ARRAY_FIRST;
+    uint32_t *grown = reallocarray(map->array, size, sizeof(*grown));
     if (grown == NULL)
         return -ENOMEM;
-    memset(grown + map->counted_size, 0xff, (size - map->counted_size) * sizeof(*grown));
-    map->counted = grown;
-    map->counted_size = size;
+    memset(grown + map->array_size, 0xff, (size - map->array_size) * sizeof(*grown));
+    map->array = grown;
+    map->array_size = size;
     return 0;
 }
 
@@ -41,24 +42,24 @@ static int grow_table(struct id_map *map)
 /* An id may be in the table and, because the array grew later, in the array, too. */
 void id_map_forget(struct id_map *map, uint64_t id)
 {
-    if (id < map->counted_size && map->counted[id] != ID_MAP_NONE) {
-        map->counted[id] = ID_MAP_NONE;
-        map->counted_count--;
+    if (id < map->array_size && map->array[id] != ID_MAP_NONE) {
+        map->array[id] = ID_MAP_NONE;
+        map->array_count--;
     }
     struct id_map_entry *entry = map->size > 0 ? id_map_slot(map, id) : NULL;
     if (entry != NULL && entry->used)
-        entry->index = ID_MAP_NONE; /* it keeps its place, for searches pass it */
+        entry->index = ID_MAP_NONE; /* keep the entry: searches for other ids pass it */
 }
 
-int id_map_set_outside(struct id_map *map, uint64_t id, uint32_t index)
+int id_map_set_slow(struct id_map *map, uint64_t id, uint32_t index)
 {
     if (index == ID_MAP_NONE) {
         id_map_forget(map, id);
         return 0;
     }
-    /* At least a quarter of the array is in use. */
-    if (id < 2 * map->counted_count + SIZE_FIRST)
-        return grow_counted(map, id) < 0 ? -ENOMEM : id_map_set(map, id, index);
+    /* Grow the array only if at least a quarter of it, apart from its first places, is in use. */
+    if (id < 2 * map->array_count + ARRAY_FIRST)
+        return grow_array(map, id) < 0 ? -ENOMEM : id_map_set(map, id, index);
     if (map->count >= map->size / 4 * 3 && grow_table(map) < 0)
         return -ENOMEM;
     struct id_map_entry *entry = id_map_slot(map, id);
@@ -69,16 +70,16 @@ int id_map_set_outside(struct id_map *map, uint64_t id, uint32_t index)
 
 void id_map_clear(struct id_map *map)
 {
-    if (map->counted_size > 0)
-        memset(map->counted, 0xff, map->counted_size * sizeof(*map->counted));
+    if (map->array_size > 0)
+        memset(map->array, 0xff, map->array_size * sizeof(*map->array));
     if (map->size > 0)
         memset(map->entries, 0, map->size * sizeof(*map->entries));
-    map->counted_count = map->count = 0;
+    map->array_count = map->count = 0;
 }
 
 void id_map_free(struct id_map *map)
 {
-    free(map->counted);
+    free(map->array);
     free(map->entries);
     *map = (struct id_map){0};
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Map 64-bit ids to 32-bit indexes. Ids that count up from small numbers, as writers assign them,
- * are in an array; others are in an open hash table, whose places no file can foresee.
+ * Map 64-bit ids to 32-bit indexes. Most writers count their ids up from a small number; those are
+ * in an array. All other ids are in an open-addressing hash table. Its hash has a secret key, so
+ * that no file can choose ids that collide.
  */
 #ifndef HEAPPROFD_UTIL_ID_MAP_H
 #define HEAPPROFD_UTIL_ID_MAP_H
@@ -14,21 +15,22 @@
 #define ID_MAP_NONE UINT32_MAX
 
 struct id_map {
-    uint32_t *counted; /* indexes by id; ID_MAP_NONE: not there, but perhaps in the table */
-    size_t counted_size, counted_count;
+    uint32_t *array; /* index by id; ID_MAP_NONE: perhaps the table has the id */
+    size_t array_size, array_count;
     struct id_map_entry {
         uint64_t id;
         uint32_t index, used;
     } * entries;
-    size_t size; /* a power of two, or 0 */
-    size_t count;
+    size_t size;  /* of the table: a power of two, or 0 */
+    size_t count; /* entries in use */
 };
 
 /* Forget all ids. The memory stays allocated. */
 void id_map_clear(struct id_map *map);
 void id_map_free(struct id_map *map);
 
-/* Return the entry of an id, or the empty one for it. A quarter of the entries is empty. */
+/* Return the entry of an id, or the empty one for it. At least a quarter of the entries is empty,
+ * so the search ends. */
 static inline struct id_map_entry *id_map_slot(const struct id_map *map, uint64_t id)
 {
     size_t mask = map->size - 1, at = keyed_hash(id) & mask;
@@ -40,8 +42,8 @@ static inline struct id_map_entry *id_map_slot(const struct id_map *map, uint64_
 /* Return the index of an id, or ID_MAP_NONE. */
 static inline uint32_t id_map_find(const struct id_map *map, uint64_t id)
 {
-    if (id < map->counted_size && map->counted[id] != ID_MAP_NONE)
-        return map->counted[id];
+    if (id < map->array_size && map->array[id] != ID_MAP_NONE)
+        return map->array[id];
     if (map->size == 0)
         return ID_MAP_NONE;
     const struct id_map_entry *entry = id_map_slot(map, id);
@@ -51,26 +53,27 @@ static inline uint32_t id_map_find(const struct id_map *map, uint64_t id)
 /* Forget an id. */
 void id_map_forget(struct id_map *map, uint64_t id);
 
-/* Do what id_map_set() does for an id outside of the array, or for ID_MAP_NONE. */
-int id_map_set_outside(struct id_map *map, uint64_t id, uint32_t index);
+/* The slow path of id_map_set(): the array has no place for the id, or the id is to be forgotten.
+ */
+int id_map_set_slow(struct id_map *map, uint64_t id, uint32_t index);
 
 /* Set or replace the index of an id. ID_MAP_NONE forgets it. Return 0 or -ENOMEM. */
 static inline int id_map_set(struct id_map *map, uint64_t id, uint32_t index)
 {
-    if (id >= map->counted_size || index == ID_MAP_NONE)
-        return id_map_set_outside(map, id, index);
-    map->counted_count += map->counted[id] == ID_MAP_NONE;
-    map->counted[id] = index;
+    if (id >= map->array_size || index == ID_MAP_NONE)
+        return id_map_set_slow(map, id, index);
+    map->array_count += map->array[id] == ID_MAP_NONE;
+    map->array[id] = index;
     return 0;
 }
 
-/* Return at least the number of ids. */
+/* Return the number of ids or more: the table counts forgotten ids, too. */
 static inline size_t id_map_count(const struct id_map *map)
 {
-    return map->counted_count + map->count;
+    return map->array_count + map->count;
 }
 
-/* Prefetch what id_map_find() reads of an id that does not count up. */
+/* Prefetch the entry that id_map_find() reads for an id in the table. */
 static inline void id_map_prefetch(const struct id_map *map, uint64_t id)
 {
     if (map->size > 0)

@@ -251,7 +251,7 @@ static void test_map_forgets_what_it_holds_twice(void **state)
     assert_int_equal(id_map_set(&map, 300, 7), 0);
     for (uint32_t id = 0; id < 300; id++)
         assert_int_equal(id_map_set(&map, id, id), 0);
-    assert_true(map.count == 1 && map.counted_size > 300);
+    assert_true(map.count == 1 && map.array_size > 300);
     assert_int_equal(id_map_find(&map, 300), 7);
     assert_int_equal(id_map_set(&map, 300, 8), 0);
     assert_int_equal(id_map_find(&map, 300), 8);
@@ -260,11 +260,11 @@ static void test_map_forgets_what_it_holds_twice(void **state)
     assert_int_equal(id_map_set(&map, 300, 9), 0);
     assert_int_equal(id_map_set(&map, 300, ID_MAP_NONE), 0);
     assert_int_equal(id_map_find(&map, 300), ID_MAP_NONE);
-    assert_int_equal(map.counted_count, 300);
+    assert_int_equal(map.array_count, 300);
     id_map_forget(&map, 299);
     id_map_forget(&map, 299);
     id_map_forget(&map, UINT64_MAX);
-    assert_int_equal(map.counted_count, 299);
+    assert_int_equal(map.array_count, 299);
     id_map_free(&map);
     id_map_forget(&map, 1);
 }
@@ -307,9 +307,9 @@ static void test_map_agrees_with_an_array(void **state)
         assert_int_equal(id_map_find(&map, ids[i]), indexes[i]);
         known += indexes[i] != ID_MAP_NONE;
     }
-    for (size_t i = 0; i < map.counted_size; i++)
-        counted += map.counted[i] != ID_MAP_NONE;
-    assert_int_equal(counted, map.counted_count);
+    for (size_t i = 0; i < map.array_size; i++)
+        counted += map.array[i] != ID_MAP_NONE;
+    assert_int_equal(counted, map.array_count);
     assert_true(counted > 0 && map.count > 0 && id_map_count(&map) >= known);
     id_map_free(&map);
 }
