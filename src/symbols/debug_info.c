@@ -40,7 +40,7 @@ struct unit_address {
 struct debug_info {
     struct elf_source source;
     struct supplementary supplementary;
-    struct entry_texts texts;
+    struct entry_reader entry_reader;
     Dwarf *dwarf;
     struct line_sections line_sections;
     struct dwarf_bytes abbreviations, indexed, ranges;
@@ -109,11 +109,11 @@ static int open_parts(struct debug_info *info, const char *path, struct error *e
     supplementary_open(&info->supplementary, elf, path);
     if (info->supplementary.dwarf != NULL) {
         dwarf_setalt(info->dwarf, info->supplementary.dwarf);
-        info->texts.supplementary = info->supplementary.dwarf;
-        info->texts.supplementary_strings =
+        info->entry_reader.supplementary = info->supplementary.dwarf;
+        info->entry_reader.supplementary_strings =
             section_bytes(info->supplementary.source.elf, "debug_str");
     }
-    info->texts.entries = section_bytes(elf, "debug_info");
+    info->entry_reader.entries = section_bytes(elf, "debug_info");
     info->line_sections.line = section_bytes(elf, "debug_line");
     info->line_sections.line_str = section_bytes(elf, "debug_line_str");
     info->line_sections.str = section_bytes(elf, "debug_str");
@@ -225,7 +225,7 @@ static size_t make_frames(struct debug_info *info, struct line_row row, uint32_t
     while (scope != SCOPE_NONE && count < SOURCE_FRAMES_MAX) {
         struct function_entry *function = &info->functions[scope];
         if (!function->known)
-            function_entry_read(&info->texts, &info->scanner.scopes[scope].die, function);
+            function_entry_read(&info->entry_reader, &info->scanner.scopes[scope].die, function);
         frames[count++].function = function->function;
         scope = info->scanner.scopes[scope].parent;
         if (scope == SCOPE_NONE || count == SOURCE_FRAMES_MAX)
@@ -383,12 +383,12 @@ static bool find_entries(struct debug_info *info, struct scope_unit *unit)
         return true;
     if (find_packed(info, unit, id))
         return true;
-    const char *name = entry_string(&info->texts, &unit->die, DW_AT_dwo_name);
+    const char *name = entry_string(&info->entry_reader, &unit->die, DW_AT_dwo_name);
     if (name == NULL)
-        name = entry_string(&info->texts, &unit->die, DW_AT_GNU_dwo_name);
+        name = entry_string(&info->entry_reader, &unit->die, DW_AT_GNU_dwo_name);
     if (name != NULL &&
         linked_files_have_safe_split(
-            info->source.fd, entry_string(&info->texts, &unit->die, DW_AT_comp_dir), name) &&
+            info->source.fd, entry_string(&info->entry_reader, &unit->die, DW_AT_comp_dir), name) &&
         dwarf_cu_info(unit->die.cu, &version, &type, &whole, &split, NULL, NULL, NULL) == 0 &&
         split.addr != NULL && find_unit(&split, unit)) {
         Elf *elf = dwarf_getelf(dwarf_cu_getdwarf(split.cu));
@@ -407,7 +407,7 @@ static void read_lines(struct debug_info *info, const struct scope_unit *unit)
     Dwarf_Word offset;
     forget_paths(info);
     info->lines.file_count = 0;
-    info->directory = entry_string(&info->texts, &die, DW_AT_comp_dir);
+    info->directory = entry_string(&info->entry_reader, &die, DW_AT_comp_dir);
     if (dwarf_formudata(dwarf_attr(&die, DW_AT_stmt_list, &attribute), &offset) != 0)
         return;
     if (line_table_read(&info->lines, &info->line_sections, offset, unit->address_bytes) < 0) {
@@ -456,7 +456,7 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
         return -ENOMEM;
     while (result == 0 && (header = read_header(info->dwarf, offset, &unit, &next)) > 0) {
         unit.split = NULL;
-        info->texts.offset_bytes = unit.offset_bytes;
+        info->entry_reader.offset_bytes = unit.offset_bytes;
         set_abbreviations(&unit, info->abbreviations);
         if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
             info->damaged_units++;

@@ -14,14 +14,14 @@
 
 struct function_entry {
     bool known;
-    const char *function; /* NULL: nameless */
-    uint32_t call_line, call_file;
+    const char *function;          /* as linkers name it, if the entry does; NULL: nameless */
+    uint32_t call_line, call_file; /* if it is inlined: where it is called; 0: unknown */
 };
 
 #define FUNCTIONS_KNOWN_BITS 12
 
-/* Sections and files that contain texts. The opener of the file sets them. */
-struct entry_texts {
+/* Where the strings of entries are, and a cache. The opener of the file sets all but the cache. */
+struct entry_reader {
     Dwarf *supplementary; /* DWARF 5's, or NULL */
     struct dwarf_bytes entries, supplementary_strings;
     unsigned offset_bytes; /* of the current unit */
@@ -33,10 +33,12 @@ struct entry_texts {
     } functions[1u << FUNCTIONS_KNOWN_BITS];
 };
 
-/* Return a string attribute of the entry, or of the entries that describe the same function without
- * its location; NULL: none. The file owns the string. */
-const char *entry_string(const struct entry_texts *texts, const Dwarf_Die *entry, unsigned name);
-void function_entry_read(struct entry_texts *texts, Dwarf_Die *entry,
+/* Return the entry's string attribute `name` (DW_AT_...). If the entry does not have it, search the
+ * entries that it refers to: its abstract instance and declaration. NULL: none has it. The file
+ * owns the string. */
+const char *entry_string(const struct entry_reader *reader, const Dwarf_Die *entry, unsigned name);
+/* Read an entry in one pass. Strings belong to the file. */
+void function_entry_read(struct entry_reader *reader, Dwarf_Die *entry,
                          struct function_entry *function);
 
 #endif
