@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes flame graphs by expanding groups of stack nodes, the widest parts only. Groups have only
- * their width while they are expanded; the other sums are made at the end, for the nodes that the
- * graph has: each leaf is added to the last node that it is in, and each node to its parent.
+ * Makes a flame graph from the root: expands each group of stack nodes that is wide enough to be
+ * seen. This computes only widths. The other sums follow at the end, for the nodes of the finished
+ * graph: each leaf is added to the deepest node that contains it, and each node to its parent.
  */
 #include "view/flame.h"
 
@@ -12,17 +12,17 @@
 
 #include "util/array.h"
 
-/* Limit of members that one graph visits: half a second of work. Deep bottom-up graphs of many
- * stacks would visit each frame of each stack. */
+/* Limit of members that are visited for one graph: half a second of work. A deep bottom-up graph of
+ * many stacks would visit each frame of each stack. */
 #define VISITS_MAX 30000000u
 
-/* The share that is left out when everything is too much, and how it grows until the rest fits. A
- * screen shows some 4,000 boxes side by side. */
+/* If the whole graph is too large, groups below this share of the root are left out, and the share
+ * grows by this factor until the graph fits. A screen shows some 4,000 boxes side by side. */
 #define LEAST_FIRST 1e-5
 #define LEAST_FACTOR 8
 
-/* A stack node in a group. Its source has the width and never changes: downwards the node itself,
- * upwards the leaf (FLAME_UP) or the node of the function (FLAME_CALLERS) where it began. */
+/* A stack node in a group. Its source has the width: downwards, the node itself; upwards, the leaf
+ * (FLAME_UP) or the node of the function (FLAME_CALLERS) from which the way up began. */
 struct member {
     uint32_t at, source;
 };

@@ -6,7 +6,8 @@
  * A node of such a tree is a group of nodes of the stack tree: those that are reached by the same
  * functions. One step down goes to the children of all of them, one step up to their parents; the
  * nodes that are reached form a group for each function. Only groups that are large enough to be
- * seen are made, so the cost depends on what is shown; the rest is asked for when the reader zooms.
+ * seen are made, so the cost depends on what is shown. When the user zooms, the page asks for the
+ * rest.
  */
 #ifndef HEAPPROFD_VIEW_FLAME_H
 #define HEAPPROFD_VIEW_FLAME_H
@@ -14,11 +15,12 @@
 #include "profile/confidence_interval.h"
 #include "view/stack_tree.h"
 
-/* A sum over stacks. Of a difference `gained` and `lost` are what either side has alone. */
+/* A sum over stacks. In a difference, `gained` is what only the later side has, and `lost` what
+ * only the earlier side has; in a single dump, `gained` is the figure. */
 struct flame_sum {
     struct profile_estimate gained, lost;
-    /* What a box of the graph is as wide as: the figure, or how much the stacks have changed, each
-     * up or down. Widths of parts add up to that of the whole. */
+    /* Width of a box in the graph: the figure; in a difference, the sum of how much each stack has
+     * changed, up or down alike. So the widths of parts add up to that of the whole. */
     double width;
 };
 
@@ -37,11 +39,11 @@ struct flame_request {
     size_t function_count;
     enum flame_direction direction;
     uint32_t function; /* of FLAME_CALLEES and FLAME_CALLERS */
-    /* Functions from the top: the graph is what is below them. */
+    /* Functions from the root: the graph shows what is below them. */
     const uint32_t *path;
     size_t path_length;
-    double
-        least; /* groups below this share of the root are left out; raised if they are too many */
+    /* Groups below this share of the root are left out. Raised if there are too many groups. */
+    double least;
 };
 
 #define FLAME_NODES_MAX 200000u

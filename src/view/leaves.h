@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The figures of a selection by stack: of one dump, or of the difference of two. */
+/*
+ * The figures of a selection by stack: of one dump, or of the difference of two. A leaf is a node
+ * of the stack tree at which stacks end.
+ */
 #ifndef HEAPPROFD_VIEW_LEAVES_H
 #define HEAPPROFD_VIEW_LEAVES_H
 
@@ -8,11 +11,11 @@
 #include "view/selection.h"
 
 struct view_leaves {
-    struct flame_leaf *items; /* one for each node of the tree at which stacks end */
+    struct flame_leaf *items; /* one for each such node */
     size_t count;
-    struct flame_sum total, left_out; /* of the whole view; of what filters leave out */
+    struct flame_sum total, left_out; /* of all stacks; of those that the filters leave out */
     struct change_sampling sampling;
-    bool exact, partial; /* as of struct diff_pair */
+    bool exact, partial; /* as in struct diff_pair */
     bool unknown;        /* the file does not contain these figures */
 };
 
