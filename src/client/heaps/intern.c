@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HeapProfile_intern(): texts that are kept for the life of the process. A hash table of pointers
- * that only grows, and one area for the texts. Lock-free: if another thread has inserted the same
- * text first, our copy is dropped and its bytes are lost.
+ * HeapProfile_intern(): keep texts for the life of the process. The texts are in one area, and an
+ * open-addressing hash table points to them; both only grow. Lock-free: if another thread inserts
+ * the same text first, this thread uses that copy, and the bytes of its own copy stay unused.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -27,17 +27,17 @@ static uint32_t text_count;
 static bool map_tables(void)
 {
     if (load_acquire(&memory) == NULL) {
-        char *mapped = system_map(MEMORY_BYTES), *nobody = NULL;
+        char *mapped = system_map(MEMORY_BYTES), *expected = NULL;
         if (mapped == NULL)
             return false;
-        if (!cas_acq_rel(&memory, &nobody, mapped))
+        if (!cas_acq_rel(&memory, &expected, mapped))
             system_unmap(mapped, MEMORY_BYTES);
     }
     if (load_acquire(&places) == NULL) {
-        const char **mapped = system_map(PLACES * sizeof(*places)), **nobody = NULL;
+        const char **mapped = system_map(PLACES * sizeof(*places)), **expected = NULL;
         if (mapped == NULL)
             return false;
-        if (!cas_acq_rel(&places, &nobody, mapped))
+        if (!cas_acq_rel(&places, &expected, mapped))
             system_unmap(mapped, PLACES * sizeof(*places));
     }
     return true;
@@ -69,7 +69,7 @@ EXPORT const char *HeapProfile_intern(const char *text)
         return NULL;
     size_t length = strnlen(text, TEXT_BYTES_MAX);
     const char *copy = NULL;
-    /* At most half of the places are used: an empty one ends the search. */
+    /* At most half of the places are in use, so the search finds the text or an empty place. */
     for (uint32_t place = first_place(text, length);; place = (place + 1) % PLACES) {
         const char *known = load_acquire(&places[place]);
         if (known == NULL) {
