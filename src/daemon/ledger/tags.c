@@ -127,6 +127,7 @@ int tags_add_context(struct tags *tags, const struct record_context *context)
 
 /* --- tags --- */
 
+/* Find or make the number of the type with this hash (0: none). */
 static int type_of(struct tags *tags, uint64_t hash, uint32_t *type)
 {
     *type = hash != 0 ? number_of(&tags->type_numbers, hash) : TAG_NONE;
@@ -178,7 +179,7 @@ int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, ui
         return 0;
     }
     int code = intern(tags, type_hash, context_hash, number);
-    /* Do not remember an unknown one: it may still be sent. */
+    /* Do not cache a type or context that is unknown: the client may still send it. */
     if (code == 0 && tags->items[*number].type != TAG_OTHERS &&
         tags->items[*number].context != TAG_OTHERS)
         *recent = (struct tag_recent){type_hash, context_hash, *number};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tags of samples: the type of an allocation, and the context (nested scopes) in which it was made.
- * The client sends both by hash, and they get small numbers here. A pair of them is a tag, which
- * separates figures.
+ * Tags of samples. A tag is a pair: the type of an allocation, and the context (nested scopes) in
+ * which it was made. Each tag of a callsite has figures of its own. The client sends types and
+ * contexts as hashes; here they get small numbers.
  *
  * Everything is bounded. Types and contexts beyond the bounds, or never sent, become
  * TAGS_OTHER_TYPES and TAGS_OTHER_CONTEXTS, and are counted.
@@ -23,8 +23,8 @@
 #define TAGS_SCOPES_MAX (1u << 20)      /* sum of all contexts */
 #define TAGS_MAX (1u << 20)
 
-/* TAG_NONE is the tag without type and context, and the number of no type and of no context.
- * TAG_OTHERS is the type, or the context, of the rest. */
+/* These numbers stand for types, for contexts, and for tags. TAG_NONE: none was given. TAG_OTHERS:
+ * it has no number of its own, because it is beyond the bounds or was never sent. */
 #define TAG_NONE 0u
 #define TAG_OTHERS 1u
 
@@ -65,7 +65,8 @@ struct tags {
 int tags_init(struct tags *tags);
 void tags_clear(struct tags *tags);
 
-/* Known entries, and entries beyond the bounds, are skipped. The records are already checked. */
+/* Add the entry of a record, unless it is known or beyond the bounds. The caller has checked the
+ * record. */
 int tags_add_name(struct tags *tags, const struct record_name *name);
 int tags_add_context(struct tags *tags, const struct record_context *context);
 
