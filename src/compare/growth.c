@@ -48,7 +48,8 @@ void growth_list_clear(struct growth_list *list)
     *list = (struct growth_list){0};
 }
 
-static double less(double gained, double lost)
+/* Subtract. Return 0 if only rounding differs; whole figures are exact. */
+static double subtract(double gained, double lost)
 {
     double value = gained - lost;
     bool whole = trunc(gained) == gained && trunc(lost) == lost;
@@ -57,10 +58,10 @@ static double less(double gained, double lost)
 
 double growth_type_count(const struct diff_type *type)
 {
-    return less(type->gained_count, type->lost_count);
+    return subtract(type->gained_count, type->lost_count);
 }
 
 double growth_type_size(const struct diff_type *type)
 {
-    return less(type->gained_bytes, type->lost_bytes);
+    return subtract(type->gained_bytes, type->lost_bytes);
 }

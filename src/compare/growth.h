@@ -27,13 +27,13 @@ struct growth_list {
     double size_sum, count_sum;
 };
 
-/* List the entries that grew, or that shrank. The difference must have EXPORT_SPACE and
- * EXPORT_OBJECTS judged. Return 0 or -ENOMEM. */
+/* List the entries that grew, or that shrank. The difference must include the views EXPORT_SPACE
+ * and EXPORT_OBJECTS (struct diff_options). Return 0 or -ENOMEM. */
 int growth_list_make(const struct diff_pair *pair, const struct growth_options *options,
                      bool shrunk, struct growth_list *list);
 void growth_list_clear(struct growth_list *list);
 
-/* Return the calls by which an entry's type grew; 0 if only rounding differs. */
+/* Return by how many allocations, or bytes, a type grew; 0 if only rounding differs. */
 double growth_type_count(const struct diff_type *type);
 double growth_type_size(const struct diff_type *type);
 

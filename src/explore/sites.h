@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of the breakdown: the allocation sites of the chosen dumps, under names that the dumps
- * of several profiles share. A site is a stack, a type, a thread, a context, a heap and a process,
- * with the figures of one dump. Its stack is a list of functions; functions are the same if
- * compare/matching.h matches their names.
+ * The data of the breakdown: the allocation sites of the chosen dumps. A site is a stack, type,
+ * thread, context, heap and process, with the figures of one dump. Dumps of several profiles share
+ * the names of these: two functions are the same if compare/matching.h matches their names.
  *
- * Each dimension has a list of keys, and a number is an index into it. Texts belong to the
- * profiles, which must outlive the sites.
+ * Each dimension has a list of keys; all numbers are indexes into these lists. The texts belong to
+ * the profiles, which must outlive the sites.
  */
 #ifndef HEAPPROFD_EXPLORE_SITES_H
 #define HEAPPROFD_EXPLORE_SITES_H
@@ -59,7 +58,7 @@ struct sites_stack {
 
 struct sites_entry {
     uint32_t column, stack;
-    uint32_t keys[SITES_DIMENSIONS]; /* except frame and module, which the stack has */
+    uint32_t keys[SITES_DIMENSIONS]; /* those of frame and module are unused: the stack has them */
     /* Live is allocated less freed: negative in a damaged trace. */
     struct sites_value values[DIFF_FIGURES];
 };

@@ -106,8 +106,8 @@ enum field {
 struct way {
     const char *key;
     uint8_t length;
-    uint8_t place; /* of an object or list; PLACE_NONE: there may be none */
-    uint8_t field; /* of a single value; FIELD_NONE: there may be none */
+    uint8_t place; /* of an object or list; PLACE_NONE: none is expected here */
+    uint8_t field; /* of a single value; FIELD_NONE: none is expected here */
 };
 
 struct place_rule {
