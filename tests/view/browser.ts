@@ -193,7 +193,7 @@ test("a diamond selects its dump, a drag compares the dumps at its ends", async 
   await page.mouse.move(box.x + 5, box.y + 40);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2, box.y + 40, { steps: 3 });
-  await page.mouse.move(box.x + box.width - 2, box.y + 40, { steps: 3 });
+  await page.mouse.move(box.x + box.width - 60, box.y + 40, { steps: 3 });
   await page.mouse.up();
   await until("a dump is selected by the range", async () => /dump=\d+/.test(page.url()));
 });

@@ -6,7 +6,7 @@ import type { ComponentChildren } from "preact";
 import { Bar, Filters } from "./bar";
 import { FlamePanel } from "./flame/panel";
 import { KEYS, useShortcuts } from "./keys";
-import { dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
+import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { OverviewPanel, Sentence } from "./overview";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
 import { SourcePanel } from "./source_panel";
@@ -76,7 +76,7 @@ function useGlobalKeys(overview: Overview | null, place: Place | null, selection
     "?": showKeys,
     "[": () => place && goToDump(place, selection, -1, false),
     "]": () => place && goToDump(place, selection, 1, false),
-    b: () => (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ dump, base: String(dump - 1) })),
+    b: () => (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ base: String(dump - 1) })),
     v: () => nextView(1),
     V: () => nextView(-1),
     g: () => nextHeap(1),
@@ -136,7 +136,7 @@ function useOpening(overview: Overview | null, selection: Selection) {
     const isKnown = selection.heap !== "" && placeOf(overview, selection.heap) !== null;
     const first = overview.profiles.find((profile) => profile.heaps.length > 0)?.heaps[0];
     if (isKnown) return;
-    if (opening && placeOf(overview, opening.heap)) select({ ...openHeap(opening.heap), dump: opening.dump, view: opening.view }, true);
+    if (opening && placeOf(overview, opening.heap)) select({ ...openHeap(opening.heap), dump: dumpChoice(placeOf(overview, opening.heap)!.heap, opening.dump), view: opening.view }, true);
     else if (first) select(openHeap(first.id), true);
   }, [overview, selection.heap]);
 }

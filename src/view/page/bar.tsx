@@ -3,7 +3,7 @@
 // the order in which they apply, each of which can be taken back.
 import { useState } from "preact/hooks";
 import { FILTER_KINDS, removeFilter, addFilter, select, type FilterKind, type Selection } from "./state";
-import { baseOf, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
+import { baseOf, dumpChoice, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
 import type { Heap, Overview } from "./types";
 
 const KIND_TITLES: Record<FilterKind, string> = {
@@ -104,9 +104,9 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
       {heaps.length > 1 ? (
         <Choice label="Heap" value={heap.id} options={heaps.map((one) => [one.id, one.name])} onChange={(value) => select(openHeap(value))} />
       ) : <span class="choice"><span>Heap</span><b>{heap.name}</b></span>}
-      {heap.dumps.length > 0 && (
+      {heap.unseen === "" && heap.dumps.length > 0 && (
         <Choice label="Dump" value={String(dump)} options={heap.dumps.map((_, i) => [String(i), dumpTitle(place, i)])}
-          onChange={(value) => select({ dump: Number(value) })} />
+          onChange={(value) => select({ dump: dumpChoice(heap, Number(value)) })} />
       )}
       {(heap.dumps.length > 1 || overview.profiles.length > 1) && (
         <Choice label="Compared with" class="compared" value={selection.base} options={baseOptions(overview, place, selection)}

@@ -4,7 +4,9 @@ import { render } from "preact";
 /* esbuild makes page.css of it. */
 import "./page.css";
 import { App } from "./app";
+import { startPolling } from "./source";
 import { startTheme } from "./theme";
 
 startTheme();
+startPolling();
 render(<App />, document.getElementById("page")!);

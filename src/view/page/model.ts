@@ -24,6 +24,11 @@ export function dumpIndex(heap: Heap, dump: number | null): number {
   return dump === null ? last : Math.min(dump, last);
 }
 
+/** Return the selection of a dump. The last is "the last": it is another one as a recording goes on. */
+export function dumpChoice(heap: Heap, index: number): number | null {
+  return index === heap.dumps.length - 1 ? null : index;
+}
+
 export function viewOf(overview: Overview, name: ViewName): View {
   return (
     overview.views.find((view) => view.name === name) ?? { name, title: name, perfetto: "", bytes: !name.endsWith("objects") }

@@ -65,7 +65,7 @@ function Holders({ title, view, answer }: { title: string; view: ViewName; answe
                   <li key={row.function}>
                     <button type="button" class="link" title={row.key}
                       onClick={() => select({ tab: "flame", view, direction: "sandwich", function: row.function ?? null, zoom: "", frame: "", filters: [] })}>{row.key}</button>
-                    <span class="faint module">{shortModule(row.module ?? "")}</span>
+                    <span class="faint module">{row.key.includes(" @ ") ? "" : shortModule(row.module ?? "")}</span>
                     <span class="number">{shareInWords(row.bytes!.value, whole)}</span>
                     <span class="number" title={figureInWords(row.bytes!, false)}>{bytesInWords(row.bytes!.value)}</span>
                     <i class="bar" style={{ width: `${Math.min(row.bytes!.value / whole, 1) * 100}%` }} />
@@ -114,7 +114,7 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
       )}
       <td>{heap.unseen === "" && <Sparkline heap={heap} />}</td>
       <td class="number">{countInWords(heap.dumps.length)}</td>
-      <td>{heap.exact ? "every allocation" : `one sample in ${bytesInWords(heap.interval_bytes)}`}
+      <td>{heap.unseen !== "" ? "not at all" : heap.exact ? "every allocation" : `one sample in ${bytesInWords(heap.interval_bytes)}`}
         {lost > 0 && <span class="warn"> · {plural(lost, "kind")} of losses</span>}
         {heap.unfinished && <span class="warn"> · unfinished</span>}</td>
     </tr>
@@ -147,8 +147,9 @@ function Heaps({ profile, chosen }: { profile: Profile; chosen: string }) {
 
 function Notes({ heap }: { heap: Heap }) {
   const { losses } = heap;
+  const notes = heap.notes.filter((note) => note !== heap.unseen);
   const isRaised = heap.interval_bytes > heap.first_interval_bytes && heap.first_interval_bytes > 0;
-  if (losses.length + heap.notes.length === 0 && !heap.unfinished && !heap.partial && !isRaised) return null;
+  if (losses.length + notes.length === 0 && !heap.unfinished && !heap.partial && !isRaised) return null;
   return (
     <section aria-label="What limits these figures">
       <h2>What limits these figures</h2>
@@ -159,7 +160,7 @@ function Notes({ heap }: { heap: Heap }) {
         )}
         {heap.partial && <li class="warn">Every allocation was to be recorded, but some were lost: the figures are partial.</li>}
         {losses.map((loss) => <li key={loss.name} class={loss.amount > 0 ? "warn" : ""}>{lossInWords(loss)}</li>)}
-        {heap.notes.map((note) => <li key={note}><Sentence text={note} /></li>)}
+        {notes.map((note) => <li key={note}><Sentence text={note} /></li>)}
       </ul>
     </section>
   );

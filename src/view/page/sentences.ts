@@ -13,6 +13,8 @@ export function isBeyondChance(now: Figure, before: Figure): boolean | null {
   return -change > Math.hypot(now.high - now.value, before.value - before.low);
 }
 
+const isExact = (figure: Figure) => figure.low === figure.value && figure.high === figure.value;
+
 function largest(place: Place, dump: Dump, holders: Table | null): string | null {
   const where = `live in ${processTitle(place.process)}, ${place.heap.name}`;
   if (dump.space === null) return `How much is ${where} is unknown: the file does not contain it.`;
@@ -28,8 +30,10 @@ function movement(dump: Dump, first: Dump | undefined): string | null {
   const change = dump.space.value - first.space.value;
   const span = timeInWords((dump.time - first.time) / 1e9);
   const beyond = isBeyondChance(dump.space, first.space);
+  if (change === 0) return `That is as much as at the first dump, ${span} earlier.`;
   if (beyond === false) return `That is as much as at the first dump, ${span} earlier: the difference is within chance.`;
   const words = `That is ${bytesInWords(Math.abs(change))} ${change > 0 ? "more" : "less"} than at the first dump, ${span} earlier`;
+  if (isExact(dump.space) && isExact(first.space)) return `${words}.`;
   return beyond === null ? `${words}; whether that is chance is unknown.` : `${words}, beyond chance.`;
 }
 
@@ -44,7 +48,8 @@ function churn(dump: Dump): string | null {
   if (dump.exact_bytes === null || dump.exact_calls === null || !(dump.exact_bytes > 0)) return null;
   const words = `${bytesInWords(dump.exact_bytes)} were allocated in ${plural(dump.exact_calls, "call")}, counted`;
   const freed = dump.space ? 1 - dump.space.value / dump.exact_bytes : 0;
-  return freed > 0.005 && freed <= 1 ? `${words}; ${shareInWords(freed, 1)} of it is free again.` : `${words}.`;
+  if (!(freed > 0.005 && freed <= 1)) return `${words}.`;
+  return `${words}; ${freed < 1 && freed >= 0.9995 ? "nearly all" : freed === 1 ? "all" : shareInWords(freed, 1)} of it is free again.`;
 }
 
 function resident(place: Place, dump: Dump): string | null {

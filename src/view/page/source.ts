@@ -72,11 +72,45 @@ function find() {
   tell();
 }
 
-/** Whether the server is lost, and how often it came back. */
-export function useConnection(): { isLost: boolean; returns: number } {
-  const [now, set] = useState({ isLost, returns: losses });
+// --- a recording that goes on ---
+
+const POLL_MS = 2000;
+let generation = 0; // of the profiles, as the server read them last
+let firstGeneration: number | null = null;
+
+async function poll() {
+  if (document.hidden || isLost) return;
+  const response = await request("api/state", {}).catch(() => null);
+  const state = (await response?.json().catch(() => null)) as { generation?: number } | null;
+  if (typeof state?.generation !== "number") return;
+  firstGeneration ??= state.generation;
+  if (state.generation === generation) return;
+  generation = state.generation;
+  if (generation !== firstGeneration) tell();
+}
+
+/** Ask every two seconds, while the page is seen, whether the profiles have grown. */
+export function startPolling() {
+  void poll();
+  setInterval(poll, POLL_MS);
+}
+
+export interface Connection {
+  isLost: boolean;
+  epoch: string; // answers are asked for anew when it changes
+  hasGrown: boolean; // the profiles have grown since the page was opened
+}
+
+const connection = (): Connection => ({
+  isLost,
+  epoch: `${losses} ${generation === firstGeneration ? 0 : generation}`,
+  hasGrown: firstGeneration !== null && generation !== firstGeneration,
+});
+
+export function useConnection(): Connection {
+  const [now, set] = useState(connection());
   useEffect(() => {
-    const listener = () => set({ isLost, returns: losses });
+    const listener = () => set(connection());
     listeners.add(listener);
     listener();
     return () => void listeners.delete(listener);
@@ -100,7 +134,7 @@ const trees = new Map<string, Tree>();
 const TREES_KEPT = 8;
 
 /** Return a tree that was asked for before, or null. */
-export const keptTree = (path: string) => trees.get(path) ?? null;
+export const keptTree = (path: string) => trees.get(`${connection().epoch} ${path}`) ?? null;
 
 export function treePath(selection: Selection, direction: "down" | "up" | "callers" | "callees"): string {
   const parameters = selectionParameters(selection);
@@ -110,11 +144,12 @@ export function treePath(selection: Selection, direction: "down" | "up" | "calle
 }
 
 export async function askTree(path: string, signal: AbortSignal): Promise<Tree> {
-  const kept = trees.get(path);
+  const kept = keptTree(path);
   if (kept) return kept;
+  const key = `${connection().epoch} ${path}`;
   const response = await request(path, { signal });
   const tree = decodeTree(await response.arrayBuffer());
-  trees.set(path, tree);
+  trees.set(key, tree);
   const oldest = trees.keys().next().value;
   if (trees.size > TREES_KEPT && oldest !== undefined) trees.delete(oldest);
   return tree;
@@ -145,7 +180,7 @@ export interface Answer<T> {
 
 /** Ask when `key` changes (null: ask nothing), and again when a lost server is back. */
 export function useAnswer<T>(key: string | null, ask: (key: string, signal: AbortSignal) => Promise<T>): Answer<T> {
-  const { returns } = useConnection();
+  const { epoch } = useConnection();
   const [answer, set] = useState<Answer<T>>({ value: null, key: "", error: "", isWaiting: key !== null });
   useEffect(() => {
     if (key === null) {
@@ -153,7 +188,7 @@ export function useAnswer<T>(key: string | null, ask: (key: string, signal: Abor
       return;
     }
     const control = new AbortController();
-    set((last) => ({ ...last, isWaiting: true }));
+    set((last) => ({ ...last, isWaiting: last.key !== key }));
     ask(key, control.signal).then(
       (value) => !control.signal.aborted && set({ value, key, error: "", isWaiting: false }),
       (error: Error) => {
@@ -163,6 +198,6 @@ export function useAnswer<T>(key: string | null, ask: (key: string, signal: Abor
       },
     );
     return () => control.abort();
-  }, [key, returns]);
+  }, [key, epoch]);
   return answer;
 }

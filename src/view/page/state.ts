@@ -18,7 +18,7 @@ export type Tab = (typeof TABS)[number];
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
-const TABLE_BY: TableBy[] = ["function", "module", "file", "thread", "type", "context", "size", "callsite"];
+const TABLE_BY: TableBy[] = ["function", "holder", "module", "file", "thread", "type", "context"];
 const TABLE_ORDERS: TableOrder[] = ["self", "total"];
 
 export interface Selection {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table's tab: what the selection holds by function, module, file, thread, type, context, size or
-// callsite. Only the rows that are seen exist; further ones are asked for as they come into sight.
+// The table's tab: what the selection holds by function, holder (the function that reports charge),
+// module, file, thread, type or context. Only the rows that are seen exist; further ones are asked for as they come into sight.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { askTable, selectionParameters, useAnswer } from "./source";
 import { addFilter, exactly, select, useSelection, type Selection } from "./state";
@@ -13,12 +13,16 @@ const ROW = 26;
 const HEAD = 28;
 const PAGE = 500;
 const MORE = 8; // rows above and below what is seen
+const HAS_MODULE = new Set<TableBy>(["function", "holder"]);
 const SEARCH_MS = 150;
 
 const BY: [TableBy, string][] = [
-  ["function", "Function"], ["module", "Module"], ["file", "File"], ["thread", "Thread"],
-  ["type", "Type"], ["context", "Context"], ["size", "Size"], ["callsite", "Callsite"],
+  ["function", "Function"], ["holder", "Holder"], ["module", "Module"], ["file", "File"], ["thread", "Thread"],
+  ["type", "Type"], ["context", "Context"],
 ];
+const TITLES: Partial<Record<TableBy, string>> = {
+  holder: "The function that a report charges: without allocators, the C library and run times",
+};
 const HAS_SELF = new Set<TableBy>(["function", "module", "file"]); // others have no callees
 
 function pathOf(selection: Selection, search: string, offset: number): string {
@@ -35,9 +39,10 @@ function pathOf(selection: Selection, search: string, offset: number): string {
 function usePages(selection: Selection, search: string) {
   const key = pathOf(selection, search, 0);
   const first = useAnswer(key, askTable);
-  const pages = useRef({ key: "", rows: new Map<number, TableRow[]>(), pending: new Set<number>() }).current;
+  const pages = useRef({ of: null as Table | null, key: "", rows: new Map<number, TableRow[]>(), pending: new Set<number>() }).current;
   const [, redraw] = useState(0);
-  if (first.value && pages.key !== first.key) {
+  if (first.value && pages.of !== first.value) {
+    pages.of = first.value;
     pages.key = first.key;
     pages.rows = new Map([[0, first.value.row]]);
     pages.pending = new Set();
@@ -81,7 +86,7 @@ function Row({ row, top, by, whole, signed, counts, isChosen, onOpen }: {
   return (
     <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }} onClick={onOpen}>
       <span role="cell" class="key" title={row.key}>{row.key || "(none)"}</span>
-      {by === "function" && <span role="cell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
+      {HAS_MODULE.has(by) && <span role="cell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
       <span role="cell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
       <span role="cell" class="share">
         <i class="bar" style={{ width: `${Math.min(Math.max(share, 0), 1) * 64}px` }} />{signed || !counted?.value ? "" : shareInWords(counted.value, whole)}
@@ -126,7 +131,7 @@ export function TablePanel() {
     const found = row(index);
     setChosen(index);
     if (!found) return;
-    if (found.function !== undefined && by === "function") select({ tab: "flame", direction: "sandwich", function: found.function, zoom: "", frame: "" });
+    if (found.function !== undefined && HAS_MODULE.has(by)) select({ tab: "flame", direction: "sandwich", function: found.function, zoom: "", frame: "" });
     else if ((by === "module" || by === "file") && found.key !== "") {
       addFilter("focus", exactly(found.key));
       select({ tab: "flame" });
@@ -160,7 +165,7 @@ export function TablePanel() {
       <div class="tools">
         <span class="group" role="group" aria-label="Broken down by">
           {BY.map(([name, words]) => (
-            <button type="button" key={name} aria-pressed={by === name} onClick={() => select({ by: name })}>{words}</button>
+            <button type="button" key={name} aria-pressed={by === name} title={TITLES[name]} onClick={() => select({ by: name })}>{words}</button>
           ))}
         </span>
         <input id="search" type="search" placeholder="Search names" aria-label="Search names" spellcheck={false} autocomplete="off"
@@ -172,7 +177,7 @@ export function TablePanel() {
           onScroll={(event) => { const { scrollTop, clientHeight } = event.currentTarget; setSeen({ top: scrollTop, height: clientHeight }); }}>
         <div class="row head" role="row">
           <span role="columnheader" class="key">{title}</span>
-          {by === "function" && <span role="columnheader" class="module">Module</span>}
+          {HAS_MODULE.has(by) && <span role="columnheader" class="module">Module</span>}
           {HAS_SELF.has(by) ? sortBy("self", "Self") : <span role="columnheader" class="number">Bytes</span>}
           <span role="columnheader" class="share">{signed ? "" : "Of all"}</span>
           {HAS_SELF.has(by) && sortBy("total", "With callees")}

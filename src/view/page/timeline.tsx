@@ -4,8 +4,9 @@
 // difference of the dumps at its ends.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { beginningOf, dumpIndex, dumpTitle, type Place } from "./model";
+import { beginningOf, dumpChoice, dumpIndex, dumpTitle, type Place } from "./model";
 import { dumpsOfRange, marksOf, timelineOf, type Series, type Timeline as Data } from "./series";
+import { useConnection } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
 import { amountInWords, bytesInWords, figureInWords, plural, timeInWords } from "./words";
@@ -134,7 +135,7 @@ export function goToDump(place: Place, selection: Selection, step: number, widen
   const next = Math.min(Math.max(now + step, 0), place.heap.dumps.length - 1);
   if (next === now) return;
   const base = widen ? (selection.base === "" ? String(now) : selection.base) : "";
-  select({ dump: next, base: base === String(next) ? "" : base });
+  select({ dump: dumpChoice(place.heap, next), base: base === String(next) ? "" : base });
 }
 
 const SERIES_WORDS: Partial<Record<Series["kind"], string>> = { live: "Live", rss: "Resident", anonymous: "Anonymous", swap: "Swap", rate: "Allocated a second" };
@@ -165,6 +166,7 @@ function Legend({ data, colours, shown, counts, index, onToggle }: {
 
 export function Timeline({ place, selection }: { place: Place; selection: Selection }) {
   const { theme } = useTheme();
+  const { hasGrown } = useConnection();
   const colours = COLOURS[theme.dark ? "dark" : "light"];
   const { heap, process, profile } = place;
   const beginning = beginningOf(profile);
@@ -226,10 +228,10 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
       const { left, width } = made.select;
       if (Math.abs(event.clientX - down) < 5) {
         const hit = diamondAt(x);
-        if (hit >= 0) event.shiftKey ? select({ base: String(hit) }) : select({ dump: hit, base: "" });
+        if (hit >= 0) event.shiftKey ? select({ base: String(hit) }) : select({ dump: dumpChoice(heap, hit), base: "" });
       } else if (width > 0) {
         const range = dumpsOfRange(heap, beginning + made.posToVal(left, "x") * 1e9, beginning + made.posToVal(left + width, "x") * 1e9);
-        if (range) select({ dump: range[1], base: range[0] >= 0 ? String(range[0]) : "" });
+        if (range) select({ dump: dumpChoice(heap, range[1]), base: range[0] >= 0 ? String(range[0]) : "" });
       }
       made.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     };
@@ -293,6 +295,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
           {dump ? <><b>Dump {dumpTitle(place, said)}</b>{dump.exact_calls !== null && dump.exact_bytes !== null &&
             <span class="faint"> · allocated until then: {bytesInWords(dump.exact_bytes)} in {plural(dump.exact_calls, "call")}, counted</span>}</>
             : <b>No dump</b>}
+          {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
           {marks.filter((mark) => mark.dump === said).map((mark) => <span class="warn" key={mark.words}> · {mark.words}</span>)}
         </span>
         <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />

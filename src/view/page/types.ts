@@ -95,7 +95,7 @@ export interface Overview {
   opening: { heap: string; dump: number; view: ViewName } | null;
 }
 
-export type TableBy = "function" | "holder" | "module" | "file" | "thread" | "type" | "context" | "size" | "callsite";
+export type TableBy = "function" | "holder" | "module" | "file" | "thread" | "type" | "context";
 export type TableOrder = "self" | "total";
 
 export interface TableRow {

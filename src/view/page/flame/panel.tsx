@@ -152,7 +152,7 @@ export function FlamePanel() {
     };
     return (
       <FlameView
-        tree={of} theme={theme} accent={accent} flipped={isCallers}
+        tree={of} path={isCallers ? callers.key : answer.key} theme={theme} accent={accent} flipped={isCallers}
         matched={isCallers ? callerSearch.matched : search.matched}
         zoom={isCallers ? "" : selection.zoom}
         frame={isCallers ? (chosenCaller >= 0 ? pathOf(of, chosenCaller) : "") : selection.frame}

@@ -14,6 +14,7 @@ const NARROWEST = 1e-12; // of the whole; numbers are not finer
 
 export interface FlameProps {
   tree: Tree;
+  path: string; // of the request: the same tree of a recording that has grown keeps what is seen of it
   theme: Theme;
   accent: string;
   matched: Uint8Array | null;
@@ -127,20 +128,22 @@ export function FlameView(props: FlameProps) {
     };
   }, []);
 
-  const last = useRef<{ tree: Tree | null; zoom: string }>({ tree: null, zoom: "" });
+  const last = useRef({ path: "", zoom: "" });
   useLayoutEffect(() => {
     scene.selected = props.frame === "" ? -1 : nodeAt(tree, props.frame);
     scene.hovered = -1;
     const node = nodeAt(tree, props.zoom);
     const from = node < 0 ? 0 : layout.left[node]!;
     const to = node < 0 ? 1 : from + layout.width[node]!;
-    if (last.current.tree !== tree) {
+    if (last.current.path !== props.path) {
       if (flipped) scroll.current!.scrollTop = scroll.current!.scrollHeight;
       show(from, to > from ? to : from + 1);
       paint();
     } else if (last.current.zoom !== props.zoom) glide(from, to > from ? to : from + 1);
-    last.current = { tree, zoom: props.zoom };
-    if (props.zoom !== "") reveal(layout, node);
+    else paint();
+    const isNew = last.current.path !== props.path || last.current.zoom !== props.zoom;
+    last.current = { path: props.path, zoom: props.zoom };
+    if (isNew && props.zoom !== "") reveal(layout, node);
   }, [tree, props.zoom]);
   useLayoutEffect(() => {
     scene.selected = props.frame === "" ? -1 : nodeAt(tree, props.frame);
