@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compare/estimates.h"
+#include "profile/rollup.h"
 #include "util/json_writer.h"
 #include "view/answers.h"
 #include "view/leaves.h"
@@ -210,6 +211,34 @@ static void write_estimate(struct json_writer *json, const char *key,
     json_end_array(json);
 }
 
+static void write_total(struct json_writer *json, const char *key, const struct tree *tree,
+                        bool counts)
+{
+    const struct export_dump *at = &tree->selection.at.dump;
+    const struct profile_estimate *sum = &tree->leaves.total.gained;
+    struct profile_interval interval = estimate_total_interval(sum, counts, at->heap, at->dump);
+    json_object(json, key);
+    json_number(json, "value", counts ? sum->count : sum->bytes);
+    json_number(json, "low", interval.low);
+    json_number(json, "high", interval.high);
+    json_end_object(json);
+}
+
+/* Write what limits the estimates of a dump: no node has more than was counted, and the whole heap
+ * may have callsites without samples. */
+static void write_limits(struct json_writer *json, const struct tree *tree)
+{
+    const struct export_dump *at = &tree->selection.at.dump;
+    json_array(json, "most");
+    json_number(json, NULL, rollup_most(at->heap, at->dump, false));
+    json_number(json, NULL, rollup_most(at->heap, at->dump, true));
+    json_end_array(json);
+    json_object(json, "whole");
+    write_total(json, "bytes", tree, false);
+    write_total(json, "count", tree, true);
+    json_end_object(json);
+}
+
 static void write_columns(struct json_writer *json, size_t count)
 {
     json_array(json, "columns");
@@ -241,6 +270,8 @@ static void write_header(FILE *out, const struct tree *tree)
     json_end_array(&json);
     write_estimate(&json, "total", &leaves->total.gained);
     write_estimate(&json, "lost_total", &leaves->total.lost);
+    if (!difference && tree->selection.at.dump.dump != NULL)
+        write_limits(&json, tree);
     json_object(&json, "left_out");
     write_estimate(&json, "gained", &leaves->left_out.gained);
     write_estimate(&json, "lost", &leaves->left_out.lost);

@@ -174,7 +174,7 @@ function cut(limits: Limits, most: number): Limits {
 
 /** Return a node's figure with its limits; of a difference: what was gained less what was lost. */
 export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
-  const { whole, left_out: left, most = [0, 0, 0, 0] } = tree.header;
+  const { whole, left_out: left, most = [0, 0] } = tree.header;
   if (whole && node === 0 && tree.function[0] === WHOLE && !(left && left.share > 0)) return counts ? whole.count : whole.bytes;
   const gained = sumsAt(tree.gained, node);
   const lost = tree.lost ? sumsAt(tree.lost, node) : NOTHING;
@@ -187,7 +187,7 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   const limits = (sums: Sums, interval: number) => (counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums));
   const up = cut(limits(gained, gainedInterval), most[counts ? 1 : 0]);
   if (!tree.lost) return { value, ...up };
-  const down = cut(limits(lost, lostInterval), most[counts ? 3 : 2]);
+  const down = limits(lost, lostInterval);
   return {
     value,
     low: value - Math.hypot(amount(gained) - up.low, down.high - amount(lost)),
