@@ -147,14 +147,13 @@ static struct profile_estimate freed_of(const struct rollup_values *values)
 }
 
 /* Return a lower bound of what both dumps have in common; see estimate_change.h. */
-static struct profile_estimate common_at_least(const struct atom *atom, enum diff_figure figure,
+static struct profile_estimate common_at_least(const struct rollup_values values[2],
+                                               enum diff_figure figure,
                                                const struct profile_estimate *first)
 {
     /* The earlier dump has the smaller sum of all allocations. */
-    double one = atom->values[0].figures.allocated_count;
-    double other = atom->values[1].figures.allocated_count;
-    const struct rollup_values *late = &atom->values[other >= one],
-                               *early = &atom->values[other < one];
+    double one = values[0].figures.allocated_count, other = values[1].figures.allocated_count;
+    const struct rollup_values *late = &values[other >= one], *early = &values[other < one];
     struct profile_estimate freed = freed_of(late), before = freed_of(early), at_least;
     if (figure == DIFF_ALLOCATED)
         return *first;
@@ -164,18 +163,17 @@ static struct profile_estimate common_at_least(const struct atom *atom, enum dif
     return at_least;
 }
 
-static struct change_parts parts_of(const struct work *work, const struct atom *atom,
-                                    enum diff_figure figure)
+struct change_parts diff_parts_of(const struct rollup_values values[2], enum diff_figure figure,
+                                  bool same_process)
 {
-    struct profile_estimate before = diff_estimate_of(&atom->values[0], figure);
-    struct profile_estimate after = diff_estimate_of(&atom->values[1], figure);
-    if (!work->pair->same_process)
+    struct profile_estimate before = diff_estimate_of(&values[0], figure);
+    struct profile_estimate after = diff_estimate_of(&values[1], figure);
+    if (!same_process)
         return (struct change_parts){.gained = after, .lost = before};
     if (profile_estimate_is_same(&before, &after))
         return (struct change_parts){0};
-    bool forward =
-        atom->values[1].figures.allocated_count >= atom->values[0].figures.allocated_count;
-    struct profile_estimate common = common_at_least(atom, figure, forward ? &before : &after);
+    bool forward = values[1].figures.allocated_count >= values[0].figures.allocated_count;
+    struct profile_estimate common = common_at_least(values, figure, forward ? &before : &after);
     return change_parts_of_common(&before, &after, &common);
 }
 
@@ -194,7 +192,7 @@ static void add_to_row(const struct work *work, struct diff_row *row, const stru
             continue;
         struct profile_estimate before = diff_estimate_of(&atom->values[0], figure);
         struct profile_estimate after = diff_estimate_of(&atom->values[1], figure);
-        struct change_parts parts = parts_of(work, atom, figure);
+        struct change_parts parts = diff_parts_of(atom->values, figure, work->pair->same_process);
         profile_estimate_add(&row->before[figure], &before);
         profile_estimate_add(&row->after[figure], &after);
         add_parts(&row->parts[figure], &parts);
@@ -379,7 +377,7 @@ static int add_type(struct work *work, const struct diff_row *row, const struct 
         *sum = (struct diff_type){.row = key[0], .type = type};
         pair->type_count = id;
     }
-    struct change_parts parts = parts_of(work, atom, DIFF_LIVE);
+    struct change_parts parts = diff_parts_of(atom->values, DIFF_LIVE, work->pair->same_process);
     sum->gained_bytes += parts.gained.bytes;
     sum->lost_bytes += parts.lost.bytes;
     sum->gained_count += parts.gained.count;

@@ -117,6 +117,12 @@ bool diff_is_unknown(const struct diff_pair *pair, enum export_view view);
 const struct diff_row **diff_rank(const struct diff_pair *pair, enum export_view view,
                                   size_t *count);
 
+/* Return what is gained and lost between two values, [0] before and [1] after, of the smallest unit
+ * that has figures: a callsite, or its part of one thread, type and context. same_process: both are
+ * sums since the start of one process. */
+struct change_parts diff_parts_of(const struct rollup_values values[2], enum diff_figure figure,
+                                  bool same_process);
+
 /* Return the estimate of a figure. */
 struct profile_estimate diff_estimate_of(const struct rollup_values *values,
                                          enum diff_figure figure);

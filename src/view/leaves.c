@@ -52,6 +52,13 @@ static int reserve_leaves(struct collector *collector, size_t samples)
     return collector->places == NULL || collector->leaves->items == NULL ? -ENOMEM : 0;
 }
 
+/* Return whether some of a heap's calls are missing, each of which was to be recorded. */
+static bool is_partial(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return heap->interval_bytes == 1 &&
+           (profile_dump_is_partial(heap, dump) || profile_lacks_frees(heap));
+}
+
 static int add_dump(struct collector *collector)
 {
     const struct view_dump *chosen = &collector->selection->at;
@@ -60,8 +67,7 @@ static int add_dump(struct collector *collector)
     struct view_leaves *leaves = collector->leaves;
     int code = reserve_leaves(collector, dump->sample_count);
     leaves->exact = profile_dump_is_exact(heap, dump);
-    leaves->partial = heap->interval_bytes == 1 &&
-                      (profile_dump_is_partial(heap, dump) || profile_lacks_frees(heap));
+    leaves->partial = is_partial(heap, dump);
     leaves->sampling = (struct change_sampling){heap->interval_bytes, heap->interval_bytes};
     leaves->unknown = export_view_is_unknown(heap, collector->selection->view);
     for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
@@ -89,12 +95,117 @@ static int add_pair(struct collector *collector, const struct diff_pair *pair)
         const struct change_parts *parts = &row->parts[figure];
         const struct flame_sum sum =
             with_width((struct flame_sum){.gained = parts->gained, .lost = parts->lost}, view);
-        const struct view_profile *profile =
+        const struct view_profile *of =
             view_profiles_of((struct view_profiles *)collector->profiles, row->profile);
-        add_sum(collector, profile, row->callsite, &sum);
+        add_sum(collector, of, row->callsite, &sum);
     }
     return code;
 }
+
+/* --- two dumps of one heap --- */
+
+/* Return the part of a sample that has the thread, type and context of another one; NULL: none. */
+static const struct profile_part *part_like(const struct profile_sample *sample,
+                                            const struct profile_part *other)
+{
+    for (uint32_t i = 0; sample != NULL && i < sample->part_count; i++) {
+        const struct profile_part *part = &sample->parts[i];
+        if (part->tid == other->tid && part->type == other->type && part->context == other->context)
+            return part;
+    }
+    return NULL;
+}
+
+static struct rollup_values values_of(const struct profile_part *part)
+{
+    return part == NULL ? (struct rollup_values){0}
+                        : (struct rollup_values){part->figures, part->peak};
+}
+
+static struct flame_sum part_change(const struct collector *collector,
+                                    const struct profile_part *before,
+                                    const struct profile_part *after)
+{
+    enum export_view view = collector->selection->view;
+    const struct rollup_values values[] = {values_of(before), values_of(after)};
+    const struct change_parts parts = diff_parts_of(values, diff_figure_of(view), true);
+    return (struct flame_sum){.gained = parts.gained, .lost = parts.lost};
+}
+
+/* Return the change of a callsite, as diff_new() makes it: of each part by itself, but collector
+ * the peak of the whole if its parts have no peak. Either side may be NULL. */
+static struct flame_sum change_of_sample(const struct collector *collector,
+                                         const struct profile_sample *before,
+                                         const struct profile_sample *after)
+{
+    static const struct rollup_values none;
+    enum export_view view = collector->selection->view;
+    struct flame_sum sum = {.width = 0}, more;
+    bool tagged = (before == NULL || before->tagged) && (after == NULL || after->tagged);
+    bool has_parts =
+        (before == NULL || before->part_count > 0) && (after == NULL || after->part_count > 0);
+    if (!has_parts || (view == EXPORT_MAX && !tagged)) {
+        const struct rollup_values values[] = {before == NULL ? none : rollup_values_of(before),
+                                               after == NULL ? none : rollup_values_of(after)};
+        const struct change_parts parts = diff_parts_of(values, diff_figure_of(view), true);
+        return (struct flame_sum){.gained = parts.gained, .lost = parts.lost};
+    }
+    for (uint32_t i = 0; after != NULL && i < after->part_count; i++) {
+        more = part_change(collector, part_like(before, &after->parts[i]), &after->parts[i]);
+        flame_sum_add(&sum, &more);
+    }
+    for (uint32_t i = 0; before != NULL && i < before->part_count; i++) {
+        if (part_like(after, &before->parts[i]) != NULL)
+            continue;
+        more = part_change(collector, &before->parts[i], NULL);
+        flame_sum_add(&sum, &more);
+    }
+    return sum;
+}
+
+static void add_change(struct collector *collector, const struct profile_sample *before,
+                       const struct profile_sample *after)
+{
+    struct flame_sum sum =
+        with_width(change_of_sample(collector, before, after), collector->selection->view);
+    if (sum.gained.count != 0 || sum.lost.count != 0 || sum.width != 0)
+        add_sum(collector, collector->selection->at.of,
+                after != NULL ? after->callsite : before->callsite, &sum);
+}
+
+/* Add what differs between two dumps of one heap. They share the samples that have not changed,
+ * which are most, so this costs much less than the comparison of two profiles. */
+static int add_dumps(struct collector *collector)
+{
+    const struct view_selection *selection = collector->selection;
+    const struct profile_heap *heap = selection->at.dump.heap;
+    const struct profile_dump *before = selection->base.dump.dump, *after = selection->at.dump.dump;
+    struct view_leaves *leaves = collector->leaves;
+    const struct profile_sample **by_callsite =
+        calloc(selection->at.of->profile->callsite_count + 1, sizeof(struct profile_sample *));
+    int code = by_callsite == NULL
+                   ? -ENOMEM
+                   : reserve_leaves(collector, before->sample_count + after->sample_count);
+    leaves->exact = profile_dump_is_exact(heap, before) && profile_dump_is_exact(heap, after);
+    leaves->partial = is_partial(heap, before) || is_partial(heap, after);
+    leaves->sampling = (struct change_sampling){heap->interval_bytes, heap->interval_bytes};
+    leaves->unknown = export_view_is_unknown(heap, selection->view);
+    for (size_t i = 0; i < before->sample_count && code == 0; i++)
+        by_callsite[before->samples[i]->callsite] = before->samples[i];
+    for (size_t i = 0; i < after->sample_count && code == 0; i++) {
+        const struct profile_sample *sample = after->samples[i];
+        if (by_callsite[sample->callsite] != sample)
+            add_change(collector, by_callsite[sample->callsite], sample);
+        by_callsite[sample->callsite] = NULL;
+    }
+    for (size_t i = 0; i < before->sample_count && code == 0; i++)
+        if (by_callsite[before->samples[i]->callsite] != NULL)
+            add_change(collector, before->samples[i], NULL);
+    free(by_callsite);
+    return code;
+}
+
+/* --- dumps of two heaps --- */
 
 static int add_difference(struct collector *collector)
 {
@@ -114,9 +225,11 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
                      const struct view_selection *selection)
 {
     struct collector collector = {.leaves = leaves, .profiles = profiles, .selection = selection};
+    bool of_heap = selection->base.dump.heap == selection->at.dump.heap;
     *leaves = (struct view_leaves){0};
-    int code =
-        view_selection_is_difference(selection) ? add_difference(&collector) : add_dump(&collector);
+    int code = !view_selection_is_difference(selection) ? add_dump(&collector)
+               : of_heap                                ? add_dumps(&collector)
+                                                        : add_difference(&collector);
     free(collector.places);
     if (code < 0)
         view_leaves_free(leaves);

@@ -180,8 +180,28 @@ def test_difference():
             wanted = difference["heaps"][0]["total"][view]["change"]
             check(is_near(grown, wanted), f"{view}: {grown} more, diff prints {wanted}")
         check(0 in header["marks"], "twice the allocations are not beyond chance")
+        check(set(header["marks"]) <= set(range(len(nodes))), "a mark is at no node")
         same, nodes = server.tree(heap="0.0", base="0.0.0", view="space")
         check(nodes[0]["width"] == 0 and not same["marks"], "a dump differs from itself")
+
+
+def test_dumps():
+    """The difference of two dumps of one heap is that of heap_profile diff, in each row."""
+    script = ("import time\nkept = []\nfor i in range(12):\n kept += [str(j) * 3 for j in range(2000)]\n"
+              " del kept[:500]\n time.sleep(0.05)\n")
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("dumps"), "-i", "256", "--", "/usr/bin/python3", "-c", script)
+    with Server(at("dumps")) as server:
+        count = len(server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"])
+        check(count >= 3, f"{count} dumps")
+        for first, last, view in ((1, count, "space"), (count, 1, "space"), (1, count, "alloc_objects")):
+            rows = json.loads(call(TOOL, "diff", "--json", "--by", "callsite", "--frames", "all", "--top", "0", "--view", view,
+                                   f"{at('dumps')}@{first}", f"{at('dumps')}@{last}").stdout)["heaps"][0]
+            header, nodes = server.tree(heap="0.0", dump=last - 1, base=first - 1, view=view)
+            unit = "count" if header["counts"] else "bytes"
+            change = nodes[0][unit] - nodes[0]["lost_" + unit]
+            check(is_near(change, rows["total"][view]["change"]), f"{view}: {change}, diff {rows['total'][view]['change']}")
+            moved = sum(abs(row[view]["change"]) for row in rows["rows"])
+            check(is_near(nodes[0]["width"], moved), f"{view}: {nodes[0]['width']} in stacks, diff {moved}")
 
 
 def test_source():
