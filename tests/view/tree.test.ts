@@ -41,6 +41,14 @@ test("a path finds its node again, or the nearest above", () => {
   assert.deepEqual(stackOf(tree, 5), [0, 1, 3, 5]);
 });
 
+test("a part of a tree has the paths of the whole", () => {
+  const part = decodeTree(encodeTree([{ parent: ROOT, function: 1, bytes: 60 }, { parent: 0, function: 2, bytes: 60 }], functions), "5.17");
+  assert.equal(part.prefix, "5");
+  assert.equal(pathOf(part, 1), "5.17.3");
+  assert.equal(nodeAt(part, "5.17.3"), 1);
+  assert.equal(nodeAt(part, "5.17"), 0);
+});
+
 test("a copied stack begins with the innermost frame", () => {
   assert.equal(stackInText(tree, 3, "down"), "<img src=x onerror=alert(1)> [libc.so.6]\nmain [a]\n");
   assert.equal(stackInText(tree, 3, "up"), "main [a]\n<img src=x onerror=alert(1)> [libc.so.6]\n");

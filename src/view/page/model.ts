@@ -43,7 +43,8 @@ export function profileTitle(profile: Profile): string {
 }
 
 export function processTitle(process: Process | null): string {
-  return process ? `${process.name || "?"} (${process.pid})` : "?";
+  if (!process || (process.name === "" && process.pid === 0)) return "unknown process";
+  return process.pid === 0 ? process.name : `${process.name || "?"} (${process.pid})`;
 }
 
 /** When the first thing of a profile happened, from which the page counts time. */
@@ -64,6 +65,7 @@ export function secondsOf(profile: Profile, time: number): number {
 export function dumpTitle(place: Place, index: number): string {
   const dump = place.heap.dumps[index];
   if (!dump) return "no dump";
+  if (place.heap.dumps.length === 1 && !(dump.time > beginningOf(place.profile))) return "the only one";
   const end = dump.final ? ", at the end" : "";
   return `${index + 1} of ${place.heap.dumps.length}: ${timeInWords(Math.max(secondsOf(place.profile, dump.time), 0))}${end}`;
 }

@@ -136,9 +136,11 @@ const TREES_KEPT = 8;
 /** Return a tree that was asked for before, or null. */
 export const keptTree = (path: string) => trees.get(`${connection().epoch} ${path}`) ?? null;
 
-export function treePath(selection: Selection, direction: "down" | "up" | "callers" | "callees"): string {
+/** `root`: ask for the part below this path alone, with the frames that the whole leaves out. */
+export function treePath(selection: Selection, direction: "down" | "up" | "callers" | "callees", root = ""): string {
   const parameters = selectionParameters(selection);
   parameters.set("direction", direction);
+  if (root !== "") parameters.set("root", root);
   if (direction === "callers" || direction === "callees") parameters.set("function", String(selection.function ?? 0));
   return `api/tree?${parameters}`;
 }
@@ -148,7 +150,8 @@ export async function askTree(path: string, signal: AbortSignal): Promise<Tree> 
   if (kept) return kept;
   const key = `${connection().epoch} ${path}`;
   const response = await request(path, { signal });
-  const tree = decodeTree(await response.arrayBuffer());
+  const root = new URLSearchParams(path.slice(path.indexOf("?"))).get("root") ?? "";
+  const tree = decodeTree(await response.arrayBuffer(), root);
   trees.set(key, tree);
   const oldest = trees.keys().next().value;
   if (trees.size > TREES_KEPT && oldest !== undefined) trees.delete(oldest);

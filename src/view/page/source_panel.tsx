@@ -12,27 +12,29 @@ function words(figure: MaybeFigure | number): string {
   return typeof figure === "number" ? bytesInWords(figure) : figureInWords(figure, false);
 }
 
+const scrollTo = (row: HTMLElement | null) => row?.scrollIntoView({ block: "center" });
+
 export function SourcePanel() {
   const selection = useSelection();
   const parameters = selectionParameters(selection);
   parameters.set("function", String(selection.function ?? ""));
   const answer = useAnswer(selection.function === null ? null : `api/source?${parameters}`, askSource);
   const source = answer.value;
-  const most = Math.max(...(source?.lines.map((line) => amountOf(line.total)) ?? []), 1);
+  const most = Math.max(...(source?.lines?.map((line) => amountOf(line.total)) ?? []), 1);
   return (
     <section class="panel source" aria-label="Source" aria-busy={answer.isWaiting}>
       {selection.function === null ? <div class="empty"><p>Choose a function first: in the flame graph by its menu (Source), or in the table.</p></div>
         : answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>
           : !source ? <div class="empty"><p class="faint">The source is being read…</p></div>
-            : !source.found ? <div class="empty"><p>{source.why || `${source.file} is not on this machine.`}</p></div>
+            : !source.found ? <div class="empty"><p>The source is not to be read here: {source.file || "the profile does not name its file"}{source.why && `: ${source.why}`}.</p></div>
               : (
                 <>
                   <p class="where">{source.file}</p>
                   <table class="lines">
                     <thead><tr><th class="number">Self</th><th class="number">With callees</th><th class="number">Line</th><th>Source</th></tr></thead>
                     <tbody>
-                      {source.lines.map((line) => (
-                        <tr key={line.n} class={amountOf(line.total) > 0 ? "hot" : ""}>
+                      {(source.lines ?? []).map((line) => (
+                        <tr key={line.n} class={amountOf(line.total) > 0 ? "hot" : ""} ref={line.n === source.line ? scrollTo : undefined}>
                           <td class="number">{words(line.self)}</td>
                           <td class="number">{words(line.total)}<i class="bar" style={{ width: `${(amountOf(line.total) / most) * 100}%` }} /></td>
                           <td class="number faint">{line.n}</td>

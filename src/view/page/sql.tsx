@@ -11,7 +11,7 @@ const BARS_SHOWN = 20;
 
 function Bars({ answer }: { answer: SqlAnswer }) {
   const numeric = answer.columns.map((_, i) => answer.rows.length > 0 && answer.rows.every((row) => typeof row[i] === "number" || row[i] === null));
-  const value = numeric.lastIndexOf(true);
+  const value = numeric.indexOf(true);
   const name = numeric.indexOf(false);
   if (value < 0 || name < 0 || answer.rows.length < 2) return null;
   const shown = answer.rows.slice(0, BARS_SHOWN);

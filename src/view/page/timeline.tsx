@@ -213,8 +213,8 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
 
   const key = `${theme.dark} ${counts} ${[...hidden].join()}`;
   useEffect(() => {
-    const element = box.current!;
-    if (data.seconds.length === 0) return;
+    const element = box.current;
+    if (!element) return;
     const options = makeOptions(data, element.clientWidth, drawn, counts, shown);
     const values = [data.seconds, ...data.series.map((one) => one.values), ...(data.rate ? [data.rate.values] : [])];
     const made = new uPlot(options, values as uPlot.AlignedData, element);
@@ -279,6 +279,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
     event.stopPropagation();
   }
 
+  const hasPlot = data.seconds.length > 1;
   const marks = useMemo(() => marksOf(heap), [heap]);
   const said = near >= 0 ? near : dumpIndex(heap, selection.dump);
   const dump = heap.dumps[said];
@@ -292,15 +293,15 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
     <section class="timeline" aria-label="Timeline">
       <div class="timeline-head">
         <span class="timeline-title">
-          {dump ? <><b>Dump {dumpTitle(place, said)}</b>{dump.exact_calls !== null && dump.exact_bytes !== null &&
-            <span class="faint"> · allocated until then: {bytesInWords(dump.exact_bytes)} in {plural(dump.exact_calls, "call")}, counted</span>}</>
+          {dump ? <><b>{heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, said)}`}</b>{dump.exact_calls !== null && dump.exact_bytes !== null &&
+            <span class="faint"> · {bytesInWords(dump.exact_bytes)} allocated in {plural(dump.exact_calls, "call")}, counted</span>}</>
             : <b>No dump</b>}
           {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
           {marks.filter((mark) => mark.dump === said).map((mark) => <span class="warn" key={mark.words}> · {mark.words}</span>)}
         </span>
         <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />
       </div>
-      {data.seconds.length === 0 ? <p class="hint">There are no dumps and no readings of memory to draw.</p> : (
+      {hasPlot && (
         <div class="timeline-plot" ref={box} tabIndex={0} role="slider" aria-label="Dump" aria-valuemin={1} aria-valuemax={Math.max(heap.dumps.length, 1)}
           aria-valuenow={dumpIndex(heap, selection.dump) + 1} aria-valuetext={dumpTitle(place, dumpIndex(heap, selection.dump))} onKeyDown={onKeyDown} />
       )}

@@ -18,6 +18,7 @@ export interface SumColumns {
 
 export interface Tree {
   header: TreeHeader;
+  prefix: string; // the path above node 0, if the tree is only a part of the whole
   count: number;
   functions: TreeFunction[];
   parent: Int32Array;
@@ -101,7 +102,8 @@ function completed(given: Partial<TreeFunction> & { id: number }): TreeFunction 
   return { name: "?", module: "", file: "", line: 0, kind: "", ...given };
 }
 
-export function decodeTree(buffer: ArrayBuffer): Tree {
+/** Read an answer. `root`: the path that was asked for; node 0 is its last function. */
+export function decodeTree(buffer: ArrayBuffer, root = ""): Tree {
   if (buffer.byteLength < 4) throw new Error("the answer is empty");
   const length = new DataView(buffer).getUint32(0, true);
   if (4 + length > buffer.byteLength) throw new Error("the answer ends within its header");
@@ -113,6 +115,7 @@ export function decodeTree(buffer: ArrayBuffer): Tree {
   const difference = header.difference;
   const tree: Tree = {
     header,
+    prefix: root.slice(0, Math.max(root.lastIndexOf("."), 0)),
     count,
     functions: header.functions.map(completed),
     parent: new Int32Array(parent.buffer, parent.byteOffset, count), // of a root: -1
@@ -225,7 +228,7 @@ export function stackOf(tree: Tree, node: number): number[] {
 
 /** Return a node's place as the ids of its functions, which is the same in another tree. */
 export function pathOf(tree: Tree, node: number): string {
-  const ids = [];
+  const ids: (number | string)[] = tree.prefix === "" ? [] : [tree.prefix];
   for (const at of stackOf(tree, node)) {
     const found = functionOf(tree, at);
     if (found) ids.push(found.id);
@@ -236,7 +239,9 @@ export function pathOf(tree: Tree, node: number): string {
 /** Return the node at a path, or the last node of it that the tree has. */
 export function nodeAt(tree: Tree, path: string): number {
   if (tree.count === 0) return -1;
-  const ids = path === "" ? [] : path.split(".").map(Number);
+  const isBelow = tree.prefix !== "" && path.startsWith(`${tree.prefix}.`);
+  const below = isBelow ? path.slice(tree.prefix.length + 1) : path;
+  const ids = below === "" ? [] : below.split(".").map(Number);
   if (ids.length > 0 && functionOf(tree, 0)?.id === ids[0]) ids.shift();
   let at = 0;
   for (const id of ids) {

@@ -123,7 +123,8 @@ export interface SourceLines {
   file: string;
   found: boolean;
   why: string;
-  lines: { n: number; text: string; self: MaybeFigure | number; total: MaybeFigure | number }[];
+  line?: number; // of the function
+  lines?: { n: number; text: string; self: MaybeFigure | number; total: MaybeFigure | number }[];
 }
 
 export interface SqlAnswer {

@@ -63,7 +63,7 @@ function hash(text: string): number {
 
 /** Number of the hue by module, in the order in which modules were first seen; -1: neutral. */
 const hues = new Map<string, number>();
-const SYSTEM = /^(libc|libm|ld-linux[-\w]*|libpthread|libdl)[.-]|^\[?kernel|^\[vdso\]|^$/;
+const SYSTEM = /^(libc|libm|ld-linux[-\w]*|libpthread|libdl)[.-]|^\[?kernel|^\[vdso\]/;
 
 /** Give hues to the modules of a tree that have none yet, those with most memory first. */
 export function learnModules(tree: Tree) {
@@ -72,7 +72,7 @@ export function learnModules(tree: Tree) {
     const found = tree.functions[tree.function[i]!];
     if (!found) continue;
     const module = shortModule(found.module);
-    if (!hues.has(module)) weights.set(module, (weights.get(module) ?? 0) + Math.abs(valueAt(tree, i)));
+    if (module !== "" && !hues.has(module)) weights.set(module, (weights.get(module) ?? 0) + Math.abs(valueAt(tree, i)));
   }
   for (const [module] of [...weights].sort((a, b) => b[1] - a[1])) {
     if (SYSTEM.test(module)) hues.set(module, -1);
@@ -98,6 +98,11 @@ function darkened(colour: Rgb, theme: Theme, more: number): Rgb {
   return mix(colour, DEEP, share + more);
 }
 
+/** A function without a module has a hue by its name, since grey alone would tell nothing apart. */
+function hueOf(name: string, module: string): number {
+  return module === "" ? hash(name) % OKABE_ITO.length : (hues.get(shortModule(module)) ?? -1);
+}
+
 /** The fill of a hue in a theme; shade: 0 to SHADES - 1. */
 export function fillOf(hue: number, shade: number, theme: Theme): Rgb {
   const isNeutral = hue < 0 || hue >= 2 * OKABE_ITO.length;
@@ -113,7 +118,7 @@ export function moduleFill(module: string, theme: Theme): Rgb {
 
 /** Modules with a hue of their own, in the order of the palette. */
 export function modulesInOrder(): string[] {
-  return [...hues].filter(([module]) => module !== "").sort((a, b) => (a[1] < 0 ? 99 : a[1]) - (b[1] < 0 ? 99 : b[1])).map(([module]) => module);
+  return [...hues].sort((a, b) => (a[1] < 0 ? 99 : a[1]) - (b[1] < 0 ? 99 : b[1])).map(([module]) => module);
 }
 
 function faded(colour: Rgb, theme: Theme): Rgb {
@@ -123,7 +128,7 @@ function faded(colour: Rgb, theme: Theme): Rgb {
 /** Colours by function, ready for pixels. `matched`: others fade. */
 export function functionColours(tree: Tree, theme: Theme, matched: Uint8Array | null): Uint32Array {
   return Uint32Array.from(tree.functions, (one, i) => {
-    const fill = fillOf(hues.get(shortModule(one.module)) ?? -1, hash(one.name) % SHADES, theme);
+    const fill = fillOf(hueOf(one.name, one.module), (hash(one.name) >>> 8) % SHADES, theme);
     if (!matched) return packed(fill);
     return packed(matched[i] ? theme.match : faded(fill, theme));
   });

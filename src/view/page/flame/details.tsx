@@ -52,6 +52,7 @@ function CopyStack({ tree, node, direction }: { tree: Tree; node: number; direct
 
 function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: boolean }) {
   const figure = figureAt(tree, node, counts);
+  const isMissing = counts !== tree.header.counts && figure.value === 0 && valueAt(tree, node) !== 0 && !(tree.gained.samples[node]! > 0);
   const margin = tree.header.partial ? "partial" : marginInWords(figure, counts);
   const isLimit = margin.startsWith("at most");
   const amount = tree.lost ? signedInWords(figure.value, counts) : amountInWords(figure.value, counts);
@@ -59,7 +60,7 @@ function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: bool
     <>
       <dt>{counts ? "Allocations" : "Bytes"}</dt>
       <dd>
-        {isLimit ? margin : amount} {!isLimit && <span class="faint">{margin}</span>}
+        {isMissing ? <span class="faint">unknown</span> : isLimit ? margin : <>{amount} <span class="faint">{margin}</span></>}
       </dd>
     </>
   );
@@ -87,6 +88,7 @@ function Node({ tree, node, direction }: { tree: Tree; node: number; direction: 
   const counts = tree.header.counts;
   const whole = tree.header.total[counts ? 1 : 0] ?? 0;
   const self = selfAt(tree, node, counts);
+  const samples = tree.gained.samples[node]! + (tree.lost?.samples[node] ?? 0);
   const isDown = direction === "down" || direction === "callees";
   return (
     <>
@@ -108,8 +110,7 @@ function Node({ tree, node, direction }: { tree: Tree; node: number; direction: 
             {isDown && <><dt>Itself</dt><dd>{amountInWords(self, counts)} <span class="faint">{shareInWords(self, whole)}</span></dd></>}
           </>
         )}
-        <dt>Samples</dt>
-        <dd>{countInWords(tree.gained.samples[node]! + (tree.lost?.samples[node] ?? 0))}</dd>
+        {samples > 0 && <><dt>Samples</dt><dd>{countInWords(samples)}</dd></>}
       </dl>
     </>
   );

@@ -141,6 +141,14 @@ export class Painter {
     return cut;
   }
 
+  /** Return how many frames a narrow box stands for, in as many words as fit. */
+  private fittedCount(narrow: number, room: number): string {
+    const digit = this.widths[48]!;
+    const digits = Math.floor(Math.log10(narrow)) + 1;
+    if (room > (digits + 10) * digit) return `${narrow} narrower`;
+    return room > digits * digit ? String(narrow) : "";
+  }
+
   private paintLabels(layout: Layout, top: number, flipped: boolean, look: Look) {
     const { boxes, context } = this;
     if (this.labelled !== layout) {
@@ -157,8 +165,7 @@ export class Painter {
       if (room < LABEL_LEAST - 2 * PADDING) continue;
       const node = boxes.node[i]!;
       const narrow = boxes.narrow[i]!;
-      const text = narrow > 0 ? `${narrow} narrower` : nameOf(layout.tree, node);
-      const cut = this.fitted(narrow > 0 ? -node - 1 : node, text, room);
+      const cut = narrow > 0 ? this.fittedCount(narrow, room) : this.fitted(node, nameOf(layout.tree, node), room);
       if (cut === "") continue;
       const row = layout.depth[node]! + (narrow > 0 ? 1 : 0);
       context.fillText(cut, begin + PADDING, this.rowTop(row, top, flipped) + ROW / 2);

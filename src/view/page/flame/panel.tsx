@@ -9,7 +9,7 @@ import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { addFilter, exactly, select, useSelection, type Direction, type Selection } from "../state";
 import { askTree, treePath, useAnswer } from "../source";
-import { functionOf, leftOut, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, shortModule, valueAt, type Tree } from "../tree";
+import { functionOf, leftOut, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, shortModule, stackOf, valueAt, type Tree } from "../tree";
 import { amountInWords, shareInWords } from "../words";
 import { useTheme } from "../theme";
 import { useShortcuts } from "../keys";
@@ -85,6 +85,12 @@ function Search({ tree, query, isWrong, value }: { tree: Tree | null; query: str
   );
 }
 
+/** The callers above a part of the graph that was asked for alone. */
+function Crumbs({ tree, zoom }: { tree: Tree; zoom: string }) {
+  const names = stackOf(tree, nodeAt(tree, zoom)).slice(1, -1).map((node) => nameOf(tree, node));
+  return <span class="crumbs faint" title={names.join(" › ")}>{names.length > 0 ? `below ${names.join(" › ")}` : ""}</span>;
+}
+
 function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
   const left = leftOut(tree);
   if (tree.header.unknown) return <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>;
@@ -104,7 +110,10 @@ export function FlamePanel() {
   const { theme, accent } = useTheme();
   const isSandwich = selection.direction === "sandwich" && selection.function !== null;
   const main: Which = isSandwich ? "callees" : selection.direction === "up" ? "up" : "down";
-  const answer = useAnswer(treePath(selection, main), askTree);
+  const whole = useAnswer(treePath(selection, main), askTree);
+  const partPath = whole.value?.header.pruned && !isSandwich && selection.zoom !== "" ? treePath(selection, main, selection.zoom) : null;
+  const part = useAnswer(partPath, askTree);
+  const answer = partPath !== null && part.key === partPath && part.value ? part : whole;
   const callers = useAnswer(isSandwich ? treePath(selection, "callers") : null, askTree);
   const [hover, setHover] = useState<{ place: Place; which: Which } | null>(null);
   const [chosenCaller, setChosenCaller] = useState(-1);
@@ -139,7 +148,7 @@ export function FlamePanel() {
     const zoom = (chosen: number) => {
       if (isCallers) return choose(chosen);
       setChosenCaller(-1);
-      const path = chosen > 0 ? pathOf(of, chosen) : "";
+      const path = chosen > 0 ? pathOf(of, chosen) : chosen === 0 ? of.prefix : "";
       select({ zoom: path, frame: path });
     };
     const run = (key: string, chosen: number) => {
@@ -183,6 +192,7 @@ export function FlamePanel() {
           )}
         </span>
         <Search tree={tree} query={selection.search} isWrong={search.isWrong} value={search.value} />
+        {answer === part && <Crumbs tree={whole.value!} zoom={selection.zoom} />}
         {selection.zoom !== "" && <button type="button" onClick={() => select({ zoom: "" })}>Whole graph</button>}
         {left && left.value > 0 && !isEmpty && (
           <span class="faint">the filters leave out {amountInWords(left.value, tree!.header.counts)} ({shareInWords(left.share, 1)})</span>

@@ -24,7 +24,7 @@ export interface FlameProps {
   label: string;
   onHover: (place: Place | null) => void;
   onChoose: (node: number) => void;
-  onZoom: (node: number) => void;
+  onZoom: (node: number) => void; // -1: the whole graph
   onMenu: (node: number, x: number, y: number) => void;
   onKey: (key: string, node: number) => boolean;
 }
@@ -252,7 +252,7 @@ export function FlameView(props: FlameProps) {
       case "Enter": latest.current.onZoom(selected); break;
       case "Backspace": latest.current.onZoom(Math.max(tree.parent[Math.max(nodeAt(tree, latest.current.zoom), 0)]!, 0)); break;
       case "Escape":
-        latest.current.onZoom(0);
+        latest.current.onZoom(-1);
         glide(0, 1);
         break;
       case "w": zoomAt(middle, 0.8); break;
