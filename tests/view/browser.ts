@@ -218,6 +218,29 @@ test("a click zooms, back undoes it, the menu opens callers and callees", async 
   if (sum !== undefined) await shows(".details dd", bytesInWords(sum));
 });
 
+test("the wheel zooms and pans, the image can be saved", async () => {
+  await openGraph();
+  const canvas = page.locator(".flame-scroll canvas");
+  const box = (await canvas.boundingBox())!;
+  const pixels = () => canvas.evaluate((element) => (element as HTMLCanvasElement).toDataURL());
+  const begun = await pixels();
+  await page.mouse.move(box.x + box.width - 20, box.y + 130);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -600);
+  await page.keyboard.up("Control");
+  await until("the graph is zoomed", async () => (await pixels()) !== begun);
+  const zoomed = await pixels();
+  await page.mouse.wheel(-200, 0);
+  await until("the graph is panned", async () => (await pixels()) !== zoomed);
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Save image" }).click();
+  assert.match((await download).suggestedFilename(), /^flame-graph-.*\.png$/);
+  await canvas.focus();
+  await page.keyboard.press("Escape");
+  await page.mouse.move(1, 1);
+  await until("the whole graph is back", async () => (await pixels()) !== zoomed);
+});
+
 test("a screen reader finds the frames in a grid", async () => {
   await openGraph();
   const grid = page.getByRole("treegrid");
