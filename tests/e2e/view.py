@@ -7,6 +7,7 @@ query print of them, and what it refuses. tests/view/ has the page itself.
 """
 
 import array
+import base64
 import http.client
 import json
 import os
@@ -17,6 +18,7 @@ import struct
 import subprocess
 import time
 import urllib.parse
+import zlib
 
 from harness import SLOWNESS, TOOL, check, main, make_work_directory, run
 
@@ -279,6 +281,33 @@ def test_sql():
         check(len(many["rows"]) == 10000 and many["more"], f"{len(many['rows'])} rows")
         status, _, _ = server.ask("api/sql", method="POST", body="x" * 100000)
         check(status == 413, f"a long statement: {status}")
+
+
+def test_save():
+    """A saved page has the answers of the server, and nothing of a profile's names outside of them."""
+    profile = record("saved", "/usr/bin/python3", "-c", SCRIPT)
+    hostile = at("hostile")
+    with open(hostile, "w", encoding="utf-8") as file:
+        file.write("main;</script><img src=x onerror=alert(1)>;\"'<!-- 100\n")
+    page = at("page.html")
+    for what in (profile, hostile):
+        outcome = call(TOOL, "view", "--save", page, what)
+        check(outcome.status == 0, f"--save: {outcome.status} {outcome.stderr!r}")
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        check("onerror=alert" not in text and "default-src 'none'" in text and text.count("</script>") == 2,
+              "the page is not only the page")
+        answers = json.loads(re.search(r'<script type="application/json" id="saved">(.*?)</script>', text, re.S).group(1))
+        unpacked = {name: zlib.decompress(base64.b64decode(packed)) for name, packed in answers.items()}
+        with Server(what) as server:
+            check(json.loads(unpacked["api/overview"]) == server.json("api/overview"), "the overview differs")
+            for name, content in unpacked.items():
+                if name.startswith("api/table"):
+                    check(json.loads(content) == server.json(name), f"{name} differs")
+                elif name.startswith("api/tree"):
+                    check(content == server.ask(name + "&least=0.0001")[2], f"{name} differs")
+            check(sum(name.startswith("api/tree") for name in unpacked) >= 2, f"answers: {list(unpacked)}")
+    check(call(TOOL, "view", "--save", "/nothing/page.html", profile).status == 1, "a page is written nowhere")
 
 
 def test_strangers():

@@ -2,6 +2,7 @@
 /* heap_profile view: serves the web page on profiles, and opens the browser. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
@@ -9,6 +10,8 @@
 #include "cli/view/browser.h"
 #include "cli/view/watched.h"
 #include "util/clock.h"
+#include "util/output_file.h"
+#include "view/save.h"
 #include "view/server.h"
 
 static const char help[] =
@@ -26,15 +29,18 @@ static const char help[] =
     "  --port N        listen on 127.0.0.1, port N (default: a free one)\n"
     "  --listen PATH   listen on a unix socket instead, for example for ssh -L\n"
     "  --no-browser    print the address, and open no browser\n"
+    "  --save FILE     write a page with its data inside, for any browser, and serve nothing\n"
     "\n"
     "Examples:\n"
     "  heap_profile view                       the last recording\n"
     "  heap_profile view before/ after/        two profiles, to be compared\n"
+    "  heap_profile view --save leak.html DIR  a file to keep, or to send\n"
     "  ssh -L 8000:localhost:8000 server heap_profile view --no-browser --port 8000\n";
 
 struct request {
     struct view_server_options server;
     uint64_t port;
+    const char *save;
     bool no_browser;
 };
 
@@ -42,6 +48,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("port", 0, OPTION_NUMBER, struct request, port),
     OPTION_ENTRY("listen", 0, OPTION_TEXT, struct request, server.socket_path),
     OPTION_ENTRY("no-browser", 0, OPTION_SET, struct request, no_browser),
+    OPTION_ENTRY("save", 0, OPTION_TEXT, struct request, save),
     OPTIONS_END,
 };
 
@@ -97,6 +104,19 @@ static int run(struct watched *watched, struct view_profiles *profiles,
     return 0;
 }
 
+/* Write the page to a file. */
+static int save(struct view_profiles *profiles, const char *path, struct error *error)
+{
+    struct output_file file;
+    int code = output_file_open(&file, path, 0, error);
+    if (code < 0)
+        return code;
+    FILE *out = output_file_stream(&file);
+    code = out == NULL ? error_set(error, -ENOMEM, "not enough memory to write '%s'", path)
+                       : view_save(profiles, out, error);
+    return output_file_close(&file, code, error);
+}
+
 int cmd_view(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile view", help, options, false};
@@ -112,7 +132,15 @@ int cmd_view(int argc, char **argv)
     request.server.port = (uint16_t)request.port;
     struct watched watched = {.arguments = argv + optind, .count = argc - optind};
     struct view_profiles *profiles = watched_read(&watched, true, &error);
-    code = profiles == NULL ? error.code : run(&watched, profiles, &request, &error);
+    if (profiles == NULL) {
+        code = error.code;
+    } else if (request.save != NULL) {
+        code = save(profiles, request.save, &error);
+        view_profiles_free(profiles);
+        free(profiles);
+    } else {
+        code = run(&watched, profiles, &request, &error);
+    }
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);
     return code < 0 ? VERB_FAILED : VERB_DONE;
