@@ -10,17 +10,17 @@
 
 #include "view/selection.h"
 
+typedef int answer_function(struct view_profiles *profiles,
+                            const struct view_parameters *parameters, FILE *out,
+                            struct error *error);
+
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */
-int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
-                    FILE *out, struct error *error);
-/* A flame graph: a header in JSON, then columns of numbers (docs/view.md). */
-int answer_flame(struct view_profiles *profiles, const struct view_parameters *parameters,
-                 FILE *out, struct error *error);
-/* A table by function, module, thread and so on, as JSON. */
-int answer_table(struct view_profiles *profiles, const struct view_parameters *parameters,
-                 FILE *out, struct error *error);
+answer_function answer_overview;
 /* The source file of a function, with the figures of its lines, as JSON. */
-int answer_source(struct view_profiles *profiles, const struct view_parameters *parameters,
-                  FILE *out, struct error *error);
+answer_function answer_source;
+/* A table by function, module, thread and so on, as JSON. */
+answer_function answer_table;
+/* A flame graph: a header in JSON, then columns of numbers (docs/view.md). */
+answer_function answer_flame;
 
 #endif

@@ -64,10 +64,6 @@ static int write_packed(struct saving *saving, const char *name, const char *tex
 
 /* --- answers --- */
 
-typedef int answer_function(struct view_profiles *profiles,
-                            const struct view_parameters *parameters, FILE *out,
-                            struct error *error);
-
 /* Ask one question and write its answer. What is refused, such as a table of threads at the peak,
  * is left out: the page is refused it, too. */
 static int write_answer(struct saving *saving, const char *path, answer_function *answer,
@@ -108,7 +104,7 @@ static int write_tree(struct saving *saving, const struct place *place, enum exp
                   {"view", export_view_info[view].name}},
         .count = 5,
     };
-    return write_answer(saving, "api/tree", answer_tree, &parameters, error);
+    return write_answer(saving, "api/tree", answer_flame, &parameters, error);
 }
 
 static int write_table(struct saving *saving, const struct place *place, enum export_view view,

@@ -78,10 +78,6 @@ static int answer_state(struct view_server *server, const struct question *quest
     return 0;
 }
 
-typedef int answer_function(struct view_profiles *profiles,
-                            const struct view_parameters *parameters, FILE *out,
-                            struct error *error);
-
 static int answer_of_profiles(answer_function *answer, struct view_server *server,
                               const struct question *question, FILE *out, struct error *error)
 {

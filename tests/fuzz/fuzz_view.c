@@ -87,10 +87,6 @@ static void check_tree(const char *answer, size_t length)
     free(below);
 }
 
-typedef int answer_function(struct view_profiles *profiles,
-                            const struct view_parameters *parameters, FILE *out,
-                            struct error *error);
-
 static void ask(answer_function *answer, const struct view_parameters *parameters)
 {
     struct error error = {0};
