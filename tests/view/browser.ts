@@ -123,10 +123,10 @@ test("the whole graph is the report's total, in each view", async () => {
   await openGraph();
   await chooseRoot();
   for (const view of ["space", "alloc_space", "max"]) {
-    await page.locator(".choice select").last().selectOption(view);
+    await page.locator(".choice .view").selectOption(view);
     await shows(".details dd", words(last.total[view]!));
   }
-  await page.locator(".choice select").last().selectOption("objects");
+  await page.locator(".choice .view").selectOption("objects");
   await shows(".details dd", words(last.total["objects"]!, true));
 });
 

@@ -112,7 +112,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
         <Choice label="Compared with" class="compared" value={selection.base} options={baseOptions(overview, place, selection)}
           onChange={(value) => select({ base: value })} />
       )}
-      <Choice label="View" value={selection.view}
+      <Choice label="View" class="view" value={selection.view}
         options={overview.views.map((one) => [one.name, one.perfetto ? `${one.perfetto} — ${one.title}` : one.title])}
         onChange={(value) => select({ view: value as Selection["view"] })} />
       <span class="sr-only" role="status">{view.title}, {dumpTitle(place, dump)}</span>

@@ -26,7 +26,8 @@ export function SourcePanel() {
       {selection.function === null ? <div class="empty"><p>Choose a function first: in the flame graph by its menu (Source), or in the table.</p></div>
         : answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>
           : !source ? <div class="empty"><p class="faint">The source is being read…</p></div>
-            : !source.found ? <div class="empty"><p>The source is not to be read here: {source.file || "the profile does not name its file"}{source.why && `: ${source.why}`}.</p></div>
+            : !source.found ? <div class="empty"><p>{source.file !== "" ? `${source.file} cannot be read on this machine${source.why && `: ${source.why}`}.`
+              : source.why || "The profile does not name the source file of this function."}</p></div>
               : (
                 <>
                   <p class="where">{source.file}</p>

@@ -126,17 +126,19 @@ export class Painter {
   /** Return as much of a text as fits, without measuring it again while it fits as much. */
   private fitted(key: number, text: string, room: number): string {
     let used = 0;
-    let length = 0;
-    while (length < text.length) {
-      const code = text.charCodeAt(length);
+    let at = 0;
+    let length = 0; // that fits with "…" after it
+    while (at < text.length) {
+      const code = text.charCodeAt(at);
       used += code < 128 ? this.widths[code]! : this.wide;
       if (used > room) break;
-      length++;
+      at++;
+      if (used + this.wide <= room) length = at;
     }
-    if (length === text.length) return text;
+    if (at === text.length) return text;
     const known = this.labels.get(key);
     if (known && known.length === length) return known.text;
-    const cut = length > 2 ? text.slice(0, length - 1) + "…" : "";
+    const cut = length > 1 ? text.slice(0, length) + "…" : "";
     this.labels.set(key, { length, text: cut });
     return cut;
   }
