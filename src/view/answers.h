@@ -14,6 +14,8 @@ typedef int answer_function(struct view_profiles *profiles,
                             const struct view_parameters *parameters, FILE *out,
                             struct error *error);
 
+/* The selection as a file of another format. */
+answer_function answer_export;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */
 answer_function answer_overview;
 /* The source file of a function, with the figures of its lines, as JSON. */

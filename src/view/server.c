@@ -95,6 +95,7 @@ static const struct page {
     int (*answer)(struct view_server *server, const struct question *question, FILE *out,
                   struct error *error); /* if it is not of the profiles */
 } pages[] = {
+    {"api/export", "GET", "application/octet-stream", answer_export, NULL},
     {"api/overview", "GET", "application/json", answer_overview, NULL},
     {"api/source", "GET", "application/json", answer_source, NULL},
     {"api/sql", "POST", "application/json", NULL, answer_sql},

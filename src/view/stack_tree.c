@@ -53,7 +53,7 @@ int stack_tree_without(const struct stack_tree *from, const struct stack_hiding 
         for (uint8_t bit = 1; bit != 0; bit = (uint8_t)(bit << 1)) {
             if ((hiding->show_from & bit) == 0 || (found[i] & bit) != 0)
                 continue;
-            if ((marks & bit) == 0)
+            if ((marks & bit) == 0 || (marks & hiding->hide) != 0)
                 break;
             found[i] |= bit;
         }

@@ -37,7 +37,8 @@ struct stack_hiding {
     const uint8_t *marks; /* by function */
     uint8_t hide;         /* functions with one of these bits are removed from stacks */
     uint8_t show_from;    /* for each of these bits, in order, callers of the outermost function
-                           * that has it are removed; a stack without such a function is dropped */
+                           * that has it and is not removed are removed; a stack without such a
+                           * function is dropped */
 };
 
 /* Make the tree that is left of `from`: set of_nodes[i] to the new node of each node i of `from`,

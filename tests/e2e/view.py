@@ -20,8 +20,9 @@ import time
 import urllib.parse
 import zlib
 
-from harness import SLOWNESS, TOOL, check, main, make_work_directory, run
+from harness import BUILD, SLOWNESS, TOOL, check, main, make_work_directory, run
 
+TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = make_work_directory("view-")
 ENVIRONMENT = {"TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK, "HEAPPROFD_RUN_DIR": f"{WORK}/run", "SUDO_UID": "",
                "DISPLAY": "", "WAYLAND_DISPLAY": ""}
@@ -281,6 +282,27 @@ def test_sql():
         check(len(many["rows"]) == 10000 and many["more"], f"{len(many['rows'])} rows")
         status, _, _ = server.ask("api/sql", method="POST", body="x" * 100000)
         check(status == 413, f"a long statement: {status}")
+
+
+def test_export():
+    """A file of another format has what the page shows, with its filters."""
+    profile = record("exported", "jq", "-n", "[range(3000) | tostring] | length")
+    with Server(profile) as server:
+        for filters, options in (([], []), (["focus:jv_|jq_", "hide:^main$"], ["--focus", "jv_|jq_", "--hide", "^main$"])):
+            question = urllib.parse.urlencode({"heap": "0.0", "view": "alloc_space", "filter": filters}, doseq=True)
+            status, _, collapsed = server.ask(f"api/export?{question}&format=collapsed")
+            wanted = call(TRACECONV, "collapsed", "--view", "alloc_space", *options, profile).stdout
+            check(status == 200 and collapsed == wanted, f"{filters}: {collapsed[:80]!r}, traceconv: {wanted[:80]!r}")
+            _, nodes = server.tree(heap="0.0", view="alloc_space", filter=filters)
+            in_file = sum(int(line.rsplit(b" ", 1)[1]) for line in collapsed.splitlines())
+            check(abs(in_file - nodes[0]["bytes"]) <= 1, f"{in_file} in the file, {nodes[0]['bytes']} on the page")
+            with open(at("made.pb.gz"), "wb") as file:
+                file.write(server.ask(f"api/export?{question}&format=pprof")[2])
+            again = call(TRACECONV, "collapsed", "--view", "alloc_space", at("made.pb.gz"))
+            check(again.status == 0 and again.stdout.count(b"\n") == collapsed.count(b"\n"), f"pprof: {again.stderr!r}")
+            json.loads(server.ask(f"api/export?{question}&format=speedscope")[2])
+        for wrong in ("format=x", "", "format=pprof&base=0", "format=pprof&filter=focus:a&filter=focus:b"):
+            check(server.ask(f"api/export?heap=0.0&{wrong}")[0] == 400, f"{wrong} is answered")
 
 
 def test_save():

@@ -267,6 +267,8 @@ static bool filtered(const char *frames, const char *focus, const char *ignore, 
         return false;
     if (*show_from != '\0') {
         begin = strpbrk(frames, show_from);
+        while (begin != NULL && strchr(hide, *begin) != NULL)
+            begin = strpbrk(begin + 1, show_from);
         if (begin == NULL)
             return false;
     }
@@ -288,6 +290,7 @@ static void test_filters(void **state)
         {{"hide:f_a"}, "abcdef", "", "a", "", 1},
         {{"hide:f_a", "hide:f_[bcd]"}, "abcdef", "", "abcd", "", 2},
         {{"show-from:f_c"}, "abcdef", "", "", "c", 1},
+        {{"hide:f_c", "show-from:f_[cd]"}, "abcdef", "", "c", "cd", 2},
         {{"focus:f_e", "hide:f_[ab]", "show-from:f_d", "ignore:f_f"}, "e", "f", "ab", "d", 4},
     };
     (void)state;
