@@ -95,9 +95,9 @@ static int add_pair(struct collector *collector, const struct diff_pair *pair)
         const struct change_parts *parts = &row->parts[figure];
         const struct flame_sum sum =
             with_width((struct flame_sum){.gained = parts->gained, .lost = parts->lost}, view);
-        const struct view_profile *of =
+        const struct view_profile *profile =
             view_profiles_of((struct view_profiles *)collector->profiles, row->profile);
-        add_sum(collector, of, row->callsite, &sum);
+        add_sum(collector, profile, row->callsite, &sum);
     }
     return code;
 }
@@ -132,7 +132,7 @@ static struct flame_sum part_change(const struct collector *collector,
     return (struct flame_sum){.gained = parts.gained, .lost = parts.lost};
 }
 
-/* Return the change of a callsite, as diff_new() makes it: of each part by itself, but collector
+/* Return the change of a callsite, as diff_new() makes it: of each part by itself, but at
  * the peak of the whole if its parts have no peak. Either side may be NULL. */
 static struct flame_sum change_of_sample(const struct collector *collector,
                                          const struct profile_sample *before,
