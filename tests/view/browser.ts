@@ -30,6 +30,7 @@ interface Heap {
 interface Expected {
   url: string;
   server: number; // its pid
+  saved: string; // a page that is a file
   reports: Heap[];
   focus: string;
   focused: Heap;
@@ -58,7 +59,7 @@ before(async () => {
   });
   page.on("console", (message) => message.text().includes("Content Security Policy") && complaints.push(message.text()));
   page.on("request", (request) => {
-    if (!request.url().startsWith(expected.url) && !request.url().startsWith("data:")) complaints.push(`asked ${request.url()}`);
+    if (![expected.url, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
   });
   page.on("response", (response) => {
     if (!response.url().includes("/api/")) received += Number(response.headers()["content-length"] ?? NaN);
@@ -67,9 +68,9 @@ before(async () => {
 after(() => browser?.close());
 
 /** Open the page anew with a selection. */
-async function open(fragment: string) {
+async function open(fragment: string, address = expected.url) {
   await page.goto("about:blank");
-  await page.goto(`${expected.url}#${fragment}`);
+  await page.goto(`${address}#${fragment}`);
   await page.waitForSelector(".tabs");
 }
 
@@ -298,6 +299,27 @@ test("? lists the keys, l switches to dark", async () => {
   await page.keyboard.press("l");
   await until("it is dark", async () => (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)) === "rgb(24, 26, 29)");
   await page.keyboard.press("l");
+});
+
+test("a saved page has the graphs and tables inside", async () => {
+  await open("", `file://${expected.saved}`);
+  await shows(".sentences", `${words(last.total["space"]!)} live in`);
+  await page.keyboard.press("2");
+  await page.waitForSelector(".flame-scroll canvas");
+  await chooseRoot();
+  for (const view of ["space", "alloc_space"]) {
+    await page.locator(".choice .view").selectOption(view);
+    await shows(".details dd", words(last.total[view]!));
+  }
+  await page.keyboard.press("v");
+  await page.keyboard.press("3");
+  await page.waitForSelector(".grid-room .row");
+  await page.keyboard.press("/");
+  await page.keyboard.type("Main");
+  await until("the rows are searched", async () => (await page.locator(".grid-room .key").allInnerTexts()).every((name) => /main/i.test(name)));
+  assert((await page.locator(".grid-room .row").count()) > 0);
+  assert.equal(await page.locator(".banner, .add-filter, #tab-sql").count(), 0);
+  assert.deepEqual(complaints, []);
 });
 
 test("a server that is gone is said, and so is its return", async () => {

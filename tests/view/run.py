@@ -99,7 +99,10 @@ def expect(harness, work):
     hostile = os.path.join(work, "hostile.collapsed")
     with open(hostile, "w", encoding="utf-8") as out:
         out.write(HOSTILE)
+    saved = os.path.join(work, "saved.html")
+    subprocess.run([harness.TOOL, "view", "--save", saved, recording], check=True, timeout=harness.TIMEOUT)
     return [recording, hostile], {
+        "saved": saved,
         "reports": [report("--dump", str(dump + 1)) for dump in range(dumps)],
         "focus": focus,
         "focused": report("--focus", focus),

@@ -7,8 +7,10 @@ import { Bar, Filters } from "./bar";
 import { FlamePanel } from "./flame/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
-import { OverviewPanel, Sentence } from "./overview";
+import { OverviewPanel } from "./overview";
+import { Sentence } from "./sentence";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
+import { isSaved, NOT_SAVED } from "./saved";
 import { SourcePanel } from "./source_panel";
 import { SqlPanel } from "./sql";
 import { removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
@@ -19,6 +21,8 @@ import type { Overview } from "./types";
 
 const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", sql: "SQL" };
 const WITHOUT_HEAP: Tab[] = ["overview", "sql"];
+const NEED_SERVER: Tab[] = ["source", "sql"];
+const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
 
 function Keys({ onClose }: { onClose: () => void }) {
   return (
@@ -76,14 +80,14 @@ function useGlobalKeys(overview: Overview | null, place: Place | null, selection
     "?": showKeys,
     "[": () => place && goToDump(place, selection, -1, false),
     "]": () => place && goToDump(place, selection, 1, false),
-    b: () => (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ base: String(dump - 1) })),
+    b: () => !isSaved && (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ base: String(dump - 1) })),
     v: () => nextView(1),
     V: () => nextView(-1),
     g: () => nextHeap(1),
     G: () => nextHeap(-1),
     r: () => removeFilter(selection.filters.length - 1),
     l: otherTheme,
-    ...Object.fromEntries(TABS.map((tab, i) => [String(i + 1), () => select({ tab })])),
+    ...Object.fromEntries(SHOWN_TABS.map((tab, i) => [String(i + 1), () => select({ tab })])),
   });
 }
 
@@ -91,13 +95,13 @@ function Tabs({ selection }: { selection: Selection }) {
   const onKeyDown = (event: KeyboardEvent) => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (step === 0) return;
-    const tab = cycle([...TABS], selection.tab, step);
+    const tab = cycle(SHOWN_TABS, selection.tab, step);
     select({ tab });
     document.getElementById(`tab-${tab}`)?.focus();
   };
   return (
     <div class="tabs" role="tablist" aria-label="Panels" onKeyDown={onKeyDown}>
-      {TABS.map((tab) => (
+      {SHOWN_TABS.map((tab) => (
         <button type="button" role="tab" id={`tab-${tab}`} key={tab} aria-selected={selection.tab === tab} aria-controls="panel"
           tabIndex={selection.tab === tab ? 0 : -1} onClick={() => select({ tab })}>{TAB_TITLES[tab]}</button>
       ))}
@@ -119,6 +123,7 @@ function Guarded({ children }: { children: ComponentChildren }) {
 
 function Panel({ overview, place, selection }: { overview: Overview; place: Place | null; selection: Selection }) {
   if (selection.tab === "overview") return <OverviewPanel overview={overview} place={place} />;
+  if (isSaved && NEED_SERVER.includes(selection.tab)) return <div class="empty"><p><Sentence text={NOT_SAVED} /></p></div>;
   if (selection.tab === "sql") return <SqlPanel />;
   if (!place) return null;
   if (place.heap.unseen !== "") return <Unseen place={place} />;
@@ -166,7 +171,7 @@ export function App() {
   const title = overview?.profiles.map(profileTitle).join(", ") ?? "";
   useEffect(() => { document.title = title === "" ? "heap_profile view" : `${title} – heap_profile view`; }, [title]);
   const hasTimeline = place !== null && place.heap.unseen === "";
-  const needsFilters = place !== null && !WITHOUT_HEAP.includes(selection.tab);
+  const needsFilters = place !== null && !isSaved && !WITHOUT_HEAP.includes(selection.tab);
   return (
     <>
       {isLost && (

@@ -2,6 +2,7 @@
 // The selection bar: profile, process, heap, dump, what it is compared with, view; and the filters in
 // the order in which they apply, each of which can be taken back.
 import { useState } from "preact/hooks";
+import { isSaved } from "./saved";
 import { FILTER_KINDS, removeFilter, addFilter, select, type FilterKind, type Selection } from "./state";
 import { baseOf, dumpChoice, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
 import type { Heap, Overview } from "./types";
@@ -108,7 +109,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
         <Choice label="Dump" value={String(dump)} options={heap.dumps.map((_, i) => [String(i), dumpTitle(place, i)])}
           onChange={(value) => select({ dump: dumpChoice(heap, Number(value)) })} />
       )}
-      {(heap.dumps.length > 1 || overview.profiles.length > 1) && (
+      {!isSaved && (heap.dumps.length > 1 || overview.profiles.length > 1) && (
         <Choice label="Compared with" class="compared" value={selection.base} options={baseOptions(overview, place, selection)}
           onChange={(value) => select({ base: value })} />
       )}

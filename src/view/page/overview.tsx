@@ -2,11 +2,13 @@
 // The first screen: plain sentences about the profile, what limits its figures, every heap with its
 // course over time, and what was not profiled.
 import { dumpIndex, openHeap, processTitle, profileTitle, type Place } from "./model";
+import { isSaved } from "./saved";
+import { Sentence } from "./sentence";
 import { lossInWords, sentencesOf } from "./sentences";
 import { askTable, selectionParameters, useAnswer, type Answer } from "./source";
-import { NOTHING_SELECTED, select, useSelection, type Selection } from "./state";
+import { exactly, NOTHING_SELECTED, select, useSelection, type Selection } from "./state";
 import { shortModule } from "./tree";
-import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
+import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, TableRow, ViewName } from "./types";
 import { bytesInWords, countInWords, figureInWords, plural, shareInWords, timeInWords } from "./words";
 
 const SPARK_WIDTH = 120;
@@ -33,12 +35,6 @@ function Sparkline({ heap }: { heap: Heap }) {
   );
 }
 
-/** The command at the end of a sentence ("...: heap_profile ...") can be copied. */
-export function Sentence({ text }: { text: string }) {
-  const parts = text.split(/(`[^`]+`)/);
-  return <>{parts.map((part, i) => (part.startsWith("`") && part.length > 2 ? <code key={i}>{part.slice(1, -1)}</code> : part))}</>;
-}
-
 const HOLDERS = 5;
 
 /** The path of the table of the functions that hold most in a view of the selected dump. */
@@ -49,6 +45,11 @@ function holdersPath(selection: Selection, view: ViewName): string {
   return `api/table?${parameters}`;
 }
 
+/** Where the graph shows a function: callers and callees, or what matches its name in a saved page. */
+function whereOf(row: TableRow): Partial<Selection> {
+  return isSaved ? { search: `/${exactly(row.key)}/` } : { direction: "sandwich", function: row.function ?? null };
+}
+
 function Holders({ title, view, answer }: { title: string; view: ViewName; answer: Answer<Table> }) {
   const table = answer.value;
   const whole = table?.bytes?.value ?? 0;
@@ -56,7 +57,7 @@ function Holders({ title, view, answer }: { title: string; view: ViewName; answe
   return (
     <section class="holders" aria-label={title}>
       <h2>{title}{table?.bytes && <span class="faint figures"> {figureInWords(table.bytes, false)}</span>}</h2>
-      {answer.error !== "" ? <p class="bad">{answer.error}</p>
+      {answer.error !== "" ? <p class={isSaved ? "faint" : "bad"}><Sentence text={answer.error} /></p>
         : !table ? <p class="faint">…</p>
           : table.unknown ? <p class="faint">The file does not contain these figures.</p>
             : rows.length === 0 ? <p class="faint">Nothing.</p> : (
@@ -64,7 +65,7 @@ function Holders({ title, view, answer }: { title: string; view: ViewName; answe
                 {rows.map((row) => (
                   <li key={row.function}>
                     <button type="button" class="link" title={row.key}
-                      onClick={() => select({ tab: "flame", view, direction: "sandwich", function: row.function ?? null, zoom: "", frame: "", filters: [] })}>{row.key}</button>
+                      onClick={() => select({ tab: "flame", view, zoom: "", frame: "", filters: [], ...whereOf(row) })}>{row.key}</button>
                     <span class="faint module">{row.key.includes(" @ ") ? "" : shortModule(row.module ?? "")}</span>
                     <span class="number">{shareInWords(row.bytes!.value, whole)}</span>
                     <span class="number" title={figureInWords(row.bytes!, false)}>{bytesInWords(row.bytes!.value)}</span>

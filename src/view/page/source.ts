@@ -2,6 +2,7 @@
 // Asks the server. Requests are relative to the page's address, which holds the token. An answer
 // that is no longer wanted is aborted; a lost server is asked again until it is back.
 import { useEffect, useState } from "preact/hooks";
+import { isSaved, NOT_SAVED, savedAnswer } from "./saved";
 import { decodeTree, type Tree } from "./tree";
 import { filterInWords, type Selection } from "./state";
 import type { Overview, SourceLines, SqlAnswer, SqlTable, Table } from "./types";
@@ -13,6 +14,11 @@ export class Refusal extends Error {}
 export class Gone extends Error {}
 
 async function request(path: string, options: RequestInit): Promise<Response> {
+  if (isSaved) {
+    const answer = await savedAnswer(path);
+    if (answer) return answer;
+    throw new Refusal(NOT_SAVED);
+  }
   let response: Response;
   try {
     response = await fetch(path, { cache: "no-store", ...options });
@@ -91,6 +97,7 @@ async function poll() {
 
 /** Ask every two seconds, while the page is seen, whether the profiles have grown. */
 export function startPolling() {
+  if (isSaved) return;
   void poll();
   setInterval(poll, POLL_MS);
 }

@@ -3,6 +3,8 @@
 // module, file, thread, type or context. Only the rows that are seen exist; further ones are asked for as they come into sight.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { askTable, selectionParameters, useAnswer } from "./source";
+import { isSaved } from "./saved";
+import { Sentence } from "./sentence";
 import { addFilter, exactly, select, useSelection, type Selection } from "./state";
 import { shortModule } from "./tree";
 import type { MaybeFigure, Table, TableBy, TableOrder, TableRow } from "./types";
@@ -131,7 +133,8 @@ export function TablePanel() {
     const found = row(index);
     setChosen(index);
     if (!found) return;
-    if (found.function !== undefined && HAS_MODULE.has(by)) select({ tab: "flame", direction: "sandwich", function: found.function, zoom: "", frame: "" });
+    if (isSaved) select({ tab: "flame", search: `/${exactly(found.key)}/` });
+    else if (found.function !== undefined && HAS_MODULE.has(by)) select({ tab: "flame", direction: "sandwich", function: found.function, zoom: "", frame: "" });
     else if ((by === "module" || by === "file") && found.key !== "") {
       addFilter("focus", exactly(found.key));
       select({ tab: "flame" });
@@ -184,7 +187,7 @@ export function TablePanel() {
           <span role="columnheader" class="number">Allocations</span>
         </div>
           {first.value?.unknown ? <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>
-            : first.error !== "" ? <div class="empty bad"><p>{first.error}</p></div>
+            : first.error !== "" ? <div class={`empty${isSaved ? "" : " bad"}`}><p><Sentence text={first.error} /></p></div>
             : first.value && rows === 0 ? <div class="empty"><p>{search !== "" ? `No name has “${search}”.` : "There are no rows: nothing is in this view."}</p></div>
               : (
                 <div class="grid-room" style={{ height: `${rows * ROW}px` }}>

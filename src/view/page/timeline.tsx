@@ -6,6 +6,7 @@ import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { beginningOf, dumpChoice, dumpIndex, dumpTitle, type Place } from "./model";
 import { dumpsOfRange, marksOf, timelineOf, type Series, type Timeline as Data } from "./series";
+import { isSaved } from "./saved";
 import { useConnection } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
@@ -134,7 +135,7 @@ export function goToDump(place: Place, selection: Selection, step: number, widen
   const now = dumpIndex(place.heap, selection.dump);
   const next = Math.min(Math.max(now + step, 0), place.heap.dumps.length - 1);
   if (next === now) return;
-  const base = widen ? (selection.base === "" ? String(now) : selection.base) : "";
+  const base = widen && !isSaved ? (selection.base === "" ? String(now) : selection.base) : "";
   select({ dump: dumpChoice(place.heap, next), base: base === String(next) ? "" : base });
 }
 
@@ -228,8 +229,8 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
       const { left, width } = made.select;
       if (Math.abs(event.clientX - down) < 5) {
         const hit = diamondAt(x);
-        if (hit >= 0) event.shiftKey ? select({ base: String(hit) }) : select({ dump: dumpChoice(heap, hit), base: "" });
-      } else if (width > 0) {
+        if (hit >= 0) event.shiftKey && !isSaved ? select({ base: String(hit) }) : select({ dump: dumpChoice(heap, hit), base: "" });
+      } else if (width > 0 && !isSaved) {
         const range = dumpsOfRange(heap, beginning + made.posToVal(left, "x") * 1e9, beginning + made.posToVal(left + width, "x") * 1e9);
         if (range) select({ dump: dumpChoice(heap, range[1]), base: range[0] >= 0 ? String(range[0]) : "" });
       }

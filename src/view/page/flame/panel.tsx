@@ -8,6 +8,8 @@ import { Frames } from "./frames";
 import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { addFilter, exactly, select, useSelection, type Direction, type Selection } from "../state";
+import { isSaved } from "../saved";
+import { Sentence } from "../sentence";
 import { askTree, treePath, useAnswer } from "../source";
 import { functionOf, leftOut, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, shortModule, stackOf, valueAt, type Tree } from "../tree";
 import { amountInWords, shareInWords } from "../words";
@@ -41,7 +43,8 @@ function useMatches(tree: Tree | null, query: string) {
 function actionsOf(chosen: Chosen): MenuEntry[] {
   const found = functionOf(chosen.tree, chosen.node);
   const copy = () => void navigator.clipboard?.writeText(stackInText(chosen.tree, chosen.node, chosen.which)).catch(() => {});
-  if (!found) return [{ title: "Copy the stack", key: "y", run: copy }];
+  const copyEntry: MenuEntry = { title: "Copy the stack", key: "y", run: copy };
+  if (!found || isSaved) return [copyEntry];
   const name = exactly(found.name);
   const entries: MenuEntry[] = [
     { title: "Only stacks with this function", key: "f", run: () => addFilter("focus", name) },
@@ -50,7 +53,7 @@ function actionsOf(chosen: Chosen): MenuEntry[] {
     { title: "Show from this function on", key: "o", run: () => addFilter("show-from", name) },
     { title: "Callers and callees", key: "c", run: () => select({ direction: "sandwich", function: found.id, zoom: "", frame: "" }) },
     { title: "Source", key: "e", run: () => select({ tab: "source", function: found.id }) },
-    { title: "Copy the stack", key: "y", run: copy },
+    copyEntry,
   ];
   const module = shortModule(found.module);
   if (module !== "")
@@ -121,10 +124,10 @@ function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
 export function FlamePanel() {
   const selection = useSelection();
   const { theme, accent } = useTheme();
-  const isSandwich = selection.direction === "sandwich" && selection.function !== null;
+  const isSandwich = selection.direction === "sandwich" && selection.function !== null && !isSaved;
   const main: Which = isSandwich ? "callees" : selection.direction === "up" ? "up" : "down";
   const whole = useAnswer(treePath(selection, main), askTree);
-  const partPath = whole.value?.header.pruned && !isSandwich && selection.zoom !== "" ? treePath(selection, main, selection.zoom) : null;
+  const partPath = whole.value?.header.pruned && !isSandwich && !isSaved && selection.zoom !== "" ? treePath(selection, main, selection.zoom) : null;
   const part = useAnswer(partPath, askTree);
   const answer = partPath !== null && part.key === partPath && part.value ? part : whole;
   const callers = useAnswer(isSandwich ? treePath(selection, "callers") : null, askTree);
@@ -198,7 +201,7 @@ export function FlamePanel() {
             <button type="button" key={one} aria-pressed={selection.direction === one}
               onClick={() => select({ direction: one, zoom: "", frame: "" })}>{DIRECTION_TITLES[one]}</button>
           ))}
-          {selection.function !== null && (
+          {selection.function !== null && !isSaved && (
             <button type="button" aria-pressed={isSandwich} onClick={() => select({ direction: "sandwich", zoom: "", frame: "" })}>
               {DIRECTION_TITLES.sandwich}
             </button>
@@ -211,11 +214,11 @@ export function FlamePanel() {
         {left && left.value > 0 && !isEmpty && (
           <span class="faint">the filters leave out {amountInWords(left.value, tree!.header.counts)} ({shareInWords(left.share, 1)})</span>
         )}
-        {tree?.header.pruned && <span class="faint">small frames are left out; zoom to see them</span>}
+        {tree?.header.pruned && !isSaved && <span class="faint">small frames are left out; zoom to see them</span>}
       </div>
       <div class="flame-body">
         <div class={`flame-graphs${answer.isWaiting ? " waits" : ""}`}>
-          {answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>
+          {answer.error !== "" ? <div class={`empty${isSaved ? "" : " bad"}`}><p><Sentence text={answer.error} /></p></div>
             : !tree ? <div class="empty"><p class="faint">The flame graph is being made…</p></div>
               : isEmpty ? <Empty tree={tree} selection={selection} />
                 : isSandwich ? (
