@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints figures as the program's reports format them, and the limits of estimates, as JSON. The test
- * of the page (figures.test.ts) compares its own results with these.
+ * Prints figures as the program's reports format them, and the limits of estimates, as JSON. The
+ * test of the page (figures.test.ts) compares its own results with these.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,12 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const double amounts[] = {
-    0, 0.3, 0.5, 1, 2.5, 9.99, 24, 99.4, 99.96, 512, 999, 999.4, 999.6, 1000, 1024, 1234.5, 9994,
-    9996, 12345, 99949, 99951, 123456, 999499, 999501, 1234567, 15.6e6, 151e6, 999.6e6, 1.2e9,
-    4.7e12, 9.99e14, 1.5e18,
+    0,      0.3,    0.5,     1,      2.5,    9.99,    24,    99.4,   99.96,   512,    999,
+    999.4,  999.6,  1000,    1024,   1234.5, 9994,    9996,  12345,  99949,   99951,  123456,
+    999499, 999501, 1234567, 15.6e6, 151e6,  999.6e6, 1.2e9, 4.7e12, 9.99e14, 1.5e18,
 };
-static const double times[] = {0.0000004, 0.00095, 0.00172, 0.5, 0.9996, 1.25, 3.4, 59.4, 59.6, 61, 1719, 3599.7, 18120, 90000};
+static const double times[] = {0.0000004, 0.00095, 0.00172, 0.5,  0.9996, 1.25,  3.4,
+                               59.4,      59.6,    61,      1719, 3599.7, 18120, 90000};
 static const double parts[] = {0, 0.0001, 0.3, 0.81, 0.99, 1, 1.004, 1.3, 7};
 
 static const char *separator(void)
@@ -30,15 +31,15 @@ static void print_amounts(void)
     for (size_t i = 0; i < COUNT(amounts); i++)
         for (int sign = 1; sign >= -1; sign -= 2) {
             double amount = sign * amounts[i];
-            printf("%s{\"kind\": \"bytes\", \"value\": %.17g, \"text\": \"%s\"}", separator(), amount,
-                   format_bytes(amount).bytes);
-            printf("%s{\"kind\": \"signed bytes\", \"value\": %.17g, \"text\": \"%s\"}", separator(),
-                   amount, format_signed(amount, false).bytes);
-            printf("%s{\"kind\": \"signed count\", \"value\": %.17g, \"text\": \"%s\"}", separator(),
-                   amount, format_signed(amount, true).bytes);
+            printf("%s{\"kind\": \"bytes\", \"value\": %.17g, \"text\": \"%s\"}", separator(),
+                   amount, format_bytes(amount).bytes);
+            printf("%s{\"kind\": \"signed bytes\", \"value\": %.17g, \"text\": \"%s\"}",
+                   separator(), amount, format_signed(amount, false).bytes);
+            printf("%s{\"kind\": \"signed count\", \"value\": %.17g, \"text\": \"%s\"}",
+                   separator(), amount, format_signed(amount, true).bytes);
             if (sign > 0)
-                printf("%s{\"kind\": \"count\", \"value\": %.17g, \"text\": \"%s\"}", separator(), amount,
-                       format_count(amount).bytes);
+                printf("%s{\"kind\": \"count\", \"value\": %.17g, \"text\": \"%s\"}", separator(),
+                       amount, format_count(amount).bytes);
         }
     for (size_t i = 0; i < COUNT(times); i++)
         printf("%s{\"kind\": \"time\", \"value\": %.17g, \"text\": \"%s\"}", separator(), times[i],
@@ -55,7 +56,8 @@ static void print_margins(void)
                         continue; /* longer than a margin has room for */
                     double value = amounts[i], least = value * parts[low],
                            most = (value > 0 ? value : 1000) * parts[high];
-                    printf("%s{\"kind\": \"margin\", \"value\": %.17g, \"low\": %.17g, \"high\": %.17g, "
+                    printf("%s{\"kind\": \"margin\", \"value\": %.17g, \"low\": %.17g, \"high\": "
+                           "%.17g, "
                            "\"counts\": %s, \"text\": \"%s\"}",
                            separator(), value, least, most, counts ? "true" : "false",
                            format_margin(value, least, most, counts).bytes);
@@ -66,16 +68,18 @@ static void print_limits(const struct profile_estimate *sums, unsigned interval)
 {
     struct profile_interval bytes = profile_interval_of_bytes(sums);
     struct profile_interval count = profile_interval_of_count(sums, interval);
-    printf("%s{\"kind\": \"limits\", \"sums\": [%.17g, %.17g, %.17g, %.17g, %.17g], \"interval\": %u, "
-           "\"bytes\": [%.17g, %.17g], \"count\": [%.17g, %.17g]}",
-           separator(), sums->bytes, sums->count, sums->bytes_variance, sums->count_variance,
-           sums->samples, interval, bytes.low, bytes.high, count.low, count.high);
+    printf(
+        "%s{\"kind\": \"limits\", \"sums\": [%.17g, %.17g, %.17g, %.17g, %.17g], \"interval\": %u, "
+        "\"bytes\": [%.17g, %.17g], \"count\": [%.17g, %.17g]}",
+        separator(), sums->bytes, sums->count, sums->bytes_variance, sums->count_variance,
+        sums->samples, interval, bytes.low, bytes.high, count.low, count.high);
 }
 
 /* Sums of some samples of sizes that differ, as sampling makes them. */
 static void print_all_limits(void)
 {
-    static const unsigned intervals[] = {1, 64, 4096, 131072}, numbers[] = {0, 1, 2, 3, 10, 60, 500};
+    static const unsigned intervals[] = {1, 64, 4096, 131072},
+                          numbers[] = {0, 1, 2, 3, 10, 60, 500};
     static const double sizes[] = {16, 100, 4096, 70000};
     for (size_t i = 0; i < COUNT(intervals); i++)
         for (size_t j = 0; j < COUNT(numbers); j++)

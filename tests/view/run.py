@@ -64,7 +64,7 @@ def run_units(work, figures_program):
 PROGRAM = """
 import json, sys, time
 kept = []
-for step in range(8):
+for step in range(16):
     kept.append([json.loads('{"id": %d, "tags": ["a", "b%d"]}' % (i, i)) for i in range(4000)])
     kept.append(bytearray(200000) * 3)
     time.sleep(0.1)

@@ -13,7 +13,7 @@ import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } fr
 import { isSaved, NOT_SAVED } from "./saved";
 import { SourcePanel } from "./source_panel";
 import { SqlPanel } from "./sql";
-import { removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
+import { NOTHING_SELECTED, removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
 import { TablePanel } from "./table";
 import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./timeline";
@@ -141,7 +141,8 @@ function useOpening(overview: Overview | null, selection: Selection) {
     const isKnown = selection.heap !== "" && placeOf(overview, selection.heap) !== null;
     const first = overview.profiles.find((profile) => profile.heaps.length > 0)?.heaps[0];
     if (isKnown) return;
-    if (opening && placeOf(overview, opening.heap)) select({ ...openHeap(opening.heap), dump: dumpChoice(placeOf(overview, opening.heap)!.heap, opening.dump), view: opening.view }, true);
+    const given = selection.view !== NOTHING_SELECTED.view ? selection.view : (opening?.view ?? selection.view);
+    if (opening && placeOf(overview, opening.heap)) select({ ...openHeap(opening.heap), dump: dumpChoice(placeOf(overview, opening.heap)!.heap, opening.dump), view: given }, true);
     else if (first) select(openHeap(first.id), true);
   }, [overview, selection.heap]);
 }
