@@ -28,7 +28,7 @@ struct work {
     const struct output *output;
     const struct profile *profile;
     bool progress;
-    struct output_file symbols, names;
+    struct output_file symbols, deobfuscation;
     uint8_t *reasons; /* by mapping, as in struct automatic_names; memory shared with the child */
 };
 
@@ -49,7 +49,7 @@ static int open_file(const struct output *output, const char *name, struct outpu
     return code;
 }
 
-/* Put the file in its place, or discard it if it is not `whole`. Return whether it is in place. */
+/* Move the file to its name; discard it if it is not `whole`. Return whether it has its name. */
 static bool close_file(struct output_file *file, bool whole)
 {
     struct error error = {0};
@@ -59,8 +59,7 @@ static bool close_file(struct output_file *file, bool whole)
     return code == 0;
 }
 
-/* Append `length` bytes of a file. If it can, the kernel copies them or shares the file's blocks.
- */
+/* Append `length` bytes of a file. The kernel copies them, or shares the blocks, if it can. */
 static bool append(int to, int from, off_t length)
 {
     off_t at = 0;
@@ -90,7 +89,7 @@ static bool write_symbolized(const struct work *work)
     bool done = raw >= 0 && open_file(work->output, "symbolized-trace", &file) == 0 &&
                 append(file.fd, raw, length_of(raw)) &&
                 append(file.fd, work->symbols.fd, length_of(work->symbols.fd)) &&
-                append(file.fd, work->names.fd, length_of(work->names.fd));
+                append(file.fd, work->deobfuscation.fd, length_of(work->deobfuscation.fd));
     if (!done)
         warn("no symbolized-trace", strerror(errno));
     if (raw >= 0)
@@ -103,7 +102,7 @@ static bool write_symbolized(const struct work *work)
 static int write_symbols(const struct work *work)
 {
     struct symbol_places places;
-    struct symbol_candidates addresses = {0};
+    struct symbol_candidates candidates = {0};
     struct symbolize_report report = {0};
     struct error error, warning = {0};
     if (symbol_places_read(&places, &error) < 0) {
@@ -122,18 +121,18 @@ static int write_symbols(const struct work *work)
         warn("symbols", warning.message);
     if (result == 0)
         result =
-            symbol_candidates_collect(&addresses, work->profile, finder, work->reasons, &error);
+            symbol_candidates_collect(&candidates, work->profile, finder, work->reasons, &error);
     const struct symbolize_options usual = {0};
-    if (result == 0 && addresses.found.count > 0)
-        result = symbol_options_symbolize(&usual, &addresses.found, finder, work->symbols.fd,
+    if (result == 0 && candidates.found.count > 0)
+        result = symbol_options_symbolize(&usual, &candidates.found, finder, work->symbols.fd,
                                           &report, !work->progress, &error);
-    symbol_candidates_set_reasons(&addresses, &report, work->reasons);
+    symbol_candidates_set_reasons(&candidates, &report, work->reasons);
     if (result < 0)
         warn("no symbols", error.message);
     return result < 0 ? 1 : 0;
 }
 
-static int write_names(const struct work *work)
+static int write_deobfuscation(const struct work *work)
 {
     struct deobfuscate_maps maps = {0};
     struct deobfuscate_report report = {0};
@@ -143,7 +142,7 @@ static int write_names(const struct work *work)
     if (result == 0)
         result = trace_names_read(&names, work->output->trace, NULL, NULL, &error);
     if (result == 0)
-        result = deobfuscate_write(&maps, &names, work->names.fd, &report, &error);
+        result = deobfuscate_write(&maps, &names, work->deobfuscation.fd, &report, &error);
     if (result < 0)
         warn("Java's names stay obfuscated", error.message);
     return result < 0 ? 1 : 0;
@@ -152,10 +151,11 @@ static int write_names(const struct work *work)
 /* Run `write_it` in a child. Return its exit status, or -signal. */
 static int run_child(const struct work *work, int (*write_it)(const struct work *))
 {
-    /* Let Ctrl-C end only the child: the profile is complete, and the rest is short. */
+    /* Let Ctrl-C end only the child: the profile is complete, and what remains takes little time.
+     */
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     int status = 0;
-    pid_t us = getpid();
+    pid_t parent = getpid();
     sigaction(SIGINT, NULL, &before);
     /* Keep our own handler: it passes the signal on to a command that still runs. */
     if (before.sa_handler == SIG_DFL)
@@ -165,7 +165,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
         signal(SIGINT, SIG_DFL);
         read_only_sandbox_enter(symbol_cache_directory());
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(getppid() == us ? write_it(work) : 1);
+        _exit(getppid() == parent ? write_it(work) : 1);
     }
     if (child < 0) {
         warn("no names were added", strerror(errno));
@@ -177,7 +177,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Make a file in a child. Return whether it has content. After an error truncate it. */
+/* Write a file in a child. Return whether it has content. If the child fails, truncate the file. */
 static bool make_file(struct work *work, const struct output_file *file,
                       int (*write_it)(const struct work *))
 {
@@ -204,7 +204,7 @@ void automatic_names_add(const struct output *output, const struct profile *prof
                          struct automatic_names *names)
 {
     *names = (struct automatic_names){.reason_count = profile->mapping_count};
-    /* Nothing may be appended to a trace that is cut off inside a packet. */
+    /* A trace that is cut off inside a packet cannot be appended to. */
     if (profile->warning[0] != '\0' || profile->frame_count == 0)
         return;
     void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,
@@ -219,18 +219,18 @@ void automatic_names_add(const struct output *output, const struct profile *prof
         .profile = profile,
         .progress = !quiet && isatty(STDERR_FILENO),
         .symbols.fd = -1,
-        .names.fd = -1,
+        .deobfuscation.fd = -1,
         .reasons = names->reasons,
     };
     const char *maps = getenv("PERFETTO_PROGUARD_MAP");
     bool has_symbols = open_file(output, "symbols", &work.symbols) == 0 &&
                        make_file(&work, &work.symbols, write_symbols);
-    bool has_names = maps != NULL && *maps != '\0' &&
-                     open_file(output, "deobfuscation-packets", &work.names) == 0 &&
-                     make_file(&work, &work.names, write_names);
-    names->added = (has_symbols || has_names) && write_symbolized(&work);
+    bool has_deobfuscation = maps != NULL && *maps != '\0' &&
+                             open_file(output, "deobfuscation-packets", &work.deobfuscation) == 0 &&
+                             make_file(&work, &work.deobfuscation, write_deobfuscation);
+    names->added = (has_symbols || has_deobfuscation) && write_symbolized(&work);
     close_file(&work.symbols, has_symbols);
-    close_file(&work.names, has_names);
+    close_file(&work.deobfuscation, has_deobfuscation);
 }
 
 void automatic_names_clear(struct automatic_names *names)
