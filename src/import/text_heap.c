@@ -36,7 +36,7 @@ struct reading {
     bool jemalloc;
     bool in_stack; /* jemalloc: a line of addresses was read */
     bool accumulates;
-    /* Stacks wait until the mappings at the end of the file are known. */
+    /* Stacks are kept until the end: the mappings are after them in the file. */
     uint64_t *addresses;
     size_t address_count, address_capacity;
     struct stack {
@@ -58,15 +58,15 @@ struct reading {
     size_t region_count, region_capacity;
 };
 
-/* Functions that take a line return 0 or a negative errno. After -ENOMEM, which the builder
- * keeps, *error is unset. */
+/* Functions that take a line return 0, or a negative errno with *error set. After -ENOMEM *error is
+ * unset: the builder remembers that error. */
 
 static int malformed(struct error *error)
 {
     return error_set(error, -EBADMSG, "figures are missing, or wrong");
 }
 
-/* Read "12: 3456 [78: 90]", and set the end. */
+/* Read "12: 3456 [78: 90]", and set *at after it. */
 static bool read_figures(const char **at, struct figures *figures)
 {
     uint64_t numbers[4];
@@ -97,7 +97,7 @@ static bool read_interval(const char *text, uint64_t *interval)
     return *interval > 0;
 }
 
-/* Read " 0x12 0x34": return addresses, innermost first. */
+/* Take the return addresses of a stack, " 0x12 0x34", innermost first. */
 static int take_stack(struct reading *reading, const char *at, struct error *error)
 {
     struct stack stack = {.first = reading->address_count,
@@ -126,7 +126,7 @@ static int take_stack(struct reading *reading, const char *at, struct error *err
 
 /* --- jemalloc --- */
 
-/* "t*: ..." or "t3: ... name". */
+/* Take "t*: ...", the figures of all threads, or "t3: ... name", those of one. */
 static int take_thread(struct reading *reading, const char *at, struct error *error)
 {
     struct figures figures;

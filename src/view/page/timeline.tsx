@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline of a heap: live bytes with their ±, the process's memory, the rate of allocation, and a
-// diamond for each dump. A click on a diamond selects the dump; a range that is dragged selects the
-// difference of the dumps at its ends.
+// The timeline of a heap: its live bytes with their ±, the process's memory, the rate of allocation, and a
+// diamond for each dump. Clicking a diamond selects the dump; dragging over a range selects the difference
+// between the dumps at its ends.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { beginningOf, dumpChoice, dumpIndex, dumpTitle, type Place } from "./model";
@@ -12,10 +12,11 @@ import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
 import { amountInWords, bytesInWords, figureInWords, plural, timeInWords } from "./words";
 
+// Lengths in pixels.
 const HEIGHT = 150;
 const STRIP = 18; // for the diamonds
 const DIAMOND = 6;
-const NEAR = 10; // pixels from a diamond that still hit it
+const NEAR = 10; // a pointer this close to a diamond hits it
 
 interface Colours {
   live: string; band: string; rss: string; anonymous: string; swap: string; rate: string;
@@ -175,7 +176,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
   const data = useMemo(() => timelineOf(heap, process, beginning, selection.view), [heap, process, beginning, counts]);
   const [hidden, setHidden] = useState<Set<string>>(new Set(["anonymous", "rate"]));
   const [index, setIndex] = useState(-1);
-  const [near, setNear] = useState(-1);
+  const [near, setNear] = useState(-1); // the dump whose diamond is under the pointer
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const drawn = useRef<Drawn>({ place, selection, colours, beginning });
@@ -282,8 +283,9 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
 
   const hasPlot = data.seconds.length > 1;
   const marks = useMemo(() => marksOf(heap), [heap]);
-  const said = near >= 0 ? near : dumpIndex(heap, selection.dump);
-  const dump = heap.dumps[said];
+  // The dump that the line above the plot describes.
+  const described = near >= 0 ? near : dumpIndex(heap, selection.dump);
+  const dump = heap.dumps[described];
   const atCursor = index >= 0 ? index : dump ? data.seconds.indexOf((dump.time - beginning) / 1e9) : -1;
   const toggle = (kind: string) => setHidden((last) => {
     const next = new Set(last);
@@ -294,11 +296,11 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
     <section class="timeline" aria-label="Timeline">
       <div class="timeline-head">
         <span class="timeline-title">
-          {dump ? <><b>{heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, said)}`}</b>{dump.exact_calls !== null && dump.exact_bytes !== null &&
+          {dump ? <><b>{heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, described)}`}</b>{dump.exact_calls !== null && dump.exact_bytes !== null &&
             <span class="faint"> · {bytesInWords(dump.exact_bytes)} allocated in {plural(dump.exact_calls, "call")}, counted</span>}</>
             : <b>No dump</b>}
           {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
-          {marks.filter((mark) => mark.dump === said).map((mark) => <span class="warn" key={mark.words}> · {mark.words}</span>)}
+          {marks.filter((mark) => mark.dump === described).map((mark) => <span class="warn" key={mark.words}> · {mark.words}</span>)}
         </span>
         <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />
       </div>
