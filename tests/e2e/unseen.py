@@ -134,7 +134,7 @@ def forbid_ptrace():
         raise OSError(ctypes.get_errno(), "cannot restrict system calls")
 
 
-def own_allocator_out_of_reach(path, directory):
+def own_allocator_cannot_be_attached_to(path, directory):
     """Check that the program runs nevertheless, and that the report names the obstacle."""
     hidden = os.path.join(directory, "unreadable")
     os.chmod(directory, 0o711)
@@ -143,7 +143,7 @@ def own_allocator_out_of_reach(path, directory):
     nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
     # The leak sanitizer in our tools needs ptrace itself.
     no_leak_check = {"preexec_fn": forbid_ptrace, "env": {"ASAN_OPTIONS": "detect_leaks=0"}}
-    for name, command, options, said in [
+    for name, command, options, reason in [
         ("forbidden", [path], no_leak_check, "seccomp filter of ours forbids ptrace"),
         ("unreadable", [hidden], {}, "may not read its file"),
     ]:
@@ -157,28 +157,28 @@ def own_allocator_out_of_reach(path, directory):
         done = run([*wrapper, *harness.host_command([*command, str(LEAKED)], output, 1)], **options)
         check(done.status == 0, f"{name}: {done.status}: {done.stderr!r}")
         heap = report(output)["heaps"][0]
-        check(heap["unseen"] and said in heap["remark"], f"{name}: {heap['remark']!r}")
+        check(heap["unseen"] and reason in heap["remark"], f"{name}: {heap['remark']!r}")
 
 
 def own_allocator_under_yama(path, directory):
     """A refusal names Yama's ptrace_scope, also to root and for another user's process.
 
-    The kernel refuses ptrace by a filter, and a file system over /proc/sys/kernel has the value.
+    A seccomp filter refuses ptrace, and a tmpfs over /proc/sys/kernel contains the value.
     """
-    stated = "mount -t tmpfs none /proc/sys/kernel && mkdir /proc/sys/kernel/yama && " \
+    with_scope = "mount -t tmpfs none /proc/sys/kernel && mkdir /proc/sys/kernel/yama && " \
              "echo $0 > /proc/sys/kernel/yama/ptrace_scope && exec \"$@\""
-    if os.geteuid() != 0 or run(["unshare", "-m", "sh", "-c", stated, "3", "true"]).status != 0:
+    if os.geteuid() != 0 or run(["unshare", "-m", "sh", "-c", with_scope, "3", "true"]).status != 0:
         return
-    how = {"preexec_fn": forbid_ptrace, "env": {"ASAN_OPTIONS": "detect_leaks=0"}}
+    restricted = {"preexec_fn": forbid_ptrace, "env": {"ASAN_OPTIONS": "detect_leaks=0"}}
     for scope, owner, remedy in [
         (1, [], "a program can be profiled from its start (heap_profile host)"),
         (2, [], "a program without its own allocator can be profiled from its start (heap_profile host)"),
         (3, ["setpriv", "--reuid=65534", "--clear-groups"], "until the next boot"),
     ]:
         output = tempfile.mkdtemp(dir=directory)
-        wrapper = ["unshare", "-m", "sh", "-c", stated, str(scope)]
+        wrapper = ["unshare", "-m", "sh", "-c", with_scope, str(scope)]
         command = ["sh", "-c", 'exec "$@"', "sh", *owner, path, str(LEAKED)]
-        done = run([*wrapper, *harness.host_command(command, output, 1)], **how)
+        done = run([*wrapper, *harness.host_command(command, output, 1)], **restricted)
         check(done.status == 0, f"scope {scope}: {done.status}: {done.stderr!r}")
         remark = report(output)["heaps"][-1]["remark"]
         check(f"ptrace_scope is {scope})" in remark and remedy in remark, f"scope {scope}: {remark!r}")
@@ -216,7 +216,7 @@ def test_own_allocator(directory):
                     check_unseen(name, output, heap)
         done = run([TOOL, "doctor", "--", path])
         check(done.status == 0 and b"attaches to it at its start" in done.stdout, f"{name}: doctor: {done.stdout!r}")
-    own_allocator_out_of_reach(programs[0], directory)
+    own_allocator_cannot_be_attached_to(programs[0], directory)
     own_allocator_under_yama(programs[0], directory)
     # The children of an attached program cannot say hello, but are listed.
     path = build(directory, "forking", JEMALLOC, "-lstdc++", "-lm", "-lpthread", source="children.c")
@@ -243,8 +243,8 @@ def test_unprofiled_children(directory):
     check("--follow-children" in result["reason"], f"{result}")
     only = run([*budget, "--only-profiled", "--", *script])
     check(only.status == 0 and states(only) == {("max-live", "sh"): "holds"}, f"only: {only.status}, {only.stdout!r}")
-    all_of_it = run([*budget, "--follow-children", "--", *script])
-    check(all_of_it.status == 1 and states(all_of_it)[("max-live", "added_leak")] == "fails", f"all: {all_of_it.stdout!r}")
+    followed = run([*budget, "--follow-children", "--", *script])
+    check(followed.status == 1 and states(followed)[("max-live", "added_leak")] == "fails", f"all: {followed.stdout!r}")
     # Naming the processes declares the others irrelevant.
     output = os.path.join(directory, "named")
     run(harness.host_command(script, output, 1, "-n", "added_leak"))
@@ -257,7 +257,7 @@ def test_unprofiled_children(directory):
     check(b"::warning" in done.stderr and b"--only-profiled" in done.stderr, f"github: {done.stderr!r}")
 
 
-BOUND_APART = """
+DEEPBIND_PROGRAM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -283,7 +283,7 @@ def test_deepbind(directory):
     harness.need("gcc")
     source, path = os.path.join(directory, "apart.c"), os.path.join(directory, "apart")
     with open(source, "w") as file:
-        file.write(BOUND_APART)
+        file.write(DEEPBIND_PROGRAM)
     for command in (["-DLIBRARY", "-fno-builtin", "-shared", "-fPIC", "-o", os.path.join(directory, "libapart.so"), source],
                     ["-o", path, source, "-ldl", "-Wl,--enable-new-dtags,-rpath,$ORIGIN"]):
         check(run(["gcc", *command]).status == 0, f"gcc {command}")

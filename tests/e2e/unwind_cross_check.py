@@ -55,7 +55,7 @@ def programs(work):
     xml = "".join(f'<a i="{i}"><b>t{i}</b></a>' for i in range(20000))
     big_xml = write(work + "/big.xml", "<r>" + xml + "</r>")
     cxx = write(work + "/program.cc", CXX)
-    cfi = [f"-I{SOURCES}", "-D_GNU_SOURCE", "-O2", "-c", SOURCES + "/client/cfi.c", "-o",
+    cfi = [f"-I{SOURCES}", "-D_GNU_SOURCE", "-O2", "-c", SOURCES + "/client/unwind/cfi.c", "-o",
            work + "/cfi.o"]
     subprocess.run(["g++", "-O2", cxx, "-o", work + "/program"], check=False)
     return [
