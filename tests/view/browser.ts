@@ -38,7 +38,7 @@ interface Expected {
 }
 
 const PAGE_BYTES_MAX = 250_000;
-const PATIENCE_MS = 15_000;
+const PATIENCE_MS = 60_000;
 const expected = JSON.parse(readFileSync(process.env["EXPECTED"]!, "utf8")) as Expected;
 const last = expected.reports[expected.reports.length - 1]!;
 let browser: Browser;
