@@ -47,7 +47,11 @@ def headings(path):
     return {re.sub(r"[^\w\- ]", "", title.replace("`", "").lower()).strip().replace(" ", "-") for title in titles}
 
 
+SOURCE = re.compile(r"`((?:bench|examples|include|proto|scripts|src|tests)/[a-z0-9_./-]+)`")
+
+
 def test_links(directory=ROOT):
+    """Links and headings exist; so do the files of the sources that a page names."""
     pages = pages_of(directory)
     check(len(pages) > 20, f"{directory} has {len(pages)} pages")
     for page in pages:
@@ -58,6 +62,8 @@ def test_links(directory=ROOT):
             path = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
             if check(os.path.exists(path), f"{name_of(page)}: no such file: {target}") and anchor:
                 check(anchor in headings(path), f"{name_of(page)}: no such heading: {target}")
+        for path in SOURCE.findall(read(page)) if directory == ROOT else []:
+            check(os.path.exists(os.path.join(ROOT, path)), f"{name_of(page)}: no such file: {path}")
 
 
 def help_of(*words):
