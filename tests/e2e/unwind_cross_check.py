@@ -139,6 +139,9 @@ def main():
             if done.returncode < 0:
                 print(f"{command[0]} died of signal {-done.returncode}")
                 return 1
+            if command[-1].endswith(".o") and done.returncode != 0:
+                print(f"{command[0]} did not compile")
+                return 1
         run_redis(library, results, work)
         sums, texts = read_results(results)
     report(sums, texts)
