@@ -221,7 +221,7 @@ test("a click zooms, back undoes it, the menu opens callers and callees", async 
   if (sum !== undefined) await shows(".details dd", bytesInWords(sum));
 });
 
-test("the wheel zooms and pans, the image can be saved", async () => {
+test("the wheel zooms and pans, the graph is saved as an image", async () => {
   await openGraph();
   const canvas = page.locator(".flame-scroll canvas");
   const box = (await canvas.boundingBox())!;
@@ -239,13 +239,25 @@ test("the wheel zooms and pans, the image can be saved", async () => {
   const zoomed = await pixels();
   await page.mouse.wheel(-200, 0);
   await until("the graph is panned", async () => (await pixels()) !== zoomed);
-  const download = page.waitForEvent("download");
-  await page.getByRole("button", { name: "Save image" }).click();
-  assert.match((await download).suggestedFilename(), /^flame-graph-.*\.png$/);
+  const image = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  await page.getByRole("menuitem", { name: "image" }).click();
+  assert.match((await image).suggestedFilename(), /libc\.malloc.*space\.png$/);
   await canvas.focus();
   await page.keyboard.press("Escape");
   await page.mouse.move(1, 1);
   await until("the whole graph is back", async () => (await pixels()) !== zoomed);
+});
+
+test("what is selected is exported", async () => {
+  await openGraph();
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  await page.keyboard.press("c");
+  const file = readFileSync(await (await download).path(), "utf8");
+  const sum = file.trim().split("\n").reduce((bytes, line) => bytes + Number(line.slice(line.lastIndexOf(" "))), 0);
+  const total = last.total["space"]!.estimate;
+  assert(Math.abs(sum - total) < 1e-3 * total, `${sum} bytes, the report has ${total}`);
 });
 
 test("a screen reader finds the frames in a grid", async () => {

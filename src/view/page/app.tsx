@@ -4,6 +4,7 @@
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { Bar, Filters } from "./bar";
+import { Export } from "./export";
 import { FlamePanel } from "./flame/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
@@ -182,6 +183,7 @@ export function App() {
         <h1 title={title}>{title || "heap_profile view"}</h1>
         {overview && <Bar overview={overview} selection={selection} place={place} />}
         <span class="top-right">
+          {place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export place={place} selection={selection} />}
           <button type="button" onClick={otherTheme} title="l">{theme.dark ? "Light" : "Dark"}</button>
           <button type="button" onClick={() => setShowsKeys(true)} title="?">Keys</button>
         </span>

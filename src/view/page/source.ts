@@ -165,6 +165,10 @@ export async function askTree(path: string, signal: AbortSignal): Promise<Tree> 
   return tree;
 }
 
+export async function askFile(path: string): Promise<Blob> {
+  return (await request(path, {})).blob();
+}
+
 async function askJson<T>(path: string, signal: AbortSignal): Promise<T> {
   const response = await request(path, { signal });
   return (await response.json()) as T;

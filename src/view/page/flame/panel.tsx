@@ -88,19 +88,6 @@ function Search({ tree, query, isWrong, value }: { tree: Tree | null; query: str
   );
 }
 
-/** Save what the canvas shows as a PNG file. */
-function saveImage(selection: Selection) {
-  const canvas = document.querySelector<HTMLCanvasElement>(".flame-scroll canvas");
-  canvas?.toBlob((blob) => {
-    if (!blob) return;
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(blob);
-    link.download = `flame-graph-${selection.heap}-${selection.view}.png`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  });
-}
-
 /** The callers above a part of the graph that was asked for alone. */
 function Crumbs({ tree, zoom }: { tree: Tree; zoom: string }) {
   const names = stackOf(tree, nodeAt(tree, zoom)).slice(1, -1).map((node) => nameOf(tree, node));
@@ -208,7 +195,6 @@ export function FlamePanel() {
           )}
         </span>
         <Search tree={tree} query={selection.search} isWrong={search.isWrong} value={search.value} />
-        {tree && !isEmpty && <button type="button" onClick={() => saveImage(selection)}>Save image</button>}
         {answer === part && <Crumbs tree={whole.value!} zoom={selection.zoom} />}
         {selection.zoom !== "" && <button type="button" onClick={() => select({ zoom: "" })}>Whole graph</button>}
         {left && left.value > 0 && !isEmpty && (
