@@ -180,7 +180,7 @@ export function App() {
         <div class="banner" role="alert">heap_profile view does not answer: it has ended, or this machine lost it. The page asks again; what it shows is the last state.</div>
       )}
       <header class="top">
-        <h1 title={title}>{title || "heap_profile view"}</h1>
+        {!(overview && overview.profiles.length > 1) && <h1 title={title}>{title || "heap_profile view"}</h1>}
         {overview && <Bar overview={overview} selection={selection} place={place} />}
         <span class="top-right">
           {place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export place={place} selection={selection} />}

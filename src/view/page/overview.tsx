@@ -64,9 +64,9 @@ function Holders({ title, view, answer }: { title: string; view: ViewName; answe
               <ol>
                 {rows.map((row) => (
                   <li key={row.function}>
-                    <button type="button" class="link" title={row.key}
+                    <button type="button" class={row.key.includes(" @ ") ? "link alone" : "link"} title={row.key}
                       onClick={() => select({ tab: "flame", view, zoom: "", frame: "", filters: [], ...whereOf(row) })}>{row.key}</button>
-                    <span class="faint module">{row.key.includes(" @ ") ? "" : shortModule(row.module ?? "")}</span>
+                    {!row.key.includes(" @ ") && <span class="faint module">{shortModule(row.module ?? "")}</span>}
                     <span class="number">{shareInWords(row.bytes!.value, whole)}</span>
                     <span class="number" title={figureInWords(row.bytes!, false)}>{bytesInWords(row.bytes!.value)}</span>
                     <i class="bar" style={{ width: `${Math.min(row.bytes!.value / whole, 1) * 100}%` }} />
@@ -152,8 +152,8 @@ function Notes({ heap }: { heap: Heap }) {
   const isRaised = heap.interval_bytes > heap.first_interval_bytes && heap.first_interval_bytes > 0;
   if (losses.length + notes.length === 0 && !heap.unfinished && !heap.partial && !isRaised) return null;
   return (
-    <section aria-label="What limits these figures">
-      <h2>What limits these figures</h2>
+    <section aria-label="Notes on these figures">
+      <h2>Notes on these figures</h2>
       <ul class="notes">
         {heap.unfinished && <li class="warn">The profiler was killed or still runs: the profile ends at its last checkpoint.</li>}
         {isRaised && (
