@@ -91,6 +91,32 @@ enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
     return is_collapsed(text, length, whole) ? IMPORT_COLLAPSED : IMPORT_TRACE;
 }
 
+enum import_kind import_kind_of_file(const char *path)
+{
+    struct error nobody_asks;
+    size_t length = 0;
+    struct trace_source *source = trace_source_open(path, &nobody_asks);
+    const uint8_t *first = source == NULL ? NULL : trace_source_peek(source, PEEK_BYTES, &length);
+    enum import_kind kind = first == NULL || length == 0
+                                ? IMPORT_TRACE
+                                : import_kind_of(first, length, length < PEEK_BYTES);
+    trace_source_close(source);
+    return kind;
+}
+
+const char *import_kind_words(enum import_kind kind)
+{
+    static const char *const words[] = {
+        [IMPORT_TRACE] = "a trace",
+        [IMPORT_PPROF] = "a pprof profile",
+        [IMPORT_HEAPTRACK] = "a profile of heaptrack",
+        [IMPORT_COLLAPSED] = "collapsed stacks",
+        [IMPORT_TEXT_HEAP] = "a heap profile as text",
+        [IMPORT_MEMORY_INFRA] = "Chrome's memory dumps",
+    };
+    return words[kind];
+}
+
 /*
  * Set the properties that a trace would have: like Perfetto, SQL leaves out samples with a frame
  * without a mapping, and processes that no packet names. Frames in files of other profilers are

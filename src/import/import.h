@@ -28,5 +28,9 @@ enum import_kind {
 /* Return the format of a file that begins with these (unpacked) bytes. `whole`: this is the whole
  * file. */
 enum import_kind import_kind_of(const void *bytes, size_t length, bool whole);
+/* Return the format of a file; IMPORT_TRACE if it is empty or cannot be read. */
+enum import_kind import_kind_of_file(const char *path);
+/* Return "a trace", "a pprof profile" and the like. */
+const char *import_kind_words(enum import_kind kind);
 
 #endif

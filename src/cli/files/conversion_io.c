@@ -14,11 +14,7 @@
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "import/import.h"
-#include "trace/read/trace_source.h"
 #include "util/regular_file.h"
-
-/* Bytes that identify a file's format (import.h). */
-#define PEEK_BYTES (64u * 1024u)
 
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)
 {
@@ -76,26 +72,12 @@ FILE *conversion_open_details(struct output_file *file, const char *path, struct
 
 bool conversion_is_no_trace(const char *path, struct error *error)
 {
-    static const char *const kinds[] = {
-        [IMPORT_PPROF] = "a pprof profile",
-        [IMPORT_HEAPTRACK] = "a profile of heaptrack",
-        [IMPORT_COLLAPSED] = "collapsed stacks",
-        [IMPORT_TEXT_HEAP] = "a heap profile as text",
-        [IMPORT_MEMORY_INFRA] = "Chrome's memory dumps, which `symbolize` gives names",
-    };
-    struct error nobody_asks;
-    size_t length = 0;
-    struct trace_source *source =
-        strcmp(path, "-") == 0 ? NULL : trace_source_open(path, &nobody_asks);
-    const uint8_t *first = source == NULL ? NULL : trace_source_peek(source, PEEK_BYTES, &length);
-    enum import_kind kind = first == NULL || length == 0
-                                ? IMPORT_TRACE
-                                : import_kind_of(first, length, length < PEEK_BYTES);
-    if (source != NULL)
-        trace_source_close(source);
+    enum import_kind kind = strcmp(path, "-") == 0 ? IMPORT_TRACE : import_kind_of_file(path);
     if (kind != IMPORT_TRACE)
-        error_set(error, -EINVAL, "%.250s is not a trace but %s: heap_profile report reads it",
-                  strncmp(path, "/proc/self/fd/", 14) == 0 ? "standard input" : path, kinds[kind]);
+        error_set(error, -EINVAL, "%.250s is not a trace but %s%s: heap_profile report reads it",
+                  strncmp(path, "/proc/self/fd/", 14) == 0 ? "standard input" : path,
+                  import_kind_words(kind),
+                  kind == IMPORT_MEMORY_INFRA ? ", which `symbolize` gives names" : "");
     return kind != IMPORT_TRACE;
 }
 
