@@ -18,8 +18,7 @@ int access_begin(struct access *access, uint16_t port)
     return 0;
 }
 
-/* Return whether a text begins with the token and a '/'. Every digit is compared in any case. */
-static bool has_token(const struct access *access, const char *text)
+bool access_has_token(const struct access *access, const char *text)
 {
     unsigned char different = 0;
     if (strnlen(text, ACCESS_TOKEN_LENGTH + 1) <= ACCESS_TOKEN_LENGTH)
@@ -62,7 +61,7 @@ enum access_answer access_judge(const struct access *access, const struct access
 {
     if (request->host == NULL || !is_host(access, request->host))
         return ACCESS_WRONG_HOST;
-    if (request->path[0] != '/' || !has_token(access, request->path + 1))
+    if (request->path[0] != '/' || !access_has_token(access, request->path + 1))
         return ACCESS_WRONG_TOKEN;
     *page = request->path + 1 + ACCESS_TOKEN_LENGTH + 1;
     /* The browser follows a link from a file or another program to the page itself. */

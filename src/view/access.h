@@ -21,6 +21,10 @@ struct access {
 /* Return 0 or a negative errno. */
 int access_begin(struct access *access, uint16_t port);
 
+/* Return whether a text begins with the token and a '/'. Every digit is compared in any case, so
+ * the time that this takes does not depend on how much of the token is right. */
+bool access_has_token(const struct access *access, const char *text);
+
 /* What a request says of itself; NULL: not there. */
 struct access_request {
     const char *path; /* "/TOKEN/page" */
@@ -34,8 +38,7 @@ enum access_answer {
     ACCESS_WRONG_ORIGIN,
 };
 
-/* Judge a request. If it is granted, *page is the rest of its path, behind the token and '/'. The
- * time that this takes does not depend on how much of the token is right. */
+/* Judge a request. If it is granted, *page is the rest of its path, behind the token and '/'. */
 enum access_answer access_judge(const struct access *access, const struct access_request *request,
                                 const char **page);
 

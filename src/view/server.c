@@ -2,23 +2,21 @@
 /* Serves the page's files and the answers to its questions with libmicrohttpd. */
 #include "view/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "util/json_writer.h"
 #include "view/answers.h"
+#include "view/listen.h"
 #include "view/page/page.h"
+#include "view/perfetto.h"
 #include "view/sql.h"
 
 #define CONNECTIONS_MAX 64u
@@ -40,6 +38,7 @@ struct view_server {
      * long, does not keep the others waiting. */
     pthread_mutex_t profiles_lock, sql_lock;
     struct access access;
+    struct perfetto perfetto;
     struct MHD_Daemon *daemon;
     char address[160];
     char *socket_path; /* removed at the end; NULL: none */
@@ -78,6 +77,38 @@ static int answer_state(struct view_server *server, const struct question *quest
     return 0;
 }
 
+/* Write the path of the profile that a question names. Return 0 or a negative errno. */
+static int take_path(struct view_server *server, const struct question *question,
+                     char path[PATH_MAX], struct error *error)
+{
+    static const struct view_range range = {0, VIEW_PROFILES_MAX - 1, 0};
+    uint64_t index;
+    int code = view_parameter_number(&question->parameters, "profile", range, &index, error);
+    pthread_mutex_lock(&server->profiles_lock);
+    if (code == 0 && index >= server->profiles->count)
+        code = error_set(error, -ENOENT, "there is no profile %ju", (uintmax_t)index);
+    if (code == 0)
+        snprintf(path, PATH_MAX, "%s", server->profiles->items[index].path);
+    pthread_mutex_unlock(&server->profiles_lock);
+    return code;
+}
+
+static int answer_perfetto(struct view_server *server, const struct question *question, FILE *out,
+                           struct error *error)
+{
+    char path[PATH_MAX], url[PERFETTO_URL_BYTES];
+    int code = take_path(server, question, path, error);
+    if (code == 0)
+        code = perfetto_serve(&server->perfetto, path, url, error);
+    if (code < 0)
+        return code;
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_string(&json, "url", url);
+    json_end_object(&json);
+    return 0;
+}
+
 static int answer_of_profiles(answer_function *answer, struct view_server *server,
                               const struct question *question, FILE *out, struct error *error)
 {
@@ -87,8 +118,8 @@ static int answer_of_profiles(answer_function *answer, struct view_server *serve
     return code;
 }
 
-/* The pages of the server. SQL is asked for by POST, because it is text of any length; it changes
- * nothing either. */
+/* The pages of the server. SQL is asked for by POST, because it is text of any length. Only
+ * api/perfetto changes something: what the port of Perfetto UI serves. */
 static const struct page {
     const char *name, *method, *type;
     answer_function *of_profiles;
@@ -97,6 +128,7 @@ static const struct page {
 } pages[] = {
     {"api/export", "GET", "application/octet-stream", answer_export, NULL},
     {"api/overview", "GET", "application/json", answer_overview, NULL},
+    {"api/perfetto", "POST", "application/json", NULL, answer_perfetto},
     {"api/source", "GET", "application/json", answer_source, NULL},
     {"api/sql", "POST", "application/json", NULL, answer_sql},
     {"api/state", "GET", "application/json", NULL, answer_state},
@@ -168,6 +200,8 @@ static unsigned status_of(int code)
         return MHD_HTTP_BAD_REQUEST;
     case -ENOENT:
         return MHD_HTTP_NOT_FOUND;
+    case -EADDRINUSE:
+        return MHD_HTTP_CONFLICT;
     default:
         return MHD_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -332,59 +366,14 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
     return judge(context, connection, url, method, *state);
 }
 
-/* --- sockets --- */
-
-static int open_loopback(uint16_t port, uint16_t *chosen, struct error *error)
-{
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int one = 1;
-    if (fd >= 0)
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) < 0 || listen(fd, 32) < 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
-        int code = -errno;
-        if (fd >= 0)
-            close(fd);
-        return error_set(error, code, "cannot listen on 127.0.0.1, port %u: %s", port,
-                         strerror(-code));
-    }
-    *chosen = ntohs(address.sin_port);
-    return fd;
-}
-
-/* Only the user may connect to the socket. */
-static int open_socket(const char *path, struct error *error)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(address.sun_path))
-        return error_set(error, -ENAMETOOLONG, "'%s': the path of a socket has at most %zu bytes",
-                         path, sizeof(address.sun_path) - 1);
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t mask = umask(0177);
-    int bound = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof(address));
-    umask(mask);
-    if (bound < 0 || listen(fd, 32) < 0) {
-        int code = -errno;
-        if (fd >= 0)
-            close(fd);
-        return error_set(error, code, "cannot listen on the socket '%s': %s", path,
-                         strerror(-code));
-    }
-    return fd;
-}
-
 /* --- */
 
 static int start(struct view_server *server, const struct view_server_options *options,
                  struct error *error)
 {
     uint16_t port = 0;
-    int fd = options->socket_path != NULL ? open_socket(options->socket_path, error)
-                                          : open_loopback(options->port, &port, error);
+    int fd = options->socket_path != NULL ? view_listen_on_path(options->socket_path, error)
+                                          : view_listen_on_port(options->port, &port, error);
     if (fd < 0)
         return fd;
     if (options->socket_path != NULL)
@@ -453,6 +442,7 @@ struct view_server *view_server_start(struct view_profiles *profiles,
     take_profiles(server, profiles);
     pthread_mutex_init(&server->profiles_lock, NULL);
     pthread_mutex_init(&server->sql_lock, NULL);
+    perfetto_begin(&server->perfetto);
     if (start(server, options, error) < 0) {
         view_server_stop(server);
         return NULL;
@@ -469,6 +459,7 @@ void view_server_stop(struct view_server *server)
 {
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
+    perfetto_end(&server->perfetto);
     view_sql_close(&server->sql);
     free_profiles(server->profiles);
     if (server->socket_path != NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server of the page: HTTP on this machine. It answers from profiles that are loaded, and
- * changes nothing. docs/view.md describes requests and answers.
+ * changes nothing but what Perfetto UI may read (view/perfetto.h). docs/view.md describes requests
+ * and answers.
  */
 #ifndef HEAPPROFD_VIEW_SERVER_H
 #define HEAPPROFD_VIEW_SERVER_H

@@ -20,7 +20,7 @@ import time
 import urllib.parse
 import zlib
 
-from harness import BUILD, SLOWNESS, TOOL, check, main, make_work_directory, run
+from harness import BUILD, SLOWNESS, TOOL, check, main, make_work_directory, own_network, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = make_work_directory("view-")
@@ -375,6 +375,84 @@ def test_strangers():
                 except OSError:
                     pass
         check(server.ask(page)[0] == 200, "the server does not answer any more")
+
+
+def ask_for_trace(path, method="GET", body=None, **headers):
+    """Ask as Perfetto UI does. Return the status, the headers and the body."""
+    connection = http.client.HTTPConnection("127.0.0.1:9001", timeout=30 * SLOWNESS)
+    connection.request(method, path, body, {"Origin": "https://ui.perfetto.dev", **headers})
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, answer.headers, content
+
+
+def open_in_perfetto(server, profile=0):
+    """Return the path at which the server hands the trace out."""
+    url = server.json(f"api/perfetto?profile={profile}", method="POST")["url"]
+    found = re.fullmatch(r"https://ui\.perfetto\.dev/#!/\?url=http://127\.0\.0\.1:9001(/([0-9a-f]{32})/symbolized-trace)", url)
+    check(found and found[2] != server.token, f"the address of Perfetto UI is {url}")
+    return found[1]
+
+
+def test_perfetto():
+    """Perfetto UI reads the trace's very bytes after the user asked for it; nobody else reads any."""
+    profile = record("perfetto", "jq", "-n", "[range(2000) | tostring] | length")
+    imported = at("imported.collapsed")
+    with open(imported, "w", encoding="utf-8") as file:
+        file.write("main;leaf 7000\n")
+    with open(os.path.join(profile, "symbolized-trace"), "rb") as file:
+        trace = file.read()
+    if not own_network():
+        skip("this user cannot have a network namespace with a free port 9001")
+    with Server(profile) as other:
+        with Server(profile, imported) as server:
+            with socket.socket() as early:
+                check(early.connect_ex(("127.0.0.1", 9001)) != 0, "the port is open before the user asks for it")
+            path = open_in_perfetto(server)
+            status, headers, content = ask_for_trace(path)
+            check(status == 200 and content == trace, f"{status}, {len(content)} bytes, the trace has {len(trace)}")
+            check(headers.get_all("Access-Control-Allow-Origin") == ["https://ui.perfetto.dev"], f"{headers}")
+            check(headers["Cache-Control"] == "no-store", f"{headers}")
+            status, headers, content = ask_for_trace(path, "HEAD")
+            check(status == 200 and content == b"" and headers["Content-Length"] == str(len(trace)), f"HEAD: {status} {headers}")
+            status, headers, _ = ask_for_trace(path, "OPTIONS", **{"Access-Control-Request-Private-Network": "true"})
+            check(status == 204 and headers["Access-Control-Allow-Private-Network"] == "true" and
+                  headers["Access-Control-Allow-Origin"] == "https://ui.perfetto.dev", f"OPTIONS: {status} {headers}")
+            token = path.split("/")[1]
+            refused = {
+                "no token": ("/symbolized-trace", "GET", {}), "the root": ("/", "GET", {}), "a star": ("*", "OPTIONS", {}),
+                "Perfetto UI's question for its own server": ("/status", "POST", {}),
+                "another token": (f"/{'0' * 32}/symbolized-trace", "GET", {}),
+                "the page's token": (f"/{server.token}/symbolized-trace", "GET", {}),
+                "a short token": (path[:32] + "/symbolized-trace", "GET", {}), "another file": (f"/{token}/../../etc/passwd", "GET", {}),
+                "another host": (path, "GET", {"Host": "example.org"}), "a name": (path, "GET", {"Host": "localhost:9001"}),
+                "another origin": (path, "GET", {"Origin": "https://example.org"}),
+                "no origin": (path, "GET", {"Origin": "null"}),
+                "the page's own origin": (path, "GET", {"Origin": f"http://{server.host}"}),
+                "a stranger's preflight": (path, "OPTIONS", {"Origin": "https://example.org"}),
+            }
+            for why, (where, method, headers) in refused.items():
+                status, headers, content = ask_for_trace(where, method, **headers)
+                check(status == 403 and len(content) < 100 and not headers["Access-Control-Allow-Origin"],
+                      f"{why}: {status} {content[:99]!r}")
+            for method in ("POST", "PUT", "DELETE", "TRACE"):
+                status, headers, _ = ask_for_trace(path, method, body=b"x" * 100000)
+                check(status == 405 and not headers["Access-Control-Allow-Origin"], f"{method}: {status}")
+
+            check(server.ask("api/perfetto")[0] == 405, "GET opens the port")
+            check(server.ask("api/perfetto", method="POST", headers={"Origin": "https://ui.perfetto.dev"})[0] == 403,
+                  "another page opens the port")
+            for question, wanted, words in (("profile=1", 400, "is collapsed stacks: Perfetto UI can open traces only"),
+                                            ("profile=2", 404, "no profile 2"), ("profile=x", 400, "profile=x")):
+                status, _, content = server.ask(f"api/perfetto?{question}", method="POST")
+                check(status == wanted and words in json.loads(content)["error"], f"{question}: {status} {content!r}")
+            check(ask_for_trace(path)[2] == trace, "a refused request ends the last one")
+            again = open_in_perfetto(server)
+            check(ask_for_trace(path)[0] == 403 and ask_for_trace(again)[2] == trace, "the last address still has the trace")
+            status, _, content = other.ask("api/perfetto", method="POST")
+            check(status == 409 and "another program has port 9001" in json.loads(content)["error"], f"{status} {content!r}")
+        check(ask_for_trace(open_in_perfetto(other))[2] == trace, "the port is not free again")
 
 
 def test_command_line():

@@ -10,6 +10,7 @@
 #include "import/import.h"
 #include "view/access.h"
 #include "view/answers.h"
+#include "view/perfetto.h"
 
 #define LINES_MAX 40
 
@@ -48,6 +49,10 @@ static void judge(char *const lines[4])
     static const char first[] = "0123456789abcdef0123456789abcdef";
     const char *page = NULL;
     memcpy(access.token, first, sizeof(first));
+    const struct perfetto_request of_perfetto = {"GET", lines[0], lines[1],
+                                                 *lines[2] == '\0' ? NULL : lines[2]};
+    if (perfetto_judge(&access, "raw-trace", &of_perfetto) == PERFETTO_FILE)
+        check(strncmp(lines[0] + 1, first, ACCESS_TOKEN_LENGTH) == 0);
     const struct access_request request = {lines[0], lines[1], *lines[2] == '\0' ? NULL : lines[2],
                                            *lines[3] == '\0' ? NULL : lines[3]};
     if (access_judge(&access, &request, &page) != ACCESS_GRANTED)

@@ -13,6 +13,7 @@
 
 #include "import/import.h"
 #include "view/access.h"
+#include "view/perfetto.h"
 #include "view/table.h"
 
 #define STACKS 80
@@ -510,13 +511,67 @@ static void test_access(void **state)
     assert_int_equal(access_judge(&access, &foreign, &page), ACCESS_WRONG_HOST);
 }
 
+static void test_perfetto(void **state)
+{
+    static const char own[] = "127.0.0.1:9001", perfetto[] = "https://ui.perfetto.dev";
+    static const struct {
+        const char *method, *host, *origin, *name;
+        enum perfetto_answer answer;
+    } cases[] = {
+        {"GET", own, perfetto, "raw-trace", PERFETTO_FILE},
+        {"HEAD", own, perfetto, "raw-trace", PERFETTO_FILE},
+        {"GET", own, NULL, "raw-trace", PERFETTO_FILE},
+        {"OPTIONS", own, perfetto, "raw-trace", PERFETTO_PREFLIGHT},
+        {"OPTIONS", own, NULL, "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"OPTIONS", own, "https://example.org", "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"OPTIONS", own, perfetto, "", PERFETTO_WRONG_PATH},
+        {"GET", NULL, perfetto, "raw-trace", PERFETTO_WRONG_HOST},
+        {"GET", "127.0.0.1", perfetto, "raw-trace", PERFETTO_WRONG_HOST},
+        {"GET", "127.0.0.1:90010", perfetto, "raw-trace", PERFETTO_WRONG_HOST},
+        {"GET", "localhost:9001", perfetto, "raw-trace", PERFETTO_WRONG_HOST},
+        {"GET", "example.org:9001", perfetto, "raw-trace", PERFETTO_WRONG_HOST},
+        {"GET", "ui.perfetto.dev", perfetto, "raw-trace", PERFETTO_WRONG_HOST},
+        {"GET", own, "http://ui.perfetto.dev", "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"GET", own, "https://ui.perfetto.dev.example.org", "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"GET", own, "https://ui.perfetto.dev:8443", "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"GET", own, "http://127.0.0.1:9001", "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"GET", own, "null", "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"GET", own, "", "raw-trace", PERFETTO_WRONG_ORIGIN},
+        {"GET", own, perfetto, "raw-trace2", PERFETTO_WRONG_PATH},
+        {"GET", own, perfetto, "raw-trac", PERFETTO_WRONG_PATH},
+        {"GET", own, perfetto, "raw-trace/", PERFETTO_WRONG_PATH},
+        {"POST", own, perfetto, "raw-trace", PERFETTO_WRONG_METHOD},
+        {"PUT", own, NULL, "raw-trace", PERFETTO_WRONG_METHOD},
+        {"get", own, perfetto, "raw-trace", PERFETTO_WRONG_METHOD},
+    };
+    struct access access;
+    char path[TEXT_MAX];
+    (void)state;
+    assert_int_equal(access_begin(&access, PERFETTO_PORT), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(path, sizeof(path), "/%s/%s", access.token, cases[i].name);
+        const struct perfetto_request request = {cases[i].method, path, cases[i].host,
+                                                 cases[i].origin};
+        assert_int_equal(perfetto_judge(&access, "raw-trace", &request), cases[i].answer);
+    }
+    /* Each digit of the token counts, and so does its end. */
+    for (size_t i = 0; i <= ACCESS_TOKEN_LENGTH; i++) {
+        snprintf(path, sizeof(path), "/%s/raw-trace", access.token);
+        path[1 + i] = path[1 + i] == 'x' ? 'y' : 'x';
+        const struct perfetto_request request = {"GET", path, own, perfetto};
+        assert_int_equal(perfetto_judge(&access, "raw-trace", &request), PERFETTO_WRONG_PATH);
+        path[1 + i] = '\0';
+        assert_int_equal(perfetto_judge(&access, "raw-trace", &request), PERFETTO_WRONG_PATH);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_directions),      cmocka_unit_test(test_filters),
         cmocka_unit_test(test_show_from_twice), cmocka_unit_test(test_least_and_path),
         cmocka_unit_test(test_table),           cmocka_unit_test(test_wrong_questions),
-        cmocka_unit_test(test_access),
+        cmocka_unit_test(test_access),          cmocka_unit_test(test_perfetto),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

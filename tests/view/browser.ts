@@ -31,6 +31,8 @@ interface Expected {
   url: string;
   server: number; // its pid
   saved: string; // a page that is a file
+  trace: string; // the recording's file
+  own_network: boolean; // port 9001 is free
   reports: Heap[];
   focus: string;
   focused: Heap;
@@ -38,6 +40,8 @@ interface Expected {
 }
 
 const PAGE_BYTES_MAX = 250_000;
+// Chromium asks the user before a public site may read from this machine.
+const ALLOW_LOOPBACK = "--disable-features=LocalNetworkAccessChecks";
 const PATIENCE_MS = 60_000;
 const expected = JSON.parse(readFileSync(process.env["EXPECTED"]!, "utf8")) as Expected;
 const last = expected.reports[expected.reports.length - 1]!;
@@ -48,7 +52,7 @@ const complaints: string[] = []; // errors, dialogs, and requests to other place
 let received = 0;
 
 before(async () => {
-  browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+  browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", ALLOW_LOOPBACK] });
   context = await browser.newContext({ viewport: { width: 1280, height: 720 }, permissions: ["clipboard-read", "clipboard-write"] });
   page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
@@ -258,6 +262,25 @@ test("what is selected is exported", async () => {
   const sum = file.trim().split("\n").reduce((bytes, line) => bytes + Number(line.slice(line.lastIndexOf(" "))), 0);
   const total = last.total["space"]!.estimate;
   assert(Math.abs(sum - total) < 1e-3 * total, `${sum} bytes, the report has ${total}`);
+});
+
+test("Perfetto UI reads the trace, another site does not", { skip: !expected.own_network }, async () => {
+  await open("");
+  await page.getByRole("button", { name: "Perfetto UI" }).click();
+  const link = page.getByRole("link", { name: "Open Perfetto UI" });
+  const address = (await link.getAttribute("href"))!;
+  const trace = address.split("?url=")[1]!;
+  assert(address.startsWith("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/"));
+  await context.route(/^https:/, (route) => route.fulfill({ contentType: "text/html", body: "<title>a site</title>" })); // no network here
+  const [tab] = await Promise.all([context.waitForEvent("page"), link.click()]);
+  await tab.waitForURL(address);
+  const read = (site: Page) => site.evaluate((url) => fetch(url).then((answer) => answer.arrayBuffer()).then((bytes) => bytes.byteLength, String), trace);
+  assert.equal(await tab.evaluate(() => window.opener), null);
+  assert.equal(await read(tab), readFileSync(expected.trace).length);
+  await tab.goto("https://example.org/");
+  assert.match(String(await read(tab)), /Failed to fetch/);
+  await tab.close();
+  await context.unroute(/^https:/);
 });
 
 test("a screen reader finds the frames in a grid", async () => {

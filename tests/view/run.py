@@ -103,6 +103,7 @@ def expect(harness, work):
     subprocess.run([harness.TOOL, "view", "--save", saved, recording], check=True, timeout=harness.TIMEOUT)
     return [recording, hostile], {
         "saved": saved,
+        "trace": os.path.join(recording, "symbolized-trace"),
         "reports": [report("--dump", str(dump + 1)) for dump in range(dumps)],
         "focus": focus,
         "focused": report("--focus", focus),
@@ -116,6 +117,7 @@ def run_browser(work):
 
     harness.need("chromium", "node")
     profiles, expected = expect(harness, work)
+    expected["own_network"] = harness.own_network()
     server = subprocess.Popen([harness.TOOL, "view", "--no-browser", *profiles], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
     try:

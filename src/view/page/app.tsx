@@ -9,6 +9,7 @@ import { FlamePanel } from "./flame/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { OverviewPanel } from "./overview";
+import { Perfetto } from "./perfetto";
 import { Sentence } from "./sentence";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
 import { isSaved, NOT_SAVED } from "./saved";
@@ -183,6 +184,7 @@ export function App() {
         {!(overview && overview.profiles.length > 1) && <h1 title={title}>{title || "heap_profile view"}</h1>}
         {overview && <Bar overview={overview} selection={selection} place={place} />}
         <span class="top-right">
+          {overview && place && !isSaved && <Perfetto key={place.profile.path} profile={overview.profiles.indexOf(place.profile)} />}
           {place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export place={place} selection={selection} />}
           <button type="button" onClick={otherTheme} title="l">{theme.dark ? "Light" : "Dark"}</button>
           <button type="button" onClick={() => setShowsKeys(true)} title="?">Keys</button>

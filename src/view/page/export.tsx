@@ -53,7 +53,7 @@ export function Export({ place, selection }: { place: Place; selection: Selectio
   if (entries.length === 0) return null;
   return (
     <>
-      {error !== "" && <span class="bad export-error" role="alert" title={error}>{error}</span>}
+      {error !== "" && <span class="bad bar-error" role="alert" title={error}>{error}</span>}
       <button type="button" aria-haspopup="menu" onClick={(event) => {
         const box = event.currentTarget.getBoundingClientRect();
         setAt({ x: box.left, y: box.bottom + 4 });

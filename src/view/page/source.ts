@@ -184,6 +184,12 @@ export async function askSql(sql: string, signal: AbortSignal): Promise<SqlAnswe
   return (await response.json()) as SqlAnswer;
 }
 
+/** Let Perfetto UI read a profile's trace, and return the address that opens it there. */
+export async function askPerfetto(profile: number): Promise<string> {
+  const response = await request(`api/perfetto?profile=${profile}`, { method: "POST" });
+  return ((await response.json()) as { url: string }).url;
+}
+
 /** What was asked for: the last answer stays until the next is here, so that nothing jumps. */
 export interface Answer<T> {
   value: T | null;
