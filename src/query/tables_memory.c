@@ -63,16 +63,6 @@ static struct query_value dump_of(const struct query_trace *trace,
     return query_null();
 }
 
-static struct memory_part sum_of(const struct memory_snapshot *values)
-{
-    struct memory_part sum = {0};
-    for (size_t i = 0; i < MEMORY_KINDS; i++) {
-        sum.rss_bytes += values->parts[i].rss_bytes;
-        sum.swap_bytes += values->parts[i].swap_bytes;
-    }
-    return sum;
-}
-
 #define SNAPSHOT(column, expression)                                                               \
     static struct query_value snapshot_##column(const struct query_row *row)                       \
     {                                                                                              \
@@ -84,8 +74,8 @@ static struct memory_part sum_of(const struct memory_snapshot *values)
 
 SNAPSHOT(upid, query_id(row->trace->bases.process, row->trace->process_rows[snapshot->process]))
 SNAPSHOT(dump_id, dump_of(row->trace, snapshot))
-SNAPSHOT(rss_size, query_integer((int64_t)sum_of(values).rss_bytes))
-SNAPSHOT(swap_size, query_integer((int64_t)sum_of(values).swap_bytes))
+SNAPSHOT(rss_size, query_integer((int64_t)memory_snapshot_sum(values).rss_bytes))
+SNAPSHOT(swap_size, query_integer((int64_t)memory_snapshot_sum(values).swap_bytes))
 SNAPSHOT(rounding_size,
          values->rounding_rule == NULL ? query_null() : query_real(values->rounding_bytes))
 SNAPSHOT(rounding_rule, query_text_or_null(values->rounding_rule))
@@ -125,19 +115,6 @@ static size_t snapshot_part_count(struct query_trace *trace)
     return trace->profile->memory_snapshot_count * MEMORY_KINDS;
 }
 
-static const char *const kind_names[MEMORY_KINDS] = {
-    [MEMORY_UNKNOWN] = "unknown",
-    [MEMORY_ALLOCATOR] = "allocator",
-    [MEMORY_ANONYMOUS] = "anonymous",
-    [MEMORY_THREAD_STACKS] = "thread_stacks",
-    [MEMORY_MAIN_STACK] = "main_stack",
-    [MEMORY_FILES_CLEAN] = "files_clean",
-    [MEMORY_FILES_WRITTEN] = "files_written",
-    [MEMORY_SHARED] = "shared",
-    [MEMORY_PROFILER] = "profiler",
-    [MEMORY_KERNEL] = "kernel",
-};
-
 static void find_snapshot_part(struct query_row *row)
 {
     const struct memory_snapshot *values =
@@ -150,7 +127,7 @@ static void find_snapshot_part(struct query_row *row)
 
 SNAPSHOT_PART(look_id, query_integer(row->trace->bases.memory_snapshot +
                                      (int64_t)(row->number / MEMORY_KINDS)))
-SNAPSHOT_PART(kind, query_text(kind_names[row->number % MEMORY_KINDS]))
+SNAPSHOT_PART(kind, query_text(memory_kind_names[row->number % MEMORY_KINDS]))
 #undef SNAPSHOT_PART
 
 static const struct query_column snapshot_part_columns[] = {

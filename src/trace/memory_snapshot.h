@@ -46,8 +46,11 @@ struct memory_snapshot {
     uint64_t duration_us;  /* duration of the snapshot */
 };
 
+/* Names of the kinds, for scripts. */
+extern const char *const memory_kind_names[MEMORY_KINDS];
+
 /* Return the sum over all kinds. */
-uint64_t memory_snapshot_rss(const struct memory_snapshot *snapshot);
+struct memory_part memory_snapshot_sum(const struct memory_snapshot *snapshot);
 
 /* Write a snapshot. Return 0 or a negative errno, like all of trace_writer.h. */
 int trace_writer_memory_snapshot(struct trace_writer *writer,

@@ -13,22 +13,6 @@
 /* Limit for measuring the rest of a long name, each time it is printed. */
 #define COUNTED_BYTES_MAX 65536u
 
-struct formatted format_bytes(double bytes)
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    struct formatted text;
-    unsigned unit = 0;
-    double value = fabs(bytes);
-    while (value >= 999.5 && unit < 4) {
-        value /= 1000;
-        unit++;
-    }
-    int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes <= -0.5 ? "-" : "", digits, value,
-             units[unit]);
-    return text;
-}
-
 struct formatted format_count(double count)
 {
     char digits[32];

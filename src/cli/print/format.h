@@ -8,12 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-struct formatted {
-    char bytes[48];
-};
-
-/* Format bytes with three digits and a decimal unit: "4.10 kB". */
-struct formatted format_bytes(double bytes);
+#include "util/format_bytes.h"
 
 /* Format 1234567 as "1,234,567". */
 struct formatted format_count(double count);

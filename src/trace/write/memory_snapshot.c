@@ -6,11 +6,28 @@
 #include "trace.pb-c.h"
 #include "trace/write/writer_state.h"
 
-uint64_t memory_snapshot_rss(const struct memory_snapshot *snapshot)
+const char *const memory_kind_names[MEMORY_KINDS] = {
+    [MEMORY_UNKNOWN] = "unknown",
+    [MEMORY_ALLOCATOR] = "allocator",
+    [MEMORY_ANONYMOUS] = "anonymous",
+    [MEMORY_THREAD_STACKS] = "thread_stacks",
+    [MEMORY_MAIN_STACK] = "main_stack",
+    [MEMORY_FILES_CLEAN] = "files_clean",
+    [MEMORY_FILES_WRITTEN] = "files_written",
+    [MEMORY_SHARED] = "shared",
+    [MEMORY_PROFILER] = "profiler",
+    [MEMORY_KERNEL] = "kernel",
+};
+
+struct memory_part memory_snapshot_sum(const struct memory_snapshot *snapshot)
 {
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < MEMORY_KINDS; i++)
-        sum += snapshot->parts[i].rss_bytes;
+    struct memory_part sum = {0};
+    for (unsigned i = 0; i < MEMORY_KINDS; i++) {
+        sum.rss_bytes += snapshot->parts[i].rss_bytes;
+        sum.swap_bytes += snapshot->parts[i].swap_bytes;
+        sum.mapped_bytes += snapshot->parts[i].mapped_bytes;
+        sum.mappings += snapshot->parts[i].mappings;
+    }
     return sum;
 }
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Explains why a heap differs from the RSS of its process. At a dump, a table leads from the
+ * requested live bytes to the memory that the kernel reports. Its rows add up to the RSS exactly,
+ * and each names its source. Caveats list what cannot be known from outside the process.
+ */
+#ifndef HEAPPROFD_COMPARE_RSS_H
+#define HEAPPROFD_COMPARE_RSS_H
+
+#include "profile/profile.h"
+#include "util/json_writer.h"
+
+/* --- the table of a memory snapshot --- */
+
+enum rss_source {
+    RSS_ESTIMATED, /* from samples */
+    RSS_BY_RULE,   /* by the allocator's size classes, from samples */
+    RSS_MEASURED,
+    RSS_REMAINDER,
+    RSS_NOT_KNOWN, /* unknown; included in the remainder */
+};
+
+struct rss_row {
+    const char *name; /* for scripts */
+    const char *text; /* for people */
+    int64_t bytes;    /* 0 if unknown */
+    double margin;    /* 95 % margin; < 0: exact */
+    enum rss_source source;
+    enum memory_kind kind; /* MEMORY_UNKNOWN: a part of the allocator's */
+};
+
+#define RSS_ROWS_MAX 16u
+
+/* Rows [0, allocator_count) are the allocator's memory, the others the rest. All rows add up to
+ * rss_bytes. */
+struct rss_table {
+    struct rss_row rows[RSS_ROWS_MAX];
+    size_t count, allocator_count;
+    uint64_t allocator_bytes, rss_bytes, swap_bytes;
+};
+
+void rss_table_fill(struct rss_table *table, const struct memory_snapshot *snapshot);
+
+/* Return the 95 % margin of the live bytes. */
+double rss_live_margin(const struct memory_snapshot *snapshot);
+
+/* The kinds of memory in the order of the table, the allocator's first. */
+struct rss_kind {
+    enum memory_kind kind;
+    const char *text; /* for people */
+};
+extern const struct rss_kind rss_kinds[MEMORY_KINDS];
+
+/* --- the memory at a dump --- */
+
+struct rss_moment {
+    const struct profile_process *process;
+    const struct profile_heap *heap;
+    const struct profile_dump *dump;
+    const struct memory_snapshot *snapshot; /* the last before the dump; NULL: none */
+    double mapped_bytes;                    /* live in libc.mmap; < 0: not profiled */
+};
+
+/* Return the memory at a dump. `mapped_number`: the number of libc.mmap's dump, from 1; 0: its
+ * last. */
+struct rss_moment rss_moment_of(const struct profile *profile, const struct profile_heap *heap,
+                                const struct profile_dump *dump, uint64_t mapped_number);
+
+/* Why a moment may have no snapshot, in words. */
+extern const char rss_why_no_snapshot[];
+
+/* Return the RSS at the dump from the timeline; 0: unknown. */
+uint64_t rss_of_timeline(const struct rss_moment *moment);
+
+/* Pass each caveat of the table to `take`. */
+typedef void rss_caveat_fn(void *context, const char *text);
+void rss_caveats(const struct rss_moment *moment, const struct rss_table *table,
+                 rss_caveat_fn *take, void *context);
+
+/* Write the object that docs/rss.md describes. */
+void rss_write_json(struct json_writer *json, const char *key, const struct rss_moment *moment);
+
+#endif
