@@ -16,6 +16,8 @@ typedef int answer_function(struct view_profiles *profiles,
 
 /* The selection as a file of another format. */
 answer_function answer_export;
+/* The parts of a process's memory over time and at a dump, as JSON. */
+answer_function answer_memory;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */
 answer_function answer_overview;
 /* The source file of a function, with the figures of its lines, as JSON. */

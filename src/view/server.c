@@ -127,6 +127,7 @@ static const struct page {
                   struct error *error); /* if it is not of the profiles */
 } pages[] = {
     {"api/export", "GET", "application/octet-stream", answer_export, NULL},
+    {"api/memory", "GET", "application/json", answer_memory, NULL},
     {"api/overview", "GET", "application/json", answer_overview, NULL},
     {"api/perfetto", "POST", "application/json", NULL, answer_perfetto},
     {"api/source", "GET", "application/json", answer_source, NULL},

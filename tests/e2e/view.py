@@ -263,6 +263,49 @@ def test_growing():
         recording.send_signal(signal.SIGINT)
 
 
+def test_memory():
+    """The parts of the memory are those of report --rss at each dump, and of query over time."""
+    script = ("import mmap, time\nkept = []\nheld = mmap.mmap(-1, 3000000)\nheld.write(b'x' * 3000000)\n"
+              "for i in range(5):\n kept += [str(j) * 9 for j in range(20000)]\n time.sleep(0.2)\n")
+    call(TOOL, "host", "-q", "-c", "200", "-o", at("memory"), "--heaps", "libc.malloc,libc.mmap", "--", "/usr/bin/python3", "-c", script)
+    with open(at("other.collapsed"), "w", encoding="utf-8") as file:
+        file.write("main;leaf 7000\n")
+    with Server(at("memory"), at("other.collapsed")) as server:
+        heaps = server.json("api/overview")["profiles"][0]["heaps"]
+        malloc = next(heap for heap in heaps if heap["name"] == "libc.malloc")
+        known = 0
+        for dump in range(len(malloc["dumps"]) + 1):
+            is_last = dump == len(malloc["dumps"])
+            options, number = ([], "") if is_last else (["--dump", str(dump + 1)], f"&dump={dump}")
+            wanted = json.loads(call(TOOL, "report", "--rss", "--json", *options, at("memory")).stdout)["processes"][0]
+            answer = server.json(f"api/memory?heap={malloc['id']}{number}")
+            check(answer["moment"] == wanted, f"dump {dump}: {answer['moment']}, report: {wanted}")
+            check((answer["why"] == "") == wanted["known"], f"dump {dump}: {answer['why']!r}")
+            snapshots, chosen = answer["snapshots"], answer["snapshots"]["chosen"]
+            check((chosen is not None) == wanted["known"], f"dump {dump}: snapshot {chosen}")
+            if not wanted["known"]:
+                continue
+            known += 1
+            rows = {row["name"]: row["bytes"] for row in wanted["other_rows"]}
+            parts = {kind["name"]: kind["rss"][chosen] for kind in snapshots["kinds"] if kind["rss"][chosen] > 0}
+            check(parts == rows | {"allocator": wanted["allocator_bytes"]}, f"dump {dump}: {parts}, report: {rows}")
+            check(snapshots["rss"][chosen] == wanted["rss_bytes"], f"dump {dump}: {snapshots['rss'][chosen]} resident")
+            check(snapshots["swap"][chosen] == wanted["swap_bytes"], f"dump {dump}: {snapshots['swap'][chosen]} swapped")
+            live = {limit: column[chosen] for limit, column in snapshots["live"].items()}
+            row = wanted["allocator_rows"][0]
+            check(round(live["value"]) == row["bytes"] and is_near(live["high"] - live["value"], row["margin_bytes"]), f"live {live}")
+        check(known >= 2, f"{known} dumps with a snapshot")
+        rows = json.loads(call(TOOL, "query", "--json", at("memory"), "select ts, rss_size, live_size, rounding_size, untouched_size "
+                               "from hp_memory_snapshot order by ts").stdout)
+        check(snapshots["all"] == len(rows) and snapshots["rss"] == [row["rss_size"] for row in rows], f"over time: {snapshots['rss']}")
+        for column, name in (("rounding", "rounding_size"), ("untouched", "untouched_size")):
+            check(all(is_near(one or 0, row[name] or 0) for one, row in zip(snapshots[column], rows)), f"{column}: {snapshots[column]}")
+        other = server.json("api/memory?heap=1.0")
+        check(not other["moment"]["known"] and "no memory snapshot" in other["why"], f"another profiler's file: {other}")
+        check(other["snapshots"]["time"] == [] and other["snapshots"]["chosen"] is None, f"snapshots: {other['snapshots']}")
+        check(server.ask("api/memory?heap=7.7")[0] == 404 and server.ask("api/memory")[0] == 400, "a heap that is not there")
+
+
 def test_sql():
     """SQL answers what heap_profile query does, and changes nothing."""
     profile = record("jq", "jq", "-n", "[range(2000) | tostring] | length")

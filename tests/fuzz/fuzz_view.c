@@ -127,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ask(answer_overview, &parameters);
     ask(answer_flame, &parameters);
     ask(answer_table, &parameters);
+    ask(answer_memory, &parameters);
     free(text);
     return 0;
 }

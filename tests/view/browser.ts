@@ -3,7 +3,7 @@
 // with what `heap_profile report --json` and `query` say of the same files.
 //
 // EXPECTED names a file that run.py writes. `reports` has the report of each dump of a
-// recording, `focused` the last with --focus, `sql` the answer of `query`.
+// recording, `memory` those of --rss, `focused` the last with --focus, `sql` the answer of `query`.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
@@ -27,6 +27,13 @@ interface Heap {
   exact_bytes: number;
   exact_calls: number;
 }
+interface Memory {
+  known: boolean;
+  rss_bytes: number;
+  allocator_bytes: number;
+  allocator_rows: { words: string; bytes: number | null }[];
+  other_rows: { words: string; bytes: number }[];
+}
 interface Expected {
   url: string;
   server: number; // its pid
@@ -34,6 +41,7 @@ interface Expected {
   trace: string; // the recording's file
   own_network: boolean; // port 9001 is free
   reports: Heap[];
+  memory: Memory[]; // of each dump, by report --rss
   focus: string;
   focused: Heap;
   sql: { statement: string; rows: Record<string, string | number>[] };
@@ -290,6 +298,30 @@ test("a screen reader finds the frames in a grid", async () => {
   await grid.getByRole("button").nth(1).focus();
   await page.keyboard.press("Enter");
   await until("the frame is chosen", async () => (await page.locator(".details h3").innerText()) === (await grid.locator("[aria-selected=true] button").innerText()));
+});
+
+test("the memory's parts are those of report --rss, a click selects a dump", async () => {
+  await open("tab=memory");
+  const count = expected.reports.length;
+  const isOf = async (dump: number) => {
+    const memory = expected.memory[dump]!;
+    await shows(".timeline-title", `Dump ${dump + 1} of ${count}`);
+    if (!memory.known) return shows(".memory-unknown", "unknown");
+    await shows(".parts tfoot tr", `RSS ${bytesInWords(memory.rss_bytes)}`);
+    await shows(".parts tr", `the allocator's memory ${bytesInWords(memory.allocator_bytes)}`);
+    for (const row of [...memory.allocator_rows, ...memory.other_rows])
+      await shows(".parts tr", `${row.words} ${row.bytes === null ? "unknown" : bytesInWords(row.bytes)}`);
+  };
+  assert(expected.memory.some((memory) => memory.known));
+  await isOf(count - 1);
+  const box = (await page.locator(".memory-plot .u-over").boundingBox())!;
+  await page.mouse.click(box.x + 2, box.y + 40);
+  await until("an earlier dump is selected", async () => /dump=\d+/.test(page.url()));
+  const dump = Number(/dump=(\d+)/.exec(page.url())![1]);
+  await isOf(dump);
+  await page.locator(".memory-plot").focus();
+  await page.keyboard.press("ArrowRight");
+  await isOf(dump + 1);
 });
 
 test("SQL answers as query does", async () => {

@@ -105,6 +105,7 @@ def expect(harness, work):
         "saved": saved,
         "trace": os.path.join(recording, "symbolized-trace"),
         "reports": [report("--dump", str(dump + 1)) for dump in range(dumps)],
+        "memory": [ask("report", "--rss", "--json", "--dump", str(dump + 1), recording)["processes"][0] for dump in range(dumps)],
         "focus": focus,
         "focused": report("--focus", focus),
         "sql": {"statement": STATEMENT, "rows": ask("query", "--json", recording, STATEMENT)},

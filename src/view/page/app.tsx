@@ -8,6 +8,7 @@ import { Export } from "./export";
 import { FlamePanel } from "./flame/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
+import { MemoryPanel } from "./memory";
 import { OverviewPanel } from "./overview";
 import { Perfetto } from "./perfetto";
 import { Sentence } from "./sentence";
@@ -21,9 +22,9 @@ import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./timeline";
 import type { Overview } from "./types";
 
-const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", sql: "SQL" };
-const WITHOUT_HEAP: Tab[] = ["overview", "sql"];
-const NEED_SERVER: Tab[] = ["source", "sql"];
+const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", sql: "SQL" };
+const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "sql"];
+const NEED_SERVER: Tab[] = ["source", "memory", "sql"];
 const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
 
 function Keys({ onClose }: { onClose: () => void }) {
@@ -131,6 +132,7 @@ function Panel({ overview, place, selection }: { overview: Overview; place: Plac
   if (place.heap.unseen !== "") return <Unseen place={place} />;
   if (place.heap.dumps.length === 0) return <NoDump place={place} />;
   if (selection.tab === "table") return <TablePanel />;
+  if (selection.tab === "memory") return <MemoryPanel place={place} selection={selection} />;
   if (selection.tab === "source") return <SourcePanel />;
   return <FlamePanel />;
 }
@@ -174,7 +176,7 @@ export function App() {
   const title = overview?.profiles.map(profileTitle).join(", ") ?? "";
   useEffect(() => { document.title = title === "" ? "heap_profile view" : `${title} – heap_profile view`; }, [title]);
   const hasTimeline = place !== null && place.heap.unseen === "";
-  const needsFilters = place !== null && !isSaved && !WITHOUT_HEAP.includes(selection.tab);
+  const needsFilters = place !== null && !isSaved && !WITHOUT_FILTERS.includes(selection.tab);
   return (
     <>
       {isLost && (

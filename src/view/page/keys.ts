@@ -6,7 +6,7 @@ type Shortcuts = Record<string, () => void>;
 
 export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = [
   ["Everywhere", [
-    ["1 … 5", "Overview, flame graph, table, source, SQL"],
+    ["1 … 6", "Overview, flame graph, table, source, memory, SQL"],
     ["[  ]", "Previous, next dump"],
     ["b", "Compare with the dump before, or no more"],
     ["v  V", "Next, previous view"],
@@ -38,6 +38,9 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
     ["e", "Source"],
     ["y", "Copy the stack"],
     ["Menu key", "All of these as a menu"],
+  ]],
+  ["Memory", [
+    ["← →", "Dump by dump"],
   ]],
   ["Table", [
     ["↑ ↓ Page Home End", "From row to row"],

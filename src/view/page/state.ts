@@ -12,7 +12,7 @@ export interface Filter {
   pattern: string;
 }
 
-export const TABS = ["overview", "flame", "table", "source", "sql"] as const;
+export const TABS = ["overview", "flame", "table", "source", "memory", "sql"] as const;
 export type Tab = (typeof TABS)[number];
 
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;

@@ -36,7 +36,7 @@ const COLOURS: Record<"light" | "dark", Colours> = {
 
 const DASHES: Partial<Record<Series["kind"], number[]>> = { anonymous: [5, 3], swap: [2, 3], rate: [1, 3] };
 
-function clockInWords(seconds: number): string {
+export function clockInWords(seconds: number): string {
   const whole = Math.abs(seconds);
   if (whole >= 60) return timeInWords(whole);
   return `${Number(whole.toFixed(whole < 1 ? 3 : whole < 10 ? 2 : 1))} s`;

@@ -127,6 +127,52 @@ export interface SourceLines {
   lines?: { n: number; text: string; self: MaybeFigure | number; total: MaybeFigure | number }[];
 }
 
+/** A row of `report --rss`, docs/rss.md. */
+export interface MemoryRow {
+  name: string;
+  words: string;
+  bytes: number | null; // null: unknown
+  source: "estimated" | "rule" | "measured" | "remainder" | "not_known";
+  rule?: string;
+  margin_bytes?: number;
+}
+
+/** The table of `report --rss` at a dump; without the optional members if it is not known. */
+export interface MemoryMoment {
+  dump: number; // from 1
+  timeline_rss_bytes: number; // 0: unknown
+  known: boolean;
+  allocator?: string | null;
+  allocator_rows?: MemoryRow[];
+  allocator_bytes?: number;
+  other_rows?: MemoryRow[];
+  rss_bytes?: number;
+  swap_bytes?: number;
+  not_known?: string[];
+}
+
+/** By snapshot. */
+export interface MemoryParts {
+  rss: number[];
+  swap: number[];
+  mapped: number[];
+  mappings: number[];
+}
+
+export interface MemorySnapshots extends MemoryParts {
+  all: number; // more than there are times: some are left out
+  chosen: number | null; // the snapshot of the dump
+  time: number[];
+  live: { value: number[]; low: number[]; high: number[] };
+  kinds: (MemoryParts & { name: string; words: string })[];
+}
+
+export interface ProcessMemory {
+  why: string; // the memory at the dump is unknown; "": it is known
+  moment: MemoryMoment;
+  snapshots: MemorySnapshots;
+}
+
 export interface SqlAnswer {
   columns: string[];
   rows: (string | number | null)[][];

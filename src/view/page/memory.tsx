@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory's tab: where the process's memory went, from the heap's live bytes to the RSS. The parts over
+// time as a stacked area, or as one bar if there is a single snapshot; beside it the table of
+// `heap_profile report --rss` for the selected dump. A click selects the dump nearest to a moment.
+import uPlot from "uplot";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { beginningOf, dumpChoice, dumpIndex, dumpTitle, type Place } from "./model";
+import { Sentence } from "./sentence";
+import { askMemory, useAnswer } from "./source";
+import { select, type Selection } from "./state";
+import { useTheme } from "./theme";
+import { clockInWords, goToDump } from "./timeline";
+import type { Heap, MemoryMoment, MemoryRow, MemorySnapshots, ProcessMemory } from "./types";
+import { bytesInWords, countInWords, figureInWords, shareInWords } from "./words";
+
+const HEIGHT = 220; // of the plot, in pixels
+
+/** Of each kind, on the light and the dark ground: Okabe and Ito's palette, and greys. */
+const KIND_COLOURS: Record<string, [light: string, dark: string]> = {
+  allocator: ["#56b4e9", "#22638e"],
+  anonymous: ["#e69f00", "#a87400"],
+  thread_stacks: ["#009e73", "#00795a"],
+  main_stack: ["#8fd3bd", "#4d9883"],
+  files_written: ["#d55e00", "#b04e00"],
+  files_clean: ["#c8ccd2", "#5a616a"],
+  shared: ["#cc79a7", "#a04a7d"],
+  profiler: ["#f0e442", "#b5aa1e"],
+  kernel: ["#8a8f98", "#8a8f98"],
+  unknown: ["#5c636b", "#c8ccd2"],
+};
+const LINES = {
+  light: { ink: "#1b1d20", faint: "#5c636b", line: "#e4e6e9", accent: "#0b5cad" },
+  dark: { ink: "#eceef0", faint: "#a3abb4", line: "#2c3036", accent: "#7ab8ff" },
+};
+
+const colourOf = (kind: string, dark: boolean) => (KIND_COLOURS[kind] ?? KIND_COLOURS["unknown"]!)[dark ? 1 : 0];
+
+function memoryPath(selection: Selection): string {
+  const parameters = new URLSearchParams({ heap: selection.heap });
+  if (selection.dump !== null) parameters.set("dump", String(selection.dump));
+  return `api/memory?${parameters}`;
+}
+
+// --- in words ---
+
+function sourceInWords(row: MemoryRow): string {
+  const words = { estimated: "estimated from samples", rule: `by the size classes of ${row.rule ?? "?"}`, measured: "measured",
+    remainder: "remainder", not_known: "unknown" };
+  return words[row.source];
+}
+
+function rowInWords(row: MemoryRow): string {
+  if (row.bytes === null) return "unknown";
+  const margin = row.margin_bytes !== undefined && row.margin_bytes >= 0.5 ? ` ± ${bytesInWords(row.margin_bytes)}` : "";
+  return bytesInWords(row.bytes) + margin;
+}
+
+/** The figures of the table in sentences, the most important first. */
+function memorySentences(moment: MemoryMoment): string[] {
+  const { allocator_rows: own, other_rows: others, rss_bytes: rss, allocator_bytes: held } = moment;
+  if (!own || !others || rss === undefined || held === undefined) return [];
+  const row = (name: string) => own.find((one) => one.name === name);
+  const live = row("live_requested");
+  const rest = row("free_lists");
+  const sentences = [`The process has ${bytesInWords(rss)} in memory. The allocator holds ${bytesInWords(held)} of it` +
+    `${live ? `; the live blocks are ${rowInWords(live)}, as requested` : ""}.`];
+  if (rest && rest.bytes !== null && rest.bytes > 0)
+    sentences.push(`${rowInWords(rest)} of the allocator's memory is in free lists, lost to fragmentation, or was not profiled.`);
+  const largest = others.reduce<MemoryRow | null>((best, one) => ((one.bytes ?? 0) > (best?.bytes ?? 0) ? one : best), null);
+  if (largest && largest.bytes !== null)
+    sentences.push(`The largest part outside of the allocator: ${largest.words}, ${bytesInWords(largest.bytes)}.`);
+  if ((moment.swap_bytes ?? 0) > 0) sentences.push(`${bytesInWords(moment.swap_bytes!)} is swapped out, which is not part of the RSS.`);
+  return sentences;
+}
+
+// --- the table ---
+
+function Figures({ bytes, parts, at }: { bytes: number; parts: { swap: number[]; mapped: number[]; mappings: number[] }; at: number }) {
+  return (
+    <>
+      <td class="number">{bytesInWords(bytes)}</td>
+      <td class="number">{bytesInWords(parts.swap[at]!)}</td>
+      <td class="number">{bytesInWords(parts.mapped[at]!)}</td>
+      <td class="number">{countInWords(parts.mappings[at]!)}</td>
+    </>
+  );
+}
+
+function Parts({ moment, snapshots, at, dark }: { moment: MemoryMoment; snapshots: MemorySnapshots; at: number; dark: boolean }) {
+  return (
+    <table class="parts">
+      <caption class="sr-only">Parts of the resident memory at dump {moment.dump}</caption>
+      <thead>
+        <tr><th>Memory</th><th class="number">Resident</th><th class="number">Swapped</th><th class="number">Mapped</th><th class="number">Mappings</th></tr>
+      </thead>
+      <tbody>
+        {snapshots.kinds.map((kind) => [
+          <tr key={kind.name}>
+            <th scope="row"><i style={{ background: colourOf(kind.name, dark) }} />{kind.words}</th>
+            <Figures bytes={kind.rss[at]!} parts={kind} at={at} />
+          </tr>,
+          kind.name === "allocator" && moment.allocator_rows?.map((row) => (
+            <tr key={row.name} class="inner">
+              <th scope="row">{row.name === "live_requested" && <i class="live" />}{row.words}</th>
+              <td class="number">{rowInWords(row)}</td>
+              <td colSpan={3} class="faint">{sourceInWords(row)}</td>
+            </tr>
+          )),
+        ])}
+      </tbody>
+      <tfoot>
+        <tr><th scope="row">RSS</th><Figures bytes={snapshots.rss[at]!} parts={snapshots} at={at} /></tr>
+      </tfoot>
+    </table>
+  );
+}
+
+// --- over time ---
+
+/** Return the dump nearest to a time, in ns. */
+function nearestDump(heap: Heap, time: number): number {
+  let best = 0;
+  heap.dumps.forEach((dump, i) => {
+    if (Math.abs(dump.time - time) < Math.abs(heap.dumps[best]!.time - time)) best = i;
+  });
+  return best;
+}
+
+/** Return the sums of the kinds up to each, by snapshot. */
+function stackOf(snapshots: MemorySnapshots): number[][] {
+  let below = snapshots.time.map(() => 0);
+  return snapshots.kinds.map((kind) => (below = below.map((sum, i) => sum + kind.rss[i]!)));
+}
+
+interface Drawn {
+  snapshots: MemorySnapshots;
+  beginning: number;
+  accent: string;
+}
+
+function drawChosen(plot: uPlot, { snapshots, beginning, accent }: Drawn) {
+  if (snapshots.chosen === null) return;
+  const { ctx: context } = plot;
+  const x = plot.valToPos((snapshots.time[snapshots.chosen]! - beginning) / 1e9, "x", true);
+  context.save();
+  context.strokeStyle = accent;
+  context.lineWidth = 2 * devicePixelRatio;
+  context.beginPath();
+  context.moveTo(x, plot.bbox.top);
+  context.lineTo(x, plot.bbox.top + plot.bbox.height);
+  context.stroke();
+  context.restore();
+}
+
+function makeOptions(drawn: Drawn, width: number, dark: boolean): uPlot.Options {
+  const colours = LINES[dark ? "dark" : "light"];
+  const font = "11px system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+  const axis = { stroke: colours.faint, font, ticks: { stroke: colours.line, size: 4 }, grid: { stroke: colours.line, width: 1 } };
+  // The highest sum is drawn first, so that each area shows above the one below it.
+  const areas = drawn.snapshots.kinds.map((kind): uPlot.Series => {
+    const fill = colourOf(kind.name, dark);
+    return { scale: "y", stroke: fill, fill, width: 0.5, points: { show: false } };
+  });
+  return {
+    width, height: HEIGHT, padding: [8, 16, 0, 0], legend: { show: false },
+    cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+    scales: { x: { time: false }, y: { range: (_, __, max) => [0, (max ?? 0) > 0 ? max * 1.05 : 1] } },
+    series: [{}, ...areas.reverse(), { scale: "y", stroke: colours.ink, width: 2, points: { show: false } }],
+    axes: [
+      { ...axis, size: 24, space: 80, values: (_, splits) => splits.map(clockInWords) },
+      { ...axis, scale: "y", size: 66, space: 30, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : bytesInWords(value))) },
+    ],
+    hooks: { draw: [(plot) => drawChosen(plot, drawn)] },
+  };
+}
+
+function OverTime({ place, selection, snapshots, dark }: { place: Place; selection: Selection; snapshots: MemorySnapshots; dark: boolean }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [pointed, setPointed] = useState<number | null>(null);
+  const { heap, profile } = place;
+  const beginning = beginningOf(profile);
+  const stack = useMemo(() => stackOf(snapshots), [snapshots]);
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const seconds = snapshots.time.map((time) => (time - beginning) / 1e9);
+    const drawn = { snapshots, beginning, accent: LINES[dark ? "dark" : "light"].accent };
+    const plot = new uPlot(makeOptions(drawn, element.clientWidth, dark), [seconds, ...[...stack].reverse(), snapshots.live.value] as uPlot.AlignedData, element);
+    const { over } = plot;
+    const onClick = (event: MouseEvent) => {
+      const second = plot.posToVal(event.clientX - over.getBoundingClientRect().left, "x");
+      select({ dump: dumpChoice(heap, nearestDump(heap, beginning + second * 1e9)), base: "" });
+    };
+    const onMove = () => setPointed(plot.cursor.idx ?? null);
+    const onLeave = () => setPointed(null);
+    over.addEventListener("click", onClick);
+    over.addEventListener("mousemove", onMove);
+    over.addEventListener("mouseleave", onLeave);
+    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      plot.destroy();
+    };
+  }, [snapshots, heap, beginning, dark]);
+  function onKeyDown(event: KeyboardEvent) {
+    const step = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
+    if (step === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    goToDump(place, selection, step, false);
+    event.preventDefault();
+    event.stopPropagation();
+  }
+  const at = pointed !== null && pointed < snapshots.time.length ? pointed : snapshots.chosen;
+  const dump = dumpIndex(heap, selection.dump);
+  return (
+    <div>
+      <p class="figures">
+        {at === null ? "No snapshot before this dump" : `${clockInWords((snapshots.time[at]! - beginning) / 1e9)}: ${bytesInWords(snapshots.rss[at]!)} resident, ` +
+          `${bytesInWords(snapshots.live.value[at]!)} live, ${bytesInWords(snapshots.swap[at]!)} swapped out`}
+        {snapshots.all > snapshots.time.length && <span class="faint"> · {countInWords(snapshots.time.length)} of {countInWords(snapshots.all)} snapshots drawn</span>}
+      </p>
+      <div class="memory-plot" ref={box} tabIndex={0} role="slider" aria-label="Dump whose memory is shown" aria-valuemin={1}
+        aria-valuemax={heap.dumps.length} aria-valuenow={dump + 1} aria-valuetext={dumpTitle(place, dump)} onKeyDown={onKeyDown} />
+    </div>
+  );
+}
+
+/** One snapshot: its parts side by side. */
+function SingleBar({ snapshots, dark }: { snapshots: MemorySnapshots; dark: boolean }) {
+  return (
+    <div class="memory-bar" aria-hidden="true">
+      {snapshots.kinds.map((kind) => (
+        <i key={kind.name} title={`${kind.words}: ${bytesInWords(kind.rss[0]!)}, ${shareInWords(kind.rss[0]!, snapshots.rss[0]!)}`}
+          style={{ width: `${(100 * kind.rss[0]!) / Math.max(snapshots.rss[0]!, 1)}%`, background: colourOf(kind.name, dark) }} />
+      ))}
+    </div>
+  );
+}
+
+// --- the panel ---
+
+function Unknown({ answer, place, dump }: { answer: ProcessMemory; place: Place; dump: number }) {
+  const rss = answer.moment.timeline_rss_bytes;
+  return (
+    <div class="memory-unknown" role="status">
+      <h2>The parts of the memory are unknown at this dump</h2>
+      <p>{answer.why}</p>
+      <p>Live blocks: {figureInWords(place.heap.dumps[dump]?.space ?? null, false)}. Resident: {rss > 0 ? bytesInWords(rss) : "unknown"}.</p>
+    </div>
+  );
+}
+
+export function MemoryPanel({ place, selection }: { place: Place; selection: Selection }) {
+  const { theme } = useTheme();
+  const { value: answer, error, isWaiting } = useAnswer(memoryPath(selection), askMemory);
+  if (error !== "") return <div class="empty bad"><p>{error}</p></div>;
+  if (!answer) return <div class="empty"><p class="faint">The memory is being read…</p></div>;
+  const { moment, snapshots } = answer;
+  return (
+    <section class={isWaiting ? "panel memory waits" : "panel memory"} aria-label="Memory" aria-busy={isWaiting}>
+      <div>
+        {!moment.known ? <Unknown answer={answer} place={place} dump={dumpIndex(place.heap, selection.dump)} />
+          : <div class="memory-sentences">{memorySentences(moment).map((sentence) => <p key={sentence}>{sentence}</p>)}</div>}
+        {snapshots.time.length > 1 ? <OverTime place={place} selection={selection} snapshots={snapshots} dark={theme.dark} />
+          : snapshots.time.length === 1 && <SingleBar snapshots={snapshots} dark={theme.dark} />}
+        {moment.not_known && <ul class="notes faint">{moment.not_known.map((note) => <li key={note}><Sentence text={note} /></li>)}</ul>}
+      </div>
+      {snapshots.chosen !== null && <div class="wide"><Parts moment={moment} snapshots={snapshots} at={snapshots.chosen} dark={theme.dark} /></div>}
+    </section>
+  );
+}
