@@ -18,6 +18,7 @@
 #include "attach/inject.h"
 #include "attach/installed_client.h"
 #include "attach/locate.h"
+#include "attach/permission.h"
 #include "attach/process.h"
 #include "attach/remove_client.h"
 #include "attach/seccomp_filter.h"
@@ -301,6 +302,18 @@ static int stop_outside_entries(struct attempt *attempt, uint64_t *stopped_at)
 
 /* --- attaching and detaching --- */
 
+/* Check the system call filters of the stopped process, and note what they mean for the client. */
+static int check_filters(struct attempt *attempt)
+{
+    bool avoid_copying = false;
+    int code =
+        stop_check_seccomp(&attempt->tracee, SECCOMP_TO_STAY, &avoid_copying, attempt->error);
+    image_params(&attempt->image)->avoid_copying = avoid_copying;
+    if (code < 0)
+        attempt->outcome->refusal = ATTACH_SECCOMP;
+    return code;
+}
+
 static int attach_to(struct attempt *attempt)
 {
     struct tracee *tracee = &attempt->tracee;
@@ -326,11 +339,9 @@ static int attach_to(struct attempt *attempt)
         return code;
 
     outcome->threads = (unsigned)tracee->thread_count;
-    bool avoid_copying = false;
-    code = stop_check_seccomp(tracee, SECCOMP_TO_STAY, &avoid_copying, error);
-    image_params(&attempt->image)->avoid_copying = avoid_copying;
-    if (code < 0)
-        outcome->refusal = ATTACH_SECCOMP;
+    code = permission_check_stopped(pid, outcome, error);
+    if (code == 0)
+        code = check_filters(attempt);
     if (code == 0 && !code_is_unchanged(attempt->attach, tracee)) {
         outcome->refusal = ATTACH_BUSY;
         code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",

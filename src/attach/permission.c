@@ -3,6 +3,7 @@
 #include "attach/permission.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -45,4 +46,19 @@ int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *
                      "is not dumpable); attach as root or with CAP_SYS_PTRACE%s",
                      (int)pid, are_filtered() ? "a seccomp filter of ours forbids ptrace, or " : "",
                      are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
+}
+
+int permission_check_stopped(pid_t pid, struct attach_outcome *outcome, struct error *error)
+{
+    struct process_status own, status;
+    if (geteuid() == 0)
+        return 0;
+    if (process_status_read(getpid(), &own) == 0 && (own.effective >> CAP_SYS_PTRACE & 1) != 0)
+        return 0;
+    if (process_status_read(pid, &status) < 0)
+        return permission_explain(pid, outcome, error);
+    for (size_t i = 0; i < 3; i++) /* real, effective, saved */
+        if (status.uid[i] == 0)
+            return permission_explain(pid, outcome, error);
+    return 0;
 }

@@ -11,4 +11,9 @@
 /* Explain an EPERM or EACCES of the kernel in `error`, and set the refusal. Return -EPERM. */
 int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *error);
 
+/* Check that a stopped process has no rights of root that we lack. The kernel judges this when it
+ * lets us trace; but the process may execute a program at that moment, and from now on it cannot.
+ * Return 0, or a negative errno with the refusal set. */
+int permission_check_stopped(pid_t pid, struct attach_outcome *outcome, struct error *error);
+
 #endif
