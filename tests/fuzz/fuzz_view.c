@@ -112,8 +112,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct view_parameters parameters = {0};
     char *lines[LINES_MAX];
-    char *text = strndup((const char *)bytes, length);
+    char *text = malloc(length + 1);
     check(text != NULL);
+    memcpy(text, bytes, length);
+    text[length] = '\0';
     size_t count = split(text, lines);
     if (count >= 4)
         judge(lines);
