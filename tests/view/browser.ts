@@ -289,6 +289,12 @@ test("Perfetto UI reads the trace, another site does not", { skip: !expected.own
   assert.match(String(await read(tab)), /Failed to fetch/);
   await tab.close();
   await context.unroute(/^https:/);
+
+  await open("heap=1.0"); // of another profiler's file
+  await page.getByRole("button", { name: "Perfetto UI" }).click();
+  await shows(".bar-error", "Perfetto UI can open traces only.");
+  await page.getByRole("button", { name: "Close" }).click();
+  await until("the error is closed", async () => (await page.locator(".bar-error").count()) === 0);
 });
 
 test("a screen reader finds the frames in a grid", async () => {

@@ -2,6 +2,7 @@
 // Saves what is selected as a file: for pprof, as collapsed stacks, for Speedscope, or what the flame
 // graph shows as an image.
 import { useState } from "preact/hooks";
+import { BarError } from "./bar_error";
 import { Menu, type MenuEntry } from "./flame/menu";
 import { dumpIndex, processTitle, type Place } from "./model";
 import { isSaved } from "./saved";
@@ -53,7 +54,7 @@ export function Export({ place, selection }: { place: Place; selection: Selectio
   if (entries.length === 0) return null;
   return (
     <>
-      {error !== "" && <span class="bad bar-error" role="alert" title={error}>{error}</span>}
+      <BarError message={error} onClose={() => setError("")} />
       <button type="button" aria-haspopup="menu" onClick={(event) => {
         const box = event.currentTarget.getBoundingClientRect();
         setAt({ x: box.left, y: box.bottom + 4 });

@@ -2,6 +2,7 @@
 // Opens the trace in Perfetto UI. The first click lets the server hand it to https://ui.perfetto.dev; the
 // second follows the link, which a browser lets only the user do.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { BarError } from "./bar_error";
 import { askPerfetto } from "./source";
 
 export function Perfetto({ profile }: { profile: number }) {
@@ -23,7 +24,7 @@ export function Perfetto({ profile }: { profile: number }) {
     );
   return (
     <>
-      {error !== "" && <span class="bad bar-error" role="alert" title={error}>{error}</span>}
+      <BarError message={error} onClose={() => set({ url: "", error: "" })} />
       <button type="button" onClick={ask}
         title="Let https://ui.perfetto.dev in this browser read the trace, from 127.0.0.1:9001, until heap_profile view ends">Perfetto UI</button>
     </>
