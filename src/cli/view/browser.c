@@ -17,9 +17,15 @@
 
 extern char **environ;
 
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && *value != '\0';
+}
+
 static bool has_desktop(void)
 {
-    return getenv("DISPLAY") != NULL || getenv("WAYLAND_DISPLAY") != NULL;
+    return is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
 }
 
 /* Write the file. The address consists of characters that HTML takes as they are. */
