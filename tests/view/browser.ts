@@ -5,7 +5,7 @@
 // EXPECTED names a file that run.py writes. `reports` has the report of each dump of a
 // recording, `memory` those of --rss, `focused` the last with --focus, `sql` the answer of `query`.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "page/words";
@@ -40,6 +40,8 @@ interface Expected {
   saved: string; // a page that is a file
   trace: string; // the recording's file
   own_network: boolean; // port 9001 is free
+  begun: string; // the address of a page on a recording that has written nothing yet
+  begunTrace: string; // its file
   reports: Heap[];
   memory: Memory[]; // of each dump, by report --rss
   focus: string;
@@ -71,7 +73,7 @@ before(async () => {
   });
   page.on("console", (message) => message.text().includes("Content Security Policy") && complaints.push(message.text()));
   page.on("request", (request) => {
-    if (![expected.url, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
+    if (![expected.url, expected.begun, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
   });
   page.on("response", (response) => {
     if (!response.url().includes("/api/")) received += Number(response.headers()["content-length"] ?? NaN);
@@ -398,6 +400,17 @@ test("a saved page has the graphs and tables inside", async () => {
   await until("the rows are searched", async () => (await page.locator(".grid-room .key").allInnerTexts()).every((name) => /main/i.test(name)));
   assert((await page.locator(".grid-room .row").count()) > 0);
   assert.equal(await page.locator(".banner, .add-filter, #tab-sql").count(), 0);
+  assert.deepEqual(complaints, []);
+});
+
+test("a recording that has just begun is said, and shown when it has a dump", async () => {
+  await open("", expected.begun);
+  await shows(".overview .empty", "There is no dump yet.");
+  await page.keyboard.press("2");
+  await shows("#panel .empty", "There is no dump yet.");
+  await page.keyboard.press("1");
+  copyFileSync(expected.trace, expected.begunTrace);
+  await shows(".sentences", `${bytesInWords(last.exact_bytes)} were allocated`);
   assert.deepEqual(complaints, []);
 });
 

@@ -112,6 +112,17 @@ def expect(harness, work):
     }
 
 
+def serve(harness, *profiles):
+    """Start heap_profile view. Return its process and the page's address."""
+    server = subprocess.Popen([harness.TOOL, "view", "--no-browser", *profiles], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+    line = server.stdout.readline()
+    found = re.search(r"http://\S+", line)
+    if not found:
+        sys.exit(f"the server said: {line}{server.stdout.read()}")
+    return server, found.group()
+
+
 def run_browser(work):
     sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
     import harness
@@ -119,14 +130,14 @@ def run_browser(work):
     harness.need("chromium", "node")
     profiles, expected = expect(harness, work)
     expected["own_network"] = harness.own_network()
-    server = subprocess.Popen([harness.TOOL, "view", "--no-browser", *profiles], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+    begun = os.path.join(work, "begun")
+    os.mkdir(begun)
+    with open(os.path.join(begun, "raw-trace"), "wb"):
+        pass
+    server, expected["url"] = serve(harness, *profiles)
+    beginning, expected["begun"] = serve(harness, begun)
     try:
-        line = server.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        if not found:
-            sys.exit(f"the server said: {line}{server.stdout.read()}")
-        expected.update(url=found.group(), server=server.pid)
+        expected.update(server=server.pid, begunTrace=os.path.join(begun, "raw-trace"))
         path = os.path.join(work, "expected.json")
         with open(path, "w", encoding="utf-8") as out:
             json.dump(expected, out)
@@ -139,8 +150,9 @@ def run_browser(work):
             sys.exit(f"the server ended with {server.returncode}: {server.stdout.read()}")
         return code
     finally:
-        server.kill()
-        server.wait()
+        for process in (server, beginning):
+            process.kill()
+            process.wait()
 
 
 def main():

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile view: serves the web page on profiles, and opens the browser. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,6 +109,8 @@ static int run(struct watched *watched, struct view_profiles *profiles,
 static int save(struct view_profiles *profiles, const char *path, struct error *error)
 {
     struct output_file file;
+    if (profiles->count == 0)
+        return error_set(error, -ENODATA, "nothing has been recorded yet, so there is no page");
     int code = output_file_open(&file, path, 0, error);
     if (code < 0)
         return code;

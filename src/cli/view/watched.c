@@ -38,6 +38,13 @@ static const char *argument_of(const struct watched *watched, int index)
     return watched->count == 0 ? NULL : watched->arguments[index];
 }
 
+/* Return whether a recording has begun this file and has written nothing yet. */
+static bool has_just_begun(const char *path, const struct watched_file *file)
+{
+    const char *slash = strrchr(path, '/');
+    return file->inode != 0 && file->size == 0 && slash != NULL && strcmp(slash, "/raw-trace") == 0;
+}
+
 static int add(struct watched *watched, int index, struct view_profiles *profiles,
                bool shows_progress, struct error *error)
 {
@@ -50,6 +57,8 @@ static int add(struct watched *watched, int index, struct view_profiles *profile
         return error_set(error, -EINVAL, "view reads files: the page asks for them again");
     /* What is written while the file is read counts as a change. */
     watched->files[index] = state_of(path);
+    if (has_just_begun(path, &watched->files[index]))
+        return 0;
     struct profile *profile = shows_progress ? progress_import(path, &reading, error)
                                              : import_profile(path, &reading, error);
     return profile == NULL ? error->code : view_profiles_add(profiles, path, profile, error);

@@ -23,7 +23,8 @@ struct watched {
     uint64_t read_ns; /* how long reading took */
 };
 
-/* Read all profiles. `shows_progress`: on the terminal. Return NULL with *error set on failure. */
+/* Read all profiles, except those whose recording has written nothing yet. `shows_progress`: on the
+ * terminal. Return NULL with *error set on failure. */
 struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
                                    struct error *error);
 /* Return whether a file differs from what was read. */

@@ -9,7 +9,7 @@ import { FlamePanel } from "./flame/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { MemoryPanel } from "./memory";
-import { OverviewPanel } from "./overview";
+import { NoHeap, OverviewPanel } from "./overview";
 import { Perfetto } from "./perfetto";
 import { Sentence } from "./sentence";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
@@ -128,7 +128,7 @@ function Panel({ overview, place, selection }: { overview: Overview; place: Plac
   if (selection.tab === "overview") return <OverviewPanel overview={overview} place={place} />;
   if (isSaved && NEED_SERVER.includes(selection.tab)) return <div class="empty"><p><Sentence text={NOT_SAVED} /></p></div>;
   if (selection.tab === "sql") return <SqlPanel />;
-  if (!place) return null;
+  if (!place) return <NoHeap />;
   if (place.heap.unseen !== "") return <Unseen place={place} />;
   if (place.heap.dumps.length === 0) return <NoDump place={place} />;
   if (selection.tab === "table") return <TablePanel />;

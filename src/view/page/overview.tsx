@@ -124,9 +124,19 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
 
 const rankOf = (heap: Heap) => heap.dumps[heap.dumps.length - 1]?.space?.value ?? -1;
 
+/** The server does not know whether the recording goes on. */
+export function NoHeap() {
+  return (
+    <div class="empty" role="status">
+      <p>There is no dump yet.</p>
+      <p class="faint">While the recording goes on, the page shows its first dump as soon as it is there. If it has ended, no process was profiled.</p>
+    </div>
+  );
+}
+
 function Heaps({ profile, chosen }: { profile: Profile; chosen: string }) {
   const heaps = [...profile.heaps].sort((a, b) => rankOf(b) - rankOf(a));
-  if (heaps.length === 0) return <p class="hint">This profile has no heap: no process was profiled.</p>;
+  if (heaps.length === 0) return <NoHeap />;
   return (
     <div class="wide">
       <table class="plain heaps">
@@ -205,6 +215,7 @@ export function OverviewPanel({ overview, place }: { overview: Overview; place: 
   const hasFigures = place !== null && place.heap.unseen === "" && place.heap.dumps.length > 0;
   return (
     <section class="panel overview" aria-label="Overview">
+      {overview.profiles.length === 0 && <NoHeap />}
       {hasFigures && <First place={place} selection={selection} />}
       {overview.profiles.map((profile) => {
         const chosen = profile.heaps.find((heap) => heap.id === selection.heap);
