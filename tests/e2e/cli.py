@@ -1149,9 +1149,9 @@ def test_completion():
         check({"profile", "symbolize"} <= offered("traceconv", ""), f"{shell}: conversions")
         check({"profile", "symbolize"} <= offered("heap_profile", ""), f"{shell}: conversions of heap_profile")
         for words, some, none in (
-            (("heap_profile", "host", "--"), {"--interval", "--all-heaps", "--help"}, {"--port", "--view"}),
+            (("heap_profile", "host", "--"), {"--interval", "--all-heaps", "--view", "--help"}, {"--port", "--json"}),
             (("heap_profile", "report", "--"), {"--view", "--json", "--addresses"}, {"--interval"}),
-            (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid"}, {"--view"}),
+            (("heap_profile", "-n", "x", "--"), {"--continuous-dump", "--pid", "--view"}, {"--json"}),
             (("heap_profile", "stop", "--"), {"--session"}, {"--pid"}),
             (("traceconv", "profile", "--"), {"--output"}, {"--interval"}),
             (("traceconv", "memory_infra", "--"), {"--prune", "--max"}, {"--v1", "--dump-at-max"}),
@@ -1160,6 +1160,7 @@ def test_completion():
             found = offered(*words)
             check(some <= found and not none & found, f"{shell}: {words}: {sorted(found)}")
         check(offered("heap_profile", "report", "--view", "a") == {"alloc_space", "alloc_objects"}, f"{shell}: views")
+        check(not offered("heap_profile", "host", "--view", "a"), f"{shell}: values of host --view, which takes none")
         check(offered("heap_profile", "report", "--by", "type,") == {"type,backtrace", "type,context"}, f"{shell}: keys")
         check(offered("heap_profile", "memory_infra", "--dump", "") == {"all", "final"}, f"{shell}: dumps")
         check(offered("heap_profile", "host", "--stack-mode", "m") == {"mixed"}, f"{shell}: stack modes")

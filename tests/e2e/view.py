@@ -45,24 +45,14 @@ def record(name, *command):
     return at(name)
 
 
-class Server:
-    """heap_profile view on some profiles."""
+class Page:
+    """The page at the address that heap_profile prints."""
 
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen([TOOL, "view", "--no-browser", *arguments], env=dict(os.environ, **ENVIRONMENT),
-                                        stdout=subprocess.PIPE, text=True)
-        self.line = self.process.stdout.readline()
+    def __init__(self, stream):
+        self.line = stream.readline()
         found = re.search(r"http://([^/]+)/([0-9a-f]{32})/", self.line)
         check(found, f"the first line has no address: {self.line!r}")
         self.host, self.token = found.groups() if found else ("", "")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(30 * SLOWNESS)
-        check(status == 0, f"view ended with {status}")
 
     def ask(self, page, method="GET", body=None, headers=(), token=None):
         """Return the status, the headers and the body."""
@@ -92,6 +82,23 @@ class Server:
             columns[column["name"]] = values
         check(offset == len(content), f"{question}: {len(content)} bytes, {offset} expected")
         return header, [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+
+class Server(Page):
+    """heap_profile view on some profiles."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([TOOL, "view", "--no-browser", *arguments], env=dict(os.environ, **ENVIRONMENT),
+                                        stdout=subprocess.PIPE, text=True)
+        super().__init__(self.process.stdout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(30 * SLOWNESS)
+        check(status == 0, f"view ended with {status}")
 
 
 def is_near(one, other):
@@ -304,6 +311,104 @@ def test_memory():
         check(not other["moment"]["known"] and "no memory snapshot" in other["why"], f"another profiler's file: {other}")
         check(other["snapshots"]["time"] == [] and other["snapshots"]["chosen"] is None, f"snapshots: {other['snapshots']}")
         check(server.ask("api/memory?heap=7.7")[0] == 404 and server.ask("api/memory")[0] == 400, "a heap that is not there")
+
+
+def wait_until(holds, what):
+    deadline = time.monotonic() + 30 * SLOWNESS
+    while not (held := holds()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return check(held, f"in vain waited until {what}")
+
+
+def heap_of(page):
+    """Return the page's first heap; one without a dump if there is none yet."""
+    heaps = [heap for profile in page.json("api/overview")["profiles"] for heap in profile["heaps"]]
+    return heaps[0] if heaps else {"dumps": [], "unfinished": True}
+
+
+class Recording(Page):
+    """A recording with --view: heap_profile with these arguments."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([TOOL, *arguments], env=dict(os.environ, **ENVIRONMENT), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        super().__init__(self.process.stderr)
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
+            children = file.read().split()
+        self.view = next((int(pid) for pid in children if b"\0view\0" in self.command_of(pid)), 0)
+        check(self.view, f"no child is the view: {children}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+
+    @staticmethod
+    def command_of(pid):
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+
+    def wait_for_end(self):
+        """Wait until the recording has ended and is written; the page is still there."""
+        while "the page stays" not in (line := self.process.stderr.readline()):
+            if not check(line != "", "heap_profile has ended, and the page with it"):
+                return
+        wait_until(lambda: not heap_of(self)["unfinished"], "the page has the end")
+
+    def end(self, number, status):
+        """Send a signal, and check that nothing is left. Return what is left of the standard output."""
+        self.process.send_signal(number)
+        output, _ = self.process.communicate(timeout=30 * SLOWNESS)
+        check(self.process.returncode == status, f"exit code {self.process.returncode}, not {status}")
+        wait_until(lambda: not os.path.exists(f"/proc/{self.view}"), "the view's process is gone")
+        host, port = self.host.split(":")
+        with socket.socket() as connection:
+            check(connection.connect_ex((host, int(port))) != 0, "the server still listens")
+        return output
+
+
+def test_host():
+    """host --view shows the dumps as they come and stays until Control-C; the command sees nothing of it."""
+    script = ("import os, sys, time\nprint(sorted(os.listdir('/proc/self/fd')), flush=True)\nkept = []\n"
+              f"while not os.path.exists({at('enough')!r}):\n kept.append(bytearray(10000)); time.sleep(0.02)\n"
+              "print('done')\nsys.exit(7)")
+    with Recording("host", "--view", "-q", "-o", at("hosted"), "--", "/usr/bin/python3", "-c", script) as recording:
+        check(recording.ask("")[0] == 200, "there is no page at the recording's beginning")
+        wait_until(lambda: len(heap_of(recording)["dumps"]) >= 2, "two dumps are there")
+        with open(at("enough"), "w", encoding="utf-8"):
+            pass
+        recording.wait_for_end()
+        output = recording.end(signal.SIGINT, 7)
+    bare = subprocess.run(["/usr/bin/python3", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    check(output == bare.stdout, f"output {output!r}, bare {bare.stdout!r}")
+
+
+def test_host_interrupted():
+    """Control-C in the terminal ends the command, and not its page; a command that cannot run has no page."""
+    script = "import time; kept = [str(i) for i in range(5000)]; print('ready', flush=True); time.sleep(60)"
+    with Recording("host", "--view", "-q", "-o", at("interrupted"), "--", "/usr/bin/python3", "-c", script) as recording:
+        recording.process.stdout.readline()
+        os.killpg(recording.process.pid, signal.SIGINT)
+        recording.wait_for_end()
+        recording.end(signal.SIGINT, -signal.SIGINT)
+    outcome = call(TOOL, "host", "--view", "-o", at("nothing"), "--", "/no/such/command")
+    check(outcome.status == 127 and not os.path.exists(at("nothing/raw-trace")), f"no command: {outcome.status}")
+
+
+def test_pid():
+    """-p PID --view shows a program that already runs. If heap_profile is killed, the page ends."""
+    script = "import time\nkept = []\nfor i in range(6000):\n kept.append(bytearray(10000)); time.sleep(0.01)"
+    with subprocess.Popen(["/usr/bin/python3", "-c", script]) as program:
+        for name, number, status in (("attached", signal.SIGINT, 0), ("killed", signal.SIGKILL, -signal.SIGKILL)):
+            with Recording("-p", str(program.pid), "--view", "-q", "-o", at(name)) as recording:
+                wait_until(lambda: heap_of(recording)["dumps"], "a dump is there")
+                recording.process.send_signal(signal.SIGINT)
+                recording.wait_for_end()
+                recording.end(number, status)
+        check(program.poll() is None, "the program has ended")
+        program.kill()
 
 
 def test_sql():

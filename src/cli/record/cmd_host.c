@@ -26,12 +26,13 @@ static const char help[] =
     "--follow-children,\n"
     "                         it goes on while a profiled process runs, until Ctrl-C\n"
     "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
-    "end\n" RECORDING_OPTIONS_HELP
+    "end\n" RECORDING_OPTIONS_HELP LIVE_VIEW_HELP
     "      --print-config     print the configuration and exit\n" FINISH_OPTIONS_HELP "\n"
     "Examples:\n"
     "  heap_profile host -- ./server --port 8080\n"
     "  heap_profile host -i 1 -- jq . big.json        every allocation\n"
-    "  heap_profile host -n cc1plus -- make           the compilers that make starts\n";
+    "  heap_profile host -n cc1plus -- make           the compilers that make starts\n"
+    "  heap_profile host --view -- ./server           watch its heap in the browser\n";
 
 struct request {
     struct heap_config config;
@@ -48,6 +49,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("print-config", 0, OPTION_SET, struct request, print_config),
     OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, host.finish.no_symbols),
     OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct request, host.finish.memory_infra),
+    LIVE_VIEW_OPTION(struct request, host.view),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, host.finish.quiet),
     OPTIONS_END,
 };
@@ -82,6 +84,8 @@ static int run(const struct host_command *request)
         verb_fail(&error);
     if (code != 0 && !outcome.result.started && outcome.result.exec_errno == 0)
         return HOST_PROFILER_FAILED;
+    host_wait(&outcome.result);
+    live_view_stay(&outcome.view);
     return host_command_exit_code(&outcome.result, request->command[0]);
 }
 

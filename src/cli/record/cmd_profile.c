@@ -9,6 +9,7 @@
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/print/format.h"
+#include "cli/record/live_view.h"
 #include "cli/record/record_session.h"
 
 static const char help[] =
@@ -29,7 +30,8 @@ static const char help[] =
     "      --no-startup       only processes that already run; ends with the last of them\n"
     "      --follow-children  profile the children of profiled processes, too\n"
     "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
-    "end\n" RECORDING_OPTIONS_HELP "      --print-config     print the configuration for `record "
+    "end\n" RECORDING_OPTIONS_HELP LIVE_VIEW_HELP
+    "      --print-config     print the configuration for `record "
     "-c`, and exit\n" FINISH_OPTIONS_HELP "\n"
     "Accepted without effect: --idle-allocations (obsolete), --no-start,\n"
     "--disable-fork-teardown, --disable-selinux, --no-android-tree-symbolization, --no-versions,\n"
@@ -42,6 +44,7 @@ static const char help[] =
     "Examples:\n"
     "  heap_profile -p $(pidof redis-server) -d 10000\n"
     "  heap_profile -n nginx,php-fpm -c 60000\n"
+    "  heap_profile -p $(pidof redis-server) --view   watch its heap in the browser\n"
     "See also: heap_profile snapshot, status, stop, doctor.\n";
 
 struct profile_arguments {
@@ -92,6 +95,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct profile_arguments, session.finish.no_symbols),
     OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct profile_arguments,
                  session.finish.memory_infra),
+    LIVE_VIEW_OPTION(struct profile_arguments, session.view),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct profile_arguments, session.finish.quiet),
     OPTION_ENTRY("disable-fork-teardown", 0, OPTION_SET, struct profile_arguments,
                  config.disable_fork_teardown),

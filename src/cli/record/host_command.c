@@ -26,9 +26,14 @@ static bool shows_progress(const struct host_command *request)
            output.st_rdev != errors.st_rdev;
 }
 
-static void show_progress(void *context, const struct host_progress *progress)
+/* Who follows the recording. */
+struct followers {
+    bool terminal;
+    struct live_view *view;
+};
+
+static void show_progress(const struct host_progress *progress)
 {
-    (void)context;
     if (progress->ending > 0)
         fprintf(stderr, "\r\033[Kwriting the last dumps: %u process%s left", progress->ending,
                 progress->ending == 1 ? "" : "es");
@@ -37,6 +42,14 @@ static void show_progress(void *context, const struct host_progress *progress)
                 (double)progress->elapsed_ms / 1000, progress->processes,
                 progress->processes == 1 ? "" : "es", format_bytes(progress->live_bytes).bytes,
                 (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+}
+
+static void follow(void *context, const struct host_progress *progress)
+{
+    const struct followers *followers = context;
+    if (followers->terminal)
+        show_progress(progress);
+    live_view_follow(followers->view, progress->elapsed_ms, progress->processes);
 }
 
 static void tell_outlived(unsigned processes)
@@ -62,7 +75,7 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         return code;
     if ((trace_fd = output_open_trace(&outcome->output, error)) < 0)
         return trace_fd;
-    bool progress = shows_progress(request);
+    struct followers followers = {shows_progress(request), &outcome->view};
     struct host_options host = {
         .config = request->config,
         .command = request->command,
@@ -71,16 +84,22 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         .follow_children = request->follow_children,
         .end_with_command = request->end_with_command,
         .outlived = request->finish.quiet ? NULL : tell_outlived,
-        .progress = progress ? show_progress : NULL,
+        .progress = followers.terminal || request->view ? follow : NULL,
+        .progress_context = &followers,
     };
-    code = host_run(&host, &outcome->result, error);
+    if (request->view)
+        code = live_view_start(&outcome->view, outcome->output.directory, request->config, error);
+    if (code == 0)
+        code = host_run(&host, &outcome->result, error);
     close(trace_fd);
-    if (progress)
+    if (followers.terminal)
         fputs("\r\033[K", stderr);
-    if (outcome->result.started)
+    if (outcome->result.started) {
         output_publish(&outcome->output);
-    else
+    } else {
+        live_view_end(&outcome->view);
         output_discard(&outcome->output);
+    }
     if (code == 0 && outcome->result.started)
         code = finish_profile(&outcome->output, &request->finish, error);
     return code;

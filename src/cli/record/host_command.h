@@ -5,6 +5,7 @@
 #define HEAPPROFD_CLI_RECORD_HOST_COMMAND_H
 
 #include "cli/record/finish_profile.h"
+#include "cli/record/live_view.h"
 #include "daemon/host/host.h"
 
 /* The exit codes of shells and env(1). */
@@ -17,12 +18,14 @@ struct host_command {
     char *const *command; /* argv, NULL-terminated */
     const char *output;   /* NULL: a directory of our choice */
     bool follow_children, end_with_command;
+    bool view; /* show a page meanwhile */
     struct finish_profile_options finish;
 };
 
 struct host_outcome {
     struct output output; /* valid if the command was started */
     struct host_result result;
+    struct live_view view;
 };
 
 /* Run the command and finish its trace. Return 0, or a negative errno with *error set; even then

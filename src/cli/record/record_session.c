@@ -10,13 +10,15 @@
 
 #include "cli/options/options.h"
 #include "cli/print/format.h"
+#include "cli/record/live_view.h"
 #include "cli/record/session_run.h"
 #include "util/output_file.h"
 
 /* Limit of refused processes that are printed individually. */
 #define REFUSED_LINES_MAX 20
 
-static bool quiet, by_number;
+static bool quiet, by_number, shows_progress;
+static struct live_view page;
 static unsigned refused;
 static const char *line_start = ""; /* erases the progress line */
 
@@ -65,6 +67,13 @@ static void show_progress(const struct session_progress *progress)
             (double)progress->elapsed_ms / 1000, progress->processes,
             progress->processes == 1 ? "" : "es", format_bytes(progress->live_bytes).bytes,
             (unsigned long long)progress->samples, (unsigned long long)progress->lost);
+}
+
+static void follow(const struct session_progress *progress)
+{
+    if (shows_progress)
+        show_progress(progress);
+    live_view_follow(&page, progress->elapsed_ms, progress->processes);
 }
 
 static void tell_ending(void)
@@ -123,7 +132,7 @@ static int finish(const struct record_session *session, const struct output *out
     return code;
 }
 
-int record_session_run(const struct record_session *session)
+static int run(const struct record_session *session)
 {
     struct error error = {0};
     struct output output = {.is_own = false};
@@ -134,22 +143,26 @@ int record_session_run(const struct record_session *session)
     }
     quiet = session->finish.quiet;
     by_number = session->config->pid_count > 0;
-    bool progress = !quiet && isatty(STDERR_FILENO);
-    line_start = progress ? "\r\033[K" : "";
+    shows_progress = !quiet && isatty(STDERR_FILENO);
+    line_start = shows_progress ? "\r\033[K" : "";
     struct session_run_options options = {
         .config = session->config,
         .follow_children = session->follow_children,
         .trace_fd = trace_fd,
-        .progress = progress ? show_progress : NULL,
-        .ending = progress ? tell_ending : NULL,
+        .progress = shows_progress || session->view ? follow : NULL,
+        .ending = shows_progress ? tell_ending : NULL,
         .started = tell_started,
         .refused = tell_refused,
     };
-    struct session_run_result result;
-    int code = session_run(&options, &result, &error);
+    struct session_run_result result = {0};
+    int code = 0;
+    if (session->view)
+        code = live_view_start(&page, output.directory, session->config, &error);
+    if (code == 0)
+        code = session_run(&options, &result, &error);
     bool wrote = lseek(trace_fd, 0, SEEK_END) > 0;
     close(trace_fd);
-    if (progress)
+    if (shows_progress)
         fputs("\r\033[K", stderr);
     if (code < 0)
         verb_fail(&error);
@@ -165,4 +178,13 @@ int record_session_run(const struct record_session *session)
         return RECORD_SESSION_FAILED;
     tell_end(&result);
     return result.profiled > 0 ? RECORD_SESSION_DONE : RECORD_SESSION_EMPTY;
+}
+
+int record_session_run(const struct record_session *session)
+{
+    int code = run(session);
+    if (code == RECORD_SESSION_DONE)
+        live_view_stay(&page);
+    live_view_end(&page);
+    return code;
 }

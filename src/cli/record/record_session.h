@@ -12,6 +12,7 @@ struct record_session {
     const char *output;     /* the directory that the user named; NULL: one of our choice */
     const char *trace_path; /* write only a trace, to this path; NULL: write a directory */
     bool follow_children;
+    bool view; /* show a page meanwhile; only of a directory */
     struct finish_profile_options finish;
 };
 

@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
+#include "cli/record/live_view.h"
 #include "cli/view/browser.h"
 #include "cli/view/watched.h"
 #include "util/clock.h"
@@ -118,6 +119,14 @@ static int save(struct view_profiles *profiles, const char *path, struct error *
     code = out == NULL ? error_set(error, -ENOMEM, "not enough memory to write '%s'", path)
                        : view_save(profiles, out, error);
     return output_file_close(&file, code, error);
+}
+
+bool take_live_view(void *member, const char *name, const char *value)
+{
+    (void)name;
+    (void)value;
+    *(bool *)member = true;
+    return true;
 }
 
 int cmd_view(int argc, char **argv)

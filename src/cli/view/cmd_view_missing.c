@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile view in a build without the page: says what is missing. */
+/* heap_profile view, and the option --view, in a build without the page: say what is missing. */
 #include <stdio.h>
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
+#include "cli/record/live_view.h"
+
+static void explain(void)
+{
+    fputs("heap_profile: this build has no view: it was made with -Dview=disabled. Build with "
+          "libmicrohttpd and npm, or write a page with traceconv flamegraph\n",
+          stderr);
+}
 
 int cmd_view(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    fputs("heap_profile: this build has no view: it was made with -Dview=disabled. Build with "
-          "libmicrohttpd and npm, or write a page with traceconv flamegraph\n",
-          stderr);
+    explain();
     return VERB_FAILED;
+}
+
+bool take_live_view(void *member, const char *name, const char *value)
+{
+    (void)member;
+    (void)name;
+    (void)value;
+    explain();
+    return false;
 }
