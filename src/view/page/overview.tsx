@@ -129,7 +129,7 @@ export function NoHeap() {
   return (
     <div class="empty" role="status">
       <p>There is no dump yet.</p>
-      <p class="faint">While the recording goes on, the page shows its first dump as soon as it is there. If it has ended, no process was profiled.</p>
+      <p class="faint">While the recording goes on, the page shows its first dump as soon as it is there. If it has ended, it has none: no process was profiled, or heap_profile was killed.</p>
     </div>
   );
 }
