@@ -665,7 +665,8 @@ def test_unmovable_entries():
             process = subprocess.Popen(["sleep", "60"], env={**os.environ, "LD_PRELOAD": path + ".so"})
             wait_for("its start", lambda: path + ".so" in open(f"/proc/{process.pid}/maps").read())
             doctor = run([TOOL, "doctor", "-p", str(process.pid)])
-            outcome, report = profile(process.pid, directory, "-d", "100")
+            # A session whose only process is refused ends at once.
+            outcome, report = profile(process.pid, directory, "-d", "30000" if name == "calling" else "100")
             if name == "calling":
                 refused = f"its allocator (calling.so) cannot be patched: malloc {words}, "
                 for said, status in ((doctor.stdout, doctor.status), (outcome.stderr, outcome.status)):
