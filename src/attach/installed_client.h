@@ -24,7 +24,7 @@ struct installed_client {
     unsigned trampoline_count;
 };
 
-/* Find a client in the process. Return false if there is none. */
+/* Find a client in the process. Return whether the process has one. */
 bool installed_client_find(struct installed_client *client, const struct process *process,
                            const struct tracee *tracee);
 

@@ -38,8 +38,8 @@ struct trampoline {
 int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint8_t *code,
                     size_t length, uint64_t hook, uint64_t at, const char **why);
 
-/* Return the address in the trampoline that corresponds to a pc inside the replaced bytes, but not
- * at the first of them; 0 if there is none. */
+/* Return the address in the trampoline that corresponds to a pc inside the replaced bytes, behind
+ * the first of them; 0 if pc is elsewhere, or in the middle of an instruction. */
 uint64_t trampoline_enter(const struct trampoline *trampoline, uint64_t pc);
 
 /* Return the address in the restored function that corresponds to a pc in the trampoline; 0 if pc

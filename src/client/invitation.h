@@ -18,7 +18,7 @@ void invitation_init(void);
 /* Return the socket of a daemon that profiles new processes, or NULL. */
 const char *invitation_at_startup(void);
 
-/* Return the socket of a daemon whose invitation was not answered yet; NULL: there is none. */
+/* Return the socket of a daemon whose invitation is unanswered; NULL: no daemon has one. */
 const char *invitation_find(void);
 
 /* Mark all present invitations as answered. */

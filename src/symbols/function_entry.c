@@ -53,7 +53,7 @@ static bool follow(const struct entry_reader *reader, Dwarf_Attribute *attribute
 }
 
 /* Replace *die by the entry that it refers to: its abstract instance, or else its declaration.
- * Return false if there is none. */
+ * Return false if it refers to no other. */
 static bool to_origin(const struct entry_reader *reader, Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;

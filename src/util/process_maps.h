@@ -36,7 +36,7 @@ struct process_maps {
 int process_maps_open_file(struct process_maps *maps, const char *path);
 int process_maps_open(struct process_maps *maps, pid_t pid);
 
-/* Read the next mapping; lines that are none are skipped. The path is valid until the next call.
+/* Read the next mapping; lines of another form are skipped. The path is valid until the next call.
  * Return false at the end, and after an error. There is no limit: the caller bounds its loop. */
 bool process_maps_next(struct process_maps *maps, struct process_map *map);
 

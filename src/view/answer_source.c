@@ -88,7 +88,7 @@ static int make_lines(struct source *source, const struct view_profiles *profile
 
 /* --- the file --- */
 
-/* Return the file's text, malloc'd. NULL: *why says why there is none. */
+/* Return the file's text, malloc'd. On failure return NULL, with the reason in *why. */
 static char *read_file(const char *path, const char **why)
 {
     struct stat status;

@@ -20,7 +20,7 @@ struct view_parameters {
     bool are_too_many; /* some are missing here */
 };
 
-/* Return the first parameter of this name; NULL: there is none. */
+/* Return the value of the first parameter of this name; NULL: the question does not have it. */
 const char *view_parameter(const struct view_parameters *parameters, const char *name);
 /* Parse a number within a range; take `otherwise` without such a parameter. Return 0 or -EINVAL. */
 struct view_range {

@@ -136,7 +136,7 @@ static void ask_and_search(struct screen *screen)
     screen_search(screen);
 }
 
-/* Return the character that means the same as a function key; 0: there is none. */
+/* Return the character with the same meaning as a function key; 0: no character has it. */
 static int character_of(int function_key)
 {
     static const struct {

@@ -107,7 +107,7 @@ static bool begins_with_comment(const char *argument)
 }
 
 /* Return the first argument that is SQL with a comment at its beginning, and remove it from the
- * command line: getopt() would treat it as an option. NULL: there is none. */
+ * command line: getopt() would treat it as an option. NULL: no argument is such SQL. */
 static const char *take_commented_sql(int *argc, char **argv)
 {
     for (int i = 1; i < *argc && strcmp(argv[i], "--") != 0; i++) {
