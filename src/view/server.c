@@ -39,6 +39,10 @@ struct view_server {
     pthread_mutex_t profiles_lock, sql_lock;
     struct access access;
     struct perfetto perfetto;
+    /* The caller's questions. */
+    const struct view_question *questions;
+    size_t question_count;
+    void *context;
     struct MHD_Daemon *daemon;
     char address[160];
     char *socket_path; /* removed at the end; NULL: none */
@@ -118,24 +122,28 @@ static int answer_of_profiles(answer_function *answer, struct view_server *serve
     return code;
 }
 
-/* The pages of the server. SQL is asked for by POST, because it is text of any length. Only
- * api/perfetto changes something: what the port of Perfetto UI serves. */
-static const struct page {
+/* What is at an address. One of the three answers is set. */
+struct page {
     const char *name, *method, *type;
     answer_function *of_profiles;
-    int (*answer)(struct view_server *server, const struct question *question, FILE *out,
-                  struct error *error); /* if it is not of the profiles */
-} pages[] = {
-    {"api/export", "GET", "application/octet-stream", answer_export, NULL},
-    {"api/memory", "GET", "application/json", answer_memory, NULL},
-    {"api/overview", "GET", "application/json", answer_overview, NULL},
-    {"api/perfetto", "POST", "application/json", NULL, answer_perfetto},
-    {"api/source", "GET", "application/json", answer_source, NULL},
-    {"api/sql", "POST", "application/json", NULL, answer_sql},
-    {"api/state", "GET", "application/json", NULL, answer_state},
-    {"api/table", "GET", "application/json", answer_table, NULL},
-    {"api/tables", "GET", "application/json", NULL, answer_sql_tables},
-    {"api/tree", "GET", "application/octet-stream", answer_flame, NULL},
+    int (*of_server)(struct view_server *server, const struct question *question, FILE *out,
+                     struct error *error);
+    const struct view_question *of_caller;
+};
+
+/* SQL is asked for by POST, because it is text of any length. Only api/perfetto changes something:
+ * what the port of Perfetto UI serves. */
+static const struct page pages[] = {
+    {"api/export", "GET", "application/octet-stream", answer_export, NULL, NULL},
+    {"api/memory", "GET", "application/json", answer_memory, NULL, NULL},
+    {"api/overview", "GET", "application/json", answer_overview, NULL, NULL},
+    {"api/perfetto", "POST", "application/json", NULL, answer_perfetto, NULL},
+    {"api/source", "GET", "application/json", answer_source, NULL, NULL},
+    {"api/sql", "POST", "application/json", NULL, answer_sql, NULL},
+    {"api/state", "GET", "application/json", NULL, answer_state, NULL},
+    {"api/table", "GET", "application/json", answer_table, NULL, NULL},
+    {"api/tables", "GET", "application/json", NULL, answer_sql_tables, NULL},
+    {"api/tree", "GET", "application/octet-stream", answer_flame, NULL, NULL},
 };
 
 /* --- answers --- */
@@ -222,6 +230,17 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
     return MHD_YES;
 }
 
+static int write_answer(struct view_server *server, const struct page *page,
+                        const struct question *question, FILE *out, struct error *error)
+{
+    if (page->of_profiles != NULL)
+        return answer_of_profiles(page->of_profiles, server, question, out, error);
+    if (page->of_server != NULL)
+        return page->of_server(server, question, out, error);
+    return page->of_caller->answer(server->context, &question->parameters, question->body, out,
+                                   error);
+}
+
 static enum MHD_Result answer(struct view_server *server, struct MHD_Connection *connection,
                               const struct page *page, const char *body)
 {
@@ -236,9 +255,7 @@ static enum MHD_Result answer(struct view_server *server, struct MHD_Connection 
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
         return MHD_NO;
-    int code = page->of_profiles != NULL
-                   ? answer_of_profiles(page->of_profiles, server, &question, out, &error)
-                   : page->answer(server, &question, out, &error);
+    int code = write_answer(server, page, &question, out, &error);
     if (fclose(out) != 0 && code == 0)
         code = error_set(&error, -ENOMEM, "not enough memory for the answer");
     if (code < 0) {
@@ -310,6 +327,23 @@ static void forget_request(void *context, struct MHD_Connection *connection, voi
     free(received);
 }
 
+/* Find what is at an address. Return false: nothing. */
+static bool find_page(const struct view_server *server, const char *path, struct page *page)
+{
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        *page = pages[i];
+        if (strcmp(path, page->name) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < server->question_count; i++) {
+        const struct view_question *of = &server->questions[i];
+        *page = (struct page){of->name, of->method, "application/json", NULL, NULL, of};
+        if (strcmp(path, page->name) == 0)
+            return true;
+    }
+    return false;
+}
+
 static enum MHD_Result route(struct view_server *server, struct MHD_Connection *connection,
                              const char *path, const char *method, const struct received *received)
 {
@@ -318,16 +352,13 @@ static enum MHD_Result route(struct view_server *server, struct MHD_Connection *
     for (size_t i = 0; i < view_asset_count && gets; i++)
         if (strcmp(name, view_assets[i].name) == 0)
             return send_asset(connection, &view_assets[i]);
-    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-        if (strcmp(path, pages[i].name) != 0)
-            continue;
-        if (gets != (strcmp(pages[i].method, "GET") == 0) ||
-            (!gets && strcmp(method, pages[i].method) != 0))
-            return send_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-                              "this address takes another method");
-        return answer(server, connection, &pages[i], received->body != NULL ? received->body : "");
-    }
-    return send_error(connection, MHD_HTTP_NOT_FOUND, "there is nothing at this address");
+    struct page page;
+    if (!find_page(server, path, &page))
+        return send_error(connection, MHD_HTTP_NOT_FOUND, "there is nothing at this address");
+    if (strcmp(page.method, gets ? "GET" : method) != 0)
+        return send_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                          "this address takes another method");
+    return answer(server, connection, &page, received->body != NULL ? received->body : "");
 }
 
 static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *connection,
@@ -344,7 +375,8 @@ static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *
     if (judged != ACCESS_GRANTED)
         return refuse(connection, judged);
     if (received->is_too_long)
-        return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the query is too long");
+        return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE,
+                          "the body of the request is too long");
     return route(server, connection, path, method, received);
 }
 
@@ -441,6 +473,9 @@ struct view_server *view_server_start(struct view_profiles *profiles,
         return NULL;
     }
     take_profiles(server, profiles);
+    server->questions = options->questions;
+    server->question_count = options->question_count;
+    server->context = options->context;
     pthread_mutex_init(&server->profiles_lock, NULL);
     pthread_mutex_init(&server->sql_lock, NULL);
     perfetto_begin(&server->perfetto);

@@ -1,21 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server of the page: HTTP on this machine. It answers from profiles that are loaded, and
- * changes nothing but what Perfetto UI may read (view/perfetto.h). docs/view.md describes requests
- * and answers.
+ * changes nothing but what Perfetto UI may read (view/perfetto.h). Its caller may add questions of
+ * its own, for example about the processes of this machine. docs/view.md describes requests and
+ * answers.
  */
 #ifndef HEAPPROFD_VIEW_SERVER_H
 #define HEAPPROFD_VIEW_SERVER_H
 
+#include <stdio.h>
+
 #include "util/error.h"
 #include "view/access.h"
-#include "view/profiles.h"
+#include "view/selection.h"
 
 struct view_server;
+
+/* A question that the server's caller answers. Each connection has a thread: answers to several
+ * questions are made side by side. */
+struct view_question {
+    const char *name, *method; /* "api/processes", "GET" */
+    /* Write the answer in JSON. `body` is that of a POST; else "". Return as answer_function does.
+     */
+    int (*answer)(void *context, const struct view_parameters *parameters, const char *body,
+                  FILE *out, struct error *error);
+};
 
 struct view_server_options {
     uint16_t port;           /* on 127.0.0.1; 0: a free one */
     const char *socket_path; /* a unix socket instead; NULL: none */
+    /* Questions of the caller; they stay with it until the server has stopped. */
+    const struct view_question *questions;
+    size_t question_count;
+    void *context; /* of their answers */
 };
 
 /* Start a server, in threads of its own. It takes over the profiles, which are malloc'd, in any

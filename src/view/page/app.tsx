@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: the bar with the selection, the timeline, and below them one tab. It asks for the overview,
-// opens on the heap and view that the server names, and says so when the server is gone.
+// The page: a row that leads to other pages, the bar with the selection, the timeline, and below them one
+// tab. It asks for the overview, opens on the heap and view that the server names, and says so when the
+// server is gone.
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { Bar, Filters } from "./bar";
@@ -10,6 +11,7 @@ import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { MemoryPanel } from "./memory";
 import { NoHeap, OverviewPanel } from "./overview";
+import { MachinePage, PAGE_TITLES, Pages } from "./pages";
 import { Perfetto } from "./perfetto";
 import { Sentence } from "./sentence";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
@@ -90,7 +92,7 @@ function useGlobalKeys(overview: Overview | null, place: Place | null, selection
     G: () => nextHeap(-1),
     r: () => removeFilter(selection.filters.length - 1),
     l: otherTheme,
-    ...Object.fromEntries(SHOWN_TABS.map((tab, i) => [String(i + 1), () => select({ tab })])),
+    ...Object.fromEntries(SHOWN_TABS.map((tab, i) => [String(i + 1), () => select({ page: "profile", tab })])),
   });
 }
 
@@ -162,34 +164,23 @@ function usePrefetch(place: Place | null, selection: Selection) {
   }, [selection.tab, selection.heap, selection.dump, selection.view, selection.base]);
 }
 
-export function App() {
+/** The profile that is open: its selection, its timeline, a tab of it. */
+function ProfilePage({ overview, error, title }: { overview: Overview | null; error: string; title: string }) {
   const selection = useSelection();
-  const { theme } = useTheme();
   const { isLost } = useConnection();
-  const [showsKeys, setShowsKeys] = useState(false);
-  const answer = useAnswer("api/overview", (_, signal) => askOverview(signal));
-  const overview = answer.value;
   const place = overview ? placeOf(overview, selection.heap) : null;
   useOpening(overview, selection);
-  useGlobalKeys(overview, place, selection, () => setShowsKeys(true));
   usePrefetch(place, selection);
-  const title = overview?.profiles.map(profileTitle).join(", ") ?? "";
-  useEffect(() => { document.title = title === "" ? "heap_profile view" : `${title} – heap_profile view`; }, [title]);
   const hasTimeline = place !== null && place.heap.unseen === "";
   const needsFilters = place !== null && !isSaved && !WITHOUT_FILTERS.includes(selection.tab);
   return (
     <>
-      {isLost && (
-        <div class="banner" role="alert">heap_profile view does not answer: it has ended, or this machine lost it. The page asks again; what it shows is the last state.</div>
-      )}
       <header class="top">
         {!(overview && overview.profiles.length > 1) && <h1 title={title}>{title || "heap_profile view"}</h1>}
         {overview && <Bar overview={overview} selection={selection} place={place} />}
         <span class="top-right">
           {overview && place && !isSaved && <Perfetto key={place.profile.path} profile={overview.profiles.indexOf(place.profile)} />}
           {place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export place={place} selection={selection} />}
-          <button type="button" onClick={otherTheme} title="l">{theme.dark ? "Light" : "Dark"}</button>
-          <button type="button" onClick={() => setShowsKeys(true)} title="?">Keys</button>
         </span>
       </header>
       {hasTimeline && place && <Guarded key={place.heap.id}><Timeline place={place} selection={selection} /></Guarded>}
@@ -198,10 +189,36 @@ export function App() {
         {needsFilters && <Filters selection={selection} />}
       </div>
       <main id="panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
-        {answer.error !== "" ? <div class="empty bad"><p>{answer.error}</p></div>
+        {error !== "" ? <div class="empty bad"><p>{error}</p></div>
           : !overview ? <div class="empty"><p class="faint">{isLost ? "No answer yet." : "Reading the profile…"}</p></div>
             : <Guarded key={selection.tab}><Panel overview={overview} place={place} selection={selection} /></Guarded>}
       </main>
+    </>
+  );
+}
+
+export function App() {
+  const selection = useSelection();
+  const { theme } = useTheme();
+  const { isLost } = useConnection();
+  const [showsKeys, setShowsKeys] = useState(false);
+  const { value: overview, error } = useAnswer("api/overview", (_, signal) => askOverview(signal));
+  const page = isSaved ? "profile" : selection.page;
+  useGlobalKeys(overview, overview ? placeOf(overview, selection.heap) : null, selection, () => setShowsKeys(true));
+  const title = overview?.profiles.map(profileTitle).join(", ") ?? "";
+  const pageTitle = page === "profile" ? title : PAGE_TITLES[page];
+  useEffect(() => { document.title = pageTitle === "" ? "heap_profile view" : `${pageTitle} – heap_profile view`; }, [pageTitle]);
+  return (
+    <>
+      {isLost && (
+        <div class="banner" role="alert">heap_profile view does not answer: it has ended, or this machine lost it. The page asks again; what it shows is the last state.</div>
+      )}
+      <Pages page={page}>
+        <button type="button" onClick={otherTheme} title="l">{theme.dark ? "Light" : "Dark"}</button>
+        <button type="button" onClick={() => setShowsKeys(true)} title="?">Keys</button>
+      </Pages>
+      {page === "profile" ? <ProfilePage overview={overview} error={error} title={title} />
+        : <main id="panel"><Guarded key={page}><MachinePage page={page} /></Guarded></main>}
       {showsKeys && <Keys onClose={() => setShowsKeys(false)} />}
     </>
   );

@@ -12,6 +12,9 @@ export interface Filter {
   pattern: string;
 }
 
+export const PAGES = ["profile", "home", "record", "processes"] as const;
+export type Page = (typeof PAGES)[number];
+
 export const TABS = ["overview", "flame", "table", "source", "memory", "sql"] as const;
 export type Tab = (typeof TABS)[number];
 
@@ -22,6 +25,7 @@ const TABLE_BY: TableBy[] = ["function", "holder", "module", "file", "thread", "
 const TABLE_ORDERS: TableOrder[] = ["self", "total"];
 
 export interface Selection {
+  page: Page;
   tab: Tab;
   heap: string; // "0.3"; "": the server's choice
   dump: number | null; // null: the last
@@ -38,6 +42,7 @@ export interface Selection {
 }
 
 export const NOTHING_SELECTED: Selection = {
+  page: "profile",
   tab: "overview",
   heap: "",
   dump: null,
@@ -80,6 +85,7 @@ export function parseSelection(fragment: string): Selection {
     return isPath(text) ? text : "";
   };
   return {
+    page: oneOf(given.get("page"), PAGES, NOTHING_SELECTED.page),
     tab: oneOf(given.get("tab"), TABS, NOTHING_SELECTED.tab),
     heap: path("heap"),
     dump: wholeNumber(given.get("dump")),
