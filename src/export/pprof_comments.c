@@ -50,7 +50,7 @@ static void put_losses(const struct writer *writer, const struct profile_heap *h
     for (size_t i = 0; i < count; i++)
         if (reasons[i].of_dump && strcmp(reasons[i].name, "unseen_allocator") != 0)
             put(writer, "partial: %s", reasons[i].words);
-    if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
+    if (heap->unfinished && dump->order == heap->dumps[heap->dump_count - 1].order)
         put(writer, "unfinished: the profiler was killed, or still ran");
 }
 

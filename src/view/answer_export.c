@@ -75,9 +75,11 @@ static int write_selection(const struct view_selection *selection, const char *f
     const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
                                                  .filter = &selection->filter};
     struct export_dump chosen = selection->at.dump;
-    if (selection->filter.count == 0)
+    if (selection->filter.count == 0) {
+        chosen.dump = view_shown(selection, &selection->at);
         return write_format(format, of->profile, &chosen, selection->view, base_name(of->path), out,
                             error);
+    }
     size_t heap = (size_t)(chosen.heap - of->profile->heaps),
            dump = (size_t)(chosen.dump - chosen.heap->dumps);
     struct profile *filtered = import_profile(of->path, &reading, error);
@@ -116,6 +118,10 @@ int answer_export(struct view_profiles *profiles, const struct view_parameters *
         code = error_set(error, -EINVAL,
                          "a file can have one filter 'stack has' and one 'from "
                          "frame'");
+    if (code == 0 && selection.filter.count > 0 && selection.only.count > 0)
+        code = error_set(error, -EINVAL,
+                         "a file can have filters, or a part by thread, type and so on, but not "
+                         "both: take one of them back");
     if (code == 0)
         code = write_selection(&selection, format, out, error);
     view_selection_clear(&selection);

@@ -233,6 +233,8 @@ static void write_limits(struct json_writer *json, const struct tree *tree)
     json_number(json, NULL, rollup_most(at->heap, at->dump, false));
     json_number(json, NULL, rollup_most(at->heap, at->dump, true));
     json_end_array(json);
+    if (tree->selection.only.count > 0)
+        return;
     json_object(json, "whole");
     write_total(json, "bytes", tree, false);
     write_total(json, "count", tree, true);

@@ -40,7 +40,7 @@ static uint64_t line_of(const void *context, uint32_t frame)
 static int add_up(struct source *source, const struct view_profiles *profiles,
                   struct callsite_nodes *nodes)
 {
-    const struct profile_dump *dump = source->selection->at.dump.dump;
+    const struct profile_dump *dump = view_shown(source->selection, &source->selection->at);
     const struct profile_callsite *callsites = source->of->profile->callsites;
     struct profile_estimate *sums = calloc(nodes->count + 1, sizeof(*sums));
     if (sums == NULL)

@@ -18,7 +18,7 @@ struct question {
     struct view_selection selection;
     struct view_leaves leaves;
     struct table table;
-    enum table_key by;
+    enum view_dimension by;
     bool by_self;
     const char *search;
     uint64_t first, limit;
@@ -49,14 +49,26 @@ static void write_figure(struct json_writer *json, const struct question *questi
     json_end_object(json);
 }
 
+/* Write the value with which only= keeps what a row has. */
+static void write_part(struct json_writer *json, const struct question *question,
+                       const struct table_row *row, const struct function_names *names)
+{
+    char *text = NULL;
+    int code = row->function != STACK_NONE ? asprintf(&text, "%s@%s", names->full_name, names->path)
+               : question->by == VIEW_THREAD ? asprintf(&text, "%d", row->tid)
+                                             : asprintf(&text, "%s", row->label);
+    json_string(json, "part", code < 0 ? NULL : text);
+    free(text);
+}
+
 static void write_row(struct json_writer *json, const struct question *question,
                       const struct table_row *row)
 {
-    bool has_self = question->by <= TABLE_FILE && question->by != TABLE_HOLDER;
+    bool has_self = question->by <= VIEW_FILE && question->by != VIEW_HOLDER;
+    struct function_names names;
     json_line(json);
     json_object(json, NULL);
     if (row->function != STACK_NONE) {
-        struct function_names names;
         functions_name(&question->profiles->functions, row->function, &names);
         json_unsigned(json, "function", row->function);
         json_string(json, "key", names.name);
@@ -65,9 +77,10 @@ static void write_row(struct json_writer *json, const struct question *question,
         json_unsigned(json, "line", names.line);
     } else {
         json_string(json, "key", row->label);
-        if (question->by == TABLE_THREAD)
+        if (question->by == VIEW_THREAD)
             json_signed(json, "tid", row->tid);
     }
+    write_part(json, question, row, &names);
     write_figure(json, question, "bytes", &row->total, false);
     write_figure(json, question, "count", &row->total, true);
     if (has_self) {
@@ -122,11 +135,8 @@ static int parse(struct question *question, const struct view_parameters *parame
                  struct error *error)
 {
     const char *by = view_parameter(parameters, "by"), *order = view_parameter(parameters, "order");
-    question->by = by == NULL ? TABLE_FUNCTION : TABLE_KEYS;
-    for (enum table_key key = 0; key < TABLE_KEYS && by != NULL; key++)
-        if (strcmp(by, table_key_names[key]) == 0)
-            question->by = key;
-    if (question->by == TABLE_KEYS)
+    question->by = by == NULL ? VIEW_FUNCTION : view_dimension_of(by, strlen(by));
+    if (question->by == VIEW_DIMENSIONS || question->by >= VIEW_SIZE)
         return error_set(error, -EINVAL, "there is no table by '%.40s'", by);
     if (order != NULL && strcmp(order, "self") != 0 && strcmp(order, "total") != 0)
         return error_set(error, -EINVAL, "a table is ordered by self or total, not '%.40s'", order);
@@ -148,7 +158,7 @@ static int make(struct question *question, struct error *error)
         return error_set(error, -EINVAL,
                          "there is no table by %s of a difference, and none by "
                          "thread at the peak",
-                         table_key_names[question->by]);
+                         view_dimension_names[question->by]);
     return code < 0 ? error_set(error, code, "not enough memory for the table") : 0;
 }
 

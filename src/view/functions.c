@@ -82,6 +82,52 @@ void functions_name(struct functions *functions, uint32_t function, struct funct
     names->kind = profile_frame_kind(frame);
 }
 
+const char *function_path(const struct function *function)
+{
+    return path_of(function->profile, &function->profile->frames[function->frame]);
+}
+
+/* Return whether `text` is NAME@MODULE. */
+static bool is_named(const char *text, const char *name, const char *module)
+{
+    size_t length = strlen(name);
+    return strncmp(text, name, length) == 0 && text[length] == '@' &&
+           strcmp(text + length + 1, module) == 0;
+}
+
+int functions_find(struct functions *functions, const char *text, uint32_t *function,
+                   struct error *error)
+{
+    char *end, label[EXPORT_LABEL_BYTES];
+    unsigned long number = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : UINT32_MAX;
+    size_t found = 0;
+    if (number < functions->count && *end == '\0') {
+        *function = (uint32_t)number;
+        return 0;
+    }
+    for (size_t i = 0; i < functions->count; i++) {
+        const struct function *item = &functions->items[i];
+        const char *path = function_path(item),
+                   *name = export_frame_label(item->profile, &item->profile->frames[item->frame],
+                                              label);
+        bool is_exact = is_named(text, name, path);
+        if (!is_exact && !is_named(text, name, base_name(path)))
+            continue;
+        *function = (uint32_t)i;
+        found++;
+        if (is_exact)
+            return 0;
+    }
+    if (found == 0)
+        return error_set(error, -ENOENT, "there is no function '%.200s' in the loaded profiles",
+                         text);
+    return found == 1 ? 0
+                      : error_set(error, -EINVAL,
+                                  "'%.200s' is the name of %zu functions: name the module by its "
+                                  "whole path",
+                                  text, found);
+}
+
 void functions_match(struct functions *functions, const regex_t *regex, uint8_t bit, uint8_t *marks)
 {
     struct function_names names;

@@ -13,6 +13,7 @@
 #include "export/view.h"
 #include "profile/profile.h"
 #include "trace/intern.h"
+#include "util/error.h"
 
 struct function {
     const struct profile *profile; /* a profile that has it, and one of its frames there */
@@ -41,6 +42,15 @@ struct function_names {
 };
 /* Fill in *names, some of which may point into *names. */
 void functions_name(struct functions *functions, uint32_t function, struct function_names *names);
+
+/* Return the path of its module; "" if unknown. */
+const char *function_path(const struct function *function);
+
+/* Find the function that a question names: by its number, which one server gives it, or by
+ * NAME@MODULE, with the full name and the path or the file name of the module. Return 0, -EINVAL if
+ * there are several, or -ENOENT. */
+int functions_find(struct functions *functions, const char *text, uint32_t *function,
+                   struct error *error);
 
 /* Set bit `bit` of marks[i] for each function i whose name, source file or module matches. */
 void functions_match(struct functions *functions, const regex_t *regex, uint8_t bit,

@@ -63,7 +63,7 @@ static int add_dump(struct collector *collector)
 {
     const struct view_dump *chosen = &collector->selection->at;
     const struct profile_heap *heap = chosen->dump.heap;
-    const struct profile_dump *dump = chosen->dump.dump;
+    const struct profile_dump *dump = view_shown(collector->selection, chosen);
     struct view_leaves *leaves = collector->leaves;
     int code = reserve_leaves(collector, dump->sample_count);
     leaves->exact = profile_dump_is_exact(heap, dump);
@@ -179,7 +179,8 @@ static int add_dumps(struct collector *collector)
 {
     const struct view_selection *selection = collector->selection;
     const struct profile_heap *heap = selection->at.dump.heap;
-    const struct profile_dump *before = selection->base.dump.dump, *after = selection->at.dump.dump;
+    const struct profile_dump *before = view_shown(selection, &selection->base),
+                              *after = view_shown(selection, &selection->at);
     struct view_leaves *leaves = collector->leaves;
     const struct profile_sample **by_callsite =
         calloc(selection->at.of->profile->callsite_count + 1, sizeof(struct profile_sample *));
@@ -210,8 +211,12 @@ static int add_dumps(struct collector *collector)
 static int add_difference(struct collector *collector)
 {
     const struct view_selection *selection = collector->selection;
-    const struct diff_side before = {selection->base.of->profile, &selection->base.dump, 1},
-                           after = {selection->at.of->profile, &selection->at.dump, 1};
+    const struct export_dump dumps[] = {
+        {selection->base.dump.heap, view_shown(selection, &selection->base)},
+        {selection->at.dump.heap, view_shown(selection, &selection->at)},
+    };
+    const struct diff_side before = {selection->base.of->profile, &dumps[0], 1},
+                           after = {selection->at.of->profile, &dumps[1], 1};
     const struct diff_options options = {.by = DIFF_CALLSITE, .views = 1u << selection->view};
     struct diff *diff = diff_new(&before, &after, &options);
     int code = diff == NULL            ? -ENOMEM

@@ -161,3 +161,20 @@ uint32_t view_profiles_node(const struct view_profiles *profiles,
         return STACK_NONE;
     return profiles->filtered.hides ? profiles->filtered.of_nodes[node] : node;
 }
+
+uint32_t view_profiles_holder(struct view_profiles *profiles, const struct stack_tree *tree,
+                              uint32_t node)
+{
+    uint32_t other = STACK_NONE, outermost = STACK_NONE;
+    for (; node != STACK_NONE; node = tree->nodes[node].parent) {
+        const struct function *function = &profiles->functions.items[tree->nodes[node].function];
+        const struct view_profile *of = view_profiles_of(profiles, function->profile);
+        const struct known_frames *known = folding_of(&of->folding, function->frame);
+        outermost = tree->nodes[node].function;
+        if (known == NULL)
+            return outermost;
+        if (other == STACK_NONE && !known->allocates)
+            other = outermost;
+    }
+    return other != STACK_NONE ? other : outermost;
+}

@@ -65,4 +65,9 @@ uint32_t view_profiles_node(const struct view_profiles *profiles,
                             const struct profile_filter *filter, const struct view_profile *of,
                             uint32_t callsite);
 
+/* Return the function that holds the memory of a stack of this tree, as folding_charge() does: what
+ * remains of a stack behind a filter is no callsite. */
+uint32_t view_profiles_holder(struct view_profiles *profiles, const struct stack_tree *tree,
+                              uint32_t node);
+
 #endif

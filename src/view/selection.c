@@ -114,6 +114,20 @@ static int add_filter(struct profile_filter *filter, const char *text, struct er
                      text);
 }
 
+/* Make the parts of the dumps that only= selects. */
+static int make_parts(struct view_selection *selection, struct view_profiles *profiles,
+                      struct error *error)
+{
+    const struct view_part_request request = {profiles, &selection->filter, &selection->only,
+                                              selection->view};
+    struct view_dump *dumps[] = {&selection->at, &selection->base};
+    size_t count = view_selection_is_difference(selection) ? 2 : 1;
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++)
+        code = view_part_make(&dumps[i]->part, &request, dumps[i]->of, &dumps[i]->dump, error);
+    return code;
+}
+
 int view_selection_parse(struct view_selection *selection, struct view_profiles *profiles,
                          const struct view_parameters *parameters, struct error *error)
 {
@@ -133,12 +147,19 @@ int view_selection_parse(struct view_selection *selection, struct view_profiles 
     for (size_t i = 0; i < parameters->count && code == 0; i++)
         if (strcmp(parameters->items[i].name, "filter") == 0)
             code = add_filter(&selection->filter, parameters->items[i].value, error);
+    for (size_t i = 0; i < parameters->count && code == 0; i++)
+        if (strcmp(parameters->items[i].name, "only") == 0)
+            code = view_only_add(&selection->only, profiles, parameters->items[i].value, error);
     if (code == 0 && view_profiles_filter(profiles, &selection->filter) < 0)
         code = error_set(error, -ENOMEM, "not enough memory for the filters");
+    if (code == 0 && selection->only.count > 0)
+        code = make_parts(selection, profiles, error);
     return code;
 }
 
 void view_selection_clear(struct view_selection *selection)
 {
     profile_filter_clear(&selection->filter);
+    view_part_free(&selection->at.part);
+    view_part_free(&selection->base.part);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a question of the page is about: a heap, one of its dumps or the difference of two, a view,
- * and filters. The parameters come from a URL and are untrusted.
+ * filters, and the part to be shown alone. The parameters come from a URL and are untrusted.
  */
 #ifndef HEAPPROFD_VIEW_SELECTION_H
 #define HEAPPROFD_VIEW_SELECTION_H
 
 #include "export/view.h"
-#include "view/profiles.h"
+#include "view/part.h"
 
 #define VIEW_PARAMETERS_MAX 64u
 
@@ -32,15 +32,17 @@ int view_parameter_number(const struct view_parameters *parameters, const char *
 struct view_dump {
     struct view_profile *of;
     struct export_dump dump; /* heap and dump; no dump: the heap has none */
+    struct view_part part;   /* of selection.only; used only with some */
 };
 
 struct view_selection {
     struct view_dump at, base; /* base.dump.dump NULL: no difference */
     enum export_view view;
     struct profile_filter filter;
+    struct view_only only;
 };
 
-/* Parse a question's selection. Return 0, -EINVAL, -ENOENT or -ENOMEM.
+/* Parse a question's selection. The parameters must outlive it. Return 0, -EINVAL, -ENOENT or -ENOMEM.
  * view_selection_clear() is needed in any case. */
 int view_selection_parse(struct view_selection *selection, struct view_profiles *profiles,
                          const struct view_parameters *parameters, struct error *error);
@@ -49,6 +51,13 @@ void view_selection_clear(struct view_selection *selection);
 static inline bool view_selection_is_difference(const struct view_selection *selection)
 {
     return selection->base.dump.dump != NULL;
+}
+
+/* Return the dump, or the selected part of it. */
+static inline const struct profile_dump *view_shown(const struct view_selection *selection,
+                                                    const struct view_dump *dump)
+{
+    return selection->only.count > 0 ? &dump->part.dump : dump->dump.dump;
 }
 
 #endif

@@ -11,15 +11,9 @@
 #include "compare/estimates.h"
 #include "util/array.h"
 
-const char *const table_key_names[TABLE_KEYS] = {
-    [TABLE_FUNCTION] = "function", [TABLE_HOLDER] = "holder", [TABLE_MODULE] = "module",
-    [TABLE_FILE] = "file",         [TABLE_THREAD] = "thread", [TABLE_TYPE] = "type",
-    [TABLE_CONTEXT] = "context",
-};
-
-static bool is_of_function(enum table_key key)
+static bool is_of_function(enum view_dimension key)
 {
-    return key == TABLE_FUNCTION || key == TABLE_HOLDER;
+    return key == VIEW_FUNCTION || key == VIEW_HOLDER;
 }
 
 static int add_row(struct table *table, struct table_row row)
@@ -30,7 +24,7 @@ static int add_row(struct table *table, struct table_row row)
 /* --- over the tree --- */
 
 /* Make a row for each key of the functions, and set of_functions[i] to that of function i. */
-static int number_rows(struct table *table, struct functions *functions, enum table_key key,
+static int number_rows(struct table *table, struct functions *functions, enum view_dimension key,
                        uint32_t *of_functions)
 {
     struct intern_table ids = {0};
@@ -38,7 +32,7 @@ static int number_rows(struct table *table, struct functions *functions, enum ta
     int code = 0;
     for (size_t i = 0; i < functions->count && code == 0; i++) {
         functions_name(functions, (uint32_t)i, &names);
-        const char *text = key == TABLE_MODULE ? names.path : names.file;
+        const char *text = key == VIEW_MODULE ? names.path : names.file;
         bool added = true;
         uint64_t id = is_of_function(key) ? i + 1 : intern_bytes(&ids, text, strlen(text), &added);
         of_functions[i] = (uint32_t)(id - 1);
@@ -127,42 +121,24 @@ static int sum_tree(struct table *table, const struct stack_tree *tree,
     return enough ? 0 : -ENOMEM;
 }
 
-/* Return the function that holds the memory of a stack, as folding_charge() does: what remains of a
- * stack behind a filter is no callsite. */
-static uint32_t holder_of(struct view_profiles *profiles, const struct stack_tree *tree,
-                          uint32_t node)
-{
-    uint32_t other = STACK_NONE, outermost = STACK_NONE;
-    for (; node != STACK_NONE; node = tree->nodes[node].parent) {
-        const struct function *function = &profiles->functions.items[tree->nodes[node].function];
-        const struct view_profile *of = view_profiles_of(profiles, function->profile);
-        const struct known_frames *known = folding_of(&of->folding, function->frame);
-        outermost = tree->nodes[node].function;
-        if (known == NULL)
-            return outermost;
-        if (other == STACK_NONE && !known->allocates)
-            other = outermost;
-    }
-    return other != STACK_NONE ? other : outermost;
-}
-
 static void sum_holders(struct table *table, struct view_profiles *profiles,
                         const struct view_leaves *leaves)
 {
     const struct stack_tree *tree = view_profiles_tree(profiles);
     for (size_t i = 0; i < leaves->count; i++) {
-        struct table_row *row = &table->rows[holder_of(profiles, tree, leaves->items[i].node)];
+        struct table_row *row =
+            &table->rows[view_profiles_holder(profiles, tree, leaves->items[i].node)];
         flame_sum_add(&row->self, &leaves->items[i].own);
         flame_sum_add(&row->total, &leaves->items[i].own);
     }
 }
 
 static int by_function(struct table *table, struct view_profiles *profiles,
-                       const struct view_leaves *leaves, enum table_key key)
+                       const struct view_leaves *leaves, enum view_dimension key)
 {
     uint32_t *rows = calloc(profiles->functions.count + 1, sizeof(*rows));
     int code = rows == NULL ? -ENOMEM : number_rows(table, &profiles->functions, key, rows);
-    if (code == 0 && key == TABLE_HOLDER)
+    if (code == 0 && key == VIEW_HOLDER)
         sum_holders(table, profiles, leaves);
     else if (code == 0)
         code = sum_tree(table, view_profiles_tree(profiles), leaves, rows);
@@ -175,19 +151,19 @@ static int by_function(struct table *table, struct view_profiles *profiles,
 struct parts {
     struct table *table;
     const struct view_selection *selection;
-    enum table_key key;
+    enum view_dimension key;
     struct intern_table ids;
 };
 
 static struct table_row *row_of(struct parts *at, const struct profile_part *part)
 {
     bool added;
-    const char *text = at->key == TABLE_TYPE ? part->type : part->context;
-    uint64_t id = at->key == TABLE_THREAD
+    const char *text = at->key == VIEW_TYPE ? part->type : part->context;
+    uint64_t id = at->key == VIEW_THREAD
                       ? intern_bytes(&at->ids, &part->tid, sizeof(part->tid), &added)
                       : intern_bytes(&at->ids, text, strlen(text), &added);
     struct table_row row = {.label = text, .function = STACK_NONE};
-    if (at->key == TABLE_THREAD) {
+    if (at->key == VIEW_THREAD) {
         const struct view_dump *of = &at->selection->at;
         int32_t pid = of->of->profile->processes[of->dump.heap->process].pid;
         row.label = profile_thread_name(of->of->profile, pid, part->tid);
@@ -214,7 +190,7 @@ static int take_part(struct parts *at, const struct profile_part *part,
 
 static int take_sample(struct parts *at, const struct profile_sample *sample)
 {
-    if (at->key != TABLE_THREAD && !sample->tagged) {
+    if (at->key != VIEW_THREAD && !sample->tagged) {
         const struct profile_part untagged = {.type = "", .context = ""};
         const struct rollup_values values = rollup_values_of(sample);
         return take_part(at, &untagged, &values);
@@ -229,13 +205,14 @@ static int take_sample(struct parts *at, const struct profile_sample *sample)
 }
 
 static int by_part(struct table *table, struct view_profiles *profiles,
-                   const struct view_selection *selection, enum table_key key)
+                   const struct view_selection *selection, enum view_dimension key)
 {
     struct parts at = {.table = table, .selection = selection, .key = key};
     const struct view_dump *of = &selection->at;
+    const struct profile_dump *dump = view_shown(selection, of);
     int code = 0;
-    for (size_t i = 0; i < of->dump.dump->sample_count && code == 0; i++) {
-        const struct profile_sample *sample = of->dump.dump->samples[i];
+    for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
+        const struct profile_sample *sample = dump->samples[i];
         if (view_profiles_node(profiles, &selection->filter, of->of, sample->callsite) !=
             STACK_NONE)
             code = take_sample(&at, sample);
@@ -248,15 +225,15 @@ static int by_part(struct table *table, struct view_profiles *profiles,
 
 int table_make(struct table *table, struct view_profiles *profiles,
                const struct view_selection *selection, const struct view_leaves *leaves,
-               enum table_key key)
+               enum view_dimension key)
 {
     *table = (struct table){0};
     /* Traces have no peak of single threads. */
-    if (key >= TABLE_THREAD && (view_selection_is_difference(selection) ||
-                                (key == TABLE_THREAD && selection->view == EXPORT_MAX)))
+    if (key >= VIEW_THREAD && (view_selection_is_difference(selection) ||
+                               (key == VIEW_THREAD && selection->view == EXPORT_MAX)))
         return -ENOTSUP;
-    int code = key >= TABLE_THREAD ? by_part(table, profiles, selection, key)
-                                   : by_function(table, profiles, leaves, key);
+    int code = key >= VIEW_THREAD ? by_part(table, profiles, selection, key)
+                                  : by_function(table, profiles, leaves, key);
     size_t kept = 0;
     for (size_t i = 0; i < table->count; i++)
         if (table->rows[i].total.width != 0)

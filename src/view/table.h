@@ -9,22 +9,10 @@
 
 #include "view/leaves.h"
 
-enum table_key {
-    TABLE_FUNCTION,
-    TABLE_HOLDER, /* the innermost function that is the program's own, which holds the memory */
-    TABLE_MODULE,
-    TABLE_FILE,
-    TABLE_THREAD,
-    TABLE_TYPE,
-    TABLE_CONTEXT,
-    TABLE_KEYS,
-};
-extern const char *const table_key_names[TABLE_KEYS];
-
 struct table_row {
     const char *label;
-    uint32_t function; /* of TABLE_FUNCTION and TABLE_HOLDER; else STACK_NONE */
-    int32_t tid;       /* of TABLE_THREAD; else 0 */
+    uint32_t function; /* of VIEW_FUNCTION and VIEW_HOLDER; else STACK_NONE */
+    int32_t tid;       /* of VIEW_THREAD; else 0 */
     struct flame_sum self, total;
 };
 
@@ -36,7 +24,7 @@ struct table {
 /* Make a table of a selection. Return 0, -ENOMEM, or -ENOTSUP: a difference by this key. */
 int table_make(struct table *table, struct view_profiles *profiles,
                const struct view_selection *selection, const struct view_leaves *leaves,
-               enum table_key key);
+               enum view_dimension key);
 void table_free(struct table *table);
 
 #endif

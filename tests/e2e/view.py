@@ -30,6 +30,21 @@ TYPES = {"f64": "d", "f32": "f", "u32": "I"}
 ROOT = 0xffffffff
 SCRIPT = ("import json, sys; kept = [json.loads('{\"a\": [1, 2, 3]}') for _ in range(3000)]; sys.stdout.write(str(len(kept)))")
 
+LIFETIMES = ("none", 0, 1, 10, 100, 1000, 10000, 60000, 600000, 3600000)
+# Three threads, which allocate side by side for a third of a second.
+THREADS = """
+import threading, time
+kept = []
+def work(size):
+    for i in range(30):
+        kept.append([bytearray(size) for _ in range(50)])
+        [bytearray(size // 2) for _ in range(50)]
+        time.sleep(0.01)
+threads = [threading.Thread(target=work, args=(300 * 2 ** i,), name=f"worker-{i}") for i in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
 
 def at(name):
     return os.path.join(WORK, name)
@@ -175,6 +190,63 @@ def test_tables():
         found = server.json("api/table?heap=0.0&view=alloc_space&by=function&search=SQLITE3MALLOC")["row"]
         check(all("sqlite3malloc" in row["key"].lower() or "sqlite3malloc" in row["module"].lower() for row in found),
               f"the search found {[row['key'] for row in found][:5]}")
+
+
+def rows_of(server, by, **question):
+    return server.json("api/table?" + urllib.parse.urlencode({"by": by, "limit": 20000, **question}, doseq=True))["row"]
+
+
+def net(node, unit):
+    return node[unit] - node.get("lost_" + unit, 0)
+
+
+def test_parts():
+    """only= keeps what a row of a table has, in graphs, tables and files; what a file cannot tell is refused."""
+    made = at("made.collapsed")
+    with open(made, "w", encoding="utf-8") as file:
+        file.write("main;run;leaf 7000\nmain;other 500\n")
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("threads"), "-i", "256", "--", "/usr/bin/python3", "-c", THREADS)
+    with Server(at("threads"), at("threads"), made) as server:
+        for view, unit in (("alloc_space", "bytes"), ("alloc_objects", "count"), ("space", "bytes")):
+            for by in ("thread", "module", "function", "holder", "file", "type", "context"):
+                for row in rows_of(server, by, heap="0.0", view=view)[:4]:
+                    header, nodes = server.tree(heap="0.0", view=view, only=f"{by}:{row['part']}")
+                    check(is_near(nodes[0][unit], row[unit]["value"]), f"{view}: {by} {row['part']}: {nodes[0][unit]}, row {row[unit]}")
+                    check("whole" not in header, "a part has the limits of the whole heap")
+        threads = rows_of(server, "thread", heap="0.0", view="alloc_space")
+        check(len(threads) >= 3, f"{len(threads)} threads")
+        for row in threads:
+            part = f"thread:{row['tid']}"
+            holders = rows_of(server, "holder", heap="0.0", view="alloc_space", only=part)
+            check(is_near(sum(one["bytes"]["value"] for one in holders), row["bytes"]["value"]), f"{part}: its holders differ")
+            one = rows_of(server, "thread", heap="0.0", view="alloc_space", only=part)
+            check([(each["tid"], each["bytes"]) for each in one] == [(row["tid"], row["bytes"])], f"{part} has {one}")
+            both = server.tree(heap="0.0", view="alloc_space", only=[part, f"holder:{holders[0]['part']}"])[1][0]
+            check(is_near(both["bytes"], holders[0]["bytes"]["value"]), f"{part} and a holder: {both}")
+            status, _, text = server.ask(f"api/export?heap=0.0&view=alloc_space&format=collapsed&only={part}")
+            inside = sum(int(line.rsplit(b" ", 1)[1]) for line in text.splitlines())
+            check(status == 200 and abs(inside - row["bytes"]["value"]) <= 1, f"{part}: {inside} in the file")
+        for base in ("0", "1.0.0"):
+            question = {"heap": "0.0", "base": base, "view": "alloc_space"}
+            whole = net(server.tree(**question)[1][0], "bytes")
+            parts = [net(server.tree(**question, only=f"thread:{row['tid']}")[1][0], "bytes") for row in threads]
+            check(whole > 0 and is_near(sum(parts), whole), f"since dump {base}: threads changed by {parts} of {whole}")
+        whole = server.tree(heap="0.0", view="alloc_space")[1][0]["bytes"]
+        for dimension, values in (("size", [0] + [2 ** i for i in range(24)]), ("lifetime", LIFETIMES)):
+            parts = [server.tree(heap="0.0", view="alloc_space", only=f"{dimension}:{value}")[1][0] for value in values]
+            check(is_near(sum(part["bytes"] for part in parts), whole), f"{dimension}: the classes add up to another sum than {whole}")
+            if dimension == "size":
+                means = [(value, part["bytes"] / part["count"]) for value, part in zip(values, parts) if part["count"]]
+                check(all(value <= mean < max(2 * value, 1) for value, mean in means), f"means are of other classes: {means}")
+        header, nodes = server.tree(heap="2.0", view="alloc_space", only="function:run@")
+        check(nodes[0]["bytes"] == 7000, f"a made file: {nodes[0]}")
+        for heap, part, words in (("0.0", "type:x", "no allocation of this heap has a type"), ("2.0", "thread:7", "does not contain threads"),
+                                  ("0.0", "function:no@where", "there is no function"), ("0.0", "thread:x", "no tid"),
+                                  ("0.0", "size:3", "no such class"), ("0.0", "colour:red", "no dimension"), ("0.0", "module:/no", "no function"),
+                                  ("2.0", "lifetime:10", "lifetimes"), ("0.0", ["thread:1"] * 9, "more than 8")):
+            question = urllib.parse.urlencode({"heap": heap, "only": part, "view": "alloc_space"}, doseq=True)
+            status, _, content = server.ask("api/tree?" + question)
+            check(status in (400, 404) and words in json.loads(content)["error"], f"{part}: {status} {content[:200]!r}")
 
 
 def test_difference():

@@ -394,7 +394,7 @@ static void test_table(void **state)
         make_random(&made, 200 + seed);
         struct view_selection selection = select_all(&made, NULL, 0);
         assert_int_equal(view_leaves_make(&leaves, &made.profiles, &selection), 0);
-        assert_int_equal(table_make(&table, &made.profiles, &selection, &leaves, TABLE_FUNCTION),
+        assert_int_equal(table_make(&table, &made.profiles, &selection, &leaves, VIEW_FUNCTION),
                          0);
         assert_int_equal(table.count, FUNCTIONS);
         for (size_t i = 0; i < table.count; i++) {
@@ -440,6 +440,17 @@ static void test_wrong_questions(void **state)
         {"filter", "focus:"},
         {"filter", "focus:["},
         {"filter", "keep:x"},
+        {"only", "thread"},
+        {"only", "thread:"},
+        {"only", "thread:-1"},
+        {"only", "thread:99999999999"},
+        {"only", "size:3"},
+        {"only", "lifetime:x"},
+        {"only", "type:t"},
+        {"only", "function:f_a"},
+        {"only", "function:@"},
+        {"only", "holder:99999999999999999999"},
+        {"only", "colour:red"},
     };
     struct made made = {.stacks = {{"ab", 1}}, .count = 1};
     (void)state;

@@ -11,6 +11,7 @@ test("a selection survives the URL", () => {
   const selection: Selection = {
     ...NOTHING_SELECTED, tab: "flame", heap: "0.3", dump: 4, base: "1.0.5", view: "alloc_objects", direction: "sandwich", function: 7,
     filters: [{ kind: "focus", pattern: "a&b=c#d:e%41 +" }, { kind: "hide", pattern: "^operator\\+$" }],
+    only: [{ dimension: "function", value: "operator+(a&b, c:d)@/usr/lib/x#1.so" }, { dimension: "type", value: "" }],
     zoom: "5.17", frame: "5.17.3", search: "/x|y/i", by: "module", order: "total",
   };
   assert.deepEqual(parseSelection("#" + formatSelection(selection)), selection);
@@ -19,7 +20,7 @@ test("a selection survives the URL", () => {
 });
 
 test("a fragment that makes no sense selects nothing", () => {
-  const wrong = parseSelection("#tab=x&heap=../..&dump=-1&base=a&view=__proto__&direction=1&function=1e9&zoom=1..2&filter=rm:x&filter=focus:&by=0");
+  const wrong = parseSelection("#tab=x&heap=../..&dump=-1&base=a&view=__proto__&direction=1&function=1e9&zoom=1..2&filter=rm:x&filter=focus:&by=0&only=colour:red&only=thread");
   assert.deepEqual(wrong, NOTHING_SELECTED);
 });
 

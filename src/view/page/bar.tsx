@@ -3,9 +3,10 @@
 // the order in which they apply, each of which can be taken back.
 import { useState } from "preact/hooks";
 import { isSaved } from "./saved";
-import { FILTER_KINDS, removeFilter, addFilter, select, type FilterKind, type Selection } from "./state";
+import { FILTER_KINDS, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "./state";
 import { baseOf, dumpChoice, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
 import type { Heap, Overview } from "./types";
+import { partInWords } from "./words";
 
 const KIND_TITLES: Record<FilterKind, string> = {
   focus: "stack has",
@@ -67,10 +68,26 @@ function AddFilter() {
   );
 }
 
+/** The parts to which the selection is restricted. */
+function Parts({ selection }: { selection: Selection }) {
+  return (
+    <>
+      {selection.only.map(({ dimension, value }, i) => (
+        <span class="chip" key={`${dimension}:${value}`}>
+          <span class="chip-kind">only {dimension}</span>
+          <code title={value}>{partInWords(dimension, value)}</code>
+          <button type="button" aria-label={`Take back: only ${dimension} ${partInWords(dimension, value)}`} onClick={() => removeOnly(i)}>×</button>
+        </span>
+      ))}
+    </>
+  );
+}
+
 export function Filters({ selection }: { selection: Selection }) {
   const { filters } = selection;
   return (
     <div class="filters" aria-label="Filters">
+      <Parts selection={selection} />
       {filters.map((filter, i) => (
         <span class="chip" key={`${filter.kind}:${filter.pattern}`}>
           <span class="chip-kind">{KIND_TITLES[filter.kind]}</span>

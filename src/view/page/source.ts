@@ -4,7 +4,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { isSaved, NOT_SAVED, savedAnswer } from "./saved";
 import { decodeTree, type Tree } from "./tree";
-import { filterInWords, type Selection } from "./state";
+import { filterInWords, onlyInWords, type Selection } from "./state";
 import type { Overview, ProcessMemory, SourceLines, SqlAnswer, SqlTable, Table } from "./types";
 
 /** The server said no, in a sentence. */
@@ -134,6 +134,7 @@ export function selectionParameters(selection: Selection): URLSearchParams {
   if (selection.base !== "") out.set("base", selection.base);
   out.set("view", selection.view);
   for (const filter of selection.filters) out.append("filter", filterInWords(filter));
+  for (const only of selection.only) out.append("only", onlyInWords(only));
   return out;
 }
 

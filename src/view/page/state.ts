@@ -2,7 +2,7 @@
 // The one selection of the page: heap, dump, view, filters, frame. It stands in the URL's fragment,
 // so that back and forward undo it and a link shows the same. Panels read it with useSelection().
 import { useEffect, useState } from "preact/hooks";
-import { VIEWS, type TableBy, type TableOrder, type ViewName } from "./types";
+import { DIMENSIONS, VIEWS, type Dimension, type TableBy, type TableOrder, type ViewName } from "./types";
 
 export const FILTER_KINDS = ["focus", "ignore", "hide", "show-from"] as const;
 export type FilterKind = (typeof FILTER_KINDS)[number];
@@ -14,6 +14,12 @@ export interface Filter {
 
 export const PAGES = ["profile", "home", "record", "processes"] as const;
 export type Page = (typeof PAGES)[number];
+
+/** A part of the selection to be shown alone: the allocations of one thread, type, module and so on. */
+export interface Only {
+  dimension: Dimension;
+  value: string; // as the server names it: TableRow.part, or "NAME@MODULE" of a function
+}
 
 export const TABS = ["overview", "flame", "table", "source", "memory", "sql"] as const;
 export type Tab = (typeof TABS)[number];
@@ -32,6 +38,7 @@ export interface Selection {
   base: string; // "": no difference; "2": a dump of the heap; "1.0.5": of another profile
   view: ViewName;
   filters: Filter[];
+  only: Only[]; // all must hold
   direction: Direction;
   function: number | null; // of the sandwich and the source
   zoom: string; // a path of functions, "5.17.3"
@@ -49,6 +56,7 @@ export const NOTHING_SELECTED: Selection = {
   base: "",
   view: "space",
   filters: [],
+  only: [],
   direction: "down",
   function: null,
   zoom: "",
@@ -57,6 +65,8 @@ export const NOTHING_SELECTED: Selection = {
   by: "function",
   order: "self",
 };
+
+const ONLY_MAX = 8; // as the server takes them
 
 function oneOf<T extends string>(value: string | null, allowed: readonly T[], otherwise: T): T {
   return allowed.includes(value as T) ? (value as T) : otherwise;
@@ -75,6 +85,13 @@ function parseFilter(text: string): Filter | null {
   return kind && pattern !== "" ? { kind, pattern } : null;
 }
 
+function parseOnly(text: string): Only | null {
+  const colon = text.indexOf(":");
+  const dimension = DIMENSIONS.find((one) => one === text.slice(0, colon));
+  return dimension ? { dimension, value: text.slice(colon + 1) } : null;
+}
+
+export const onlyInWords = (only: Only) => `${only.dimension}:${only.value}`;
 export const filterInWords = (filter: Filter) => `${filter.kind}:${filter.pattern}`;
 
 /** Read a fragment that anybody may have written: a value that makes no sense is left out. */
@@ -92,6 +109,7 @@ export function parseSelection(fragment: string): Selection {
     base: path("base"),
     view: oneOf(given.get("view"), VIEWS, NOTHING_SELECTED.view),
     filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),
+    only: given.getAll("only").map(parseOnly).filter((only) => only !== null).slice(0, ONLY_MAX),
     direction: oneOf(given.get("direction"), DIRECTIONS, NOTHING_SELECTED.direction),
     function: wholeNumber(given.get("function")),
     zoom: path("zoom"),
@@ -106,7 +124,8 @@ export function parseSelection(fragment: string): Selection {
 export function formatSelection(selection: Selection): string {
   const out = new URLSearchParams();
   for (const [name, value] of Object.entries(selection)) {
-    if (name === "filters") for (const filter of selection.filters) out.append("filter", filterInWords(filter));
+    if (name === "only") for (const only of selection.only) out.append("only", onlyInWords(only));
+    else if (name === "filters") for (const filter of selection.filters) out.append("filter", filterInWords(filter));
     else if (value !== null && value !== NOTHING_SELECTED[name as keyof Selection]) out.set(name, String(value));
   }
   return out.toString().replaceAll("%3A", ":");
@@ -144,6 +163,17 @@ export function addFilter(kind: FilterKind, pattern: string) {
 
 export function removeFilter(index: number) {
   select({ filters: current.filters.filter((_, i) => i !== index), zoom: "" });
+}
+
+/** Show only a part of what is selected; `more`: what else changes with it. */
+export function addOnly(dimension: Dimension, value: string, more: Partial<Selection> = {}) {
+  const known = current.only.some((one) => one.dimension === dimension && one.value === value);
+  const only = known ? current.only : [...current.only, { dimension, value }].slice(-ONLY_MAX);
+  select({ only, zoom: "", frame: "", ...more });
+}
+
+export function removeOnly(index: number) {
+  select({ only: current.only.filter((_, i) => i !== index), zoom: "" });
 }
 
 /** Return a pattern of a whole name, for POSIX extended regular expressions. */

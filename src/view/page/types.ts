@@ -95,11 +95,16 @@ export interface Overview {
   opening: { heap: string; dump: number; view: ViewName } | null;
 }
 
+/** By which a selection can be restricted: only=DIMENSION:VALUE, docs/view.md. */
+export const DIMENSIONS = ["function", "holder", "module", "file", "thread", "type", "context", "size", "lifetime"] as const;
+export type Dimension = (typeof DIMENSIONS)[number];
+
 export type TableBy = "function" | "holder" | "module" | "file" | "thread" | "type" | "context";
 export type TableOrder = "self" | "total";
 
 export interface TableRow {
   key: string;
+  part: string; // what only= calls it: `only=${by}:${part}`
   function?: number;
   module?: string;
   file?: string;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures in words, as the program's reports print them (src/cli/print/format.c): bytes in units of
 // 1000, counts with commas, the margin of an estimate, times and shares. Tests compare both.
-import type { Figure, MaybeFigure } from "./types";
+import type { Dimension, Figure, MaybeFigure } from "./types";
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"];
 const TIME_UNITS = ["us", "ms", "s"];
@@ -40,6 +40,51 @@ export function amountInWords(amount: number, counts: boolean): string {
 export function signedInWords(amount: number, counts: boolean): string {
   const sign = roundsTo0(amount) ? "" : amount < 0 ? "-" : "+";
   return sign + amountInWords(Math.abs(amount), counts);
+}
+
+const BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+function binaryInWords(bytes: number): string {
+  let unit = 0;
+  while (bytes >= 1024 && unit < BINARY_UNITS.length - 1) {
+    bytes /= 1024;
+    unit++;
+  }
+  return `${bytes} ${BINARY_UNITS[unit]}`;
+}
+
+/** The limits of the classes of lifetimes, as the server has them, in ms. */
+const LIFETIMES: [number, string][] = [
+  [0, "0"], [1, "1 ms"], [10, "10 ms"], [100, "100 ms"], [1000, "1 s"], [10_000, "10 s"], [60_000, "1 min"], [600_000, "10 min"], [3_600_000, "1 h"],
+];
+
+function lifetimeInWords(value: string): string {
+  if (value === "none") return "nothing freed";
+  const at = LIFETIMES.findIndex(([ms]) => String(ms) === value);
+  if (at < 0) return "unknown";
+  if (at === 0) return "below 1 ms";
+  const next = LIFETIMES[at + 1];
+  return next ? `${LIFETIMES[at]![1]} to ${next[1]}` : `${LIFETIMES[at]![1]} and longer`;
+}
+
+function sizeInWords(value: string): string {
+  const least = Number(value);
+  if (!/^\d+$/.test(value)) return "unknown";
+  if (least < 2) return least === 0 ? "below 1 B" : "1 B";
+  return `${binaryInWords(least)} to ${binaryInWords(2 * least)}`;
+}
+
+/** A part of a selection: the value of only=DIMENSION:VALUE for people. */
+export function partInWords(dimension: Dimension, value: string): string {
+  const at = value.lastIndexOf("@");
+  switch (dimension) {
+    case "function":
+    case "holder": return at > 0 ? `${value.slice(0, at)} in ${value.slice(value.lastIndexOf("/") + 1).replace(/^.*@/, "") || "no module"}` : value;
+    case "thread": return value === "0" ? "unknown" : value;
+    case "size": return sizeInWords(value);
+    case "lifetime": return lifetimeInWords(value);
+    default: return value === "" ? "none" : value;
+  }
 }
 
 export function timeInWords(seconds: number): string {
