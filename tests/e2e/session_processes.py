@@ -315,6 +315,12 @@ def test_rings_are_read_during_dumps():
         check(dump.returncode == 0, f"snapshot: {dump.returncode}")
         [seen] = daemon.status()["sessions"]
         check(seen["lost"] == 0, f"lost: {seen['lost']}")
+        check(seen["requester_pid"] == session.process.pid, f"requested by {seen['requester_pid']}")
+        for process in seen["processes"]:
+            ring = process["ring"]
+            check(ring["bytes"] == 512 << 10 >= ring["most_bytes"] >= ring["used_bytes"], f"ring: {ring}")
+            check(ring["most_bytes"] > 16 << 10, f"most that waited in the ring: {ring}")
+            check(process["interval_bytes"] == process["first_interval_bytes"] == 1, f"{process}")
         check(session.end() == 0, session.stderr)
         small.end()
         end_programs(large)

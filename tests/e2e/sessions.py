@@ -390,6 +390,7 @@ def test_requests_without_a_daemon():
     check(set(sessions) == {server.pid, other.pid}, f"sessions {set(sessions)}")
     check([p["pid"] for p in sessions[server.pid]["processes"]] == [child], f"{sessions[server.pid]}")
     check("redis-server" in sessions[server.pid]["profiler"]["command"], f"{sessions[server.pid]}")
+    check(sessions[other.pid]["requester_pid"] == other.pid, f"{sessions[other.pid]}")
     text = tool("status").stdout.decode()
     check(f"session {server.pid} " in text and f"session {other.pid} " in text, text)
     check("\n  0 B live, 0 samples, 0 lost\n" in text, text)  # of sleep

@@ -90,6 +90,29 @@ static void print_text(const struct session_list *list)
     }
 }
 
+static void print_process_json(struct json_writer *json, const Heapprofd__ControlProcess *process)
+{
+    json_object(json, NULL);
+    json_signed(json, "pid", process->pid);
+    json_string(json, "name", process->name);
+    json_number(json, "live_bytes", round(process->live_bytes));
+    json_unsigned(json, "samples", process->samples);
+    json_unsigned(json, "lost", process->lost);
+    json_bool(json, "attached", process->attached);
+    json_unsigned(json, "interval_bytes", process->interval_bytes);
+    json_unsigned(json, "first_interval_bytes", process->first_interval_bytes);
+    if (process->has_ring_bytes) {
+        json_object(json, "ring");
+        json_unsigned(json, "bytes", process->ring_bytes);
+        json_unsigned(json, "used_bytes", process->ring_used_bytes);
+        json_unsigned(json, "most_bytes", process->ring_most_bytes);
+        json_end_object(json);
+    } else {
+        json_null(json, "ring");
+    }
+    json_end_object(json);
+}
+
 static void print_session_json(struct json_writer *json, const Heapprofd__ControlSession *session,
                                const Heapprofd__ControlStatus *status)
 {
@@ -104,19 +127,11 @@ static void print_session_json(struct json_writer *json, const Heapprofd__Contro
     json_unsigned(json, "samples", session->samples);
     json_unsigned(json, "lost", session->lost);
     json_signed(json, "pid", session->pid);
+    json_signed(json, "requester_pid", session->requester_pid);
     json_unsigned(json, "silent_ms", session->silent_ms);
     json_array(json, "processes");
-    for (size_t i = 0; i < session->n_processes; i++) {
-        const Heapprofd__ControlProcess *process = session->processes[i];
-        json_object(json, NULL);
-        json_signed(json, "pid", process->pid);
-        json_string(json, "name", process->name);
-        json_number(json, "live_bytes", round(process->live_bytes));
-        json_unsigned(json, "samples", process->samples);
-        json_unsigned(json, "lost", process->lost);
-        json_bool(json, "attached", process->attached);
-        json_end_object(json);
-    }
+    for (size_t i = 0; i < session->n_processes; i++)
+        print_process_json(json, session->processes[i]);
     json_end_array(json);
     json_object(json, "profiler");
     json_signed(json, "pid", status->pid);

@@ -114,6 +114,7 @@ int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data
     reader->taken = NULL;
     reader->taken_count = 0;
     reader->consumed = reader->busy_bytes = 0;
+    reader->used_bytes = reader->most_used_bytes = 0;
     reader->stuck_at = UINT64_MAX;
     reader->generation = 0;
     reader->process = 0;
@@ -406,6 +407,9 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
     uint64_t begin = reader->consumed, released = begin;
     if (reserved - begin > reader->data_bytes)
         return -EBADMSG;
+    reader->used_bytes = reserved - begin;
+    if (reader->used_bytes > reader->most_used_bytes)
+        reader->most_used_bytes = reader->used_bytes;
 
     int code = 0;
     while (reader->consumed != reserved) {

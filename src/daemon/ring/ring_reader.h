@@ -64,6 +64,8 @@ struct ring_reader {
     uint64_t data_bytes;
     uint64_t consumed;   /* our private position; the shared word is only written */
     uint64_t busy_bytes; /* bytes that were reserved and never committed */
+    /* Bytes that waited when the last drain began, and the most that any drain has found. */
+    uint64_t used_bytes, most_used_bytes;
     uint64_t stuck_at;   /* value of `consumed` when an unfinished record was first seen there */
     uint64_t stuck_since_ms;
     uint64_t stuck_ticks; /* processor time that the record's thread had used by then */

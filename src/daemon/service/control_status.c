@@ -46,6 +46,14 @@ static void fill_process(Heapprofd__ControlProcess *to, const struct target *tar
     to->lost = target_lost(target);
     to->live_bytes = ledger_live_bytes(target->ledger);
     to->attached = target->was_attached;
+    to->has_interval_bytes = to->has_first_interval_bytes = true;
+    to->interval_bytes = ledger_interval_bytes(target->ledger);
+    to->first_interval_bytes = target->interval_bytes;
+    /* Without its ring the process sends nothing more. */
+    to->has_ring_bytes = to->has_ring_used_bytes = to->has_ring_most_bytes = target->has_ring;
+    to->ring_bytes = target->reader.data_bytes;
+    to->ring_used_bytes = target->reader.used_bytes;
+    to->ring_most_bytes = target->reader.most_used_bytes;
 }
 
 /* Return whether the process has not accepted its ring yet: our reply may have come too late. */
@@ -170,6 +178,7 @@ void control_status_send_own(int fd, const struct server *server, uint64_t start
 {
     struct error why_not = {0};
     struct packable *packable = NULL;
+    Heapprofd__ControlSession *session = NULL;
     const struct control_status_profiler self = {
         .socket_path = server->socket_path,
         .start_ms = start_ms,
@@ -179,7 +188,11 @@ void control_status_send_own(int fd, const struct server *server, uint64_t start
     };
     if (server->session != NULL)
         packable = make_packable(server->session, REQUEST_BYTES_MAX - REPLY_HEAD_BYTES);
-    Heapprofd__ControlSession *session = packable != NULL ? &packable->session : NULL;
+    if (packable != NULL) {
+        session = &packable->session;
+        session->has_requester_pid = true;
+        session->requester_pid = getpid();
+    }
     control_status_send(fd, &self, &session, packable != NULL);
     free(packable);
 }

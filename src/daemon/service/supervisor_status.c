@@ -24,6 +24,8 @@ static Heapprofd__ControlSession describe(const struct supervised *session,
     to.pid = session->pid;
     to.id = session->id;
     to.uid = session->owner.uid;
+    to.has_requester_pid = true;
+    to.requester_pid = session->requester;
     to.elapsed_ms = now_ms - session->start_ms;
     to.has_silent_ms = now_ms > session->last_message_ms + SILENT_MS;
     to.silent_ms = now_ms - session->last_message_ms;
