@@ -298,7 +298,10 @@ static int take_rss(struct reading *reading, const char *at, struct error *error
     reading->timeline[reading->timeline_count++] =
         (struct profile_memory_point){.boottime_ns = reading->time_ms * MS_NS,
                                       .rss_bytes = pages * reading->page_bytes,
-                                      .heap_bytes = reading->live};
+                                      .heap_bytes = reading->live,
+                                      .rss_file_bytes = PROFILE_UNKNOWN_BYTES,
+                                      .rss_shmem_bytes = PROFILE_UNKNOWN_BYTES,
+                                      .swap_bytes = PROFILE_UNKNOWN_BYTES};
     return 0;
 }
 

@@ -92,6 +92,12 @@ struct profile_left_out {
     size_t callsites;
 };
 
+/* The increase of a loss since the previous dump of the heap. */
+struct profile_new_loss {
+    enum trace_loss_id id;
+    uint64_t amount; /* of a flag: 1 */
+};
+
 struct profile_dump {
     uint64_t boottime_ns;       /* trace time */
     uint64_t start_boottime_ns; /* start of the covered time, usually the previous dump's time;
@@ -99,6 +105,7 @@ struct profile_dump {
     bool final;
     bool incomplete; /* samples of it are missing from the trace: all figures but the exact
                       * totals are too low */
+    bool cut_off;    /* incomplete, because the trace ends inside the dump */
     bool disagrees;  /* a file without some figures says that its totals and samples disagree */
     /* Consecutive dumps usually share the samples that have not changed. */
     const struct profile_sample **samples;
@@ -109,6 +116,9 @@ struct profile_dump {
     uint64_t exact_bytes, exact_calls;
     uint64_t order;    /* position among the dumps of all heaps in the trace */
     uint32_t sequence; /* sequence of its packets, by order of appearance */
+    uint32_t new_loss_count;
+    const struct profile_new_loss *new_losses;
+    uint64_t interval_bytes; /* 0: the file has no interval and no losses of single dumps */
 };
 
 /* Figures that other profilers' files do not contain. They are 0, or taken from other figures,
@@ -151,9 +161,13 @@ struct profile_heap {
     bool unfinished;
 };
 
+#define PROFILE_UNKNOWN_BYTES UINT64_MAX
+
 struct profile_memory_point {
     uint64_t boottime_ns;
-    uint64_t rss_bytes, rss_anon_bytes, vm_bytes, heap_bytes;
+    uint64_t rss_bytes, rss_anon_bytes, vm_bytes, heap_bytes; /* 0: unknown */
+    /* PROFILE_UNKNOWN_BYTES: unknown, as in our own traces */
+    uint64_t rss_file_bytes, rss_shmem_bytes, swap_bytes;
 };
 
 struct profile_process {

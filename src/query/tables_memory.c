@@ -20,6 +20,11 @@ static struct query_value size_or_null(uint64_t bytes)
     return bytes == 0 ? query_null() : query_integer((int64_t)bytes);
 }
 
+static struct query_value part_or_null(uint64_t bytes)
+{
+    return bytes == PROFILE_UNKNOWN_BYTES ? query_null() : query_integer((int64_t)bytes);
+}
+
 /* Set row->part to the process, too. */
 static void find_timeline(struct query_row *row)
 {
@@ -38,6 +43,9 @@ TIMELINE(upid, query_id(row->trace->bases.process, row->trace->process_rows[row-
 TIMELINE(live_size, size_or_null(point->heap_bytes))
 TIMELINE(rss_size, size_or_null(point->rss_bytes))
 TIMELINE(rss_anon_size, size_or_null(point->rss_anon_bytes))
+TIMELINE(rss_file_size, part_or_null(point->rss_file_bytes))
+TIMELINE(rss_shmem_size, part_or_null(point->rss_shmem_bytes))
+TIMELINE(swap_size, part_or_null(point->swap_bytes))
 TIMELINE(vm_size, size_or_null(point->vm_bytes))
 #undef TIMELINE
 
@@ -49,6 +57,12 @@ static const struct query_column timeline_columns[] = {
     {"rss_size", INT, "resident bytes; NULL: unknown", .get = timeline_rss_size},
     {"rss_anon_size", INT, "part of these without a file", .get = timeline_rss_anon_size},
     {"vm_size", INT, "bytes of address space", .get = timeline_vm_size},
+    {"rss_file_size", INT, "resident bytes of files; NULL: unknown, as in our own traces",
+     .get = timeline_rss_file_size},
+    {"rss_shmem_size", INT, "resident shared memory; NULL: unknown, as in our own traces",
+     .get = timeline_rss_shmem_size},
+    {"swap_size", INT, "bytes swapped out; NULL: unknown, as in our own traces",
+     .get = timeline_swap_size},
 };
 
 /* --- snapshots --- */

@@ -13,6 +13,7 @@
 #include "util/base_name.h"
 #include "util/json_writer.h"
 #include "view/answers.h"
+#include "view/readings.h"
 
 /* As Perfetto's UI names the views. */
 static const char *const perfetto_titles[EXPORT_VIEWS] = {
@@ -58,6 +59,34 @@ static void write_figure(struct json_writer *json, const struct profile_heap *he
     json_end_object(json);
 }
 
+/* Write the losses since the previous dump. Their words are among the heap's. */
+static void write_new_losses(struct json_writer *json, const struct profile_dump *dump)
+{
+    if (dump->interval_bytes == 0) {
+        json_null(json, "losses");
+        return;
+    }
+    json_array(json, "losses");
+    for (size_t i = 0; i < dump->new_loss_count; i++) {
+        const struct profile_new_loss *loss = &dump->new_losses[i];
+        if (trace_losses[loss->id].label == NULL)
+            continue;
+        json_object(json, NULL);
+        json_string(json, "name", trace_losses[loss->id].name);
+        json_unsigned(json, "amount", trace_loss_is_flag(loss->id) ? 0 : loss->amount);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+/* Return why a dump is incomplete; "": it is not. */
+static const char *why_incomplete(const struct profile_dump *dump)
+{
+    return !dump->incomplete ? ""
+           : dump->cut_off   ? "the trace ends inside this dump"
+                             : "packets of this dump are missing from the trace";
+}
+
 static void write_dump(struct json_writer *json, const struct profile_heap *heap,
                        const struct profile_dump *dump)
 {
@@ -67,6 +96,12 @@ static void write_dump(struct json_writer *json, const struct profile_heap *heap
     json_unsigned(json, "start", dump->start_boottime_ns);
     json_bool(json, "final", dump->final);
     json_bool(json, "incomplete", dump->incomplete);
+    json_string(json, "why_incomplete", why_incomplete(dump));
+    if (dump->interval_bytes == 0)
+        json_null(json, "interval_bytes");
+    else
+        json_unsigned(json, "interval_bytes", dump->interval_bytes);
+    write_new_losses(json, dump);
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
         write_figure(json, heap, dump, view, &total);
     if (heap->unseen || dump->exact_calls == 0) {
@@ -95,6 +130,7 @@ static void write_losses(struct json_writer *json, const struct trace_heap_dump 
         json_string(json, "unit", trace_loss_unit_name(loss->unit));
         json_string(json, "words", loss->words);
         json_string(json, "remedy", loss->remedy != NULL ? loss->remedy : "");
+        json_bool(json, "affects_figures", loss->effects != 0);
         json_end_object(json);
     }
     json_end_array(json);
@@ -158,35 +194,35 @@ static void write_heap(struct json_writer *json, size_t profile, const struct vi
 
 /* --- processes --- */
 
-static void write_process(struct json_writer *json, const struct profile_process *process)
+/* Limits of readings: of all processes of a profile together, unless they are many. */
+#define READINGS_MAX 20000u
+#define READINGS_MAX_EACH 100u
+
+static size_t most_readings(const struct profile *profile)
 {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } columns[] = {
-        {"time", offsetof(struct profile_memory_point, boottime_ns)},
-        {"rss", offsetof(struct profile_memory_point, rss_bytes)},
-        {"anonymous", offsetof(struct profile_memory_point, rss_anon_bytes)},
-    };
-    json_line(json);
-    json_object(json, NULL);
-    json_signed(json, "pid", process->pid);
-    json_signed(json, "parent_pid", process->parent_pid);
-    json_string(json, "name", process->name);
-    json_string(json, "command", process->command);
-    json_object(json, "memory");
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        json_array(json, columns[i].name);
-        for (size_t j = 0; j < process->timeline_count; j++) {
-            uint64_t value;
-            memcpy(&value, (const char *)&process->timeline[j] + columns[i].offset, sizeof(value));
-            json_unsigned(json, NULL, value);
-        }
-        json_end_array(json);
+    size_t each = READINGS_MAX / (profile->process_count + 1);
+    return each < READINGS_MAX_EACH ? READINGS_MAX_EACH : each;
+}
+
+static int write_processes(struct json_writer *json, const struct profile *profile)
+{
+    struct view_snapshots snapshots;
+    int code = view_snapshots_gather(&snapshots, profile);
+    json_array(json, "processes");
+    for (size_t i = 0; i < profile->process_count && code == 0; i++) {
+        const struct profile_process *process = &profile->processes[i];
+        json_line(json);
+        json_object(json, NULL);
+        json_signed(json, "pid", process->pid);
+        json_signed(json, "parent_pid", process->parent_pid);
+        json_string(json, "name", process->name);
+        json_string(json, "command", process->command);
+        code = view_readings_write(json, profile, i, &snapshots, most_readings(profile));
+        json_end_object(json);
     }
-    json_null(json, "swap");
-    json_end_object(json);
-    json_end_object(json);
+    json_end_array(json);
+    view_snapshots_free(&snapshots);
+    return code;
 }
 
 static void write_unprofiled(struct json_writer *json, const struct profile *profile)
@@ -205,7 +241,7 @@ static void write_unprofiled(struct json_writer *json, const struct profile *pro
     json_end_array(json);
 }
 
-static void write_profile(struct json_writer *json, size_t index, const struct view_profile *of)
+static int write_profile(struct json_writer *json, size_t index, const struct view_profile *of)
 {
     const struct profile *profile = of->profile;
     char offset[24];
@@ -215,16 +251,15 @@ static void write_profile(struct json_writer *json, size_t index, const struct v
     json_string(json, "path", of->path);
     json_string(json, "warning", profile->warning);
     json_string(json, "realtime_ns", profile->boottime_to_realtime_ns != 0 ? offset : NULL);
-    json_array(json, "processes");
-    for (size_t i = 0; i < profile->process_count; i++)
-        write_process(json, &profile->processes[i]);
-    json_end_array(json);
+    if (write_processes(json, profile) < 0)
+        return -ENOMEM;
     json_array(json, "heaps");
     for (size_t i = 0; i < profile->heap_count; i++)
         write_heap(json, index, of, i);
     json_end_array(json);
     write_unprofiled(json, profile);
     json_end_object(json);
+    return 0;
 }
 
 /* --- what to open first --- */
@@ -332,11 +367,12 @@ int answer_overview(struct view_profiles *profiles, const struct view_parameters
     json_string(&json, "version", HEAPPROFD_VERSION);
     write_views(&json);
     json_array(&json, "profiles");
-    for (size_t i = 0; i < profiles->count; i++)
-        write_profile(&json, i, &profiles->items[i]);
+    int code = 0;
+    for (size_t i = 0; i < profiles->count && code == 0; i++)
+        code = write_profile(&json, i, &profiles->items[i]);
     json_end_array(&json);
     write_opening(&json, &opening);
-    if (write_largest(&json, profiles, &opening) < 0)
+    if (code < 0 || write_largest(&json, profiles, &opening) < 0)
         return error_set(error, -ENOMEM, "not enough memory for the overview");
     json_end_object(&json);
     return 0;

@@ -385,6 +385,45 @@ def test_memory():
         check(server.ask("api/memory?heap=7.7")[0] == 404 and server.ask("api/memory")[0] == 400, "a heap that is not there")
 
 
+def test_timeline():
+    """Losses and raised intervals stand at their dump; readings of memory are those of query."""
+    call(os.path.join(BUILD, "tests", "e2e", "make_dumps"), at("dumps.trace"), "2", "8")
+    with open(at("no-dumps.collapsed"), "w", encoding="utf-8") as file:
+        file.write("main;leaf 7000\n")
+    call(TOOL, "host", "-q", "-c", "200", "-o", at("real"), "--", "/usr/bin/python3", "-c",
+         "import time\nkept = []\nfor i in range(5):\n kept += [str(j) * 9 for j in range(20000)]\n time.sleep(0.2)\n")
+    real = os.path.join(at("real"), "raw-trace")
+    with open(real, "rb") as file:
+        content = file.read()
+    with open(at("cut-off.trace"), "wb") as file:
+        file.write(content[:len(content) * 2 // 3])
+    with Server(at("dumps.trace"), at("no-dumps.collapsed"), at("real"), at("cut-off.trace")) as server:
+        made, other, recorded, cut = server.json("api/overview")["profiles"]
+        first, second = made["heaps"]
+        dumps = first["dumps"]
+        check([dump["interval_bytes"] for dump in dumps] == [4096] * 4 + [8192] * 4, "intervals")
+        losses = {number: {loss["name"]: loss["amount"] for loss in dump["losses"]} for number, dump in enumerate(dumps) if dump["losses"]}
+        check(losses == {2: {"overrun": 50}, 3: {"overrun": 20, "unwind": 4}}, f"new losses {losses}")
+        named = {loss["name"]: (loss["amount"], loss["affects_figures"]) for loss in first["losses"]}
+        check(named == {"overrun": (70, True), "unwind": (4, False)}, f"all losses {named}")
+        check(all(dump["losses"] == [] for dump in second["dumps"]), "another process lost nothing")
+        unknown = other["heaps"][0]["dumps"][0]
+        check(unknown["losses"] is None and unknown["interval_bytes"] is None, f"another profiler's file: {unknown}")
+        memory = made["processes"][0]["memory"]
+        check(memory["all"] == 16 and memory["rss"].index(None) == 2 and memory["swap"] is None, f"readings {memory}")
+        check(recorded["heaps"][0]["dumps"][-1]["why_incomplete"] == "", "a whole dump")
+        last = cut["heaps"][0]["dumps"][-1]
+        check(not last["incomplete"] or last["why_incomplete"] == "the trace ends inside this dump", f"the last dump: {last}")
+        memory = recorded["processes"][0]["memory"]
+        rows = json.loads(call(TOOL, "query", "--json", at("real"), "select ts, rss_size, rss_anon_size from hp_timeline").stdout)
+        check(len(rows) > 5, f"{len(rows)} rows")
+        readings = {time: (rss, anonymous) for time, rss, anonymous in zip(memory["time"], memory["rss"], memory["anonymous"]) if rss}
+        check(readings == {row["ts"]: (row["rss_size"], row["rss_anon_size"]) for row in rows if row["rss_size"]}, "readings of memory")
+        rows = json.loads(call(TOOL, "query", "--json", at("real"), "select ts, swap_size from hp_memory_snapshot").stdout)
+        swapped = {time: bytes for time, bytes in zip(memory["time"], memory["swap"]) if bytes is not None}
+        check(rows and swapped == {row["ts"]: row["swap_size"] for row in rows}, f"swap {swapped}")
+
+
 def wait_until(holds, what):
     deadline = time.monotonic() + 30 * SLOWNESS
     while not (held := holds()) and time.monotonic() < deadline:

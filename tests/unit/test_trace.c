@@ -234,6 +234,46 @@ static void compressed_packets_read_the_same(void **state)
     free(trace.bytes);
 }
 
+static struct profile *read_stats(const Perfetto__Protos__ProcessStats__Process *process)
+{
+    Perfetto__Protos__TracePacket packet = PERFETTO__PROTOS__TRACE_PACKET__INIT;
+    Perfetto__Protos__ProcessStats stats = PERFETTO__PROTOS__PROCESS_STATS__INIT;
+    Perfetto__Protos__ProcessStats__Process *processes[] = {
+        (Perfetto__Protos__ProcessStats__Process *)process};
+    struct proto_buffer file = {0};
+    stats.n_processes = 1;
+    stats.processes = processes;
+    packet.process_stats = &stats;
+    proto_put_message(&file, PB_TRACE_PACKET, &packet.base);
+    struct profile *profile = profile_read_bytes(file.bytes, file.length, NULL, NULL);
+    proto_buffer_free(&file);
+    return profile;
+}
+
+static void absent_parts_of_the_memory_are_unknown(void **state)
+{
+    (void)state;
+    Perfetto__Protos__ProcessStats__Process process =
+        PERFETTO__PROTOS__PROCESS_STATS__PROCESS__INIT;
+    process.has_pid = process.has_vm_swap_kb = process.has_rss_shmem_kb = true;
+    process.pid = 7;
+    process.vm_swap_kb = 3;
+    process.rss_shmem_kb = 0;
+    struct profile *profile = read_stats(&process);
+    assert_int_equal(profile->processes[0].timeline_count, 1);
+    const struct profile_memory_point *point = &profile->processes[0].timeline[0];
+    assert_int_equal(point->swap_bytes, 3072);
+    assert_int_equal(point->rss_shmem_bytes, 0);
+    assert_true(point->rss_file_bytes == PROFILE_UNKNOWN_BYTES);
+    profile_free(profile);
+
+    process.vm_swap_kb = UINT64_MAX; /* no such amount of bytes */
+    process.has_rss_shmem_kb = false;
+    profile = read_stats(&process);
+    assert_int_equal(profile->process_count, 0);
+    profile_free(profile);
+}
+
 /* Read a ProfilePacket with its own tables, whose symbols come later. */
 static struct profile *read_packet_with_own_tables(void)
 {
@@ -377,6 +417,7 @@ int main(void)
         cmocka_unit_test(files_other_than_traces_are_refused),
         cmocka_unit_test(a_gzipped_trace_reads_the_same),
         cmocka_unit_test(compressed_packets_read_the_same),
+        cmocka_unit_test(absent_parts_of_the_memory_are_unknown),
         cmocka_unit_test(tables_inside_a_profile_packet_are_read),
         cmocka_unit_test(symbols_that_come_later_name_frames),
         cmocka_unit_test(without_variances_they_are_estimated),

@@ -50,6 +50,51 @@ static void omitted_values_are_carried_over(void **state)
     free(trace.bytes);
 }
 
+static const struct profile_new_loss *find_new_loss(const struct profile_dump *dump,
+                                                    enum trace_loss_id id)
+{
+    for (uint32_t i = 0; i < dump->new_loss_count; i++)
+        if (dump->new_losses[i].id == id)
+            return &dump->new_losses[i];
+    return NULL;
+}
+
+static void a_dump_has_its_interval_and_the_losses_since_the_last(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t interval_bytes, overrun;
+        bool corrupted;
+    } heads[] = {{4096, 0, false}, {4096, 50, false}, {8192, 70, true}, {8192, 70, true}};
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    for (uint64_t i = 0; i < 4; i++) {
+        struct trace_heap_dump dump = fixture_dump();
+        dump.timestamp_ns = i + 1;
+        dump.start_timestamp_ns = i;
+        dump.interval_bytes = heads[i].interval_bytes;
+        dump.buffer_corrupted = heads[i].corrupted;
+        memset(dump.lost, 0, sizeof(dump.lost));
+        dump.lost[TRACE_LOST_OVERRUN] = heads[i].overrun;
+        trace_writer_dump_begin(writer, &dump);
+        trace_writer_dump_end(writer);
+    }
+    trace_writer_close(writer);
+    struct profile *profile = fixture_take_profile(fd);
+    const struct profile_dump *dumps = profile->heaps[0].dumps;
+    assert_int_equal(profile->heaps[0].dump_count, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(dumps[i].interval_bytes, heads[i].interval_bytes);
+    assert_int_equal(dumps[0].new_loss_count, 0);
+    assert_int_equal(dumps[1].new_loss_count, 1);
+    assert_int_equal(find_new_loss(&dumps[1], TRACE_LOST_OVERRUN)->amount, 50);
+    assert_int_equal(dumps[2].new_loss_count, 2);
+    assert_int_equal(find_new_loss(&dumps[2], TRACE_LOST_OVERRUN)->amount, 20);
+    assert_int_equal(find_new_loss(&dumps[2], TRACE_LOSS_BUFFER_CORRUPTED)->amount, 1);
+    assert_int_equal(dumps[3].new_loss_count, 0);
+    profile_free(profile);
+}
+
 /* A frame that gets its name after a dump makes another callstack in the next one. The old
  * callstack must not count besides it. */
 static void a_dump_of_heapprofd_is_complete(void **state)
@@ -397,6 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(omitted_values_are_carried_over),
+        cmocka_unit_test(a_dump_has_its_interval_and_the_losses_since_the_last),
         cmocka_unit_test(a_dump_of_heapprofd_is_complete),
         cmocka_unit_test(dump_at_max_has_self_max_and_no_other_counter),
         cmocka_unit_test(a_decreasing_part_of_the_maximum_gets_counters),

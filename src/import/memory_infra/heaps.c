@@ -526,6 +526,9 @@ static int make_timelines(struct making *making)
                                   : 0,
             .heap_bytes =
                 making->heap_bytes[index] < 0x1p63 ? (uint64_t)making->heap_bytes[index] : 0,
+            .rss_file_bytes = PROFILE_UNKNOWN_BYTES,
+            .rss_shmem_bytes = PROFILE_UNKNOWN_BYTES,
+            .swap_bytes = PROFILE_UNKNOWN_BYTES,
         };
         struct profile_process *made = &builder->profile->processes[process];
         if (point.rss_bytes == 0)

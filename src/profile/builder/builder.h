@@ -342,7 +342,8 @@ struct builder_sequence {
     uint32_t generation; /* incremented when an id that samples can name gets another meaning */
     uint32_t commits;    /* number of commits so far */
     bool index_known;
-    bool gap; /* packets of the pending snapshot are missing */
+    bool gap;     /* packets of the pending snapshot are missing */
+    bool cut_off; /* because the trace ends before them */
     uint64_t next_index;
 };
 

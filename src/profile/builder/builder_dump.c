@@ -313,6 +313,29 @@ static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
     return builder->error;
 }
 
+/* Set the losses that increased since the heap's previous dump. Their amounts in the trace count
+ * from the start of the heap. */
+static void add_new_losses(struct builder *builder, const struct trace_heap_dump *status,
+                           const struct profile_heap *heap, struct profile_dump *dump)
+{
+    struct profile_new_loss found[TRACE_LOSS_IDS];
+    uint32_t count = 0;
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        uint64_t amount = trace_loss_amount(status, id);
+        uint64_t before =
+            amount == 0 || heap->dump_count == 0 ? 0 : trace_loss_amount(&heap->status, id);
+        if (amount > before)
+            found[count++] = (struct profile_new_loss){id, amount - before};
+    }
+    struct profile_new_loss *kept =
+        count == 0 ? NULL : builder_memory(builder, count * sizeof(*kept));
+    if (kept == NULL)
+        return;
+    memcpy(kept, found, count * sizeof(*kept));
+    dump->new_losses = kept;
+    dump->new_loss_count = count;
+}
+
 /* Samples of older dumps are scattered in memory. */
 #define AHEAD 8u
 
@@ -327,6 +350,7 @@ static void add_dump(struct builder *builder, const struct pending_dump *pending
         dump->part_count += dump->samples[i]->part_count;
     }
     dump->order = builder->dumps++;
+    add_new_losses(builder, &pending->status, heap, dump);
     uint64_t start_timestamp_ns =
         heap->dump_count > 0 ? heap->status.start_timestamp_ns : pending->status.start_timestamp_ns;
     heap->dumps[heap->dump_count++] = *dump;
@@ -390,6 +414,8 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         .dump.final = pending->status.final,
         .dump.sequence = (uint32_t)(sequence - builder->sequences),
         .dump.incomplete = sequence->gap,
+        .dump.cut_off = sequence->cut_off,
+        .dump.interval_bytes = pending->status.interval_bytes,
         .dump.exact_bytes = pending->status.exact_bytes,
         .dump.exact_calls = pending->status.exact_calls,
     };
@@ -454,7 +480,7 @@ bool builder_commit_rest(struct builder *builder)
     bool any = false;
     for (size_t i = 0; i < builder->sequence_count; i++) {
         any |= builder->sequences[i].pending_count > 0;
-        builder->sequences[i].gap = true;
+        builder->sequences[i].gap = builder->sequences[i].cut_off = true;
         builder_commit(builder, &builder->sequences[i]);
     }
     return any;

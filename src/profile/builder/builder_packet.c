@@ -321,7 +321,10 @@ static const struct proto_member heap_size_members[] = {
 static int add_memory_point(struct builder *builder, int32_t pid,
                             const struct profile_memory_point *point)
 {
-    if ((point->rss_bytes | point->vm_bytes | point->heap_bytes) == 0)
+    bool has_parts = point->rss_file_bytes != PROFILE_UNKNOWN_BYTES ||
+                     point->rss_shmem_bytes != PROFILE_UNKNOWN_BYTES ||
+                     point->swap_bytes != PROFILE_UNKNOWN_BYTES;
+    if ((point->rss_bytes | point->vm_bytes | point->heap_bytes) == 0 && !has_parts)
         return 0;
     uint32_t index = builder_process(builder, pid);
     if (index == PROFILE_NONE)
@@ -339,7 +342,13 @@ static int add_memory_point(struct builder *builder, int32_t pid,
 struct stats_entry {
     int32_t pid;
     uint64_t vm_kb, rss_kb, rss_anon_kb, heap_bytes;
+    uint64_t rss_file_kb, rss_shmem_kb, swap_kb; /* UINT64_MAX: absent */
 };
+
+static uint64_t bytes_of_kb(uint64_t kb)
+{
+    return kb > UINT64_MAX / 1024 ? PROFILE_UNKNOWN_BYTES : kb * 1024;
+}
 
 #define STATS(name, member)                                                                        \
     PROTO_MEMBER(PB_PROCESS_STATS_PROCESS_##name, struct stats_entry, member)
@@ -352,9 +361,13 @@ static int take_memory_point(struct builder *builder, struct proto_span message,
         STATS(VM_SIZE_KB, vm_kb),
         STATS(VM_RSS_KB, rss_kb),
         STATS(RSS_ANON_KB, rss_anon_kb),
+        STATS(RSS_FILE_KB, rss_file_kb),
+        STATS(RSS_SHMEM_KB, rss_shmem_kb),
+        STATS(VM_SWAP_KB, swap_kb),
         STATS(HEAP_BYTES, heap_bytes),
     };
-    struct stats_entry entry = {0};
+    struct stats_entry entry = {
+        .rss_file_kb = UINT64_MAX, .rss_shmem_kb = UINT64_MAX, .swap_kb = UINT64_MAX};
     if (proto_read_members(PROTO_MEMBERS(members), message, &entry) < 0)
         return -EBADMSG;
     int32_t pid = entry.pid;
@@ -362,7 +375,10 @@ static int take_memory_point(struct builder *builder, struct proto_span message,
                                          .rss_bytes = entry.rss_kb * 1024,
                                          .rss_anon_bytes = entry.rss_anon_kb * 1024,
                                          .vm_bytes = entry.vm_kb * 1024,
-                                         .heap_bytes = entry.heap_bytes};
+                                         .heap_bytes = entry.heap_bytes,
+                                         .rss_file_bytes = bytes_of_kb(entry.rss_file_kb),
+                                         .rss_shmem_bytes = bytes_of_kb(entry.rss_shmem_kb),
+                                         .swap_bytes = bytes_of_kb(entry.swap_kb)};
     if ((point.rss_bytes | point.rss_anon_bytes | point.vm_bytes) != 0)
         builder_mention(builder, pid, 0, packet_ns);
     if (size->pid != 0 && size->pid == pid) {
@@ -388,9 +404,13 @@ static int take_timeline(struct builder *builder, struct proto_span stats, struc
             code = take_memory_point(builder, field.span, packet_ns, &size);
     }
     if (code == 0 && size.pid != 0)
-        code = add_memory_point(builder, size.pid,
-                                &(struct profile_memory_point){.boottime_ns = packet_ns,
-                                                               .heap_bytes = size.live_bytes});
+        code = add_memory_point(
+            builder, size.pid,
+            &(struct profile_memory_point){.boottime_ns = packet_ns,
+                                           .heap_bytes = size.live_bytes,
+                                           .rss_file_bytes = PROFILE_UNKNOWN_BYTES,
+                                           .rss_shmem_bytes = PROFILE_UNKNOWN_BYTES,
+                                           .swap_bytes = PROFILE_UNKNOWN_BYTES});
     return code;
 }
 

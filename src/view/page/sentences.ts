@@ -54,15 +54,18 @@ function churn(dump: Dump): string | null {
 
 function resident(place: Place, dump: Dump): string | null {
   const memory = place.process?.memory;
-  if (!memory || memory.time.length === 0 || !dump.space) return null;
-  let nearest = 0;
-  memory.time.forEach((time, i) => {
-    if (Math.abs(time - dump.time) < Math.abs(memory.time[nearest]! - dump.time)) nearest = i;
+  if (!memory?.rss || !dump.space) return null;
+  const away = (i: number) => Math.abs(memory.time[i]! - dump.time);
+  let nearest = -1;
+  let most = 0;
+  memory.rss.forEach((bytes, i) => {
+    if (bytes === null) return;
+    if (nearest < 0 || away(i) < away(nearest)) nearest = i;
+    most = Math.max(most, bytes);
   });
-  const rss = memory.rss[nearest]!;
-  if (!(rss > 0)) return null;
+  const rss = memory.rss[nearest];
+  if (!rss) return null;
   const share = dump.space.value <= rss ? `; the heap's live bytes are ${shareInWords(dump.space.value, rss)} of that` : "";
-  const most = memory.rss.reduce((one, other) => Math.max(one, other), 0);
   const atMost = most > rss ? `, ${bytesInWords(most)} at most` : "";
   return `The process had ${bytesInWords(rss)} resident then${atMost}${share}.`;
 }

@@ -25,8 +25,17 @@ export interface Dump extends Record<ViewName, MaybeFigure> {
   start: number;
   final: boolean;
   incomplete: boolean;
+  why_incomplete: string; // "": it is complete
+  interval_bytes: number | null;
+  losses: NewLoss[] | null; // since the dump before; null: the file does not tell them by dump
   exact_bytes: number | null;
   exact_calls: number | null;
+}
+
+/** The increase of a loss, whose words the heap has. */
+export interface NewLoss {
+  name: string;
+  amount: number; // of a flag: 0
 }
 
 export interface Loss {
@@ -35,6 +44,7 @@ export interface Loss {
   unit: string;
   words: string;
   remedy: string;
+  affects_figures: boolean;
 }
 
 export interface Heap {
@@ -55,10 +65,14 @@ export interface Heap {
   dumps: Dump[];
 }
 
+/** Readings of a process's memory by time. A column without a known value is null. */
 export interface Memory {
+  all: number; // more than there are times: some are left out
   time: number[];
-  rss: number[];
+  rss: (number | null)[] | null;
   anonymous: (number | null)[] | null;
+  file: (number | null)[] | null;
+  shmem: (number | null)[] | null;
   swap: (number | null)[] | null;
 }
 
