@@ -9,6 +9,8 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
+#include "util/utf8.h"
+
 struct builder {
     struct json_value *values;
     size_t count, capacity;
@@ -28,13 +30,22 @@ static int refuse(const struct builder *builder, int code, const char *reason)
     return 0;
 }
 
+/* Copy a decoded string. Half of a surrogate pair ("\\ude00") is decoded to what is not UTF-8.
+ * Return NULL with the error set: it is refused. */
 static const char *copy(struct builder *builder, const unsigned char *text, size_t length)
 {
     char *copied = builder->texts;
     memcpy(copied, text, length);
     copied[length] = '\0';
     builder->texts += length + 1;
-    return copied;
+    const unsigned char *at = (const unsigned char *)copied;
+    while (*at != '\0' && utf8_length(at) > 0)
+        at += utf8_length(at);
+    if (at == (const unsigned char *)copied + length)
+        return copied;
+    refuse(builder, -EINVAL,
+           *at == '\0' ? "a string has a zero character" : "a string is not UTF-8");
+    return NULL;
 }
 
 /* Add a value where the text has it. Return NULL with the error set: there are too many. */
@@ -91,19 +102,15 @@ static int on_string(void *context, const unsigned char *text, size_t length)
     struct json_value *value = add(builder, JSON_STRING);
     if (value == NULL)
         return 0;
-    if (memchr(text, '\0', length) != NULL)
-        return refuse(builder, -EINVAL, "a string has a zero character");
     value->text = copy(builder, text, length);
-    return 1;
+    return value->text != NULL;
 }
 
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
     struct builder *builder = context;
-    if (memchr(text, '\0', length) != NULL)
-        return refuse(builder, -EINVAL, "a name has a zero character");
     builder->key = copy(builder, text, length);
-    return 1;
+    return builder->key != NULL;
 }
 
 static int begin(struct builder *builder, enum json_kind kind)

@@ -206,9 +206,14 @@ static unsigned status_of(int code)
     switch (code) {
     case -EINVAL:
     case -E2BIG:
+    case -EBADMSG: /* of a profile that the question names */
+    case -ENAMETOOLONG:
         return MHD_HTTP_BAD_REQUEST;
     case -ENOENT:
         return MHD_HTTP_NOT_FOUND;
+    case -EACCES:
+    case -EPERM:
+        return MHD_HTTP_FORBIDDEN;
     case -EADDRINUSE:
         return MHD_HTTP_CONFLICT;
     default:

@@ -46,10 +46,34 @@ static void documents_become_trees(void **state)
 static void what_is_not_json_is_refused(void **state)
 {
     static const char *const wrong[] = {
-        "",       " ",   "{",        "[1,",       "[1 2]",      "{\"a\"}",     "{a:1}",
-        "[1]]",   "01",  "1.",       "-",         "1e",         "1e999",       "NaN",
-        "+1",     "\"a", "\"\\x\"",  "\"\\u12\"", "\"\n\"",     "\"\\u0000\"", "\"\xff\"",
-        "truely", "[,]", "{\"a\":}", "[1,]",      "\"\xe2\x82",
+        "",
+        " ",
+        "{",
+        "[1,",
+        "[1 2]",
+        "{\"a\"}",
+        "{a:1}",
+        "[1]]",
+        "01",
+        "1.",
+        "-",
+        "1e",
+        "1e999",
+        "NaN",
+        "+1",
+        "\"a",
+        "\"\\x\"",
+        "\"\\u12\"",
+        "\"\n\"",
+        "\"\\u0000\"",
+        "\"\\ude00\"",
+        "{\"\\ude00\":1}",
+        "\"\xff\"",
+        "truely",
+        "[,]",
+        "{\"a\":}",
+        "[1,]",
+        "\"\xe2\x82",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

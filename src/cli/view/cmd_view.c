@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile view: serves the web page on profiles, and opens the browser. */
+/* heap_profile view: serves the web page on profiles and this machine, and opens the browser. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,8 +10,7 @@
 #include "cli/print/format.h"
 #include "cli/record/live_view.h"
 #include "cli/view/browser.h"
-#include "cli/view/watched.h"
-#include "util/clock.h"
+#include "cli/view/machine.h"
 #include "util/output_file.h"
 #include "view/save.h"
 #include "view/server.h"
@@ -21,8 +20,9 @@ static const char help[] =
     "\n"
     "Shows heap profiles in the browser: their course over time, flame graphs, tables, and\n"
     "differences between dumps and profiles. DIR is a directory that heap_profile wrote, FILE a\n"
-    "raw-trace or another profile (docs/formats.md). Without either, shows the latest profile. A\n"
-    "recording that goes on is read again whenever it has a new dump.\n"
+    "raw-trace or another profile (docs/formats.md). Without either, opens the start page: recent\n"
+    "profiles, sessions and processes of this machine. A recording that goes on is read again\n"
+    "whenever it has a new dump.\n"
     "\n"
     "The page is served on this machine, to this user: its address contains a random token. "
     "Nothing\n"
@@ -32,9 +32,10 @@ static const char help[] =
     "  --listen PATH   listen on a unix socket instead, for example for ssh -L\n"
     "  --no-browser    print the address, and open no browser\n"
     "  --save FILE     write a page with its data inside, for any browser, and serve nothing\n"
+    "                  (without DIR or FILE: the latest profile)\n"
     "\n"
     "Examples:\n"
-    "  heap_profile view                       the last recording\n"
+    "  heap_profile view                       the start page\n"
     "  heap_profile view before/ after/        two profiles, to be compared\n"
     "  heap_profile view --save leak.html DIR  a file to keep, or to send\n"
     "  ssh -L 8000:localhost:8000 server heap_profile view --no-browser --port 8000\n";
@@ -54,33 +55,38 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* Read the profiles again if their files have changed, but spend at most a quarter of the time on
- * it. On failure, keep what is shown: the recording is perhaps being finished. */
-static void read_again(struct watched *watched, struct view_server *server, uint64_t *next_ns)
-{
-    struct error error = {0};
-    if (clock_read_ns(CLOCK_MONOTONIC) < *next_ns || !watched_have_changed(watched))
-        return;
-    struct view_profiles *profiles = watched_read(watched, false, &error);
-    if (profiles != NULL)
-        view_server_replace(server, profiles);
-    *next_ns = clock_read_ns(CLOCK_MONOTONIC) + 3 * watched->read_ns;
-}
-
 /* Serve until a signal ends it. */
-static void serve(struct watched *watched, struct view_server *server, const sigset_t *ends)
+static void serve(struct shown *shown, const sigset_t *ends)
 {
     static const struct timespec second = {.tv_sec = 1};
-    uint64_t next_ns = 0;
     while (sigtimedwait(ends, NULL, &second) < 0)
-        read_again(watched, server, &next_ns);
+        shown_refresh(shown);
+}
+
+/* Print the page's address, and open the browser on it. Without a profile the page begins at its
+ * start. */
+static void show(struct browser *browser, const struct request *request, const char *address,
+                 bool has_profiles)
+{
+    char page[256];
+    snprintf(page, sizeof(page), "%s%s", address, has_profiles ? "" : "#page=home");
+    if (request->server.socket_path != NULL)
+        format_printf(stdout, "heap_profile: serving on the socket %s, at %s\n",
+                      request->server.socket_path, page);
+    else
+        format_printf(stdout, "heap_profile: serving on %s\n", page);
+    fflush(stdout);
+    if (!request->no_browser && request->server.socket_path == NULL)
+        browser_open(browser, page);
 }
 
 /* Start the server and the browser. */
-static int run(struct watched *watched, struct view_profiles *profiles,
-               const struct request *request, struct error *error)
+static int run(struct watched *watched, struct view_profiles *profiles, struct request *request,
+               struct error *error)
 {
     struct browser browser = {0};
+    struct machine machine = {0};
+    bool has_profiles = watched->count > 0;
     sigset_t ends;
     /* The server's threads inherit the mask, so the signals reach this one. */
     sigemptyset(&ends);
@@ -89,20 +95,19 @@ static int run(struct watched *watched, struct view_profiles *profiles,
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
+    request->server.questions = machine_questions;
+    request->server.question_count = machine_question_count;
+    request->server.context = &machine;
     struct view_server *server = view_server_start(profiles, &request->server, error);
     if (server == NULL)
         return error->code;
-    if (request->server.socket_path != NULL)
-        format_printf(stdout, "heap_profile: serving on the socket %s, at %s\n",
-                      request->server.socket_path, view_server_address(server));
-    else
-        format_printf(stdout, "heap_profile: serving on %s\n", view_server_address(server));
-    fflush(stdout);
-    if (!request->no_browser && request->server.socket_path == NULL)
-        browser_open(&browser, view_server_address(server));
-    serve(watched, server, &ends);
+    /* Nobody can ask before the address is printed: it has the token. */
+    shown_begin(&machine.shown, watched, server);
+    show(&browser, request, view_server_address(server), has_profiles);
+    serve(&machine.shown, &ends);
     browser_close(&browser);
     view_server_stop(server);
+    shown_end(&machine.shown);
     return 0;
 }
 
@@ -129,6 +134,18 @@ bool take_live_view(void *member, const char *name, const char *value)
     return true;
 }
 
+/* Add the profiles of the command line. A page that is saved has the latest without any. */
+static int add_profiles(struct watched *watched, char *const *arguments, bool saves,
+                        struct error *error)
+{
+    if (*arguments == NULL && saves)
+        return watched_add(watched, NULL, error);
+    int code = 0;
+    for (; *arguments != NULL && code == 0; arguments++)
+        code = watched_add(watched, *arguments, error);
+    return code;
+}
+
 int cmd_view(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile view", help, options, false};
@@ -142,8 +159,9 @@ int cmd_view(int argc, char **argv)
         return VERB_USAGE;
     }
     request.server.port = (uint16_t)request.port;
-    struct watched watched = {.arguments = argv + optind, .count = argc - optind};
-    struct view_profiles *profiles = watched_read(&watched, true, &error);
+    struct watched watched = {0};
+    code = add_profiles(&watched, argv + optind, request.save != NULL, &error);
+    struct view_profiles *profiles = code < 0 ? NULL : watched_read(&watched, true, &error);
     if (profiles == NULL) {
         code = error.code;
     } else if (request.save != NULL) {
@@ -153,6 +171,7 @@ int cmd_view(int argc, char **argv)
     } else {
         code = run(&watched, profiles, &request, &error);
     }
+    watched_clear(&watched);
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);
     return code < 0 ? VERB_FAILED : VERB_DONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the profiles of a command line, once and again. */
+/* Reads profiles, once and again. */
 #include "cli/view/watched.h"
 
 #include <errno.h>
@@ -27,15 +27,24 @@ static bool is_same(const struct watched_file *one, const struct watched_file *o
            one->changed.tv_nsec == other->changed.tv_nsec;
 }
 
-/* Return the number of profiles: without arguments, the latest one. */
-static int count_of(const struct watched *watched)
+int watched_add(struct watched *watched, const char *path, struct error *error)
 {
-    return watched->count == 0 ? 1 : watched->count;
+    char *copy = path == NULL ? NULL : strdup(path);
+    if (path != NULL && copy == NULL)
+        return error_set(error, -ENOMEM, "not enough memory for the profiles");
+    if (watched->count == VIEW_PROFILES_MAX) {
+        free(copy);
+        return error_set(error, -E2BIG, "the page shows at most %u profiles", VIEW_PROFILES_MAX);
+    }
+    watched->paths[watched->count++] = copy;
+    return 0;
 }
 
-static const char *argument_of(const struct watched *watched, int index)
+void watched_clear(struct watched *watched)
 {
-    return watched->count == 0 ? NULL : watched->arguments[index];
+    for (size_t i = 0; i < watched->count; i++)
+        free(watched->paths[i]);
+    *watched = (struct watched){0};
 }
 
 /* Return whether a recording has begun this file and has written nothing yet. */
@@ -45,12 +54,12 @@ static bool has_just_begun(const char *path, const struct watched_file *file)
     return file->inode != 0 && file->size == 0 && slash != NULL && strcmp(slash, "/raw-trace") == 0;
 }
 
-static int add(struct watched *watched, int index, struct view_profiles *profiles,
+static int add(struct watched *watched, size_t index, struct view_profiles *profiles,
                bool shows_progress, struct error *error)
 {
     static const struct profile_read_options reading = {.demangling = DEMANGLE_FULL};
     char path[PATH_MAX];
-    int code = output_find_trace(argument_of(watched, index), path, error);
+    int code = output_find_trace(watched->paths[index], path, error);
     if (code < 0)
         return code;
     if (strcmp(path, "-") == 0)
@@ -72,9 +81,7 @@ struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
     int code = 0;
     if (profiles == NULL)
         code = error_set(error, -ENOMEM, "not enough memory for the profiles");
-    else if (count_of(watched) > (int)VIEW_PROFILES_MAX)
-        code = error_set(error, -E2BIG, "the page shows at most %u profiles", VIEW_PROFILES_MAX);
-    for (int i = 0; i < count_of(watched) && code == 0; i++)
+    for (size_t i = 0; i < watched->count && code == 0; i++)
         code = add(watched, i, profiles, shows_progress, error);
     if (code == 0)
         code = view_profiles_link(profiles, error);
@@ -90,8 +97,8 @@ struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
 bool watched_have_changed(const struct watched *watched)
 {
     char path[PATH_MAX];
-    for (int i = 0; i < count_of(watched); i++) {
-        if (output_find_trace(argument_of(watched, i), path, NULL) < 0)
+    for (size_t i = 0; i < watched->count; i++) {
+        if (output_find_trace(watched->paths[i], path, NULL) < 0)
             continue;
         struct watched_file now = state_of(path);
         if (!is_same(&now, &watched->files[i]))

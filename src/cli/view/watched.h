@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiles of a command line, and whether their files have changed since they were read: those
- * of a recording that goes on do. */
+/* Profiles by their paths, and whether their files have changed since they were read: those of a
+ * recording that goes on do. */
 #ifndef HEAPPROFD_CLI_VIEW_WATCHED_H
 #define HEAPPROFD_CLI_VIEW_WATCHED_H
 
@@ -12,8 +12,8 @@
 #include "view/profiles.h"
 
 struct watched {
-    char *const *arguments; /* DIR or FILE; the latest profile without any */
-    int count;
+    char *paths[VIEW_PROFILES_MAX]; /* DIR or FILE; owned. NULL: the latest profile */
+    size_t count;
     struct watched_file {
         dev_t device;
         ino_t inode;
@@ -22,6 +22,10 @@ struct watched {
     } files[VIEW_PROFILES_MAX];
     uint64_t read_ns; /* how long reading took */
 };
+
+/* Add a path, which is copied. Return 0, -E2BIG or -ENOMEM with *error set. */
+int watched_add(struct watched *watched, const char *path, struct error *error);
+void watched_clear(struct watched *watched);
 
 /* Read all profiles, except those whose recording has written nothing yet. `shows_progress`: on the
  * terminal. Return NULL with *error set on failure. */

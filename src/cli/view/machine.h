@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page's questions about this machine: recent profiles, processes, recordings. They are
+ * answered with the rights of the user of heap_profile view. Answers are written as answer_function
+ * does (view/answers.h).
+ */
+#ifndef HEAPPROFD_CLI_VIEW_MACHINE_H
+#define HEAPPROFD_CLI_VIEW_MACHINE_H
+
+#include "cli/view/shown.h"
+#include "view/server.h"
+
+/* The context of all questions. */
+struct machine {
+    struct shown shown;
+};
+
+extern const struct view_question machine_questions[];
+extern const size_t machine_question_count;
+
+/* A question's answer, as in struct view_question; the context is a struct machine. */
+typedef int machine_answer(void *context, const struct view_parameters *parameters,
+                           const char *body, FILE *out, struct error *error);
+
+/* Show other profiles. */
+machine_answer machine_open;
+
+#endif
