@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who may ask. The page is for one user: its URL contains a random token, which other users of the
- * machine do not know. Web sites that the user visits cannot ask either: a request must name this
+ * machine do not know (view/peer.h refuses their connections, too). Web sites that the user visits cannot ask either: a request must name this
  * server as its host (a site whose name suddenly leads to 127.0.0.1 does not), and must not come
  * from another origin.
  */

@@ -12,6 +12,7 @@
 #include "util/base_name.h"
 #include "util/regular_file.h"
 #include "view/listen.h"
+#include "view/peer.h"
 
 #define CONNECTIONS_MAX 16u
 #define IDLE_SECONDS 30u
@@ -109,6 +110,12 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, enum perfetto_a
     return send_once(connection, status, words[why], headers, sizeof(headers) / sizeof(headers[0]));
 }
 
+static enum MHD_Result take_connection(void *context, const struct sockaddr *from, socklen_t length)
+{
+    (void)context;
+    return peer_may_connect(from, length, PERFETTO_PORT) ? MHD_YES : MHD_NO;
+}
+
 /* Called with the header lines, then for each part of the body, then at the request's end. An
  * answer to the first call would end the connection. */
 static enum MHD_Result take_request(void *context, struct MHD_Connection *connection,
@@ -196,8 +203,8 @@ static int start(struct perfetto *perfetto, struct error *error)
     if (fd < 0)
         return fd;
     perfetto->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, take_request, perfetto,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, take_connection, NULL, take_request,
+        perfetto, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_BYTES, MHD_OPTION_END);
     if (perfetto->daemon != NULL)

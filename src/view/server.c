@@ -16,6 +16,7 @@
 #include "view/answers.h"
 #include "view/listen.h"
 #include "view/page/page.h"
+#include "view/peer.h"
 #include "view/perfetto.h"
 #include "view/sql.h"
 
@@ -406,6 +407,14 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
 
 /* --- */
 
+/* Called for each new connection. Another user's would otherwise take the place of ours until it is
+ * idle for long. */
+static enum MHD_Result take_connection(void *context, const struct sockaddr *from, socklen_t length)
+{
+    const struct view_server *server = context;
+    return peer_may_connect(from, length, server->access.port) ? MHD_YES : MHD_NO;
+}
+
 static int start(struct view_server *server, const struct view_server_options *options,
                  struct error *error)
 {
@@ -428,9 +437,9 @@ static int start(struct view_server *server, const struct view_server_options *o
         snprintf(server->address, sizeof(server->address), "http://localhost/%s/",
                  server->access.token);
     server->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_AUTO, 0, NULL,
-        NULL, take_request, server, MHD_OPTION_NOTIFY_COMPLETED, forget_request, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_AUTO, 0,
+        take_connection, server, take_request, server, MHD_OPTION_NOTIFY_COMPLETED, forget_request,
+        NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_BYTES, MHD_OPTION_END);
     if (server->daemon == NULL) {

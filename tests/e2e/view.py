@@ -591,12 +591,26 @@ def test_save():
     check(call(TOOL, "view", "--save", "/nothing/page.html", profile).status == 1, "a page is written nowhere")
 
 
+def ask_as_user(server, user):
+    """Ask as another user who knows the address. Return whether an answer came."""
+    child = os.fork()
+    if child == 0:
+        os.setresuid(user, user, user)
+        try:
+            os._exit(0 if server.ask("api/state")[0] == 200 else 1)
+        except OSError:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_strangers():
-    """Who does not know the address, or comes from another site, gets nothing."""
+    """Who does not know the address, is another user, or comes from another site, gets nothing."""
     profile = record("ls", "ls", "/")
     with Server(profile) as server:
         page = "api/overview"
         check(server.ask(page)[0] == 200, "the page's own question is refused")
+        check(os.geteuid() != 0 or not ask_as_user(server, 65534), "another user's question is answered")
+        check(os.geteuid() != 0 or ask_as_user(server, 0), "root's question is not answered")
         refused = {
             "no token": {"token": "0" * 32},
             "a short token": {"token": server.token[:-1]},
