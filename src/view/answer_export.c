@@ -9,12 +9,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "compare/diff_pprof.h"
 #include "export/collapsed.h"
 #include "export/pprof.h"
 #include "export/speedscope.h"
 #include "import/import.h"
 #include "util/base_name.h"
-#include "view/answers.h"
+#include "view/export_json.h"
 
 #define COPY_BYTES 65536
 
@@ -31,18 +32,32 @@ static int copy(int fd, FILE *out)
     return length < 0 ? -errno : 0;
 }
 
-static int write_pprof(const struct profile *profile, const struct export_dump *chosen, FILE *out,
-                       struct error *error)
+/* Both writers of pprof need a file that they can seek in. */
+static int open_pprof(struct error *error)
 {
-    static const struct pprof_options options = {.gzip = true};
     int fd = memfd_create("pprof", MFD_CLOEXEC);
-    if (fd < 0)
-        return error_set(error, -errno, "no room for the pprof file: %s", strerror(errno));
-    int code = pprof_write(profile, chosen->heap, chosen->dump, &options, fd, error);
+    return fd < 0 ? error_set(error, -errno, "no room for the pprof file: %s", strerror(errno))
+                  : fd;
+}
+
+/* Copy the pprof file to `out`, unless writing it has failed with `code`, and close it. */
+static int close_pprof(int fd, int code, FILE *out, struct error *error)
+{
     if (code == 0 && (code = copy(fd, out)) < 0)
         error_set(error, code, "cannot read the pprof file back: %s", strerror(-code));
     close(fd);
     return code;
+}
+
+static int write_pprof(const struct profile *profile, const struct export_dump *chosen, FILE *out,
+                       struct error *error)
+{
+    static const struct pprof_options options = {.gzip = true};
+    int fd = open_pprof(error);
+    if (fd < 0)
+        return fd;
+    int code = pprof_write(profile, chosen->heap, chosen->dump, &options, fd, error);
+    return close_pprof(fd, code, out, error);
 }
 
 static int write_format(const char *format, const struct profile *profile,
@@ -68,62 +83,116 @@ static bool joins_alike(const struct profile_filter *filter)
     return counts[PROFILE_FOCUS] <= 1 && counts[PROFILE_SHOW_FROM] <= 1;
 }
 
-static int write_selection(const struct view_selection *selection, const char *format, FILE *out,
-                           struct error *error)
+/* --- a selection with filters --- */
+
+/* One side of the selection as files have it: of a profile that was read with the filters. */
+struct side {
+    const struct profile *profile;
+    struct profile *read; /* owned; NULL: another has it */
+    struct export_dump dump;
+};
+
+/* Take a side. `other`: may have the same profile with the filters; NULL: none. */
+static int take_side(struct side *side, const struct view_dump *from, const struct side *other,
+                     const struct view_selection *selection, struct error *error)
 {
-    const struct view_profile *of = selection->at.of;
     const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
                                                  .filter = &selection->filter};
-    struct export_dump chosen = selection->at.dump;
+    const struct view_profile *of = from->of;
+    *side = (struct side){.profile = of->profile, .dump = from->dump};
     if (selection->filter.count == 0) {
-        chosen.dump = view_shown(selection, &selection->at);
-        return write_format(format, of->profile, &chosen, selection->view, base_name(of->path), out,
-                            error);
+        side->dump.dump = view_shown(selection, from);
+        return 0;
     }
-    size_t heap = (size_t)(chosen.heap - of->profile->heaps),
-           dump = (size_t)(chosen.dump - chosen.heap->dumps);
-    struct profile *filtered = import_profile(of->path, &reading, error);
-    if (filtered == NULL)
+    size_t heap = (size_t)(from->dump.heap - of->profile->heaps),
+           dump = (size_t)(from->dump.dump - from->dump.heap->dumps);
+    if (other != NULL && selection->base.of == selection->at.of)
+        side->profile = other->profile;
+    else
+        side->profile = side->read = import_profile(of->path, &reading, error);
+    if (side->profile == NULL)
         return error->code;
-    int code;
-    if (heap >= filtered->heap_count || dump >= filtered->heaps[heap].dump_count) {
-        code = error_set(error, -ENOENT, "'%s' has changed; reload the page", of->path);
-    } else {
-        chosen.heap = &filtered->heaps[heap];
-        chosen.dump = &chosen.heap->dumps[dump];
-        code = write_format(format, filtered, &chosen, selection->view, base_name(of->path), out,
-                            error);
-    }
-    profile_free(filtered);
+    if (heap >= side->profile->heap_count || dump >= side->profile->heaps[heap].dump_count)
+        return error_set(error, -ENOENT, "'%s' has changed; reload the page", of->path);
+    side->dump.heap = &side->profile->heaps[heap];
+    side->dump.dump = &side->dump.heap->dumps[dump];
+    return 0;
+}
+
+static int write_pprof_of_difference(const struct side *base, const struct side *at, FILE *out,
+                                     struct error *error)
+{
+    const struct diff_side before = {base->profile, &base->dump, 1},
+                           after = {at->profile, &at->dump, 1};
+    const struct diff_options options = {.by = DIFF_CALLSITE, .lines = true};
+    int fd = open_pprof(error);
+    if (fd < 0)
+        return fd;
+    struct diff *diff = diff_new(&before, &after, &options);
+    int code = diff == NULL ? error_set(error, -ENOMEM, "not enough memory for the difference")
+                            : diff_pprof_write(diff, &before, &after,
+                                               "heap_profile view: a difference", true, fd, error);
+    diff_free(diff);
+    return close_pprof(fd, code, out, error);
+}
+
+/* --- */
+
+static int write_dump(const struct view_selection *selection, const char *format, FILE *out,
+                      struct error *error)
+{
+    struct side at;
+    int code = take_side(&at, &selection->at, NULL, selection, error);
+    if (code == 0)
+        code = write_format(format, at.profile, &at.dump, selection->view,
+                            base_name(selection->at.of->path), out, error);
+    profile_free(at.read);
+    return code;
+}
+
+static int write_difference(const struct view_selection *selection, FILE *out, struct error *error)
+{
+    struct side at, base = {.read = NULL};
+    int code = take_side(&at, &selection->at, NULL, selection, error);
+    if (code == 0)
+        code = take_side(&base, &selection->base, &at, selection, error);
+    if (code == 0)
+        code = write_pprof_of_difference(&base, &at, out, error);
+    profile_free(at.read);
+    profile_free(base.read);
     return code;
 }
 
 int answer_export(struct view_profiles *profiles, const struct view_parameters *parameters,
                   FILE *out, struct error *error)
 {
-    static const char *const formats[] = {"pprof", "collapsed", "speedscope"};
+    static const char *const formats[] = {"pprof", "collapsed", "speedscope", "json"};
     const char *format = view_parameter(parameters, "format");
     struct view_selection selection;
     bool known = false;
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]) && format != NULL; i++)
         known |= strcmp(format, formats[i]) == 0;
     if (!known)
-        return error_set(error, -EINVAL, "format is pprof, collapsed or speedscope");
+        return error_set(error, -EINVAL, "format is pprof, collapsed, speedscope or json");
+    if (strcmp(format, "json") == 0)
+        return export_json(profiles, parameters, out, error);
     int code = view_selection_parse(&selection, profiles, parameters, error);
-    if (code == 0 && view_selection_is_difference(&selection))
+    bool is_difference = view_selection_is_difference(&selection);
+    if (code == 0 && is_difference && strcmp(format, "pprof") != 0)
         code = error_set(error, -EINVAL,
-                         "a file has one dump: for a difference, use heap_profile "
-                         "diff --pprof");
+                         "collapsed stacks and Speedscope's files cannot have a difference: choose "
+                         "pprof, JSON or SVG");
     if (code == 0 && !joins_alike(&selection.filter))
         code = error_set(error, -EINVAL,
-                         "a file can have one filter 'stack has' and one 'from "
-                         "frame'");
+                         "a file can have one filter 'stack has' and one 'from frame': choose JSON "
+                         "or SVG");
     if (code == 0 && selection.filter.count > 0 && selection.only.count > 0)
         code = error_set(error, -EINVAL,
                          "a file can have filters, or a part by thread, type and so on, but not "
-                         "both: take one of them back");
+                         "both: take one of them back, or choose JSON or SVG");
     if (code == 0)
-        code = write_selection(&selection, format, out, error);
+        code = is_difference ? write_difference(&selection, out, error)
+                             : write_dump(&selection, format, out, error);
     view_selection_clear(&selection);
     return code;
 }

@@ -8,86 +8,15 @@
 #include "profile/rollup.h"
 #include "util/json_writer.h"
 #include "view/answers.h"
-#include "view/leaves.h"
-
-#define PATH_MAX_FUNCTIONS 4096u
+#include "view/graph.h"
 
 struct tree {
     struct view_profiles *profiles;
-    struct view_selection selection;
-    struct view_leaves leaves;
-    struct flame flame;
+    struct view_graph graph;
     uint32_t *functions; /* those of the graph, in the order of the header */
     size_t function_count;
     uint32_t *numbers; /* by function: its place in `functions` + 1 */
-    bool *marks;       /* by node, of a difference: the change is beyond chance */
 };
-
-/* --- the question --- */
-
-/* Parse "5.17.3". Return the number of functions or -EINVAL. */
-static int64_t parse_path(const char *text, uint32_t *path, struct error *error)
-{
-    size_t count = 0;
-    for (const char *at = text; *at != '\0'; count++) {
-        char *end;
-        unsigned long number = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : UINT32_MAX;
-        if (number >= UINT32_MAX || count == PATH_MAX_FUNCTIONS || (*end != '.' && *end != '\0'))
-            return error_set(error, -EINVAL, "root: at character %zu there is no function's number",
-                             (size_t)(at - text) + 1);
-        path[count] = (uint32_t)number;
-        at = *end == '.' ? end + 1 : end;
-    }
-    return (int64_t)count;
-}
-
-static int parse_direction(const struct view_parameters *parameters, struct flame_request *request,
-                           struct error *error)
-{
-    static const char *const names[] = {"down", "up", "callees", "callers"};
-    const char *direction = view_parameter(parameters, "direction");
-    uint64_t function;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && direction != NULL; i++)
-        if (strcmp(direction, names[i]) == 0) {
-            request->direction = (enum flame_direction)i;
-            direction = NULL;
-        }
-    if (direction != NULL)
-        return error_set(error, -EINVAL, "there is no direction '%.40s'", direction);
-    const struct view_range range = {0, UINT32_MAX - 1, UINT32_MAX};
-    int code = view_parameter_number(parameters, "function", range, &function, error);
-    if (code == 0 && request->direction >= FLAME_CALLEES && function >= request->function_count)
-        return error_set(error, -ENOENT, "callers and callees are of a function, which is missing");
-    request->function = (uint32_t)function;
-    return code;
-}
-
-static int make_graph(struct tree *tree, const struct view_parameters *parameters,
-                      struct error *error)
-{
-    const char *root = view_parameter(parameters, "root"),
-               *least = view_parameter(parameters, "least");
-    uint32_t path[PATH_MAX_FUNCTIONS];
-    struct flame_request request = {
-        .tree = view_profiles_tree(tree->profiles),
-        .leaves = tree->leaves.items,
-        .leaf_count = tree->leaves.count,
-        .function_count = tree->profiles->functions.count,
-        .path = path,
-        .least = least == NULL ? 0 : strtod(least, NULL),
-    };
-    int code = parse_direction(parameters, &request, error);
-    int64_t length = root == NULL || code < 0 ? code : parse_path(root, path, error);
-    if (length < 0)
-        return (int)length;
-    if (!(request.least >= 0 && request.least <= 1))
-        return error_set(error, -EINVAL, "least=%.40s: this is no share from 0 to 1", least);
-    request.path_length = (size_t)length;
-    code = flame_make(&request, &tree->flame);
-    return code == -ENOENT ? error_set(error, code, "nothing of this selection is below that path")
-           : code == -ENOMEM ? error_set(error, code, "not enough memory for the flame graph")
-                             : code;
-}
 
 /* --- the functions of the graph --- */
 
@@ -98,8 +27,8 @@ static int number_functions(struct tree *tree)
     tree->functions = calloc(count + 1, sizeof(*tree->functions));
     if (tree->numbers == NULL || tree->functions == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < tree->flame.count; i++) {
-        uint32_t function = tree->flame.nodes[i].function;
+    for (size_t i = 0; i < tree->graph.flame.count; i++) {
+        uint32_t function = tree->graph.flame.nodes[i].function;
         if (function == STACK_NONE || tree->numbers[function] != 0)
             continue;
         tree->functions[tree->function_count++] = function;
@@ -214,8 +143,8 @@ static void write_estimate(struct json_writer *json, const char *key,
 static void write_total(struct json_writer *json, const char *key, const struct tree *tree,
                         bool counts)
 {
-    const struct export_dump *at = &tree->selection.at.dump;
-    const struct profile_estimate *sum = &tree->leaves.total.gained;
+    const struct export_dump *at = &tree->graph.selection.at.dump;
+    const struct profile_estimate *sum = &tree->graph.leaves.total.gained;
     struct profile_interval interval = estimate_total_interval(sum, counts, at->heap, at->dump);
     json_object(json, key);
     json_number(json, "value", counts ? sum->count : sum->bytes);
@@ -228,12 +157,12 @@ static void write_total(struct json_writer *json, const char *key, const struct 
  * may have callsites without samples. */
 static void write_limits(struct json_writer *json, const struct tree *tree)
 {
-    const struct export_dump *at = &tree->selection.at.dump;
+    const struct export_dump *at = &tree->graph.selection.at.dump;
     json_array(json, "most");
     json_number(json, NULL, rollup_most(at->heap, at->dump, false));
     json_number(json, NULL, rollup_most(at->heap, at->dump, true));
     json_end_array(json);
-    if (tree->selection.only.count > 0)
+    if (tree->graph.selection.only.count > 0)
         return;
     json_object(json, "whole");
     write_total(json, "bytes", tree, false);
@@ -255,14 +184,14 @@ static void write_columns(struct json_writer *json, size_t count)
 
 static void write_header(FILE *out, const struct tree *tree)
 {
-    const struct view_leaves *leaves = &tree->leaves;
-    bool difference = view_selection_is_difference(&tree->selection);
+    const struct view_leaves *leaves = &tree->graph.leaves;
+    bool difference = view_selection_is_difference(&tree->graph.selection);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
-    json_unsigned(&json, "nodes", tree->flame.count);
-    json_bool(&json, "pruned", tree->flame.pruned);
+    json_unsigned(&json, "nodes", tree->graph.flame.count);
+    json_bool(&json, "pruned", tree->graph.flame.pruned);
     json_bool(&json, "difference", difference);
-    json_bool(&json, "counts", export_view_counts_calls(tree->selection.view));
+    json_bool(&json, "counts", export_view_counts_calls(tree->graph.selection.view));
     json_bool(&json, "unknown", leaves->unknown);
     json_bool(&json, "exact", leaves->exact);
     json_bool(&json, "partial", leaves->partial);
@@ -272,7 +201,7 @@ static void write_header(FILE *out, const struct tree *tree)
     json_end_array(&json);
     write_estimate(&json, "total", &leaves->total.gained);
     write_estimate(&json, "lost_total", &leaves->total.lost);
-    if (!difference && tree->selection.at.dump.dump != NULL)
+    if (!difference && tree->graph.selection.at.dump.dump != NULL)
         write_limits(&json, tree);
     json_object(&json, "left_out");
     write_estimate(&json, "gained", &leaves->left_out.gained);
@@ -283,8 +212,8 @@ static void write_header(FILE *out, const struct tree *tree)
     write_functions(&json, tree);
     write_columns(&json, difference ? COLUMNS : COLUMNS_OF_DUMP);
     json_array(&json, "marks");
-    for (size_t i = 0; tree->marks != NULL && i < tree->flame.count; i++)
-        if (tree->marks[i])
+    for (size_t i = 0; tree->graph.marks != NULL && i < tree->graph.flame.count; i++)
+        if (tree->graph.marks[i])
             json_unsigned(&json, NULL, i);
     json_end_array(&json);
     json_end_object(&json);
@@ -292,28 +221,9 @@ static void write_header(FILE *out, const struct tree *tree)
 
 /* --- */
 
-/* Mark the nodes whose change is beyond chance. */
-static int mark(struct tree *tree)
-{
-    size_t count = tree->flame.count;
-    bool counts = export_view_counts_calls(tree->selection.view);
-    struct change *changes = calloc(count + 1, sizeof(*changes));
-    tree->marks = calloc(count + 1, sizeof(*tree->marks));
-    int code = changes == NULL || tree->marks == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < count && code == 0; i++) {
-        const struct flame_sum *sum = &tree->flame.nodes[i].sum;
-        const struct change_parts parts = {sum->gained, sum->lost};
-        changes[i] = change_of(&parts, counts, &tree->leaves.sampling, NULL, false);
-    }
-    if (code == 0)
-        code = change_mark(changes, count, tree->marks);
-    free(changes);
-    return code;
-}
-
 static int write_tree(struct tree *tree, FILE *out)
 {
-    bool difference = view_selection_is_difference(&tree->selection);
+    bool difference = view_selection_is_difference(&tree->graph.selection);
     size_t column_count = difference ? COLUMNS : COLUMNS_OF_DUMP;
     char *header = NULL;
     size_t length = 0;
@@ -330,28 +240,13 @@ static int write_tree(struct tree *tree, FILE *out)
     fwrite(&header_bytes, sizeof(header_bytes), 1, out);
     fwrite(header, 1, length, out);
     free(header);
-    for (size_t i = 0; i < tree->flame.count; i++) {
-        struct flame_node *node = &tree->flame.nodes[i];
+    for (size_t i = 0; i < tree->graph.flame.count; i++) {
+        struct flame_node *node = &tree->graph.flame.nodes[i];
         if (node->function != STACK_NONE)
             node->function = tree->numbers[node->function] - 1;
     }
     for (size_t i = 0; i < column_count; i++)
-        write_column(out, &tree->flame, &columns[i]);
-    return 0;
-}
-
-static int make(struct tree *tree, const struct view_parameters *parameters, FILE *out,
-                struct error *error)
-{
-    if (view_leaves_make(&tree->leaves, tree->profiles, &tree->selection) < 0)
-        return error_set(error, -ENOMEM, "not enough memory for the selection's stacks");
-    int code = make_graph(tree, parameters, error);
-    if (code < 0)
-        return code;
-    if (number_functions(tree) < 0 ||
-        (view_selection_is_difference(&tree->selection) && mark(tree) < 0) ||
-        write_tree(tree, out) < 0)
-        return error_set(error, -ENOMEM, "not enough memory for the answer");
+        write_column(out, &tree->graph.flame, &columns[i]);
     return 0;
 }
 
@@ -359,14 +254,11 @@ int answer_flame(struct view_profiles *profiles, const struct view_parameters *p
                  FILE *out, struct error *error)
 {
     struct tree tree = {.profiles = profiles};
-    int code = view_selection_parse(&tree.selection, profiles, parameters, error);
-    if (code == 0)
-        code = make(&tree, parameters, out, error);
-    view_selection_clear(&tree.selection);
-    view_leaves_free(&tree.leaves);
-    flame_free(&tree.flame);
+    int code = view_graph_make(&tree.graph, profiles, parameters, error);
+    if (code == 0 && (number_functions(&tree) < 0 || write_tree(&tree, out) < 0))
+        code = error_set(error, -ENOMEM, "not enough memory for the answer");
+    view_graph_free(&tree.graph);
     free(tree.functions);
     free(tree.numbers);
-    free(tree.marks);
     return code;
 }

@@ -30,7 +30,7 @@ struct flame_leaf {
     struct flame_sum own;
 };
 
-enum flame_direction { FLAME_DOWN, FLAME_UP, FLAME_CALLEES, FLAME_CALLERS };
+enum flame_direction { FLAME_DOWN, FLAME_UP, FLAME_CALLEES, FLAME_CALLERS, FLAME_DIRECTIONS };
 
 struct flame_request {
     const struct stack_tree *tree;

@@ -560,8 +560,71 @@ def test_export():
             again = call(TRACECONV, "collapsed", "--view", "alloc_space", at("made.pb.gz"))
             check(again.status == 0 and again.stdout.count(b"\n") == collapsed.count(b"\n"), f"pprof: {again.stderr!r}")
             json.loads(server.ask(f"api/export?{question}&format=speedscope")[2])
-        for wrong in ("format=x", "", "format=pprof&base=0", "format=pprof&filter=focus:a&filter=focus:b"):
+        for wrong in ("format=x", "", "format=collapsed&base=0", "format=speedscope&base=0", "format=pprof&filter=focus:a&filter=focus:b"):
             check(server.ask(f"api/export?heap=0.0&{wrong}")[0] == 400, f"{wrong} is answered")
+
+
+def same_limits(figure, reported, what, value="estimate"):
+    for key in (value, "low95", "high95"):
+        check(is_near(figure[key] or 0, reported[key] or 0), f"{what}: {key} {figure[key]}, report has {reported[key]}")
+
+
+def names_above(nodes, node):
+    names = []
+    while node["parent"] is not None:
+        names.append((node["name"], node["mapping"]))
+        node = nodes[node["parent"]]
+    return tuple(names)
+
+
+def test_export_json():
+    """JSON has the stacks of report --json with their figures and limits, and differences those of diff --json."""
+    profile = record("json", "/usr/bin/python3", "-c", SCRIPT)
+    report = json.loads(call(TOOL, "report", "--json", profile).stdout)["heaps"][0]
+    sums, alone = {}, {}
+    for site in report["callsites"]:
+        stack = tuple((frame["name"] or f"{frame['rel_pc']:#x} @ {os.path.basename(frame['mapping'])}", frame["mapping"])
+                      for frame in site["frames"])
+        sums[stack] = sums.get(stack, 0) + site["alloc_space"]["estimate"]
+        alone[stack] = None if stack in alone else site
+    with Server(profile) as server:
+        answer = server.json("api/export?heap=0.0&view=alloc_space&format=json")
+        check(answer["at"]["pid"] == report["pid"] and answer["at"]["dump"] == report["dump"], f"of {answer['at']}")
+        check((answer["view"], answer["direction"], answer["pruned"]) == ("alloc_space", "down", False), "another view")
+        same_limits(answer["total"]["bytes"], report["total"]["alloc_space"], "total")
+        same_limits(answer["total"]["count"], report["total"]["alloc_objects"], "total")
+        nodes, compared = answer["nodes"], 0
+        for index, node in enumerate(nodes):
+            check(node["parent"] is None if index == 0 else node["parent"] < index, f"node {index} is below {node['parent']}")
+            stack = names_above(nodes, node)
+            if stack not in sums:
+                continue
+            check(is_near(node["self"]["bytes"]["estimate"], sums[stack]), f"{stack}: {node['self']['bytes']}")
+            if alone[stack]:
+                same_limits(node["self"]["bytes"], alone[stack]["alloc_space"], stack)
+                same_limits(node["self"]["count"], alone[stack]["alloc_objects"], stack)
+                compared += 1
+        check(compared > 50, f"{compared} stacks compared")
+        up = server.json("api/export?heap=0.0&view=alloc_space&format=json&direction=up&filter=ignore:json")
+        check(up["filters"] == [{"kind": "ignore", "expression": "json"}], f"{up['filters']}")
+        check(is_near(up["nodes"][0]["bytes"]["estimate"] + up["left_out"]["bytes"]["estimate"], report["total"]["alloc_space"]["estimate"]),
+              "what is shown and left out is not all")
+    other = record("json2", "/usr/bin/python3", "-c", SCRIPT.replace("3000", "6000"))
+    total = json.loads(call(TOOL, "diff", "--json", profile, other).stdout)["heaps"][0]["total"]
+    with Server(profile, other) as server:
+        question = "heap=1.0&base=0.0.0&view=alloc_space"
+        answer = server.json(f"api/export?{question}&format=json")
+        root = answer["nodes"][0]
+        check(is_near(root["bytes"]["change"], total["alloc_space"]["change"]), f"{root['bytes']}, diff {total['alloc_space']}")
+        check(root["beyond_chance"] and answer["base"]["dump"] == 1 and answer["base"]["pid"] == report["pid"], f"{answer['base']}")
+        for filters, options in (("", []), ("&filter=focus:PyObject", ["--focus", "PyObject"])):
+            status, _, content = server.ask(f"api/export?{question}{filters}&format=pprof")
+            check(status == 200, f"{filters}: {content[:200]!r}")
+            with open(at("diff.pb.gz"), "wb") as file:
+                file.write(content)
+            call(TOOL, "diff", "--pprof", at("wanted.pb.gz"), *options, profile, other)
+            ours, wanted = (call(TRACECONV, "collapsed", "--view", "alloc_space", at(name)).stdout for name in ("diff.pb.gz", "wanted.pb.gz"))
+            check(ours == wanted and ours, f"{filters}: {ours[:80]!r}, diff --pprof: {wanted[:80]!r}")
 
 
 def test_save():

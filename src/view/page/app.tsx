@@ -180,7 +180,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
         {overview && <Bar overview={overview} selection={selection} place={place} />}
         <span class="top-right">
           {overview && place && !isSaved && <Perfetto key={place.profile.path} profile={overview.profiles.indexOf(place.profile)} />}
-          {place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export place={place} selection={selection} />}
+          {overview && place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export overview={overview} place={place} selection={selection} />}
         </span>
       </header>
       {hasTimeline && place && <Guarded key={place.heap.id}><Timeline place={place} selection={selection} /></Guarded>}

@@ -7,6 +7,7 @@ import { Details, stackInText } from "./details";
 import { Frames } from "./frames";
 import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
+import { isSandwich as hasSandwich, mainDirection, partPathOf, type Which } from "./shown";
 import { addFilter, exactly, select, useSelection, type Direction, type Selection } from "../state";
 import { isSaved } from "../saved";
 import { Sentence } from "../sentence";
@@ -21,8 +22,6 @@ const DIRECTION_TITLES: Record<Direction, string> = {
   up: "Bottom-up",
   sandwich: "Callers and callees",
 };
-
-type Which = "down" | "up" | "callers" | "callees";
 
 interface Chosen {
   which: Which;
@@ -111,10 +110,10 @@ function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
 export function FlamePanel() {
   const selection = useSelection();
   const { theme, accent } = useTheme();
-  const isSandwich = selection.direction === "sandwich" && selection.function !== null && !isSaved;
-  const main: Which = isSandwich ? "callees" : selection.direction === "up" ? "up" : "down";
+  const isSandwich = hasSandwich(selection);
+  const main = mainDirection(selection);
   const whole = useAnswer(treePath(selection, main), askTree);
-  const partPath = whole.value?.header.pruned && !isSandwich && !isSaved && selection.zoom !== "" ? treePath(selection, main, selection.zoom) : null;
+  const partPath = partPathOf(selection, whole.value);
   const part = useAnswer(partPath, askTree);
   const answer = partPath !== null && part.key === partPath && part.value ? part : whole;
   const callers = useAnswer(isSandwich ? treePath(selection, "callers") : null, askTree);

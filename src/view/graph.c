@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the graph that a question asks for. */
+#include "view/graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/estimate_change.h"
+
+#define PATH_MAX_FUNCTIONS 4096u
+
+const char *const view_direction_names[FLAME_DIRECTIONS] = {"down", "up", "callees", "callers"};
+
+/* Parse "5.17.3". Return the number of functions or -EINVAL. */
+static int64_t parse_path(const char *text, uint32_t *path, struct error *error)
+{
+    size_t count = 0;
+    for (const char *at = text; *at != '\0'; count++) {
+        char *end;
+        unsigned long number = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : UINT32_MAX;
+        if (number >= UINT32_MAX || count == PATH_MAX_FUNCTIONS || (*end != '.' && *end != '\0'))
+            return error_set(error, -EINVAL, "root: at character %zu there is no function's number",
+                             (size_t)(at - text) + 1);
+        path[count] = (uint32_t)number;
+        at = *end == '.' ? end + 1 : end;
+    }
+    return (int64_t)count;
+}
+
+static int parse_direction(const struct view_parameters *parameters, struct flame_request *request,
+                           struct error *error)
+{
+    const char *direction = view_parameter(parameters, "direction");
+    uint64_t function;
+    for (enum flame_direction i = 0; i < FLAME_DIRECTIONS && direction != NULL; i++)
+        if (strcmp(direction, view_direction_names[i]) == 0) {
+            request->direction = i;
+            direction = NULL;
+        }
+    if (direction != NULL)
+        return error_set(error, -EINVAL, "there is no direction '%.40s'", direction);
+    const struct view_range range = {0, UINT32_MAX - 1, UINT32_MAX};
+    int code = view_parameter_number(parameters, "function", range, &function, error);
+    if (code == 0 && request->direction >= FLAME_CALLEES && function >= request->function_count)
+        return error_set(error, -ENOENT, "callers and callees are of a function, which is missing");
+    request->function = (uint32_t)function;
+    return code;
+}
+
+static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
+                      const struct view_parameters *parameters, struct error *error)
+{
+    const char *root = view_parameter(parameters, "root"),
+               *least = view_parameter(parameters, "least");
+    uint32_t path[PATH_MAX_FUNCTIONS];
+    struct flame_request request = {
+        .tree = view_profiles_tree(profiles),
+        .leaves = graph->leaves.items,
+        .leaf_count = graph->leaves.count,
+        .function_count = profiles->functions.count,
+        .path = path,
+        .least = least == NULL ? 0 : strtod(least, NULL),
+    };
+    int code = parse_direction(parameters, &request, error);
+    int64_t length = root == NULL || code < 0 ? code : parse_path(root, path, error);
+    if (length < 0)
+        return (int)length;
+    if (!(request.least >= 0 && request.least <= 1))
+        return error_set(error, -EINVAL, "least=%.40s: this is no share from 0 to 1", least);
+    request.path_length = (size_t)length;
+    graph->direction = request.direction;
+    code = flame_make(&request, &graph->flame);
+    return code == -ENOENT ? error_set(error, code, "nothing of this selection is below that path")
+           : code == -ENOMEM ? error_set(error, code, "not enough memory for the flame graph")
+                             : code;
+}
+
+/* Mark the nodes whose change is beyond chance. */
+static int mark(struct view_graph *graph)
+{
+    size_t count = graph->flame.count;
+    bool counts = export_view_counts_calls(graph->selection.view);
+    struct change *changes = calloc(count + 1, sizeof(*changes));
+    graph->marks = calloc(count + 1, sizeof(*graph->marks));
+    int code = changes == NULL || graph->marks == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < count && code == 0; i++) {
+        const struct flame_sum *sum = &graph->flame.nodes[i].sum;
+        const struct change_parts parts = {sum->gained, sum->lost};
+        changes[i] = change_of(&parts, counts, &graph->leaves.sampling, NULL, false);
+    }
+    if (code == 0)
+        code = change_mark(changes, count, graph->marks);
+    free(changes);
+    return code;
+}
+
+static int make(struct view_graph *graph, struct view_profiles *profiles,
+                const struct view_parameters *parameters, struct error *error)
+{
+    if (view_leaves_make(&graph->leaves, profiles, &graph->selection) < 0)
+        return error_set(error, -ENOMEM, "not enough memory for the selection's stacks");
+    int code = make_flame(graph, profiles, parameters, error);
+    if (code == 0 && view_selection_is_difference(&graph->selection) && mark(graph) < 0)
+        code = error_set(error, -ENOMEM, "not enough memory for the answer");
+    return code;
+}
+
+int view_graph_make(struct view_graph *graph, struct view_profiles *profiles,
+                    const struct view_parameters *parameters, struct error *error)
+{
+    *graph = (struct view_graph){0};
+    int code = view_selection_parse(&graph->selection, profiles, parameters, error);
+    return code < 0 ? code : make(graph, profiles, parameters, error);
+}
+
+void view_graph_free(struct view_graph *graph)
+{
+    view_selection_clear(&graph->selection);
+    view_leaves_free(&graph->leaves);
+    flame_free(&graph->flame);
+    free(graph->marks);
+    *graph = (struct view_graph){0};
+}

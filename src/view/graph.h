@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The flame graph that a question asks for: of its selection, in its direction, below its root. */
+#ifndef HEAPPROFD_VIEW_GRAPH_H
+#define HEAPPROFD_VIEW_GRAPH_H
+
+#include "view/flame.h"
+#include "view/leaves.h"
+
+extern const char *const view_direction_names[FLAME_DIRECTIONS];
+
+struct view_graph {
+    struct view_selection selection;
+    struct view_leaves leaves;
+    struct flame flame;
+    enum flame_direction direction;
+    bool *marks; /* by node: the change is beyond chance; NULL: no difference */
+};
+
+/* Parse the question and make its graph. Return 0, -EINVAL, -ENOENT or -ENOMEM with *error set.
+ * view_graph_free() is needed in any case. */
+int view_graph_make(struct view_graph *graph, struct view_profiles *profiles,
+                    const struct view_parameters *parameters, struct error *error);
+void view_graph_free(struct view_graph *graph);
+
+#endif
