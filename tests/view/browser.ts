@@ -5,6 +5,7 @@
 // EXPECTED names a file that run.py writes. `reports` has the report of each dump of a
 // recording, `memory` those of --rss, `focused` the last with --focus, `sql` the answer of `query`.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
@@ -272,6 +273,43 @@ test("what is selected is exported", async () => {
   const sum = file.trim().split("\n").reduce((bytes, line) => bytes + Number(line.slice(line.lastIndexOf(" "))), 0);
   const total = last.total["space"]!.estimate;
   assert(Math.abs(sum - total) < 1e-3 * total, `${sum} bytes, the report has ${total}`);
+});
+
+test("the graph is saved as SVG, JSON and an image of callers and callees", async () => {
+  const exported = async (key: string) => {
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.keyboard.press(key);
+    return (await download).path();
+  };
+  /** Return the titles of the boxes. */
+  const boxesOf = (path: string) => {
+    execFileSync("xmllint", ["--noout", path]);
+    return [...readFileSync(path, "utf8").matchAll(/<g><title>([^<]*)<\/title>/g)].map((found) => found[1]!.split("\n"));
+  };
+  await openGraph();
+  const whole = boxesOf(await exported("g"));
+  assert.deepEqual(whole[0], ["everything", `${words(last.total["space"]!)}, 100 % of all`]);
+  const sums = byFunction(last);
+  const outermost = whole.find(([name]) => name!.startsWith("_start "))!;
+  assert(outermost.at(-1)!.startsWith(bytesInWords(sums.get("_start")!)), outermost.join());
+
+  await openGraph("&heap=0.0&dump=0&base=1&direction=up"); // what was gained since then is lost
+  const before = expected.reports[1]!.total["space"]!.estimate - expected.reports[0]!.total["space"]!.estimate;
+  const change = boxesOf(await exported("g"));
+  assert(change[0]![1]!.startsWith(signedInWords(-before, false)), `${change[0]!.join()}: the reports have ${signedInWords(-before, false)}`);
+  const json = JSON.parse(readFileSync(await exported("j"), "utf8")) as { direction: string; nodes: { bytes: { change: number } }[] };
+  assert.equal(json.direction, "up");
+  assert(Math.abs(json.nodes[0]!.bytes.change + before) < 1, `${json.nodes[0]!.bytes.change}, the reports have ${-before}`);
+
+  await openGraph("&heap=1.0"); // with hostile names
+  assert(boxesOf(await exported("g")).some(([name]) => name!.includes("&lt;script&gt;")));
+  await page.locator(".flame-scroll canvas").focus();
+  for (const key of ["ArrowDown", "ArrowDown", "c"]) await page.keyboard.press(key);
+  await page.waitForSelector(".waist");
+  const size = await page.locator(".flame-scroll canvas").evaluateAll((all) => all.reduce((sum, canvas) => sum + (canvas as HTMLCanvasElement).height, 0));
+  const image = readFileSync(await exported("i"));
+  assert.equal(image.readUInt32BE(20), size); // height in the header of a PNG
 });
 
 test("Perfetto UI reads the trace, another site does not", { skip: !expected.own_network }, async () => {

@@ -127,7 +127,7 @@ def run_browser(work):
     sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
     import harness
 
-    harness.need("chromium", "node")
+    harness.need("chromium", "node", "xmllint")
     profiles, expected = expect(harness, work)
     expected["own_network"] = harness.own_network()
     begun = os.path.join(work, "begun")
