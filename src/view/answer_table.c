@@ -13,13 +13,28 @@
 #define ROWS_DEFAULT 500u
 #define ROWS_MAX 20000u
 
+/* Self and total are what the view ranks by; in a difference, how much stacks have changed. */
+enum order {
+    ORDER_SELF,
+    ORDER_TOTAL,
+    ORDER_BYTES,
+    ORDER_COUNT,
+    ORDER_SELF_BYTES,
+    ORDER_SELF_COUNT,
+    ORDER_NAME, /* of sizes and lifetimes, the class */
+    ORDERS,
+};
+static const char *const order_names[ORDERS] = {"self",       "total",      "bytes", "count",
+                                                "self_bytes", "self_count", "name"};
+
 struct question {
     struct view_profiles *profiles;
     struct view_selection selection;
     struct view_leaves leaves;
     struct table table;
     enum view_dimension by;
-    bool by_self;
+    enum order order;
+    bool ascending;
     const char *search;
     uint64_t first, limit;
 };
@@ -49,16 +64,24 @@ static void write_figure(struct json_writer *json, const struct question *questi
     json_end_object(json);
 }
 
-/* Write the value with which only= keeps what a row has. */
+/* Write the value with which only= keeps what a row has; null if nothing does. */
 static void write_part(struct json_writer *json, const struct question *question,
                        const struct table_row *row, const struct function_names *names)
 {
     char *text = NULL;
+    bool is_thread = question->by == VIEW_THREAD;
+    /* Threads of two processes are compared by name. */
+    bool is_part =
+        is_thread ? row->number != 0 || *row->label == '\0' : row->number != VIEW_CLASS_UNKNOWN;
     int code = row->function != STACK_NONE ? asprintf(&text, "%s@%s", names->full_name, names->path)
-               : question->by == VIEW_THREAD ? asprintf(&text, "%d", row->tid)
-                                             : asprintf(&text, "%s", row->label);
-    json_string(json, "part", code < 0 ? NULL : text);
-    free(text);
+               : row->number == VIEW_CLASS_NOTHING_FREED ? asprintf(&text, "none")
+               : is_thread || row->label == NULL         ? asprintf(&text, "%jd", row->number)
+                                                         : asprintf(&text, "%s", row->label);
+    json_string(json, "part", code < 0 || !is_part ? NULL : text);
+    if (row->function == STACK_NONE)
+        json_string(json, "key", row->label != NULL ? row->label : is_part ? text : "unknown");
+    if (code >= 0)
+        free(text);
 }
 
 static void write_row(struct json_writer *json, const struct question *question,
@@ -75,10 +98,8 @@ static void write_row(struct json_writer *json, const struct question *question,
         json_string(json, "module", names.module);
         json_string(json, "file", names.file);
         json_unsigned(json, "line", names.line);
-    } else {
-        json_string(json, "key", row->label);
-        if (question->by == VIEW_THREAD)
-            json_signed(json, "tid", row->tid);
+    } else if (question->by == VIEW_THREAD) {
+        json_signed(json, "tid", row->number);
     }
     write_part(json, question, row, &names);
     write_figure(json, question, "bytes", &row->total, false);
@@ -92,14 +113,50 @@ static void write_row(struct json_writer *json, const struct question *question,
 
 /* --- order and search --- */
 
+static double figure_of(const struct table_row *row, enum order order)
+{
+    const struct flame_sum *self = &row->self, *total = &row->total;
+    switch (order) {
+    case ORDER_SELF:
+        return self->width;
+    case ORDER_TOTAL:
+        return total->width;
+    case ORDER_BYTES:
+        return total->gained.bytes - total->lost.bytes;
+    case ORDER_COUNT:
+        return total->gained.count - total->lost.count;
+    case ORDER_SELF_BYTES:
+        return self->gained.bytes - self->lost.bytes;
+    default:
+        return self->gained.count - self->lost.count;
+    }
+}
+
+static int compare_names(struct functions *functions, const struct table_row *left,
+                         const struct table_row *right)
+{
+    struct function_names one = {.name = left->label}, other = {.name = right->label};
+    if (left->function != STACK_NONE) {
+        functions_name(functions, left->function, &one);
+        functions_name(functions, right->function, &other);
+    }
+    int order = one.name == NULL ? 0 : strcasecmp(one.name, other.name);
+    return order != 0 ? order : (left->number > right->number) - (left->number < right->number);
+}
+
 static int compare_rows(const void *left_pointer, const void *right_pointer, void *context)
 {
     const struct table_row *left = left_pointer, *right = right_pointer;
     const struct question *question = context;
-    double one = question->by_self ? left->self.width : left->total.width,
-           other = question->by_self ? right->self.width : right->total.width;
-    if (one != other)
-        return one > other ? -1 : 1;
+    int order;
+    if (question->order == ORDER_NAME) {
+        order = compare_names(&question->profiles->functions, left, right);
+    } else {
+        double one = figure_of(left, question->order), other = figure_of(right, question->order);
+        order = (one > other) - (one < other);
+    }
+    if (order != 0)
+        return question->ascending ? order : -order;
     /* Rows were numbered in the order of the profile. */
     return left->function > right->function ? 1 : -(left->function < right->function);
 }
@@ -108,7 +165,8 @@ static bool is_found(const struct question *question, const struct table_row *ro
 {
     struct function_names names = {0};
     const char *text = row->label;
-    if (question->search == NULL || *question->search == '\0')
+    bool is_class = row->function == STACK_NONE && text == NULL;
+    if (question->search == NULL || *question->search == '\0' || is_class)
         return true;
     if (row->function != STACK_NONE) {
         functions_name(&question->profiles->functions, row->function, &names);
@@ -131,19 +189,37 @@ static void keep_found(struct question *question)
 
 /* --- */
 
+static int parse_order(struct question *question, const struct view_parameters *parameters,
+                       struct error *error)
+{
+    const char *order = view_parameter(parameters, "order"),
+               *sort = view_parameter(parameters, "sort");
+    while (order != NULL && question->order < ORDERS &&
+           strcmp(order, order_names[question->order]) != 0)
+        question->order++;
+    if (question->order == ORDERS)
+        return error_set(error, -EINVAL,
+                         "a table is ordered by self, total, bytes, count, self_bytes, "
+                         "self_count or name, not '%.40s'",
+                         order);
+    if (sort != NULL && strcmp(sort, "up") != 0 && strcmp(sort, "down") != 0)
+        return error_set(error, -EINVAL, "a table is sorted up or down, not '%.40s'", sort);
+    question->ascending = sort == NULL ? question->order == ORDER_NAME : strcmp(sort, "up") == 0;
+    return 0;
+}
+
 static int parse(struct question *question, const struct view_parameters *parameters,
                  struct error *error)
 {
-    const char *by = view_parameter(parameters, "by"), *order = view_parameter(parameters, "order");
+    const char *by = view_parameter(parameters, "by");
     question->by = by == NULL ? VIEW_FUNCTION : view_dimension_of(by, strlen(by));
-    if (question->by == VIEW_DIMENSIONS || question->by >= VIEW_SIZE)
+    if (question->by == VIEW_DIMENSIONS)
         return error_set(error, -EINVAL, "there is no table by '%.40s'", by);
-    if (order != NULL && strcmp(order, "self") != 0 && strcmp(order, "total") != 0)
-        return error_set(error, -EINVAL, "a table is ordered by self or total, not '%.40s'", order);
-    question->by_self = order == NULL || strcmp(order, "self") == 0;
     question->search = view_parameter(parameters, "search");
     const struct view_range first = {0, UINT32_MAX, 0}, limit = {1, ROWS_MAX, ROWS_DEFAULT};
-    int code = view_parameter_number(parameters, "offset", first, &question->first, error);
+    int code = parse_order(question, parameters, error);
+    if (code == 0)
+        code = view_parameter_number(parameters, "offset", first, &question->first, error);
     return code < 0 ? code
                     : view_parameter_number(parameters, "limit", limit, &question->limit, error);
 }
@@ -151,15 +227,10 @@ static int parse(struct question *question, const struct view_parameters *parame
 static int make(struct question *question, struct error *error)
 {
     int code = view_leaves_make(&question->leaves, question->profiles, &question->selection);
-    if (code == 0)
-        code = table_make(&question->table, question->profiles, &question->selection,
-                          &question->leaves, question->by);
-    if (code == -ENOTSUP)
-        return error_set(error, -EINVAL,
-                         "there is no table by %s of a difference, and none by "
-                         "thread at the peak",
-                         view_dimension_names[question->by]);
-    return code < 0 ? error_set(error, code, "not enough memory for the table") : 0;
+    if (code < 0)
+        return error_set(error, code, "not enough memory for the table");
+    return table_make(&question->table, question->profiles, &question->selection, &question->leaves,
+                      question->by, error);
 }
 
 static void write_answer(struct question *question, FILE *out)

@@ -146,6 +146,8 @@ static bool has_stack(const struct maker *maker, uint32_t callsite)
     struct view_profiles *profiles = request->profiles;
     uint32_t node = view_profiles_node(profiles, request->filter, maker->of, callsite);
     bool is_left = node != STACK_NONE;
+    if (!is_left && request->without_filtered)
+        return false;
     const struct stack_tree *tree = is_left ? view_profiles_tree(profiles) : &profiles->tree;
     if (!is_left)
         node = maker->of->of_callsites[callsite];
@@ -282,7 +284,7 @@ static int find_unknown(const struct view_only *only, const struct profile_heap 
 {
     for (size_t i = 0; i < only->count; i++) {
         const struct view_only_item *item = &only->items[i];
-        bool is_none = item->dimension != VIEW_THREAD && *item->text == '\0';
+        bool is_none = item->dimension >= VIEW_TYPE && *item->text == '\0';
         const char *why = is_none ? NULL : view_dimension_why_unknown(heap, item->dimension);
         if (why != NULL)
             return error_set(error, -EINVAL, "there is no part by %s: %s",

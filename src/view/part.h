@@ -17,9 +17,9 @@
 struct view_only {
     struct view_only_item {
         enum view_dimension dimension;
-        const char *text; /* the value, in the question */
-        int64_t number;   /* a tid, a class, or a function of VIEW_FUNCTION and VIEW_HOLDER */
-    } items[VIEW_ONLY_MAX];
+        const char *text;       /* the value, in the question */
+        int64_t number;         /* a tid, a class, or a function of VIEW_FUNCTION and VIEW_HOLDER */
+    } items[VIEW_ONLY_MAX + 1]; /* with one of a table's own */
     size_t count;
 };
 
@@ -39,6 +39,7 @@ struct view_part_request {
     const struct profile_filter *filter;
     const struct view_only *only;
     enum export_view view;
+    bool without_filtered; /* the part has no stacks that the filters leave out */
 };
 
 /* Make a part of a dump. Stacks are seen as the filters leave them. Return 0, -ENOMEM, or -EINVAL

@@ -135,6 +135,10 @@ static int write_view(struct saving *saving, const struct place *place, enum exp
         if (code == 0)
             code = write_table(saving, place, view, keys[i], "total", error);
     }
+    if (code == 0)
+        code = write_table(saving, place, view, "size", "name", error);
+    if (code == 0)
+        code = write_table(saving, place, view, "lifetime", "name", error);
     return code;
 }
 

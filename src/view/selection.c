@@ -118,8 +118,10 @@ static int add_filter(struct profile_filter *filter, const char *text, struct er
 static int make_parts(struct view_selection *selection, struct view_profiles *profiles,
                       struct error *error)
 {
-    const struct view_part_request request = {profiles, &selection->filter, &selection->only,
-                                              selection->view};
+    const struct view_part_request request = {.profiles = profiles,
+                                              .filter = &selection->filter,
+                                              .only = &selection->only,
+                                              .view = selection->view};
     struct view_dump *dumps[] = {&selection->at, &selection->base};
     size_t count = view_selection_is_difference(selection) ? 2 : 1;
     int code = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums a selection by function and the like over the tree, and by thread and the like over parts.
- */
+/* Sums a selection by function, module and file over the tree of stacks. */
 #include "view/table.h"
 
 #include <errno.h>
@@ -8,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/estimates.h"
 #include "util/array.h"
+#include "view/part_table.h"
 
 static bool is_of_function(enum view_dimension key)
 {
@@ -146,100 +145,21 @@ static int by_function(struct table *table, struct view_profiles *profiles,
     return code;
 }
 
-/* --- over parts --- */
-
-struct parts {
-    struct table *table;
-    const struct view_selection *selection;
-    enum view_dimension key;
-    struct intern_table ids;
-};
-
-static struct table_row *row_of(struct parts *at, const struct profile_part *part)
-{
-    bool added;
-    const char *text = at->key == VIEW_TYPE ? part->type : part->context;
-    uint64_t id = at->key == VIEW_THREAD
-                      ? intern_bytes(&at->ids, &part->tid, sizeof(part->tid), &added)
-                      : intern_bytes(&at->ids, text, strlen(text), &added);
-    struct table_row row = {.label = text, .function = STACK_NONE};
-    if (at->key == VIEW_THREAD) {
-        const struct view_dump *of = &at->selection->at;
-        int32_t pid = of->of->profile->processes[of->dump.heap->process].pid;
-        row.label = profile_thread_name(of->of->profile, pid, part->tid);
-        row.tid = part->tid;
-    }
-    if (id == 0 || (added && add_row(at->table, row) < 0))
-        return NULL;
-    return &at->table->rows[id - 1];
-}
-
-static int take_part(struct parts *at, const struct profile_part *part,
-                     const struct rollup_values *values)
-{
-    enum export_view view = at->selection->view;
-    struct flame_sum sum = {.gained = estimate_of_view(values, view)};
-    struct table_row *row = row_of(at, part);
-    if (row == NULL)
-        return -ENOMEM;
-    sum.width = estimate_rank(&sum.gained, view);
-    flame_sum_add(&row->self, &sum);
-    flame_sum_add(&row->total, &sum);
-    return 0;
-}
-
-static int take_sample(struct parts *at, const struct profile_sample *sample)
-{
-    if (at->key != VIEW_THREAD && !sample->tagged) {
-        const struct profile_part untagged = {.type = "", .context = ""};
-        const struct rollup_values values = rollup_values_of(sample);
-        return take_part(at, &untagged, &values);
-    }
-    int code = 0;
-    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
-        const struct profile_part *part = &sample->parts[i];
-        const struct rollup_values values = {.figures = part->figures, .peak = part->peak};
-        code = take_part(at, part, &values);
-    }
-    return code;
-}
-
-static int by_part(struct table *table, struct view_profiles *profiles,
-                   const struct view_selection *selection, enum view_dimension key)
-{
-    struct parts at = {.table = table, .selection = selection, .key = key};
-    const struct view_dump *of = &selection->at;
-    const struct profile_dump *dump = view_shown(selection, of);
-    int code = 0;
-    for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
-        const struct profile_sample *sample = dump->samples[i];
-        if (view_profiles_node(profiles, &selection->filter, of->of, sample->callsite) !=
-            STACK_NONE)
-            code = take_sample(&at, sample);
-    }
-    intern_free(&at.ids);
-    return code;
-}
-
 /* --- */
 
 int table_make(struct table *table, struct view_profiles *profiles,
                const struct view_selection *selection, const struct view_leaves *leaves,
-               enum view_dimension key)
+               enum view_dimension key, struct error *error)
 {
     *table = (struct table){0};
-    /* Traces have no peak of single threads. */
-    if (key >= VIEW_THREAD && (view_selection_is_difference(selection) ||
-                               (key == VIEW_THREAD && selection->view == EXPORT_MAX)))
-        return -ENOTSUP;
-    int code = key >= VIEW_THREAD ? by_part(table, profiles, selection, key)
+    int code = key >= VIEW_THREAD ? part_table_make(table, profiles, selection, key, error)
                                   : by_function(table, profiles, leaves, key);
     size_t kept = 0;
     for (size_t i = 0; i < table->count; i++)
         if (table->rows[i].total.width != 0)
             table->rows[kept++] = table->rows[i];
     table->count = kept;
-    return code;
+    return code == -ENOMEM ? error_set(error, code, "not enough memory for the table") : code;
 }
 
 void table_free(struct table *table)

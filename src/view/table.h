@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of a selection by function, module, source file, thread, type or context. By the first
- * three, a row has what it allocates itself and what it does with all that it calls; a stack counts
+ * Sums of a selection by any dimension. By function, module and file, a row has what it allocates itself and what it does with all that it calls; a stack counts
  * once in a row, however often the row is on it.
  */
 #ifndef HEAPPROFD_VIEW_TABLE_H
@@ -10,9 +9,9 @@
 #include "view/leaves.h"
 
 struct table_row {
-    const char *label;
+    const char *label; /* NULL: of a function or a class */
     uint32_t function; /* of VIEW_FUNCTION and VIEW_HOLDER; else STACK_NONE */
-    int32_t tid;       /* of VIEW_THREAD; else 0 */
+    int64_t number;    /* the tid of VIEW_THREAD, the class of VIEW_SIZE and VIEW_LIFETIME */
     struct flame_sum self, total;
 };
 
@@ -21,10 +20,11 @@ struct table {
     size_t count, capacity;
 };
 
-/* Make a table of a selection. Return 0, -ENOMEM, or -ENOTSUP: a difference by this key. */
+/* Make a table of a selection. Return 0, -ENOMEM, or -EINVAL with the reason if the file does not
+ * contain what the table is by. */
 int table_make(struct table *table, struct view_profiles *profiles,
                const struct view_selection *selection, const struct view_leaves *leaves,
-               enum view_dimension key);
+               enum view_dimension key, struct error *error);
 void table_free(struct table *table);
 
 #endif

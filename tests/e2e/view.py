@@ -249,6 +249,66 @@ def test_parts():
             check(status in (400, 404) and words in json.loads(content)["error"], f"{part}: {status} {content[:200]!r}")
 
 
+def class_of(mean, limits):
+    """Return the name of the class of a mean in a histogram: the highest of the limits that it reaches."""
+    return max((limit for limit in limits if mean >= limit), default=None)
+
+
+def test_histograms():
+    """Sizes and lifetimes are those of query's stacks; changes by thread are those of diff; rows come in any order."""
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("histograms"), "-i", "256", "--", "/usr/bin/python3", "-c", THREADS)
+    made = at("classes.collapsed")
+    with open(made, "w", encoding="utf-8") as file:
+        file.write("main;leaf 7000\n")
+    stats = json.loads(call(TOOL, "query", "--json", at("histograms"), "select alloc_size, alloc_count, live_size, live_count, "
+                            "mean_lifetime_ms from hp_callsite_stats where dump_id = (select max(dump_id) from hp_callsite_stats)").stdout)
+    sizes, lifetimes = [0] + [2 ** i for i in range(40)], LIFETIMES[1:]
+    with Server(at("histograms"), made) as server:
+        for view, prefix in (("alloc_space", "alloc"), ("space", "live")):
+            wanted = {"size": {}, "lifetime": {}}
+            for row in stats:
+                size, count, lifetime = row[prefix + "_size"], row[prefix + "_count"], row["mean_lifetime_ms"]
+                if size > 0:
+                    for by, key in (("size", class_of(size / count, sizes)), ("lifetime", "none" if lifetime is None else class_of(lifetime, lifetimes))):
+                        wanted[by][str(key)] = wanted[by].get(str(key), 0) + size
+            for by in ("size", "lifetime"):
+                rows = rows_of(server, by, heap="0.0", view=view, order="name")
+                found = {row["part"]: row["bytes"]["value"] for row in rows}
+                check(found.keys() == wanted[by].keys() and all(is_near(found[key], wanted[by][key]) for key in found),
+                      f"{view} by {by}: {found}, query: {wanted[by]}")
+                numbers = [-1 if row["part"] == "none" else int(row["part"]) for row in rows]
+                check(numbers == sorted(numbers), f"{by} in the order {numbers}")
+                for row in rows:
+                    root = server.tree(heap="0.0", view=view, only=f"{by}:{row['part']}")[1][0]
+                    check(is_near(root["bytes"], row["bytes"]["value"]), f"{by} {row['part']}: the graph has {root['bytes']}")
+                changes = rows_of(server, by, heap="0.0", base=0, view=view)
+                total = net(server.tree(heap="0.0", base=0, view=view)[1][0], "bytes")
+                check(is_near(sum(row["bytes"]["value"] for row in changes), total), f"{view} by {by}: changes are not {total}")
+        names = f"{at('histograms')}@1", f"{at('histograms')}@last"
+        changed = json.loads(call(TOOL, "diff", "--json", "--by", "thread", "--top", "0", "--view", "alloc_space", *names).stdout)["heaps"][0]["rows"]
+        wanted = {row["tid"]: row["alloc_space"]["change"] for row in changed}
+        for base in ("0", "0.0.0"):
+            rows = rows_of(server, "thread", heap="0.0", base=base, view="alloc_space")
+            found = {row["tid"]: row["bytes"]["value"] for row in rows}
+            check(found.keys() == wanted.keys() and all(is_near(found[tid], wanted[tid]) for tid in found), f"{found}, diff: {wanted}")
+            for row in rows:
+                root = server.tree(heap="0.0", base=base, view="alloc_space", only=f"thread:{row['part']}")[1][0]
+                check(is_near(net(root, "bytes"), row["bytes"]["value"]), f"thread {row['tid']}: the graph changed by {net(root, 'bytes')}")
+        for order in ("bytes", "count", "self_bytes", "self_count"):
+            for sort, sign in (("down", -1), ("up", 1), (None, -1)):
+                rows = rows_of(server, "function", heap="0.0", base=0, view="space", order=order, **({"sort": sort} if sort else {}))
+                values = [sign * row[order]["value"] for row in rows]
+                check(values == sorted(values), f"{order} {sort}: {values[:10]}")
+        rows = rows_of(server, "function", heap="0.0", view="space", order="name")
+        names = [row["key"].lower() for row in rows]
+        check(names == sorted(names), f"names: {names[:10]}")
+        for question, words in (("heap=1.0&by=lifetime", "does not contain lifetimes"), ("heap=1.0&by=thread", "does not contain threads"),
+                                ("heap=0.0&by=thread&view=max", "the peak of single threads"), ("heap=0.0&base=1.0.0&by=size", "by size"),
+                                ("heap=0.0&by=colour", "no table by"), ("heap=0.0&order=colour", "ordered by"), ("heap=0.0&sort=x", "sorted")):
+            status, _, content = server.ask(f"api/table?{question}")
+            check(status == 400 and words in json.loads(content)["error"], f"{question}: {status} {content[:200]!r}")
+
+
 def test_difference():
     """The difference of two profiles is that of heap_profile diff."""
     one = record("one", "/usr/bin/python3", "-c", SCRIPT)

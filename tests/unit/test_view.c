@@ -391,10 +391,12 @@ static void test_table(void **state)
         struct made made;
         struct view_leaves leaves;
         struct table table;
+        struct error error = {0};
         make_random(&made, 200 + seed);
         struct view_selection selection = select_all(&made, NULL, 0);
         assert_int_equal(view_leaves_make(&leaves, &made.profiles, &selection), 0);
-        assert_int_equal(table_make(&table, &made.profiles, &selection, &leaves, VIEW_FUNCTION),
+        assert_int_equal(table_make(&table, &made.profiles, &selection, &leaves, VIEW_FUNCTION,
+                                    &error),
                          0);
         assert_int_equal(table.count, FUNCTIONS);
         for (size_t i = 0; i < table.count; i++) {

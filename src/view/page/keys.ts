@@ -44,7 +44,10 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
   ]],
   ["Table", [
     ["↑ ↓ Page Home End", "From row to row"],
-    ["Enter", "Callers and callees of the function"],
+    ["Enter", "What can be done with the row"],
+    ["F H M I T Y X S L", "Break the row down: the menu names the keys"],
+    ["Backspace", "Back to the table before"],
+    ["c  e  g", "Callers and callees, source, flame graph"],
   ]],
 ];
 

@@ -2,7 +2,7 @@
 // The one selection of the page: heap, dump, view, filters, frame. It stands in the URL's fragment,
 // so that back and forward undo it and a link shows the same. Panels read it with useSelection().
 import { useEffect, useState } from "preact/hooks";
-import { DIMENSIONS, VIEWS, type Dimension, type TableBy, type TableOrder, type ViewName } from "./types";
+import { DIMENSIONS, TABLE_ORDERS, VIEWS, type Dimension, type TableBy, type TableOrder, type ViewName } from "./types";
 
 export const FILTER_KINDS = ["focus", "ignore", "hide", "show-from"] as const;
 export type FilterKind = (typeof FILTER_KINDS)[number];
@@ -27,8 +27,7 @@ export type Tab = (typeof TABS)[number];
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
-const TABLE_BY: TableBy[] = ["function", "holder", "module", "file", "thread", "type", "context"];
-const TABLE_ORDERS: TableOrder[] = ["self", "total"];
+export const SORTS = ["", "up", "down"] as const;
 
 export interface Selection {
   page: Page;
@@ -46,6 +45,7 @@ export interface Selection {
   search: string;
   by: TableBy;
   order: TableOrder;
+  sort: (typeof SORTS)[number]; // "": as the order is by itself
 }
 
 export const NOTHING_SELECTED: Selection = {
@@ -64,6 +64,7 @@ export const NOTHING_SELECTED: Selection = {
   search: "",
   by: "function",
   order: "self",
+  sort: "",
 };
 
 const ONLY_MAX = 8; // as the server takes them
@@ -115,8 +116,9 @@ export function parseSelection(fragment: string): Selection {
     zoom: path("zoom"),
     frame: path("frame"),
     search: given.get("search") ?? "",
-    by: oneOf(given.get("by"), TABLE_BY, NOTHING_SELECTED.by),
+    by: oneOf(given.get("by"), DIMENSIONS, NOTHING_SELECTED.by),
     order: oneOf(given.get("order"), TABLE_ORDERS, NOTHING_SELECTED.order),
+    sort: oneOf(given.get("sort"), SORTS, NOTHING_SELECTED.sort),
   };
 }
 

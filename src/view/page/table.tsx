@@ -1,107 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table's tab: what the selection holds by function, holder (the function that reports charge),
-// module, file, thread, type or context. Only the rows that are seen exist; further ones are asked for as they come into sight.
+// The table's tab: what the selection holds by each dimension, and each row of it by others. Only the rows that are seen exist; further ones are asked for as they come into sight.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { askTable, selectionParameters, useAnswer } from "./source";
+import { entriesOf, leave, Path, TABLE_BY } from "./break_down";
+import { Menu } from "./flame/menu";
 import { isSaved } from "./saved";
 import { Sentence } from "./sentence";
-import { addFilter, exactly, select, useSelection, type Selection } from "./state";
-import { shortModule } from "./tree";
-import type { MaybeFigure, Table, TableBy, TableOrder, TableRow } from "./types";
-import { figureInWords, plural, shareInWords, signedInWords } from "./words";
+import { exactly, select, useSelection } from "./state";
+import { hasModule, hasSelf, keyInWords, ordersOf, Row, ROW, type Look } from "./table_row";
+import { orderOf, usePages } from "./table_pages";
+import type { TableBy, TableOrder, TableRow } from "./types";
+import { plural } from "./words";
 import { useShortcuts } from "./keys";
 
-const ROW = 26;
 const HEAD = 28;
-const PAGE = 500;
 const MORE = 8; // rows above and below what is seen
-const HAS_MODULE = new Set<TableBy>(["function", "holder"]);
 const SEARCH_MS = 150;
 
-const BY: [TableBy, string][] = [
-  ["function", "Function"], ["holder", "Holder"], ["module", "Module"], ["file", "File"], ["thread", "Thread"],
-  ["type", "Type"], ["context", "Context"],
-];
 const TITLES: Partial<Record<TableBy, string>> = {
   holder: "The function that a report charges: without allocators, the C library and run times",
+  size: "By the mean size of each stack's blocks: files have no sizes of single blocks",
+  lifetime: "By the mean lifetime of the blocks that each stack has freed",
 };
-const HAS_SELF = new Set<TableBy>(["function", "module", "file"]); // others have no callees
-
-function pathOf(selection: Selection, search: string, offset: number): string {
-  const parameters = selectionParameters(selection);
-  parameters.set("by", selection.by);
-  parameters.set("order", selection.order);
-  parameters.set("limit", String(PAGE));
-  parameters.set("offset", String(offset));
-  if (search !== "") parameters.set("search", search);
-  return `api/table?${parameters}`;
-}
-
-/** Rows by page, of one path without offset; a new path begins anew but shows the old first page. */
-function usePages(selection: Selection, search: string) {
-  const key = pathOf(selection, search, 0);
-  const first = useAnswer(key, askTable);
-  const pages = useRef({ of: null as Table | null, key: "", rows: new Map<number, TableRow[]>(), pending: new Set<number>() }).current;
-  const [, redraw] = useState(0);
-  if (first.value && pages.of !== first.value) {
-    pages.of = first.value;
-    pages.key = first.key;
-    pages.rows = new Map([[0, first.value.row]]);
-    pages.pending = new Set();
-  }
-  const row = (index: number): TableRow | null => pages.rows.get(Math.floor(index / PAGE))?.[index % PAGE] ?? null;
-  const need = (begin: number, end: number) => {
-    for (let page = Math.floor(begin / PAGE); page * PAGE < end; page++) {
-      if (pages.rows.has(page) || pages.pending.has(page) || pages.key !== key) continue;
-      const { rows, pending } = pages;
-      pending.add(page);
-      askTable(pathOf(selection, search, page * PAGE), new AbortController().signal).then(
-        (table: Table) => { rows.set(page, table.row); redraw((n) => n + 1); },
-        () => pending.delete(page),
-      );
-    }
-  };
-  return { first, row, need };
-}
-
-function Number({ figure, counts, signed }: { figure: MaybeFigure; counts: boolean; signed: boolean }) {
-  if (figure === null) return <span class="faint">unknown</span>;
-  const words = figureInWords(figure, counts);
-  const margin = words.search(/ (±|-|\+)/);
-  const amount = signed ? signedInWords(figure.value, counts) : margin < 0 ? words : words.slice(0, margin);
-  if (figure.value === 0 && margin < 0) return <span class="faint">0</span>;
-  return <>{amount}{margin >= 0 && <span class="faint">{words.slice(margin)}</span>}</>;
-}
-
-/** Whether a change is within chance: its limits include none. */
-const isChance = (figure: MaybeFigure) => figure !== null && figure.low !== null && figure.high !== null && figure.low <= 0 && figure.high >= 0;
-
-function Row({ row, top, by, whole, signed, counts, isChosen, onOpen }: {
-  row: TableRow; top: number; by: TableBy; whole: number; signed: boolean; counts: boolean; isChosen: boolean; onOpen: () => void;
-}) {
-  const hasSelf = HAS_SELF.has(by);
-  const bytes = (hasSelf ? row.self_bytes : row.bytes) ?? null;
-  const count = (hasSelf ? row.self_count : row.count) ?? null;
-  const counted = counts ? count : bytes;
-  const share = counted && whole > 0 ? counted.value / whole : 0;
-  const faint = signed && isChance(counted) && isChance(counts ? row.count : row.bytes);
-  return (
-    <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }} onClick={onOpen}>
-      <span role="cell" class="key" title={row.key}>{row.key || "(none)"}</span>
-      {HAS_MODULE.has(by) && <span role="cell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
-      <span role="cell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
-      <span role="cell" class="share">
-        <i class="bar" style={{ width: `${Math.min(Math.max(share, 0), 1) * 64}px` }} />{signed || !counted?.value ? "" : shareInWords(counted.value, whole)}
-      </span>
-      {hasSelf && <span role="cell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
-      <span role="cell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
-    </div>
-  );
-}
 
 export function TablePanel() {
   const selection = useSelection();
-  const { by, order } = selection;
+  const { by } = selection;
+  const { order, sort } = orderOf(selection);
+  const [menu, setMenu] = useState<{ row: TableRow; x: number; y: number } | null>(null);
   const [search, setSearch] = useState(selection.search);
   useEffect(() => {
     const timer = setTimeout(() => setSearch(selection.search), SEARCH_MS);
@@ -117,6 +42,9 @@ export function TablePanel() {
   const signed = selection.base !== "";
   const counts = selection.view.endsWith("objects");
   const whole = (counts ? first.value?.count?.value : first.value?.bytes?.value) ?? 0;
+  const figure = (found: TableRow) => (counts ? found.count : found.bytes)?.value ?? 0;
+  const most = Math.max(...(first.value?.row ?? []).map((found) => Math.abs(figure(found))), 0);
+  const look: Look = { by, whole, most, signed, counts };
   useEffect(() => need(begin, end));
   useLayoutEffect(() => {
     const observer = new ResizeObserver(() => setSeen((last) => ({ ...last, height: body.current!.clientHeight })));
@@ -126,19 +54,19 @@ export function TablePanel() {
   useLayoutEffect(() => {
     body.current!.scrollTop = 0;
     setChosen(0);
-  }, [by, order, search, selection.heap, selection.view]);
+  }, [by, order, sort, search, selection.heap, selection.view, selection.only]);
   useShortcuts({ "/": () => document.getElementById("search")?.focus() });
 
-  function open(index: number) {
+  function open(index: number, x: number, y: number) {
     const found = row(index);
     setChosen(index);
     if (!found) return;
     if (isSaved) select({ tab: "flame", search: `/${exactly(found.key)}/` });
-    else if (found.function !== undefined && HAS_MODULE.has(by)) select({ tab: "flame", direction: "sandwich", function: found.function, zoom: "", frame: "" });
-    else if ((by === "module" || by === "file") && found.key !== "") {
-      addFilter("focus", exactly(found.key));
-      select({ tab: "flame" });
-    }
+    else if (entriesOf(found, selection).length > 0) setMenu({ row: found, x, y });
+  }
+  function openByKey(index: number) {
+    const box = body.current!.getBoundingClientRect();
+    open(index, box.left + 48, box.top + HEAD + (index + 1) * ROW - body.current!.scrollTop);
   }
   function go(index: number) {
     const next = Math.min(Math.max(index, 0), rows - 1);
@@ -147,44 +75,62 @@ export function TablePanel() {
     if (next * ROW < element.scrollTop) element.scrollTop = next * ROW;
     else if ((next + 1) * ROW + HEAD > element.scrollTop + element.clientHeight) element.scrollTop = (next + 1) * ROW + HEAD - element.clientHeight;
   }
+  function run(key: string): boolean {
+    const found = isSaved ? null : row(chosen);
+    const entry = found && entriesOf(found, selection).find((one) => one.key === key);
+    entry?.run();
+    return !!entry;
+  }
   function onKeyDown(event: KeyboardEvent) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(Math.floor(seen.height / ROW) - 1, 1);
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows, End: rows };
     const step = steps[event.key];
     if (step !== undefined) go(chosen + step);
-    else if (event.key === "Enter") open(chosen);
-    else return;
+    else if (event.key === "Enter" || event.key === "ContextMenu") openByKey(chosen);
+    else if (event.key === "Backspace") leave(selection);
+    else if (!run(event.key)) return;
     event.preventDefault();
   }
 
-  const sortBy = (name: TableOrder, title: string) => (
-    <span role="columnheader" class="number" aria-sort={order === name ? "descending" : "none"}>
-      <button type="button" class="sort" onClick={() => select({ order: name })}>{title}{order === name ? " ↓" : ""}</button>
-    </span>
-  );
-  const title = BY.find(([name]) => name === by)![1];
+  const sortBy = (wanted: TableOrder, title: string, isNumber = true) => {
+    const isSorted = order === wanted;
+    const next = isSorted ? (sort === "down" ? "up" : "down") : wanted === "name" ? "up" : "down";
+    const isFixed = isSaved && wanted !== "self" && wanted !== "total";
+    return (
+      <span role="columnheader" class={isNumber ? "number" : "key"} aria-sort={!isSorted ? "none" : sort === "up" ? "ascending" : "descending"}>
+        {isFixed ? title
+          : <button type="button" class="sort" onClick={() => select({ order: wanted, sort: isSaved ? "" : next })}>{title}{!isSorted ? "" : sort === "up" ? " ↑" : " ↓"}</button>}
+      </span>
+    );
+  };
+  const bytesOrder = ordersOf(look, false);
+  const countOrder = ordersOf(look, true);
+  const title = TABLE_BY.find(([name]) => name === by)![1];
   return (
     <section class="panel table" aria-label="Table" aria-busy={first.isWaiting}>
       <div class="tools">
         <span class="group" role="group" aria-label="Broken down by">
-          {BY.map(([name, words]) => (
-            <button type="button" key={name} aria-pressed={by === name} title={TITLES[name]} onClick={() => select({ by: name })}>{words}</button>
+          {TABLE_BY.map(([name, words]) => (
+            <button type="button" key={name} aria-pressed={by === name} title={TITLES[name]} onClick={() => select({ by: name, order: "self", sort: "" })}>{words}</button>
           ))}
         </span>
         <input id="search" type="search" placeholder="Search names" aria-label="Search names" spellcheck={false} autocomplete="off"
           value={selection.search} onInput={(event) => select({ search: event.currentTarget.value }, true)} />
         <output>{first.value && plural(rows, "row")}</output>
+        {TITLES[by] && <span class="faint note">{TITLES[by]}</span>}
       </div>
+      <Path selection={selection} />
       <div class={`grid by-${by}${first.isWaiting ? " waits" : ""}`} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`}>
         <div class="grid-body" ref={body} tabIndex={0} aria-label="Rows" onKeyDown={onKeyDown}
           onScroll={(event) => { const { scrollTop, clientHeight } = event.currentTarget; setSeen({ top: scrollTop, height: clientHeight }); }}>
         <div class="row head" role="row">
-          <span role="columnheader" class="key">{title}</span>
-          {HAS_MODULE.has(by) && <span role="columnheader" class="module">Module</span>}
-          {HAS_SELF.has(by) ? sortBy("self", "Self") : <span role="columnheader" class="number">Bytes</span>}
+          {sortBy("name", title, false)}
+          {hasModule(by) && <span role="columnheader" class="module">Module</span>}
+          {sortBy(bytesOrder.self, hasSelf(by) ? "Self" : "Bytes")}
           <span role="columnheader" class="share">{signed ? "" : "Of all"}</span>
-          {HAS_SELF.has(by) && sortBy("total", "With callees")}
-          <span role="columnheader" class="number">Allocations</span>
+          {hasSelf(by) && sortBy(bytesOrder.total, "With callees")}
+          {sortBy(countOrder.self, "Allocations")}
         </div>
           {first.value?.unknown ? <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>
             : first.error !== "" ? <div class={`empty${isSaved ? "" : " bad"}`}><p><Sentence text={first.error} /></p></div>
@@ -195,13 +141,14 @@ export function TablePanel() {
                     const index = begin + i;
                     const found = row(index);
                     return found
-                      ? <Row key={index} row={found} top={index * ROW} by={by} whole={whole} signed={signed} counts={counts} isChosen={index === chosen} onOpen={() => open(index)} />
+                      ? <Row key={index} row={found} top={index * ROW} look={look} isChosen={index === chosen} onOpen={(event) => open(index, event.clientX, event.clientY)} />
                       : <div key={index} class="row pending" style={{ top: `${index * ROW}px` }}>…</div>;
                   })}
                 </div>
               )}
         </div>
       </div>
+      {menu && <Menu title={keyInWords(by, menu.row)} entries={entriesOf(menu.row, selection)} x={menu.x} y={menu.y} onClose={() => setMenu(null)} />}
     </section>
   );
 }

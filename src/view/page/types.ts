@@ -113,12 +113,14 @@ export interface Overview {
 export const DIMENSIONS = ["function", "holder", "module", "file", "thread", "type", "context", "size", "lifetime"] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
-export type TableBy = "function" | "holder" | "module" | "file" | "thread" | "type" | "context";
-export type TableOrder = "self" | "total";
+export type TableBy = Dimension;
+/** Self and total are the view's own figures; of a difference, how much stacks have changed. */
+export const TABLE_ORDERS = ["self", "total", "bytes", "count", "self_bytes", "self_count", "name"] as const;
+export type TableOrder = (typeof TABLE_ORDERS)[number];
 
 export interface TableRow {
   key: string;
-  part: string; // what only= calls it: `only=${by}:${part}`
+  part: string | null; // what only= calls it: `only=${by}:${part}`; null: only= cannot keep it
   function?: number;
   module?: string;
   file?: string;
