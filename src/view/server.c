@@ -301,7 +301,7 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, enum access_ans
 struct received {
     char *body;
     size_t length;
-    bool is_too_long;
+    bool is_too_long, has_zero;
 };
 
 static void take_body(struct received *received, const char *bytes, size_t length)
@@ -316,6 +316,7 @@ static void take_body(struct received *received, const char *bytes, size_t lengt
         return;
     }
     memcpy(grown + received->length, bytes, length);
+    received->has_zero |= memchr(bytes, '\0', length) != NULL;
     received->body = grown;
     received->length += length;
     grown[received->length] = '\0';
@@ -383,6 +384,9 @@ static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *
     if (received->is_too_long)
         return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE,
                           "the body of the request is too long");
+    if (received->has_zero)
+        return send_error(connection, MHD_HTTP_BAD_REQUEST,
+                          "the body of the request has a zero byte");
     return route(server, connection, path, method, received);
 }
 

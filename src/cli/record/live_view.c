@@ -13,11 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The pause between dumps is a twentieth of the recording's age, so their number grows with its
- * logarithm: about 100 in the first hour, 170 in the first day. */
-#define PAUSE_LEAST_MS 1000u
-#define PAUSES_IN_AGE 20u
-
 /* Run in the child. Standard input and output belong to the profiled command. */
 static _Noreturn void become_view(pid_t parent, const char *directory)
 {
@@ -54,17 +49,8 @@ int live_view_start(struct live_view *view, const char *directory, const struct 
 
 void live_view_follow(struct live_view *view, uint64_t elapsed_ms, unsigned processes)
 {
-    if (!view->takes_dumps || processes == 0)
-        return;
-    if (view->due_ms == 0) {
-        view->first_ms = elapsed_ms;
-        view->due_ms = elapsed_ms + PAUSE_LEAST_MS;
-    }
-    if (elapsed_ms < view->due_ms)
-        return;
-    raise(SIGUSR1);
-    uint64_t pause_ms = (elapsed_ms - view->first_ms) / PAUSES_IN_AGE;
-    view->due_ms = elapsed_ms + (pause_ms > PAUSE_LEAST_MS ? pause_ms : PAUSE_LEAST_MS);
+    if (view->takes_dumps && processes > 0 && dump_schedule_is_due(&view->schedule, elapsed_ms))
+        raise(SIGUSR1);
 }
 
 void live_view_end(struct live_view *view)

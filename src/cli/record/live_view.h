@@ -12,14 +12,14 @@
 #include <sys/types.h>
 
 #include "cli/options/options.h"
+#include "cli/record/dump_schedule.h"
 #include "trace/config/trace_config.h"
 #include "util/error.h"
 
 struct live_view {
     pid_t pid;        /* 0: there is no page */
     bool takes_dumps; /* the user has not chosen when */
-    /* In ms since the recording's start. due_ms 0: no process is profiled yet. */
-    uint64_t first_ms, due_ms;
+    struct dump_schedule schedule;
 };
 
 /* Take the option --view, a bool. Fail with a message if this build has no view. */

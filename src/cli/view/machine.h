@@ -7,12 +7,14 @@
 #ifndef HEAPPROFD_CLI_VIEW_MACHINE_H
 #define HEAPPROFD_CLI_VIEW_MACHINE_H
 
+#include "cli/view/recordings.h"
 #include "cli/view/shown.h"
 #include "view/server.h"
 
 /* The context of all questions. */
 struct machine {
     struct shown shown;
+    struct recordings recordings;
 };
 
 extern const struct view_question machine_questions[];
@@ -24,5 +26,10 @@ typedef int machine_answer(void *context, const struct view_parameters *paramete
 
 /* Show other profiles. */
 machine_answer machine_open;
+/* The page's recordings and the sessions of this machine; begin and end them. */
+machine_answer machine_recordings, machine_start_recording, machine_end_recording;
+machine_answer machine_stop_session, machine_snapshot_session;
+/* What a command line means, and whether it would work. */
+machine_answer machine_configure, machine_examine;
 
 #endif
