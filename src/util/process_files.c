@@ -62,6 +62,8 @@ bool process_stat_read(pid_t pid, struct process_stat *stat)
             stat->is_kernel_thread = (strtoul(field, NULL, 10) & FLAG_KERNEL_THREAD) != 0;
         if (number == 11)
             stat->children_faults = strtoull(field, NULL, 10);
+        if (number == 14 || number == 15)
+            stat->cpu_ticks += strtoull(field, NULL, 10);
         if (number == 22)
             stat->start_ticks = strtoull(field, NULL, 10);
         field += strcspn(field, " ");
@@ -85,6 +87,8 @@ static void take_line(const char *line, struct process_status *status)
         NUMBER("CapEff:", effective, 16),     NUMBER("CapAmb:", ambient, 16),
         NUMBER("Seccomp:", seccomp_mode, 10), NUMBER("Seccomp_filters:", seccomp_filters, 10),
         NUMBER("RssAnon:", anonymous_kb, 10), NUMBER("VmSwap:", swapped_kb, 10),
+        NUMBER("VmRSS:", rss_kb, 10),         NUMBER("RssFile:", file_kb, 10),
+        NUMBER("RssShmem:", shared_kb, 10),
     };
 #undef NUMBER
     unsigned *uid = status->uid, *gid = status->gid;
@@ -94,9 +98,13 @@ static void take_line(const char *line, struct process_status *status)
             *(uint64_t *)((char *)status + numbers[i].offset) =
                 strtoull(line + length, NULL, numbers[i].base);
     }
-    sscanf(line, "State: %c", &status->state);
-    sscanf(line, "Uid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]);
-    sscanf(line, "Gid: %u %u %u %u", &gid[0], &gid[1], &gid[2], &gid[3]);
+    /* sscanf() first measures the whole line. */
+    if (line[0] == 'S')
+        sscanf(line, "State: %c", &status->state);
+    else if (line[0] == 'U')
+        sscanf(line, "Uid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]);
+    else if (line[0] == 'G')
+        sscanf(line, "Gid: %u %u %u %u", &gid[0], &gid[1], &gid[2], &gid[3]);
     /* The last number is that of the innermost namespace. */
     if (strncmp(line, "NSpid:", 6) == 0 && strrchr(line, '\t') != NULL)
         status->inner_pid = (pid_t)strtol(strrchr(line, '\t'), NULL, 10);
@@ -111,7 +119,13 @@ int process_status_read(pid_t pid, struct process_status *status)
     if (file == NULL)
         return errno == ENOENT ? -ESRCH : -errno;
     *status = (struct process_status){
-        .uid = {~0U, ~0U, ~0U, ~0U}, .gid = {~0U, ~0U, ~0U, ~0U}, .permitted = ~UINT64_C(0)};
+        .uid = {~0U, ~0U, ~0U, ~0U},
+        .gid = {~0U, ~0U, ~0U, ~0U},
+        .permitted = ~UINT64_C(0),
+        .rss_kb = ~UINT64_C(0),
+        .file_kb = ~UINT64_C(0),
+        .shared_kb = ~UINT64_C(0),
+    };
     bool any = false;
     while (getline(&line, &size, file) > 0) {
         any = true;

@@ -20,6 +20,7 @@ struct process_stat {
     pid_t parent;
     bool is_kernel_thread;
     uint64_t children_faults; /* page faults of all reaped descendants */
+    uint64_t cpu_ticks;       /* of all its threads, in user and kernel mode */
     uint64_t start_ticks;     /* since boot, sysconf(_SC_CLK_TCK) a second */
 };
 
@@ -35,6 +36,7 @@ struct process_status {
     uint64_t permitted, effective, ambient; /* capabilities; permitted missing: all */
     uint64_t seccomp_mode, seccomp_filters; /* mode: 0 none, 1 strict, 2 filters */
     uint64_t anonymous_kb, swapped_kb;
+    uint64_t rss_kb, file_kb, shared_kb; /* resident in core; missing: ~0 */
 };
 
 /* Read /proc/PID/status, once, so that its values are of one moment. Return 0 or a negative

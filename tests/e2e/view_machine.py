@@ -6,12 +6,19 @@ doctor print of them, and what it refuses. tests/view/ has the pages themselves.
     view_machine.py CASE      HEAPPROFD_BUILD names the build directory
 """
 
+import contextlib
 import json
 import os
+import re
+import shutil
+import signal
 import socket
+import subprocess
+import sys
+import time
 
-from harness import TOOL, check, main
-from view import ENVIRONMENT, SCRIPT, Server, at, call, record
+from harness import SLOWNESS, TOOL, check, main
+from view import ENVIRONMENT, SCRIPT, Server, at, call, record, wait_until
 
 
 class MachineServer(Server):
@@ -94,6 +101,119 @@ def test_who_may_ask():
         refused(server.ask("api/open", method="POST", body=body, headers={"Origin": "https://example.com"}), 403, "another page")
         refused(server.ask("api/open", method="POST", body=body, headers={"Host": "example.com"}), 403, "another host")
         check(server.shown() == [], "a refused request opened a profile")
+
+
+@contextlib.contextmanager
+def running(*command, **options):
+    """Run a program until the end of the block."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def status_of(pid):
+    """Return the lines of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
+
+
+def kb(text):
+    return int(text.split()[0]) * 1024
+
+
+def row_of(server, pid):
+    return next(row for row in server.json("api/processes")["processes"] if row["pid"] == pid)
+
+
+# Sleeps with 30 MB, 3 MB of them shared, and two threads.
+SLEEPER = """
+import mmap, threading, time
+kept = bytearray(30000000); shared = mmap.mmap(-1, 3000000); shared.write(b"x" * 3000000)
+threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print("ready", flush=True); time.sleep(600)
+"""
+
+
+def test_processes():
+    """The figures of a process are those of /proc, and hostile names are only text."""
+    hostile = at("<img src=x onerror=1>")
+    shutil.copy("/bin/sleep", hostile)
+    with MachineServer() as server, running(sys.executable, "-c", SLEEPER, stdout=subprocess.PIPE) as sleeper, \
+            running(hostile, "600") as named:
+        sleeper.stdout.readline()
+        row, status = row_of(server, sleeper.pid), status_of(sleeper.pid)
+        for figure, line in (("rss", "VmRSS"), ("anonymous", "RssAnon"), ("file", "RssFile"), ("shared", "RssShmem"), ("swap", "VmSwap")):
+            check(row[figure] == kb(status[line]), f"{figure} {row[figure]}, /proc has {line} {status[line]}")
+        check(row["threads"] == 2 and row["parent_pid"] == os.getpid(), f"{row}")
+        check(row["shared"] >= 3000000 and row["anonymous"] >= 30000000, f"{row}")
+        check(row["name"] == os.path.basename(sys.executable) and row["command"].startswith(sys.executable + " -c"), f"{row}")
+        check(abs(row["start_ms"] / 1000 - time.time()) < 60 * SLOWNESS, f"it started at {row['start_ms']}")
+        check(not row["kernel"] and row["cpu_ms"] > 0, f"{row}")
+        check(len(row["command"]) < 240, "a command is not cut")
+        wait_until(lambda: row_of(server, named.pid)["name"] == "<img src=x onerror=1>", "the name of the copied program")
+
+
+def doctor(pid):
+    outcome = call(TOOL, "doctor", "-p", str(pid))
+    findings = outcome.stdout.decode().split(f"process {pid}\n")[1]
+    marks = {"ok": "ok", "note": "note", "NO": "no"}
+    return [(marks[mark], text) for mark, text in re.findall(r"^  (ok|note|NO) +(.*)$", findings, re.M)]
+
+
+def test_checks():
+    """Whether a process can be profiled, and why not, is what doctor prints."""
+    with MachineServer() as server, running("/bin/sleep", "600") as sleeper, running(sys.executable, "-c", "import time; time.sleep(600)") as python:
+        pids = [1, sleeper.pid, python.pid, os.getpid()]
+        wait_until(lambda: "python" in status_of(python.pid)["Name"], "the program to begin")
+        checks = {one["pid"]: one for one in server.json("api/checks?pids=" + ",".join(map(str, pids)))["checks"]}
+        check(list(checks) == pids, f"checked: {list(checks)}")
+        for pid, found in checks.items():
+            expected = doctor(pid)
+            check([(one["finding"], one["text"]) for one in found["findings"]] == expected, f"{pid}: {found}, doctor prints {expected}")
+            check(found["can_be_profiled"] == all(mark != "no" for mark, _ in expected), f"{pid}: {found}")
+        check(server.json("api/checks?pids=2147483647")["checks"] == [], "a pid that no process has")
+        check(server.json("api/checks")["checks"] == [], "no pids")
+        for wrong in ("0", "-1", "x", "1,,2", "99999999999", ",".join(["1"] * 65)):
+            refused(server.ask("api/checks?pids=" + wrong), 400, "pid")
+
+
+def test_recent():
+    """Recent profiles are those that heap_profile wrote to TMPDIR, the newest first; what others put there is not."""
+    def recent(server):
+        return [row for row in server.json("api/recent")["profiles"] if row["path"].startswith(at(""))]
+
+    for count in ("3000", "6000"):
+        check(call(TOOL, "host", "-q", "--", "/usr/bin/python3", "-c", SCRIPT.replace("3000", count)).status == 0, "host failed")
+    made = [name for name in os.listdir(at("")) if name.startswith("heap_profile-") and len(name) == len("heap_profile-XXXXXX")]
+    check(len(made) == 2, f"{made}")
+    os.symlink(at(made[0]), at("heap_profile-symlin"))
+    os.mkfifo(at("heap_profile-mkfifo"))
+    for name in ("heap_profile-nofile", "heap_profile-aalink", "heap_profile-aafifo", "heap_profile-strang"):
+        os.mkdir(at(name))
+    os.symlink("/etc/passwd", at("heap_profile-aalink/raw-trace"))
+    os.mkfifo(at("heap_profile-aafifo/raw-trace"))
+    shutil.copy(at(f"{made[0]}/raw-trace"), at("heap_profile-strang/raw-trace"))
+    if os.geteuid() == 0:
+        os.chown(at("heap_profile-strang"), 12345, 12345)
+    else:
+        shutil.rmtree(at("heap_profile-strang"))
+    with MachineServer() as server:
+        rows = recent(server)
+        check(sorted(row["path"] for row in rows) == sorted(map(at, made)), f"{[row['path'] for row in rows]}")
+        check(rows[0]["time_ms"] >= rows[1]["time_ms"], "the newest is not the first")
+        for row in rows:
+            trace = f"{row['path']}/symbolized-trace"
+            check(row["bytes"] == os.path.getsize(trace), f"{row['bytes']} bytes")
+            check(abs(row["time_ms"] / 1000 - os.path.getmtime(trace)) < 0.01, f"at {row['time_ms']}")
+            check(row["command"].startswith("/usr/bin/python3 -c import json") and not row["recording"], f"{row}")
+            check([process["name"] for process in row["processes"]] == ["python3"] and row["dump_files"] == 1, f"{row}")
+        with subprocess.Popen([TOOL, "host", "-q", "--", "/bin/sleep", "600"], env=dict(os.environ, **ENVIRONMENT)) as recording:
+            wait_until(lambda: len(recent(server)) == 3 and recent(server)[0]["recording"], "the recording that goes on")
+            recording.send_signal(signal.SIGTERM)
+        wait_until(lambda: not any(row["recording"] for row in recent(server)), "the end of the recording")
 
 
 if __name__ == "__main__":

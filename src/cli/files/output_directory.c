@@ -22,7 +22,7 @@
 #define LATEST "heap_profile-latest"
 #define PPROF_THREADS_MAX 16
 
-static const char *temporary_directory(void)
+const char *output_temporary_directory(void)
 {
     const char *directory = getenv("TMPDIR");
     return directory != NULL && directory[0] == '/' ? directory : "/tmp";
@@ -42,7 +42,7 @@ static void link_latest(const struct output *output)
     char latest[NAME_MAX + 1];
     struct error error;
     print_latest(latest);
-    int parent = safe_directory_open(temporary_directory(), &error);
+    int parent = safe_directory_open(output_temporary_directory(), &error);
     if (parent >= 0 && (symlinkat(output->directory, output->fd, fresh) != 0 ||
                         renameat(output->fd, fresh, parent, latest) != 0))
         error_set(&error, -errno, "%s", strerror(errno));
@@ -52,7 +52,7 @@ static void link_latest(const struct output *output)
         format_printf(stderr,
                       "heap_profile: warning: cannot make the link %s/%s to this profile: %s; use "
                       "heap_profile report %s\n",
-                      temporary_directory(), latest, error.message, output->directory);
+                      output_temporary_directory(), latest, error.message, output->directory);
         unlinkat(output->fd, fresh, 0);
     }
     if (parent >= 0)
@@ -120,12 +120,12 @@ void output_discard(const struct output *output)
 int output_make_temporary(char path[PATH_MAX], struct error *error)
 {
     char name[NAME_MAX + 1];
-    const char *place = temporary_directory();
+    const char *place = output_temporary_directory();
     struct error reason;
     int parent = safe_directory_open(place, &reason);
     if (parent < 0)
         return error_set(error, parent, "%s; set TMPDIR or use -o", reason.message);
-    int fd = safe_directory_make_unique(parent, "heap_profile-", name);
+    int fd = safe_directory_make_unique(parent, OUTPUT_TEMPORARY_PREFIX, name);
     close(parent);
     if (fd < 0)
         return error_set(error, fd, "cannot create a directory in %s: %s; set TMPDIR or use -o",
@@ -312,8 +312,8 @@ static int find_latest(char path[PATH_MAX], struct error *error)
     char link[NAME_MAX + 1], place[PATH_MAX], directory[PATH_MAX] = "";
     struct error reason;
     print_latest(link);
-    snprintf(place, sizeof(place), "%.4000s/%.80s", temporary_directory(), link);
-    int parent = safe_directory_open(temporary_directory(), &reason), code = parent;
+    snprintf(place, sizeof(place), "%.4000s/%.80s", output_temporary_directory(), link);
+    int parent = safe_directory_open(output_temporary_directory(), &reason), code = parent;
     if (code >= 0)
         code = open_latest(parent, link, directory, &reason);
     if (parent >= 0)

@@ -23,6 +23,13 @@ struct output {
  */
 int output_create(struct output *output, const char *wanted, struct error *error);
 
+/* The name of directories that output_create() and output_make_temporary() choose, before the random
+ * characters. */
+#define OUTPUT_TEMPORARY_PREFIX "heap_profile-"
+
+/* Return where they are: TMPDIR, or /tmp. */
+const char *output_temporary_directory(void);
+
 /* Create TMPDIR/heap_profile-XXXXXX and write its name to path. Return its descriptor or a negative
  * errno. */
 int output_make_temporary(char path[PATH_MAX], struct error *error);

@@ -102,14 +102,12 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
     if (server == NULL)
         return error->code;
     /* Nobody can ask before the address is printed: it has the token. */
-    shown_begin(&machine.shown, watched, server);
-    recordings_begin(&machine.recordings);
+    machine_begin(&machine, watched, server);
     show(&browser, request, view_server_address(server), has_profiles);
     serve(&machine.shown, &ends);
     browser_close(&browser);
     view_server_stop(server);
-    recordings_end(&machine.recordings);
-    shown_end(&machine.shown);
+    machine_end(&machine);
     return 0;
 }
 

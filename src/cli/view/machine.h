@@ -15,7 +15,11 @@
 struct machine {
     struct shown shown;
     struct recordings recordings;
+    pthread_mutex_t check_lock; /* of the file reader, which doctor's checks use */
 };
+
+void machine_begin(struct machine *machine, struct watched *watched, struct view_server *server);
+void machine_end(struct machine *machine);
 
 extern const struct view_question machine_questions[];
 extern const size_t machine_question_count;
@@ -31,5 +35,11 @@ machine_answer machine_recordings, machine_start_recording, machine_end_recordin
 machine_answer machine_stop_session, machine_snapshot_session;
 /* What a command line means, and whether it would work. */
 machine_answer machine_configure, machine_examine;
+/* Recent profiles, the newest first. */
+machine_answer machine_recent;
+/* All processes with their memory. */
+machine_answer machine_processes;
+/* Whether some processes can be profiled, and why not. */
+machine_answer machine_checks;
 
 #endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What heap_profile doctor finds out about a program or process: whether it can be profiled, and if
+ * not, the reason and the remedy. Only reads, but not thread-safe: one file reader reads the files
+ * (reader/file_reader.h). */
+#ifndef HEAPPROFD_CLI_RECORD_DOCTOR_CHECKS_H
+#define HEAPPROFD_CLI_RECORD_DOCTOR_CHECKS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum doctor_finding { DOCTOR_FINE, DOCTOR_LACKING, DOCTOR_IMPOSSIBLE };
+
+/* Takes the findings. The text may have any characters: it has names of the process. */
+struct doctor {
+    void (*say)(void *context, enum doctor_finding finding, const char *text);
+    void *context;
+};
+
+/* Report one finding. */
+void doctor_say(const struct doctor *doctor, enum doctor_finding finding, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Check a program by its file. `will_start`: heap_profile is to start it. */
+void doctor_check_program(const struct doctor *doctor, const char *path, const char *name,
+                          bool will_start);
+/* Check a running process. */
+void doctor_check_process(const struct doctor *doctor, pid_t pid);
+
+#endif
