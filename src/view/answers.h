@@ -20,6 +20,8 @@ answer_function answer_export;
 answer_function answer_memory;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */
 answer_function answer_overview;
+/* What happened between two dumps of a heap, as JSON. */
+answer_function answer_range;
 /* The source file of a function, with the figures of its lines, as JSON. */
 answer_function answer_source;
 /* A table by function, module, thread and so on, as JSON. */

@@ -484,6 +484,34 @@ def test_timeline():
         check(rows and swapped == {row["ts"]: row["swap_size"] for row in rows}, f"swap {swapped}")
 
 
+def test_range():
+    """Between two dumps: the change is that of diff, and for neighbours retained is that of query."""
+    script = ("import time\nkept = []\nfor i in range(8):\n kept += [str(j) * 3 for j in range(2000)]\n del kept[:500]\n time.sleep(0.05)\n")
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("range"), "-i", "256", "--", "/usr/bin/python3", "-c", script)
+    with Server(at("range")) as server:
+        dumps = server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"]
+        rows = json.loads(call(TOOL, "query", "--json", at("range"), "INCLUDE PERFETTO MODULE android.memory.heap_profile.intervals; "
+                               "select ts, dur, retained, allocated, delta from _android_heap_profile_intervals order by ts").stdout)
+        intervals = {row["ts"] + row["dur"]: row for row in rows}
+        compared = 0
+        for dump in range(1, len(dumps)):
+            answer = server.json(f"api/range?heap=0.0&dump={dump}&base={dump - 1}")
+            check(answer["why"] == "" and answer["retained_least"] <= answer["retained_most"] <= answer["allocated"], f"dump {dump}: {answer}")
+            check(server.json(f"api/range?heap=0.0&dump={dump - 1}&base={dump}") == answer, "the order matters")
+            row = intervals.get(dumps[dump]["time"])
+            if row is None:
+                continue
+            compared += 1
+            # query rounds each callsite.
+            for key, name in (("retained_least", "retained"), ("allocated", "allocated"), ("change", "delta")):
+                check(abs(answer[key] - row[name]) <= 1000 + 1e-3 * abs(row[name]), f"dump {dump}: {key} {answer[key]}, query: {row}")
+        check(compared >= 2, f"{compared} intervals compared")
+        first, last = dumps[0], dumps[-1]
+        whole = server.json(f"api/range?heap=0.0&dump={len(dumps) - 1}&base=0")
+        check(is_near(whole["change"], last["space"]["value"] - first["space"]["value"]), f"the whole range: {whole}")
+        check(server.ask("api/range?heap=0.0&dump=1")[0] == 400, "a range without a base")
+
+
 def wait_until(holds, what):
     deadline = time.monotonic() + 30 * SLOWNESS
     while not (held := holds()) and time.monotonic() < deadline:

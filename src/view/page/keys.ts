@@ -21,7 +21,9 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
     ["← →", "Dump by dump"],
     ["Shift ← →", "Widen the range that is compared"],
     ["w s a d", "Zoom in, zoom out, left, right"],
-    ["Escape", "The whole time"],
+    ["Escape", "The whole time, as a double click"],
+    ["Ctrl wheel", "Zoom, as two fingers that spread"],
+    ["Shift wheel", "Move, as a drag with Shift or two fingers"],
   ]],
   ["Flame graph", [
     ["↑ ↓ ← →", "From frame to frame"],

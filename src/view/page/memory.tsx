@@ -9,7 +9,8 @@ import { Sentence } from "./sentence";
 import { askMemory, useAnswer } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
-import { clockInWords, goToDump } from "./timeline";
+import { clockInWords } from "./time/draw";
+import { goToDump } from "./timeline";
 import type { Heap, MemoryMoment, MemoryRow, MemorySnapshots, ProcessMemory } from "./types";
 import { bytesInWords, countInWords, figureInWords, shareInWords } from "./words";
 

@@ -47,15 +47,39 @@ export function processTitle(process: Process | null): string {
   return process.pid === 0 ? process.name : `${process.name || "?"} (${process.pid})`;
 }
 
+const beginnings = new WeakMap<Profile, number>();
+
 /** When the first thing of a profile happened, from which the page counts time. */
 export function beginningOf(profile: Profile): number {
+  const known = beginnings.get(profile);
+  if (known !== undefined) return known;
   let first = Infinity;
   for (const heap of profile.heaps) {
     const dump = heap.dumps[0];
     if (dump) first = Math.min(first, dump.start > 0 ? dump.start : dump.time);
   }
   for (const process of profile.processes) if (process.memory.time.length > 0) first = Math.min(first, process.memory.time[0]!);
-  return first === Infinity ? 0 : first;
+  const beginning = first === Infinity ? 0 : first;
+  beginnings.set(profile, beginning);
+  return beginning;
+}
+
+/** Return the last dump at or before a time, in ns; -1: there is none. */
+export function dumpBefore(heap: Heap, time: number): number {
+  let [low, high] = [0, heap.dumps.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (heap.dumps[middle]!.time <= time) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Return the dump nearest to a time, in ns. */
+export function nearestDump(heap: Heap, time: number): number {
+  const before = dumpBefore(heap, time);
+  const [one, next] = [heap.dumps[before], heap.dumps[before + 1]];
+  return one && (!next || time - one.time <= next.time - time) ? before : before + 1;
 }
 
 export function secondsOf(profile: Profile, time: number): number {

@@ -169,7 +169,7 @@ function Notes({ heap }: { heap: Heap }) {
         {isRaised && (
           <li>The interval was raised from {bytesInWords(heap.first_interval_bytes)} to {bytesInWords(heap.interval_bytes)} during the recording.</li>
         )}
-        {heap.partial && <li class="warn">Every allocation was to be recorded, but some were lost: the figures are partial.</li>}
+        {heap.partial && <li class="warn">Some allocations are missing: the figures are partial.</li>}
         {losses.map((loss) => <li key={loss.name} class={loss.amount > 0 ? "warn" : ""}>{lossInWords(loss)}</li>)}
         {notes.map((note) => <li key={note}><Sentence text={note} /></li>)}
       </ul>

@@ -1,98 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
-// The series of the timeline: one time axis for dumps and readings of memory, values where there are
-// some and null elsewhere. What the profile does not contain has no series.
-import type { Heap, Memory, Process, ViewName } from "./types";
+// The series of the timeline: one time axis for dumps and readings of memory. A value is null where it
+// is unknown, which is a gap of the line, and undefined where there is none: the line goes on. What the
+// profile does not contain has no series.
+import { dumpBefore } from "./model";
+import { lossInWords } from "./sentences";
+import type { Dump, Heap, Memory, Process, ViewName } from "./types";
+import { binaryInWords } from "./words";
+
+export type SeriesKind = "live" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted";
+export type Value = number | null | undefined;
 
 export interface Series {
+  kind: SeriesKind;
   name: string;
-  kind: "live" | "low" | "high" | "rss" | "anonymous" | "swap" | "rate";
-  values: (number | null)[];
+  values: Value[];
 }
 
 export interface Timeline {
   seconds: number[];
-  series: Series[];
-  rate: Series | null; // bytes a second, of its own scale
+  series: Series[]; // bytes, or numbers of allocations
+  rates: Series[]; // bytes a second
 }
 
-function readingsOf(memory: Memory | undefined): { kind: Series["kind"]; name: string; values: (number | null)[] }[] {
+type Column = (number | null)[] | null;
+
+/** A reading without any value is a gap. One that leaves out some has them as they were: Perfetto writes what changed. */
+function valuesOf(memory: Memory, column: Column): Value[] {
+  const columns = [memory.rss, memory.anonymous, memory.file, memory.shmem, memory.swap];
+  const isEmpty = memory.time.map((_, i) => columns.every((one) => one === null || one[i] === null));
+  return (column ?? []).map((value, i) => (value === null ? (isEmpty[i] ? null : undefined) : value));
+}
+
+/** Resident pages that are not anonymous, where the file does not divide them further. */
+function otherResident(memory: Memory): Column {
+  const { rss, anonymous } = memory;
+  if (memory.file !== null || rss === null || anonymous === null) return null;
+  const values = rss.map((bytes, i) => (bytes === null || anonymous[i] === null ? null : Math.max(bytes - anonymous[i]!, 0)));
+  return values.some((value) => value !== null) ? values : null;
+}
+
+function readingsOf(memory: Memory | undefined): Series[] {
   if (!memory || memory.time.length === 0) return [];
-  const has = (values: (number | null)[] | null): values is (number | null)[] =>
-    values !== null && values.length === memory.time.length && values.some((value) => value !== null && value > 0);
-  const found: { kind: Series["kind"]; name: string; values: (number | null)[] }[] = [];
-  if (has(memory.rss)) found.push({ kind: "rss", name: "Resident", values: memory.rss });
-  if (has(memory.anonymous)) found.push({ kind: "anonymous", name: "of it anonymous", values: memory.anonymous });
-  if (has(memory.swap)) found.push({ kind: "swap", name: "Swap", values: memory.swap });
-  return found;
+  const columns: [SeriesKind, string, Column][] = [
+    ["rss", "Resident", memory.rss], ["anonymous", "Anonymous", memory.anonymous], ["file", "Files", memory.file],
+    ["file", "Files, shared", otherResident(memory)], ["shmem", "Shared", memory.shmem], ["swap", "Swap", memory.swap],
+  ];
+  return columns.filter(([, , column]) => column !== null).map(([kind, name, column]) => ({ kind, name, values: valuesOf(memory, column) }));
 }
 
-/** Bytes allocated a second between dumps: exact totals where there are some, else estimates. */
-function ratesOf(heap: Heap): (number | null)[] {
+/** Bytes allocated a second since the dump before. */
+function ratesOf(heap: Heap, amountOf: (dump: Dump) => number | null): Value[] {
   return heap.dumps.map((dump, i) => {
     const before = heap.dumps[i - 1];
-    const begin = before ? before.time : dump.start;
-    const amount = dump.exact_bytes ?? dump.alloc_space?.value ?? null;
-    const earlier = before ? (before.exact_bytes ?? before.alloc_space?.value ?? null) : 0;
-    const seconds = (dump.time - begin) / 1e9;
-    if (amount === null || earlier === null || !(seconds > 0) || (!before && !(dump.start > 0))) return null;
+    const amount = amountOf(dump);
+    const earlier = before ? amountOf(before) : dump.start > 0 ? 0 : null;
+    const seconds = (dump.time - (before ? before.time : dump.start)) / 1e9;
+    if (amount === null || earlier === null || !(seconds > 0)) return null;
     return Math.max(amount - earlier, 0) / seconds;
   });
 }
 
-export function timelineOf(heap: Heap, process: Process | null, beginning: number, view: ViewName): Timeline {
+const hasValue = (values: Value[]) => values.some((value) => value !== null && value !== undefined);
+
+/** `isAlone`: the process has no other heap, which the line could be of. */
+export function timelineOf(heap: Heap, process: Process | null, beginning: number, view: ViewName, isAlone: boolean): Timeline {
   const memory = process?.memory;
-  const readings = readingsOf(memory);
-  const times = new Set<number>(heap.dumps.map((dump) => dump.time));
-  if (readings.length > 0) for (const time of memory!.time) times.add(time);
-  const sorted = [...times].sort((a, b) => a - b);
-  const at = new Map(sorted.map((time, i) => [time, i]));
-  const spread = (where: number[], values: (number | null)[]) => {
-    const all = new Array<number | null>(sorted.length).fill(null);
-    where.forEach((time, i) => { all[at.get(time)!] = values[i] ?? null; });
-    return all;
-  };
+  const which: ViewName = view.endsWith("objects") ? "objects" : "space";
+  const readings = which === "space" ? readingsOf(memory) : [];
   const dumpTimes = heap.dumps.map((dump) => dump.time);
-  const which: ViewName = view === "objects" || view === "alloc_objects" ? "objects" : "space";
-  const figures = heap.dumps.map((dump) => dump[which]);
-  const series: Series[] = [];
-  if (figures.some((figure) => figure !== null)) {
-    const name = which === "objects" ? "Live allocations" : "Live bytes";
-    series.push({ kind: "live", name, values: spread(dumpTimes, figures.map((one) => one?.value ?? null)) });
-    series.push({ kind: "high", name: "upper limit", values: spread(dumpTimes, figures.map((one) => one?.high ?? one?.value ?? null)) });
-    series.push({ kind: "low", name: "lower limit", values: spread(dumpTimes, figures.map((one) => one?.low ?? one?.value ?? null)) });
-  }
-  if (which === "space")
-    for (const reading of readings) series.push({ ...reading, values: spread(memory!.time, reading.values) });
-  const rates = ratesOf(heap);
-  const rate = heap.dumps.length > 1 && rates.some((one) => one !== null)
-    ? { kind: "rate" as const, name: "Allocated a second", values: spread(dumpTimes, rates) } : null;
-  return { seconds: sorted.map((time) => (time - beginning) / 1e9), series, rate };
+  const times = Float64Array.from(new Set([...dumpTimes, ...(readings.length > 0 ? memory!.time : [])])).sort();
+  const at = new Map([...times].map((time, i) => [time, i]));
+  const spread = (series: Series, where: number[]): Series => {
+    const values = new Array<Value>(times.length).fill(undefined);
+    where.forEach((time, i) => { values[at.get(time)!] = series.values[i]; });
+    return { ...series, values };
+  };
+  const ofDumps = (kind: SeriesKind, name: string, value: (dump: Dump) => number | null) =>
+    spread({ kind, name, values: heap.dumps.map(value) }, dumpTimes);
+  const series = heap.dumps.some((dump) => dump[which] !== null) ? [
+    ofDumps("live", `${which === "objects" ? "Live allocations" : "Live"}${isAlone ? "" : ` in ${heap.name}`}`, (dump) => dump[which]?.value ?? null),
+    ofDumps("high", "upper limit", (dump) => dump[which]?.high ?? dump[which]?.value ?? null),
+    ofDumps("low", "lower limit", (dump) => dump[which]?.low ?? dump[which]?.value ?? null),
+  ] : [];
+  series.push(...readings.map((reading) => spread(reading, memory!.time)));
+  const rates: Series[] = [
+    { kind: "rate", name: "Rate", values: ratesOf(heap, (dump) => dump.alloc_space?.value ?? null) },
+    { kind: "counted", name: "Counted rate", values: ratesOf(heap, (dump) => dump.exact_bytes) },
+  ];
+  return {
+    seconds: [...times].map((time) => (time - beginning) / 1e9), series,
+    rates: heap.dumps.length > 1 ? rates.filter((one) => hasValue(one.values)).map((one) => spread(one, dumpTimes)) : [],
+  };
 }
+
+/** Return the value of a series nearest to an index; null: unknown there. */
+export function valueNear(values: Value[], index: number): number | null {
+  for (let away = 0; away < values.length; away++)
+    for (const i of [index - away, index + away]) {
+      const value = values[i];
+      if (value !== undefined) return value;
+    }
+  return null;
+}
+
+// --- marks ---
+
+/** What a reader must know of a dump. Each kind has a shape and a word. */
+export type MarkKind = "lost" | "note" | "interval" | "incomplete";
 
 export interface Mark {
   dump: number;
-  words: string;
+  kind: MarkKind;
+  word: string; // beside the shape
+  words: string; // the whole
 }
 
-/** What a reader must know of single dumps. */
-export function marksOf(heap: Heap): Mark[] {
+const since = (dump: number) => (dump === 0 ? "Before dump 1" : `Between dumps ${dump} and ${dump + 1}`);
+
+function lossMarks(heap: Heap, dump: Dump, i: number): Mark[] {
   const marks: Mark[] = [];
-  heap.dumps.forEach((dump, i) => {
-    if (dump.incomplete) marks.push({ dump: i, words: "This dump is incomplete: samples of it are missing from the trace." });
-  });
+  for (const { name, amount } of dump.losses ?? []) {
+    const loss = heap.losses.find((one) => one.name === name);
+    if (!loss || loss.unit === "us") continue; // time that was waited is in the notes: nothing is lost
+    const kind = loss.affects_figures ? "lost" : "note";
+    marks.push({ dump: i, kind, word: kind === "lost" ? "lost" : "note", words: `${since(i)}: ${lossInWords({ ...loss, amount })}` });
+  }
   return marks;
+}
+
+function intervalMark(heap: Heap, dump: Dump, i: number): Mark[] {
+  const before = i > 0 ? heap.dumps[i - 1]!.interval_bytes : heap.first_interval_bytes;
+  const now = dump.interval_bytes;
+  if (before === null || now === null || before === 0 || now <= before) return [];
+  const words = `${since(i)}: the interval was raised from ${binaryInWords(before)} to ${binaryInWords(now)}, because the ring was crowded. Later estimates are coarser`;
+  return [{ dump: i, kind: "interval", word: binaryInWords(now), words }];
+}
+
+/** Return the marks of a heap, by dump. */
+export function marksOf(heap: Heap): Mark[] {
+  return heap.dumps.flatMap((dump, i) => [
+    ...(dump.incomplete ? [{ dump: i, kind: "incomplete" as const, word: "incomplete", words: `Incomplete: ${dump.why_incomplete}. Its estimates are too low` }] : []),
+    ...lossMarks(heap, dump, i),
+    ...intervalMark(heap, dump, i),
+  ]);
 }
 
 /** Return the dumps nearest to both ends of a range of time: [base, dump]. A base of -1: the start. */
 export function dumpsOfRange(heap: Heap, from: number, to: number): [number, number] | null {
-  let dump = -1;
-  heap.dumps.forEach((one, i) => { if (one.time <= to) dump = i; });
+  const dump = dumpBefore(heap, to);
+  const base = dumpBefore(heap, from);
   if (dump < 0) return null;
-  let base = -1;
-  heap.dumps.forEach((one, i) => { if (one.time <= from) base = i; });
-  if (base === dump) {
-    if (dump + 1 >= heap.dumps.length) return null;
-    dump++;
-  }
-  return [base, dump];
+  if (base < dump) return [base, dump];
+  return dump + 1 < heap.dumps.length ? [base, dump + 1] : null;
 }

@@ -35,6 +35,7 @@ export interface Selection {
   heap: string; // "0.3"; "": the server's choice
   dump: number | null; // null: the last
   base: string; // "": no difference; "2": a dump of the heap; "1.0.5": of another profile
+  time: string; // the part of the timeline that is shown, in seconds: "1.5-3"; "": all
   view: ViewName;
   filters: Filter[];
   only: Only[]; // all must hold
@@ -54,6 +55,7 @@ export const NOTHING_SELECTED: Selection = {
   heap: "",
   dump: null,
   base: "",
+  time: "",
   view: "space",
   filters: [],
   only: [],
@@ -108,6 +110,7 @@ export function parseSelection(fragment: string): Selection {
     heap: path("heap"),
     dump: wholeNumber(given.get("dump")),
     base: path("base"),
+    time: /^\d+(\.\d+)?-\d+(\.\d+)?$/.test(given.get("time") ?? "") ? given.get("time")! : "",
     view: oneOf(given.get("view"), VIEWS, NOTHING_SELECTED.view),
     filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),
     only: given.getAll("only").map(parseOnly).filter((only) => only !== null).slice(0, ONLY_MAX),

@@ -194,6 +194,16 @@ export interface ProcessMemory {
   snapshots: MemorySnapshots;
 }
 
+/** What happened between two dumps, in bytes; null: unknown. */
+export interface RangeAnswer {
+  why: string; // the figures are unknown; "": they are known
+  allocated: number | null;
+  freed: number | null;
+  change: number | null;
+  retained_least: number | null;
+  retained_most: number | null;
+}
+
 export interface SqlAnswer {
   columns: string[];
   rows: (string | number | null)[][];

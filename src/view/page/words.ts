@@ -44,7 +44,8 @@ export function signedInWords(amount: number, counts: boolean): string {
 
 const BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-function binaryInWords(bytes: number): string {
+/** Bytes in units of 1024, for powers of two. */
+export function binaryInWords(bytes: number): string {
   let unit = 0;
   while (bytes >= 1024 && unit < BINARY_UNITS.length - 1) {
     bytes /= 1024;

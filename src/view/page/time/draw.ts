@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the timeline draws: uPlot's options for the series, and above them a strip of diamonds, one for
+// each dump, and a strip of marks.
+import uPlot from "uplot";
+import { dumpIndex, type Place } from "../model";
+import type { Mark, SeriesKind, Timeline } from "../series";
+import type { Selection } from "../state";
+import { amountInWords, bytesInWords, timeInWords } from "../words";
+
+// Lengths in pixels.
+export const HEIGHT = 150;
+const STRIP = 18; // for the diamonds
+const MARK_STRIP = 16;
+const DIAMOND = 6;
+const MARK = 5; // half of a mark's width
+const WORD = 8; // between words of marks
+
+export interface Colours extends Record<Exclude<SeriesKind, "low" | "high">, string> {
+  band: string; ink: string; faint: string; line: string; accent: string; ground: string; warn: string;
+}
+
+export const COLOURS: Record<"light" | "dark", Colours> = {
+  light: {
+    live: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
+    rate: "#00795a", counted: "#1b1d20", ink: "#1b1d20", faint: "#5c636b", line: "#e4e6e9", accent: "#0b5cad", ground: "#ffffff", warn: "#b23c00",
+  },
+  dark: {
+    live: "#56b4e9", band: "#56b4e930", rss: "#e6b450", anonymous: "#e08a5a", file: "#c5c95a", shmem: "#b3a8f0", swap: "#d79ac0",
+    rate: "#3cc79b", counted: "#eceef0", ink: "#eceef0", faint: "#a3abb4", line: "#2c3036", accent: "#7ab8ff", ground: "#181a1d", warn: "#ff9f6b",
+  },
+};
+
+const DASHES: Partial<Record<SeriesKind, number[]>> = { anonymous: [5, 3], file: [8, 3], shmem: [8, 3, 2, 3], swap: [2, 3], counted: [1, 3] };
+const FONT = "11px system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+
+export interface Drawn {
+  place: Place;
+  selection: Selection;
+  colours: Colours;
+  beginning: number;
+  marks: Mark[];
+}
+
+export function clockInWords(seconds: number): string {
+  const whole = Math.abs(seconds);
+  if (whole >= 60) return timeInWords(whole);
+  return `${Number(whole.toFixed(whole < 1 ? 3 : whole < 10 ? 2 : 1))} s`;
+}
+
+/** The chosen dump of the heap and the one that it is compared with; -1: none. */
+export function chosenDumps({ place, selection }: { place: Place; selection: Selection }): { chosen: number; base: number } {
+  const base = /^\d+$/.test(selection.base) ? Number(selection.base) : -1;
+  return { chosen: dumpIndex(place.heap, selection.dump), base: base < place.heap.dumps.length ? base : -1 };
+}
+
+function drawDiamond(context: CanvasRenderingContext2D, x: number, y: number, size: number) {
+  context.beginPath();
+  context.moveTo(x, y - size);
+  context.lineTo(x + size, y);
+  context.lineTo(x, y + size);
+  context.lineTo(x - size, y);
+  context.closePath();
+  context.fill();
+  context.stroke();
+}
+
+function drawDumps(plot: uPlot, drawn: Drawn) {
+  const { ctx: context } = plot;
+  const { place: { heap }, colours, beginning } = drawn;
+  const ratio = devicePixelRatio;
+  const { chosen, base } = chosenDumps(drawn);
+  const marked = new Set(drawn.marks.map((mark) => mark.dump));
+  const { left, width, top, height } = plot.bbox;
+  const y = top - (STRIP / 2) * ratio;
+  const size = DIAMOND * ratio;
+  const at = (i: number) => plot.valToPos((heap.dumps[i]!.time - beginning) / 1e9, "x", true);
+  const isCrowded = heap.dumps.length > 1 && (at(heap.dumps.length - 1) - at(0)) / (heap.dumps.length - 1) < 2 * size;
+  let last = -1; // the column that was filled last
+  const draw = (i: number) => {
+    const x = at(i);
+    const isChosen = i === chosen || i === base;
+    if (x < left - 1 || x > left + width + 1) return;
+    if (isChosen) {
+      context.fillStyle = colours.accent;
+      context.fillRect(x - ratio / 2, y, ratio, top + height - y);
+    }
+    const stroke = marked.has(i) ? colours.warn : isChosen ? colours.accent : colours.faint;
+    if (isCrowded && !isChosen) {
+      if (Math.round(x) === last && !marked.has(i)) return;
+      last = Math.round(x);
+      context.fillStyle = stroke;
+      context.fillRect(last, y - size, ratio, 2 * size);
+      return;
+    }
+    context.fillStyle = i === chosen ? colours.accent : colours.ground;
+    context.strokeStyle = stroke;
+    context.lineWidth = (isChosen || marked.has(i) ? 2 : 1.25) * ratio;
+    context.setLineDash(heap.dumps[i]!.incomplete ? [2 * ratio, 2 * ratio] : []);
+    drawDiamond(context, x, y, size);
+    context.setLineDash([]);
+  };
+  heap.dumps.forEach((_, i) => i !== chosen && i !== base && draw(i));
+  if (base >= 0) draw(base);
+  if (chosen >= 0) draw(chosen);
+}
+
+/** A full triangle: lost; a hollow one: a note; an arrow up: interval; a cross: incomplete. */
+function drawShape(context: CanvasRenderingContext2D, kind: Mark["kind"], x: number, y: number, size: number) {
+  context.beginPath();
+  if (kind === "incomplete") {
+    context.moveTo(x - size, y - size);
+    context.lineTo(x + size, y + size);
+    context.moveTo(x + size, y - size);
+    context.lineTo(x - size, y + size);
+  } else if (kind === "interval") {
+    context.moveTo(x, y + size);
+    context.lineTo(x, y - size);
+    context.moveTo(x - size * 0.7, y - size * 0.2);
+    context.lineTo(x, y - size);
+    context.lineTo(x + size * 0.7, y - size * 0.2);
+  } else {
+    context.moveTo(x, y - size);
+    context.lineTo(x + size, y + size);
+    context.lineTo(x - size, y + size);
+    context.closePath();
+  }
+  if (kind === "lost") context.fill();
+  context.stroke();
+}
+
+function drawMarks(plot: uPlot, { place, colours, beginning, marks }: Drawn) {
+  const { ctx: context } = plot;
+  const ratio = devicePixelRatio;
+  const { left, width, top } = plot.bbox;
+  const y = top - (STRIP + MARK_STRIP / 2) * ratio;
+  const size = MARK * ratio;
+  context.strokeStyle = context.fillStyle = colours.warn;
+  context.lineWidth = 1.5 * ratio;
+  context.font = FONT.replace("11px", `${11 * ratio}px`);
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  const places = marks.map((mark) => plot.valToPos((place.heap.dumps[mark.dump]!.time - beginning) / 1e9, "x", true));
+  let free = -Infinity; // right of what was drawn last
+  marks.forEach((mark, i) => {
+    const x = Math.max(places[i]!, free + size);
+    if (places[i]! < left - 1 || places[i]! > left + width + 1 || x > places[i]! + 4 * size) return;
+    drawShape(context, mark.kind, x, y, size);
+    free = x + 1.5 * size;
+    const end = free + context.measureText(mark.word).width;
+    if (end + WORD * ratio > (places[i + 1] ?? left + width)) return;
+    context.fillText(mark.word, free, y);
+    free = end + (WORD / 2) * ratio;
+  });
+}
+
+function drawRange(plot: uPlot, drawn: Drawn) {
+  const { chosen, base } = chosenDumps(drawn);
+  if (chosen < 0 || base < 0) return;
+  const { left, width, top, height } = plot.bbox;
+  const at = (i: number) => plot.valToPos((drawn.place.heap.dumps[i]!.time - drawn.beginning) / 1e9, "x", true);
+  const from = Math.max(Math.min(at(base), at(chosen)), left);
+  const to = Math.min(Math.max(at(base), at(chosen)), left + width);
+  plot.ctx.fillStyle = drawn.colours.band;
+  if (to > from) plot.ctx.fillRect(from, top, to - from, height);
+}
+
+function drawAll(plot: uPlot, drawn: Drawn) {
+  plot.ctx.save();
+  drawRange(plot, drawn);
+  drawDumps(plot, drawn);
+  drawMarks(plot, drawn);
+  plot.ctx.restore();
+}
+
+function makeSeries(data: Timeline, colours: Colours, shown: Set<SeriesKind>): uPlot.Series[] {
+  const own = data.series.map((one): uPlot.Series => {
+    const isLimit = one.kind === "low" || one.kind === "high";
+    return {
+      scale: "y", show: isLimit || shown.has(one.kind), stroke: isLimit ? "transparent" : colours[one.kind as "live"],
+      width: one.kind === "live" ? 2 : 1.25, dash: DASHES[one.kind], points: { show: false },
+    };
+  });
+  const rates = data.rates.map((one): uPlot.Series => ({
+    scale: "rate", show: shown.has(one.kind), stroke: colours[one.kind as "rate"], width: 1.25, dash: DASHES[one.kind],
+    points: { show: false }, paths: uPlot.paths.stepped!({ align: -1 }),
+  }));
+  return [{}, ...own, ...rates];
+}
+
+export interface PlotRequest {
+  data: Timeline;
+  drawn: { current: Drawn };
+  shown: Set<SeriesKind>;
+  counts: boolean;
+  width: number;
+  showAll: () => void;
+}
+
+export function makeOptions({ data, drawn, shown, counts, width, showAll }: PlotRequest): uPlot.Options {
+  const { colours, marks } = drawn.current;
+  const axis = { stroke: colours.faint, font: FONT, ticks: { stroke: colours.line, size: 4 }, grid: { stroke: colours.line, width: 1 } };
+  const [low, high] = (["low", "high"] as const).map((kind) => data.series.findIndex((one) => one.kind === kind) + 1) as [number, number];
+  const hasRate = data.rates.some((one) => shown.has(one.kind));
+  const room = (_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax => [Math.min(min ?? 0, 0), (max ?? 1) > 0 ? (max ?? 1) * 1.08 : 1];
+  return {
+    width, height: HEIGHT + (marks.length > 0 ? MARK_STRIP : 0), legend: { show: false },
+    padding: [STRIP + 6 + (marks.length > 0 ? MARK_STRIP : 0), hasRate ? 0 : 16, 0, 0],
+    cursor: {
+      y: false, drag: { x: true, y: false, setScale: false, dist: 5 }, points: { show: false },
+      bind: {
+        mousedown: (_, __, handler) => (event) => (event.shiftKey || event.button !== 0 ? null : handler(event)),
+        dblclick: () => () => { showAll(); return null; },
+      },
+    },
+    scales: { x: { time: false }, y: { range: room }, rate: { range: room } },
+    series: makeSeries(data, colours, shown),
+    bands: low > 0 && high > 0 && shown.has("live") ? [{ series: [high, low], fill: colours.band }] : [],
+    axes: [
+      { ...axis, size: 24, values: (_, splits) => splits.map(clockInWords), space: 80 },
+      { ...axis, scale: "y", size: 66, space: 30, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : amountInWords(value, counts))) },
+      ...(hasRate ? [{ ...axis, scale: "rate", side: 1 as const, size: 72, space: 30, grid: { show: false }, values: (_: uPlot, splits: number[]) => splits.map((value) => (value === 0 ? "0" : `${bytesInWords(value)}/s`)) }] : []),
+    ],
+    hooks: { drawAxes: [(plot) => drawAll(plot, drawn.current)] },
+  };
+}
+
+export const plotHeight = (marks: Mark[]) => HEIGHT + (marks.length > 0 ? MARK_STRIP : 0);

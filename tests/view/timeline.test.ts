@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the timeline makes of dumps, readings and losses, and how its range moves.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { nearestDump } from "page/model";
+import { dumpsOfRange, marksOf, timelineOf, valueNear } from "page/series";
+import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
+import type { Dump, Heap, Memory, Process } from "page/types";
+
+const figure = (value: number) => ({ value, low: value / 2, high: value * 2 });
+const dumpAt = (seconds: number, bytes: number, more: Partial<Dump> = {}): Dump => ({
+  time: seconds * 1e9, start: 1e9, final: false, incomplete: false, why_incomplete: "", interval_bytes: 4096, losses: [],
+  space: figure(bytes), objects: figure(1), alloc_space: figure(bytes * 3), alloc_objects: figure(3), max: null,
+  exact_bytes: bytes * 4, exact_calls: 5, ...more,
+});
+const overrun = { name: "overrun", amount: 70, unit: "", words: "samples", remedy: "do that", affects_figures: true };
+const blocked = { name: "blocked_us", amount: 9, unit: "us", words: "waited", remedy: "", affects_figures: false };
+const heap: Heap = {
+  id: "0.0", process: 0, name: "libc.malloc", interval_bytes: 8192, first_interval_bytes: 4096, exact: false, partial: false, unseen: "",
+  allocator: "", start: 1e9, floor_bytes: 12288, unfinished: false, losses: [overrun, blocked], notes: [],
+  dumps: [
+    dumpAt(2, 100), dumpAt(3, 250, { losses: [{ name: "overrun", amount: 20 }, { name: "blocked_us", amount: 9 }] }),
+    dumpAt(5, 400, { incomplete: true, why_incomplete: "it is cut off", interval_bytes: 8192 }),
+  ],
+};
+const withMemory = (memory: Partial<Memory>): Process => ({
+  pid: 1, parent_pid: 0, name: "a", command: "a",
+  memory: { all: 3, time: [1.5e9, 3e9, 6e9], rss: null, anonymous: null, file: null, shmem: null, swap: null, ...memory },
+});
+const of = (line: ReturnType<typeof timelineOf>, kind: string) => [...line.series, ...line.rates].find((one) => one.kind === kind)?.values;
+
+test("the timeline has dumps and readings on one axis", () => {
+  const line = timelineOf(heap, withMemory({ rss: [10, 20, 30], swap: [0, 0, 0] }), 1e9, "space", true);
+  assert.deepEqual(line.seconds, [0.5, 1, 2, 4, 5]);
+  assert.deepEqual(of(line, "live"), [undefined, 100, 250, 400, undefined]);
+  assert.deepEqual(of(line, "high"), [undefined, 200, 500, 800, undefined]);
+  assert.deepEqual(of(line, "rss"), [10, undefined, 20, undefined, 30]);
+  assert.deepEqual(of(line, "swap"), [0, undefined, 0, undefined, 0]);
+  assert.equal(of(line, "anonymous"), undefined);
+  assert.deepEqual(of(line, "rate"), [undefined, 300, 450, 225, undefined]);
+  assert.deepEqual(of(line, "counted"), [undefined, 400, 600, 300, undefined]);
+});
+
+test("an unknown value is a gap, one that a reading leaves out is not", () => {
+  const line = timelineOf(heap, withMemory({ rss: [10, null, null], anonymous: [7, null, 9] }), 1e9, "space", true);
+  assert.deepEqual(of(line, "rss"), [10, undefined, null, undefined, undefined]);
+  assert.deepEqual(of(line, "anonymous"), [7, undefined, null, undefined, 9]);
+  assert.deepEqual(of(line, "file"), [3, undefined, null, undefined, undefined]);
+  assert.equal(valueNear(of(line, "rss")!, 1), 10);
+  assert.equal(valueNear(of(line, "rss")!, 2), null);
+  const unknown = { ...heap, dumps: [dumpAt(2, 100), dumpAt(3, 1, { space: null }), dumpAt(4, 1)] };
+  assert.deepEqual(of(timelineOf(unknown, null, 1e9, "space", true), "live"), [100, null, 1]);
+});
+
+test("a range is the difference of the dumps at its ends", () => {
+  assert.deepEqual(dumpsOfRange(heap, 2.1e9, 5.5e9), [0, 2]);
+  assert.deepEqual(dumpsOfRange(heap, 0, 3.5e9), [-1, 1]);
+  assert.deepEqual(dumpsOfRange(heap, 2.2e9, 2.8e9), [0, 1]);
+  assert.equal(dumpsOfRange(heap, 0, 1.9e9), null);
+  assert.equal(dumpsOfRange(heap, 5.1e9, 5.2e9), null);
+  assert.deepEqual([0, 2.4e9, 2.6e9, 4.5e9, 9e9].map((time) => nearestDump(heap, time)), [0, 0, 1, 2, 2]);
+});
+
+test("losses, a raised interval and an incomplete dump are marks of their dumps", () => {
+  const marks = marksOf(heap);
+  assert.deepEqual(marks.map((mark) => [mark.dump, mark.kind]), [[1, "lost"], [2, "incomplete"], [2, "interval"]]);
+  assert.equal(marks[0]!.words, "Between dumps 1 and 2: 20 samples: do that");
+  assert.match(marks[1]!.words, /it is cut off/);
+  assert.match(marks[2]!.words, /from 4 KiB to 8 KiB/);
+  const unknown = heap.dumps.map((dump) => ({ ...dump, incomplete: false, losses: null, interval_bytes: null }));
+  assert.deepEqual(marksOf({ ...heap, dumps: unknown }), []);
+});
+
+test("the shown range stays inside the whole, and in the URL", () => {
+  const whole = { from: 0.5, to: 10.5 };
+  assert.deepEqual(clampSpan({ from: -3, to: 2 }, whole), { from: 0.5, to: 5.5 });
+  assert.deepEqual(clampSpan(panSpan({ from: 8, to: 10 }, 1), whole), { from: 8.5, to: 10.5 });
+  assert.deepEqual(zoomSpan({ from: 2, to: 6 }, 0.5, 3), { from: 2.5, to: 4.5 });
+  assert.deepEqual(clampSpan(zoomSpan({ from: 2, to: 6 }, 9), whole), whole);
+  assert.equal(formatSpan(whole, whole), "");
+  assert.equal(formatSpan({ from: 1.23456789, to: 3 }, whole), "1.235-3");
+  assert.deepEqual(parseSpan("1.235-3"), { from: 1.235, to: 3 });
+  assert.equal(parseSpan(""), null);
+  assert.equal(parseSpan("3-1"), null);
+});
