@@ -277,6 +277,22 @@ static int take_samples(struct maker *maker, const struct profile_dump *dump)
     return 0;
 }
 
+/* Let no sample have a peak: some are of several threads, so that a sum of the others is too low. */
+static void drop_peaks(struct maker *maker)
+{
+    struct view_part *part = maker->part;
+    for (size_t i = 0; i < part->dump.sample_count; i++) {
+        struct profile_sample *own = &part->samples[maker->sample_count];
+        if (part->dump.samples[i] == part->whole[i]) {
+            *own = *part->whole[i];
+            part->dump.samples[i] = own;
+            maker->sample_count++;
+        }
+    }
+    for (size_t i = 0; i < maker->sample_count; i++)
+        part->samples[i].peak = (struct trace_peak_figures){0};
+}
+
 /* --- */
 
 static int find_unknown(const struct view_only *only, const struct profile_heap *heap,
@@ -311,6 +327,8 @@ int view_part_make(struct view_part *part, const struct view_part_request *reque
         code = error_set(error, -EINVAL,
                          "the file does not contain the peak of single threads: choose another "
                          "view");
+    if (code == 0 && maker.peak_is_undivided)
+        drop_peaks(&maker);
     free(maker.marks);
     free(maker.on_stack[0]);
     free(maker.on_stack[1]);

@@ -226,6 +226,10 @@ def test_parts():
             status, _, text = server.ask(f"api/export?heap=0.0&view=alloc_space&format=collapsed&only={part}")
             inside = sum(int(line.rsplit(b" ", 1)[1]) for line in text.splitlines())
             check(status == 200 and abs(inside - row["bytes"]["value"]) <= 1, f"{part}: {inside} in the file")
+            _, _, text = server.ask(f"api/export?heap=0.0&format=speedscope&only={part}")
+            names = [profile["name"] for profile in json.loads(text)["profiles"]]
+            has_peak = server.ask(f"api/tree?heap=0.0&view=max&only={part}")[0] == 200
+            check(names and any("(max)" in name for name in names) == has_peak, f"{part}: its file has other views than the page: {names}")
         for base in ("0", "1.0.0"):
             question = {"heap": "0.0", "base": base, "view": "alloc_space"}
             whole = net(server.tree(**question)[1][0], "bytes")
@@ -307,6 +311,43 @@ def test_histograms():
                                 ("heap=0.0&by=colour", "no table by"), ("heap=0.0&order=colour", "ordered by"), ("heap=0.0&sort=x", "sorted")):
             status, _, content = server.ask(f"api/table?{question}")
             check(status == 400 and words in json.loads(content)["error"], f"{question}: {status} {content[:200]!r}")
+
+
+def test_breakdown():
+    """Each step of a breakdown has the rows that explore shows on the same way."""
+    if call(TOOL, "explore", "--help").status != 0:
+        skip("heap_profile is built without explore")
+    from explore_programs import rows_shown
+    from exploring import explore, quit_it, until
+
+    call(TOOL, "host", "-q", "-o", at("steps"), "-i", "256", "--", "/usr/bin/python3", "-c", THREADS)
+    terminal = explore("--mode", "heavy", "--view", "alloc_space", "--heap", "libc.malloc", at("steps"), columns=200, lines=40)
+    terminal.send("e")
+
+    def same(what, rows):
+        wanted = sorted(((round(row["bytes"]["value"]), round(row["count"]["value"])) for row in rows), reverse=True)
+
+        def shown():
+            return [(size, count) for size, count, name in rows_shown(terminal) if name != "<self>"]
+        check(terminal.wait(lambda _: shown() and sorted(shown(), reverse=True) == wanted[:len(shown())], 10),
+              f"{what}: explore shows {shown()[:6]}, the page {wanted[:6]}")
+
+    with Server(at("steps")) as server:
+        question = {"heap": "0.0", "view": "alloc_space", "only": []}
+        same("functions", rows_of(server, "function", **question))
+        for by, title in (("thread", "[Thread]"), ("module", "[Module]")):
+            for _ in range(7):
+                if any(title in line for line in terminal.screen.text()):
+                    break
+                before = terminal.screen.text()
+                terminal.send("right")
+                terminal.wait(lambda screen: screen.text() != before, 10)
+            rows = rows_of(server, by, **question)
+            same(f"by {by}", rows)
+            terminal.send("home", "enter")
+            question["only"].append(f"{by}:{max(rows, key=lambda row: row['bytes']['value'])['part']}")
+            same(f"functions of {question['only']}", rows_of(server, "function", **question))
+    quit_it(terminal)
 
 
 def test_difference():
