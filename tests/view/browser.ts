@@ -10,6 +10,7 @@ import { copyFileSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "page/words";
+import { testParts } from "./parts";
 
 interface Estimate {
   estimate: number;
@@ -162,6 +163,8 @@ test("the table has each function's bytes", async () => {
   }
   assert(compared >= 5, `${compared} rows compared`);
 });
+
+testParts({ page: () => page, open, shows, until, callsites: last.callsites });
 
 test("search says what share matches", async () => {
   await openGraph();
