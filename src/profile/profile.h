@@ -65,22 +65,31 @@ struct profile_callsite {
     uint32_t depth; /* 0: outermost */
 };
 
+#define PROFILE_PART_MEMBERS                                                                       \
+    struct trace_figures figures;                                                                  \
+    /* At the heap's peak. Of a part it is valid only in a tagged sample, whose parts' peaks add   \
+     * up to the sample's. Otherwise only the sample's own peak counts. */                         \
+    struct trace_peak_figures peak;                                                                \
+    const char *type;    /* "": none; equal names are the same pointer within a profile */         \
+    const char *context; /* names of scopes, the outermost first, joined by ";"; "": none */       \
+    int32_t tid
+
 /* The part of a callsite's figures that belongs to one thread, type and context. */
 struct profile_part {
-    int32_t tid;
-    const char *type;    /* "": none; equal names are the same pointer within a profile */
-    const char *context; /* names of scopes, the outermost first, joined by ";"; "": none */
-    struct trace_figures figures;
-    /* At the heap's peak. Valid only in a tagged sample, whose parts' peaks add up to the sample's.
-     * Otherwise only the sample's own peak counts. */
-    struct trace_peak_figures peak;
+    PROFILE_PART_MEMBERS;
 };
 
 /* A callsite's own figures (not its callees') at one dump, cumulative since the start. */
 struct profile_sample {
+    union {
+        struct {
+            PROFILE_PART_MEMBERS;
+        };
+        /* Most samples have a single part, with the same figures: `parts` can point here. Else only
+         * the figures and the peak mean something. */
+        struct profile_part single;
+    };
     uint32_t callsite;
-    struct trace_figures figures;
-    struct trace_peak_figures peak;
     const struct profile_part *parts;
     uint32_t part_count;
     bool tagged; /* a part has a type or a context */

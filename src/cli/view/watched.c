@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,8 @@ static int add(struct watched *watched, size_t index, struct view_profiles *prof
         return 0;
     struct profile *profile = shows_progress ? progress_import(path, &reading, error)
                                              : import_profile(path, &reading, error);
+    /* Reading needs more memory than the profile, which stays as long as the server. */
+    malloc_trim(0);
     return profile == NULL ? error->code : view_profiles_add(profiles, path, profile, error);
 }
 

@@ -164,17 +164,9 @@ struct profile_sample *builder_sample(struct builder *builder)
     return &block->samples[block->count++];
 }
 
-int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count,
-                      struct profile_part *parts)
+int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count)
 {
-    struct profile_memory *memory = malloc(sizeof(*memory));
-    if (memory == NULL || add_samples(builder, samples, count, count) < 0) {
-        free(memory);
-        return builder_fail(builder);
-    }
-    *memory = (struct profile_memory){builder->owner->memory, parts};
-    builder->owner->memory = memory;
-    return 0;
+    return add_samples(builder, samples, count, count) < 0 ? builder_fail(builder) : 0;
 }
 
 uint32_t builder_string(struct builder *builder, const void *bytes, size_t length)

@@ -242,10 +242,9 @@ void builder_date(struct builder *builder, enum dated_kind kind, uint32_t owner,
  * error. */
 void *builder_memory(struct builder *builder, size_t bytes);
 struct profile_sample *builder_sample(struct builder *builder);
-/* Pass malloc'd samples and parts to the profile. Return 0 or -ENOMEM; after an error the caller
- * still owns them. */
-int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count,
-                      struct profile_part *parts);
+/* Pass malloc'd samples to the profile. Return 0 or -ENOMEM; after an error the caller still owns
+ * them. */
+int builder_take_over(struct builder *builder, struct profile_sample *samples, size_t count);
 
 /* --- sequences --- */
 
@@ -316,11 +315,13 @@ struct builder_sequence {
             const struct profile_sample *known;
             uint32_t kept, generation; /* in sequence->seen: index + 1, or 0 */
             bool is_counted;           /* its counters are those of Perfetto's recorder */
+            bool is_single;            /* its part is sample.single, and not in parts[] */
+            struct pending_tag {
+                uint64_t type, context; /* ids */
+            } tag;                      /* of the single part */
         } * origins;                   /* by sample */
         struct profile_part *parts;
-        struct pending_tag {
-            uint64_t type, context;
-        } * tags; /* ids, by part */
+        struct pending_tag *tags; /* by part */
         size_t sample_count, sample_capacity, origin_capacity;
         size_t part_count, part_capacity, tag_capacity;
         size_t known_count;
@@ -452,10 +453,10 @@ enum builder_sample_kind {
     SAMPLE_OF_COUNTERS,  /* of Perfetto's recorder: see builder_counters_take() */
     SAMPLE_OF_PEAK,      /* or a mixture that no recorder writes */
 };
-/* Read a sample, and its parts into the dump. Return 0 or a negative errno. */
+/* Read a sample with its callstack, and its parts into the dump. Return 0 or a negative errno. */
 int builder_read_sample(struct builder *builder, struct pending_dump *dump,
                         struct proto_span message, struct profile_sample *sample,
-                        uint64_t *callstack, enum builder_sample_kind *kind);
+                        struct pending_origin *origin, enum builder_sample_kind *kind);
 /* Estimate the figures that Perfetto's recorder does not write, as far as its counters allow. */
 void builder_estimate_figures(struct trace_figures *figures, uint64_t interval_bytes);
 

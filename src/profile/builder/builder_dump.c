@@ -92,6 +92,13 @@ static int count_samples(struct builder *builder, const struct builder_sequence 
     return 0;
 }
 
+static void resolve_tag(struct builder *builder, struct builder_sequence *sequence,
+                        const struct pending_tag *tag, struct profile_part *part)
+{
+    part->type = builder_resolve_type(builder, sequence, tag->type);
+    part->context = builder_resolve_context(builder, sequence, tag->context);
+}
+
 /* Resolve each pending sample's callsite and its parts' types and contexts. */
 static int resolve_samples(struct builder *builder, struct builder_sequence *sequence,
                            struct pending_dump *pending, struct sample_place *places)
@@ -106,11 +113,11 @@ static int resolve_samples(struct builder *builder, struct builder_sequence *seq
     }
     if (count_samples(builder, sequence, pending, places) < 0)
         return builder->error;
-    for (size_t i = 0; i < pending->part_count; i++) {
-        struct profile_part *part = &pending->parts[i];
-        part->type = builder_resolve_type(builder, sequence, pending->tags[i].type);
-        part->context = builder_resolve_context(builder, sequence, pending->tags[i].context);
-    }
+    for (size_t i = 0; i < pending->sample_count; i++)
+        if (pending->origins[i].is_single)
+            resolve_tag(builder, sequence, &pending->origins[i].tag, &pending->samples[i].single);
+    for (size_t i = 0; i < pending->part_count; i++)
+        resolve_tag(builder, sequence, &pending->tags[i], &pending->parts[i]);
     return reserve_places(builder, pending->sample_count);
 }
 
@@ -133,7 +140,9 @@ static const struct profile_sample *pending_sample(struct pending_dump *pending,
     struct profile_sample *sample = &pending->samples[index];
     if (origin->known != NULL)
         return origin->known;
-    sample->parts = sample->part_count == 0 ? NULL : pending->parts + origin->part_first;
+    sample->parts = sample->part_count == 0 ? NULL
+                    : origin->is_single     ? &sample->single
+                                            : pending->parts + origin->part_first;
     return sample;
 }
 
@@ -170,59 +179,53 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
     return 0;
 }
 
-/* Return whether two samples are equal. Different padding may make equal samples differ, which only
+/* Return whether two parts are equal. Different padding may make equal figures differ, which only
  * costs memory. */
-static bool is_same_sample(const struct profile_sample *one, const struct profile_sample *other)
+static bool is_same_part(const struct profile_part *one, const struct profile_part *other,
+                         bool tagged)
 {
-    return memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
-           memcmp(&one->peak, &other->peak, sizeof(one->peak)) == 0 &&
-           one->tagged == other->tagged && one->part_count == other->part_count &&
-           (one->part_count == 0 ||
-            memcmp(one->parts, other->parts, one->part_count * sizeof(*one->parts)) == 0);
+    return one->tid == other->tid && one->type == other->type && one->context == other->context &&
+           memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
+           (!tagged || memcmp(&one->peak, &other->peak, sizeof(one->peak)) == 0);
 }
 
+static bool is_same_sample(const struct profile_sample *one, const struct profile_sample *other)
+{
+    bool same = memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
+                memcmp(&one->peak, &other->peak, sizeof(one->peak)) == 0 &&
+                one->tagged == other->tagged && one->part_count == other->part_count;
+    for (uint32_t i = 0; i < one->part_count && same; i++)
+        same = is_same_part(&one->parts[i], &other->parts[i], one->tagged);
+    return same;
+}
+
+/* Give a sample parts that live as long as the profile. */
 static int own_parts(struct builder *builder, struct profile_sample *sample)
 {
-    size_t bytes = sample->part_count * sizeof(*sample->parts);
-    struct profile_part *parts = bytes > 0 ? builder_memory(builder, bytes) : NULL;
-    if (bytes > 0 && parts == NULL)
+    const struct profile_part *from = sample->parts;
+    sample->single.tid = sample->part_count == 1 ? from->tid : 0;
+    sample->single.type = sample->part_count == 1 ? from->type : NULL;
+    sample->single.context = sample->part_count == 1 ? from->context : NULL;
+    if (sample->part_count == 0 ||
+        (sample->part_count == 1 && is_same_part(from, &sample->single, sample->tagged))) {
+        sample->parts = sample->part_count == 0 ? NULL : &sample->single;
+        return 0;
+    }
+    size_t bytes = sample->part_count * sizeof(*from);
+    struct profile_part *parts = builder_memory(builder, bytes);
+    if (parts == NULL)
         return builder->error;
-    if (bytes > 0)
-        memcpy(parts, sample->parts, bytes);
+    memcpy(parts, from, bytes);
     sample->parts = parts;
     return 0;
 }
 
-static bool is_of_before(const struct builder *builder, const struct profile_dump *before,
-                         const struct profile_sample *sample)
+/* Return the previous dump's sample of a callsite; NULL: none. */
+static const struct profile_sample *before_of(const struct builder *builder,
+                                              const struct profile_dump *before, uint32_t callsite)
 {
-    uint32_t place = before == NULL ? 0 : builder->places[sample->callsite].before;
-    return place != 0 && before->samples[place - 1] == sample;
-}
-
-/* Return the sample of a chain: the previous dump's if nothing has changed. In a heap's first dump
- * the sample stays in the pending array. */
-static const struct profile_sample *keep_sample(struct builder *builder,
-                                                struct pending_dump *pending,
-                                                const struct profile_dump *before,
-                                                const struct sample_place *places, size_t first)
-{
-    struct profile_sample *sum = &pending->samples[first];
-    bool chained = places[first].next != 0;
-    if (chained ? sum_chain(builder, pending, places, first) < 0
-                : pending_sample(pending, first) != sum)
-        return NULL;
-    sum->callsite = places[first].callsite;
-    if (before == NULL)
-        return chained && own_parts(builder, sum) < 0 ? NULL : sum;
-    uint32_t place = builder->places[sum->callsite].before;
-    if (place != 0 && is_same_sample(before->samples[place - 1], sum))
-        return before->samples[place - 1];
-    struct profile_sample *kept = builder_sample(builder);
-    if (kept == NULL)
-        return NULL;
-    *kept = *sum;
-    return own_parts(builder, kept) < 0 ? NULL : kept;
+    uint32_t place = before == NULL ? 0 : builder->places[callsite].before;
+    return place == 0 ? NULL : before->samples[place - 1];
 }
 
 /* Data for making a dump. */
@@ -232,7 +235,29 @@ struct dump_making {
     struct sample_place *places;       /* of the pending samples */
     uint32_t *callsites;               /* of the dump's samples */
     struct profile_dump dump;
+    bool gives; /* the profile takes over the pending samples, instead of copies of them */
 };
+
+/* Return the sample of a chain: the previous dump's if nothing has changed, else a new one. */
+static const struct profile_sample *keep_sample(struct builder *builder,
+                                                const struct dump_making *making, size_t first)
+{
+    struct pending_dump *pending = making->pending;
+    struct profile_sample *sum = &pending->samples[first];
+    bool chained = making->places[first].next != 0;
+    if (chained ? sum_chain(builder, pending, making->places, first) < 0
+                : pending_sample(pending, first) != sum)
+        return NULL;
+    sum->callsite = making->places[first].callsite;
+    const struct profile_sample *before = before_of(builder, making->before, sum->callsite);
+    if (before != NULL && is_same_sample(before, sum))
+        return before;
+    struct profile_sample *kept = making->gives ? sum : builder_sample(builder);
+    if (kept == NULL)
+        return NULL;
+    *kept = *sum;
+    return own_parts(builder, kept) < 0 ? NULL : kept;
+}
 
 static void add_sample(struct dump_making *making, uint32_t callsite,
                        const struct profile_sample *sample)
@@ -258,13 +283,30 @@ static size_t add_pending(struct builder *builder, struct builder_sequence *sequ
         }
         const struct profile_sample *sample = NULL;
         if (places[i].first) {
-            sample = keep_sample(builder, pending, making->before, places, i);
-            same += sample != NULL && is_of_before(builder, making->before, sample);
+            sample = keep_sample(builder, making, i);
+            same += sample != NULL &&
+                    sample == before_of(builder, making->before, places[i].callsite);
             add_sample(making, places[i].callsite, sample);
         }
         builder_keep_unchanged(sequence, origin, alone ? sample : NULL);
     }
     return same;
+}
+
+/* Return whether the profile takes over the pending samples. It would waste the memory of those that
+ * it has already, so most of them must be new. */
+static bool gives_samples(const struct builder *builder, const struct dump_making *making)
+{
+    struct pending_dump *pending = making->pending;
+    size_t same = 0;
+    if (making->before == NULL || pending->known_count > 0)
+        return pending->known_count == 0;
+    for (size_t i = 0; i < pending->sample_count; i++) {
+        const struct profile_sample *before =
+            before_of(builder, making->before, making->places[i].callsite);
+        same += before != NULL && is_same_sample(before, pending_sample(pending, i));
+    }
+    return same <= pending->sample_count / 4;
 }
 
 /* Add samples that only the previous dump has. */
@@ -302,6 +344,7 @@ static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
     /* If samples were recognized by their bytes, a sample with other bytes is a different one. */
     size_t marked = pending->known_count == 0 ? before_count : 0;
     mark_before(builder, heap->callsites, marked, true);
+    making->gives = gives_samples(builder, making);
     heap->steady = add_pending(builder, sequence, making) > count / 2;
     mark_before(builder, heap->callsites, marked, false);
     if (carried && builder->error == 0)
@@ -362,15 +405,13 @@ static void add_dump(struct builder *builder, const struct pending_dump *pending
                                      : pending->status.interval_bytes;
 }
 
-/* Give the pending samples to the profile: a heap's first dump consists of them. */
 static void give_samples(struct builder *builder, struct pending_dump *pending)
 {
     if (pending->sample_count == 0 ||
-        builder_take_over(builder, pending->samples, pending->sample_count, pending->parts) < 0)
+        builder_take_over(builder, pending->samples, pending->sample_count) < 0)
         return;
     pending->samples = NULL;
-    pending->parts = NULL;
-    pending->sample_capacity = pending->part_capacity = 0;
+    pending->sample_capacity = 0;
 }
 
 static int compare_places(const void *left_pointer, const void *right_pointer)
@@ -433,7 +474,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         bool carried = making.before != NULL && !pending->status.dump_at_max &&
                        (!is_complete(&pending->status) || making.dump.incomplete) &&
                        !builder->as_in_trace && builder->carried_samples < CARRIED_SAMPLES_MAX;
-        if (fill_dump(builder, sequence, &making, carried) == 0 && making.before == NULL)
+        if (fill_dump(builder, sequence, &making, carried) == 0 && making.gives)
             give_samples(builder, pending);
         resolve_places(builder, sequence, &pending->status);
     }

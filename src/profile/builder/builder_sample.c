@@ -117,12 +117,14 @@ int builder_put_sample(struct builder *builder, struct pending_dump *dump,
     return builder_keep(builder, 1);
 }
 
-/* Copy the sample's figures to its part: a single part without figures is the whole sample. */
-static void take_whole(struct pending_dump *dump, const struct profile_sample *sample)
+/* A single part without figures is the whole sample, which gets its thread. */
+static void take_single(struct pending_dump *dump, struct profile_sample *sample,
+                        struct pending_origin *origin)
 {
-    struct profile_part *part = &dump->parts[dump->part_count - 1];
-    part->figures = sample->figures;
-    part->peak = sample->peak;
+    dump->part_count--;
+    sample->single.tid = dump->parts[dump->part_count].tid;
+    origin->tag = dump->tags[dump->part_count];
+    origin->is_single = true;
 }
 
 /* A HeapSample, whose fields mean something only together. */
@@ -156,7 +158,7 @@ static const struct proto_member sample_members[] = {
 };
 
 static int finish_sample(struct builder *builder, struct pending_dump *dump,
-                         struct sample_entry *entry)
+                         struct sample_entry *entry, struct pending_origin *origin)
 {
     struct profile_sample *sample = &entry->sample;
     bool has_estimate = entry->estimate.at != NULL;
@@ -181,14 +183,15 @@ static int finish_sample(struct builder *builder, struct pending_dump *dump,
         return -EBADMSG;
     }
     fill_peak_samples(&sample->peak);
+    origin->is_single = false;
     if (sample->part_count == 1 && !entry->part_has_figures)
-        take_whole(dump, sample);
+        take_single(dump, sample, origin);
     return 0;
 }
 
 int builder_read_sample(struct builder *builder, struct pending_dump *dump,
                         struct proto_span message, struct profile_sample *sample,
-                        uint64_t *callstack, enum builder_sample_kind *kind)
+                        struct pending_origin *origin, enum builder_sample_kind *kind)
 {
     struct sample_entry entry = {.part_has_figures = true};
     struct proto_field field;
@@ -204,11 +207,11 @@ int builder_read_sample(struct builder *builder, struct pending_dump *dump,
             proto_store(PROTO_MEMBERS(sample_members), &field, &entry);
     }
     if (code == 0)
-        code = finish_sample(builder, dump, &entry);
+        code = finish_sample(builder, dump, &entry, origin);
     if (code < 0)
         return code;
     *sample = entry.sample;
-    *callstack = entry.callstack;
+    origin->callstack = entry.callstack;
     *kind = SAMPLE_OF_PEAK;
     if (!entry.at_max && entry.estimate.at != NULL)
         *kind = SAMPLE_OF_ITS_BYTES;
@@ -228,7 +231,7 @@ int builder_take_sample(struct builder *builder, struct builder_sequence *sequen
         return code < 0 ? code : 0;
     uint64_t kept_callstack = origin.callstack; /* the callstack that the kept bytes belong to */
     origin.part_first = dump->part_count;
-    code = builder_read_sample(builder, dump, entry, &sample, &origin.callstack, &kind);
+    code = builder_read_sample(builder, dump, entry, &sample, &origin, &kind);
     if (code < 0)
         return code;
     /* Such bytes do not determine the sample: a later dump must read them again. */

@@ -118,7 +118,7 @@ static void read_from_bytes(struct builder *builder, const struct builder_sequen
     origin->part_first = dump->part_count;
     origin->known = NULL;
     dump->known_count--;
-    builder_read_sample(builder, dump, entry, &dump->samples[index], &origin->callstack, &kind);
+    builder_read_sample(builder, dump, entry, &dump->samples[index], origin, &kind);
 }
 
 void builder_forget_unchanged(struct builder *builder, struct builder_sequence *sequence)
