@@ -130,6 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ask(answer_flame, &parameters);
     ask(answer_table, &parameters);
     ask(answer_memory, &parameters);
+    ask(answer_range, &parameters);
     free(text);
     return 0;
 }

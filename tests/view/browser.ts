@@ -11,6 +11,7 @@ import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "page/words";
 import { testParts } from "./parts";
+import { testTimeline, type TimelineExpected } from "./timeline";
 
 interface Estimate {
   estimate: number;
@@ -44,6 +45,7 @@ interface Expected {
   own_network: boolean; // port 9001 is free
   begun: string; // the address of a page on a recording that has written nothing yet
   begunTrace: string; // its file
+  timeline: TimelineExpected;
   reports: Heap[];
   memory: Memory[]; // of each dump, by report --rss
   focus: string;
@@ -75,7 +77,7 @@ before(async () => {
   });
   page.on("console", (message) => message.text().includes("Content Security Policy") && complaints.push(message.text()));
   page.on("request", (request) => {
-    if (![expected.url, expected.begun, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
+    if (![expected.url, expected.begun, expected.timeline.url, expected.timeline.many, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
   });
   page.on("response", (response) => {
     if (!response.url().includes("/api/")) received += Number(response.headers()["content-length"] ?? NaN);
@@ -165,6 +167,7 @@ test("the table has each function's bytes", async () => {
 });
 
 testParts({ page: () => page, open, shows, until, callsites: last.callsites });
+testTimeline({ page: () => page, open, shows, until, expected: expected.timeline });
 
 test("search says what share matches", async () => {
   await openGraph();

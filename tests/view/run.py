@@ -112,6 +112,40 @@ def expect(harness, work):
     }
 
 
+# Of its many dumps, some have less than the dump before.
+MANY_DUMPS = """
+import json, os, sys, time
+kept = []
+until = time.monotonic() + 3.6
+while time.monotonic() < until:
+    kept.append([json.loads('{"id": %d, "tags": ["a", "b%d"]}' % (i, i)) for i in range(400)])
+    kept.append(bytearray(70000))
+    if len(kept) > 120: del kept[:100]
+    time.sleep(0.02)
+os._exit(0)
+"""
+
+
+def expect_timeline(harness, work):
+    """Record a program with 100 dumps, make large traces, and return them and what timeline.ts expects."""
+    recording = os.path.join(work, "many-dumps")
+    run = lambda *command: subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=harness.TIMEOUT).stdout
+    ask = lambda *arguments: json.loads(run(harness.TOOL, *arguments))
+    run(harness.TOOL, "host", "-q", "-c", "20", "-i", "512", "-o", recording, "--", "/usr/bin/python3", "-c", MANY_DUMPS)
+    make_dumps = os.path.join(harness.BUILD, "tests", "e2e", "make_dumps")
+    long, many = os.path.join(work, "long"), os.path.join(work, "many")
+    run(make_dumps, long, "1", "10000")
+    run(make_dumps, many, "500", "20")
+    dumps = ask("report", "--json", recording)["heaps"][0]["dumps"]
+    chosen = [dumps // 2, dumps // 2 + 1, dumps - 10]
+    return [recording, long], many, {
+        "dumps": dumps,
+        "chosen": chosen,
+        "reports": [ask("report", "--json", "--dump", str(dump + 1), recording)["heaps"][0] for dump in chosen],
+        "memory": [ask("report", "--rss", "--json", "--dump", str(dump + 1), recording)["processes"][0] for dump in chosen],
+    }
+
+
 def serve(harness, *profiles):
     """Start heap_profile view. Return its process and the page's address."""
     server = subprocess.Popen([harness.TOOL, "view", "--no-browser", *profiles], stdout=subprocess.PIPE,
@@ -134,8 +168,11 @@ def run_browser(work):
     os.mkdir(begun)
     with open(os.path.join(begun, "raw-trace"), "wb"):
         pass
+    long, many, expected["timeline"] = expect_timeline(harness, work)
     server, expected["url"] = serve(harness, *profiles)
     beginning, expected["begun"] = serve(harness, begun)
+    with_dumps, expected["timeline"]["url"] = serve(harness, *long)
+    with_processes, expected["timeline"]["many"] = serve(harness, many)
     try:
         expected.update(server=server.pid, begunTrace=os.path.join(begun, "raw-trace"))
         path = os.path.join(work, "expected.json")
@@ -150,7 +187,7 @@ def run_browser(work):
             sys.exit(f"the server ended with {server.returncode}: {server.stdout.read()}")
         return code
     finally:
-        for process in (server, beginning):
+        for process in (server, beginning, with_dumps, with_processes):
             process.kill()
             process.wait()
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nearestDump } from "page/model";
-import { dumpsOfRange, marksOf, timelineOf, valueNear } from "page/series";
+import { dumpsOfRange, indexNear, marksOf, timelineOf } from "page/series";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
 import type { Dump, Heap, Memory, Process } from "page/types";
 
@@ -46,8 +46,7 @@ test("an unknown value is a gap, one that a reading leaves out is not", () => {
   assert.deepEqual(of(line, "rss"), [10, undefined, null, undefined, undefined]);
   assert.deepEqual(of(line, "anonymous"), [7, undefined, null, undefined, 9]);
   assert.deepEqual(of(line, "file"), [3, undefined, null, undefined, undefined]);
-  assert.equal(valueNear(of(line, "rss")!, 1), 10);
-  assert.equal(valueNear(of(line, "rss")!, 2), null);
+  assert.deepEqual([1, 2, 4].map((index) => indexNear(of(line, "rss")!, index)), [0, 2, 2]);
   const unknown = { ...heap, dumps: [dumpAt(2, 100), dumpAt(3, 1, { space: null }), dumpAt(4, 1)] };
   assert.deepEqual(of(timelineOf(unknown, null, 1e9, "space", true), "live"), [100, null, 1]);
 });

@@ -2,11 +2,13 @@
 // The selection bar: profile, process, heap, dump, what it is compared with, view; and the filters in
 // the order in which they apply, each of which can be taken back.
 import { useState } from "preact/hooks";
+import { Chooser, type Option } from "./chooser";
+import "./chooser.css";
 import { isSaved } from "./saved";
 import { FILTER_KINDS, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "./state";
 import { baseOf, dumpChoice, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
 import type { Heap, Overview } from "./types";
-import { partInWords } from "./words";
+import { bytesInWords, partInWords } from "./words";
 
 const KIND_TITLES: Record<FilterKind, string> = {
   focus: "stack has",
@@ -15,12 +17,18 @@ const KIND_TITLES: Record<FilterKind, string> = {
   "show-from": "show from",
 };
 
-function Choice(props: { label: string; class?: string; value: string; options: [value: string, title: string][]; onChange: (value: string) => void }) {
+const MANY = 60; // more options are a list with a search
+
+/** `options` are made when they are needed: there may be very many, of which `title` is the chosen. */
+function Choice(props: {
+  label: string; class?: string; value: string; title: string; count: number; options: () => Option[]; onChange: (value: string) => void;
+}) {
+  if (props.count > MANY) return <Chooser {...props} />;
   return (
     <label class="choice">
       <span>{props.label}</span>
       <select class={props.class} value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
-        {props.options.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
+        {props.options().map(({ value, title }) => <option key={value} value={value}>{title}</option>)}
       </select>
     </label>
   );
@@ -32,25 +40,39 @@ function heapOfProcess(place: Place, process: number): Heap | undefined {
   return heaps.find((heap) => heap.name === place.heap.name) ?? heaps[0];
 }
 
-function baseOptions(overview: Overview, place: Place, selection: Selection): [string, string][] {
-  const options: [string, string][] = [["", "nothing"]];
+/** The processes with a heap, the largest first. */
+function processOptions({ profile }: Place): Option[] {
+  const live = new Map<number, number>();
+  for (const heap of profile.heaps)
+    live.set(heap.process, (live.get(heap.process) ?? 0) + (heap.dumps[heap.dumps.length - 1]?.space?.value ?? 0));
+  return [...live].sort((a, b) => b[1] - a[1]).map(([process, bytes]) => (
+    { value: String(process), title: processTitle(profile.processes[process] ?? null), note: bytesInWords(bytes) }));
+}
+
+const dumpOptions = (place: Place): Option[] => place.heap.dumps.map((_, i) => ({ value: String(i), title: dumpTitle(place, i) }));
+
+/** The last dumps of the heaps of this name in other profiles. */
+function otherHeaps(overview: Overview, place: Place): Option[] {
+  return overview.profiles.filter((profile) => profile !== place.profile).flatMap((profile) => (
+    profile.heaps.filter((heap) => heap.name === place.heap.name && heap.dumps.length > 0).map((heap) => ({
+      value: `${heap.id}.${heap.dumps.length - 1}`,
+      title: `${profileTitle(profile)}: ${processTitle(profile.processes[heap.process] ?? null)}, last dump`,
+    }))));
+}
+
+function baseTitle(overview: Overview, place: Place, selection: Selection): string {
+  const base = baseOf(overview, place, selection.base);
+  if (selection.base === "") return "nothing";
+  if (!base) return "?";
+  const title = `dump ${dumpTitle(base.place, base.index)}`;
+  return base.place.heap === place.heap ? title : `${profileTitle(base.place.profile)}, ${title}`;
+}
+
+function baseOptions(overview: Overview, place: Place, selection: Selection): Option[] {
   const dump = dumpIndex(place.heap, selection.dump);
-  place.heap.dumps.forEach((_, i) => {
-    if (i !== dump) options.push([String(i), `dump ${dumpTitle(place, i)}`]);
-  });
-  for (const profile of overview.profiles) {
-    if (profile === place.profile) continue;
-    for (const heap of profile.heaps) {
-      const other = { profile, heap, process: profile.processes[heap.process] ?? null };
-      const last = heap.dumps.length - 1;
-      if (last >= 0 && heap.name === place.heap.name)
-        options.push([`${heap.id}.${last}`, `${profileTitle(profile)}: ${processTitle(other.process)}, last dump`]);
-    }
-  }
-  if (!options.some(([value]) => value === selection.base)) {
-    const base = baseOf(overview, place, selection.base);
-    options.push([selection.base, base ? `${profileTitle(base.place.profile)}, dump ${dumpTitle(base.place, base.index)}` : "?"]);
-  }
+  const own = dumpOptions(place).filter((_, i) => i !== dump).map(({ value, title }) => ({ value, title: `dump ${title}` }));
+  const options = [{ value: "", title: "nothing" }, ...own, ...otherHeaps(overview, place)];
+  if (!options.some(({ value }) => value === selection.base)) options.push({ value: selection.base, title: baseTitle(overview, place, selection) });
   return options;
 }
 
@@ -104,34 +126,36 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
   if (!place) return null;
   const { profile, heap } = place;
   const dump = dumpIndex(heap, selection.dump);
-  const withHeaps = profile.processes.map((process, i) => [process, i] as const).filter(([, i]) => profile.heaps.some((one) => one.process === i));
+  const processes = new Set(profile.heaps.map((one) => one.process)).size;
   const heaps = profile.heaps.filter((one) => one.process === heap.process);
+  const others = overview.profiles.reduce((sum, one) => sum + (one === profile ? 0 : one.heaps.length), 0);
   const view = viewOf(overview, selection.view);
   const open = (next: Heap | undefined) => next && select(openHeap(next.id));
   return (
     <div class="choices">
       {overview.profiles.length > 1 && (
-        <Choice label="Profile" value={String(overview.profiles.indexOf(profile))}
-          options={overview.profiles.map((one, i) => [String(i), profileTitle(one)])}
+        <Choice label="Profile" value={String(overview.profiles.indexOf(profile))} title={profileTitle(profile)} count={overview.profiles.length}
+          options={() => overview.profiles.map((one, i) => ({ value: String(i), title: profileTitle(one) }))}
           onChange={(value) => open(overview.profiles[Number(value)]?.heaps[0])} />
       )}
-      {withHeaps.length > 1 ? (
-        <Choice label="Process" value={String(heap.process)} options={withHeaps.map(([process, i]) => [String(i), processTitle(process)])}
+      {processes > 1 ? (
+        <Choice label="Process" value={String(heap.process)} title={processTitle(place.process)} count={processes} options={() => processOptions(place)}
           onChange={(value) => open(heapOfProcess(place, Number(value)))} />
       ) : <span class="choice"><span>Process</span><b>{processTitle(place.process)}</b></span>}
       {heaps.length > 1 ? (
-        <Choice label="Heap" value={heap.id} options={heaps.map((one) => [one.id, one.name])} onChange={(value) => select(openHeap(value))} />
+        <Choice label="Heap" value={heap.id} title={heap.name} count={heaps.length} options={() => heaps.map((one) => ({ value: one.id, title: one.name }))}
+          onChange={(value) => select(openHeap(value))} />
       ) : <span class="choice"><span>Heap</span><b>{heap.name}</b></span>}
       {heap.unseen === "" && heap.dumps.length > 0 && (
-        <Choice label="Dump" value={String(dump)} options={heap.dumps.map((_, i) => [String(i), dumpTitle(place, i)])}
+        <Choice label="Dump" value={String(dump)} title={dumpTitle(place, dump)} count={heap.dumps.length} options={() => dumpOptions(place)}
           onChange={(value) => select({ dump: dumpChoice(heap, Number(value)) })} />
       )}
       {!isSaved && (heap.dumps.length > 1 || overview.profiles.length > 1) && (
-        <Choice label="Compared with" class="compared" value={selection.base} options={baseOptions(overview, place, selection)}
-          onChange={(value) => select({ base: value })} />
+        <Choice label="Compared with" class="compared" value={selection.base} title={baseTitle(overview, place, selection)} count={heap.dumps.length + others}
+          options={() => baseOptions(overview, place, selection)} onChange={(value) => select({ base: value })} />
       )}
-      <Choice label="View" class="view" value={selection.view}
-        options={overview.views.map((one) => [one.name, one.perfetto ? `${one.perfetto} — ${one.title}` : one.title])}
+      <Choice label="View" class="view" value={selection.view} title={view.title} count={overview.views.length}
+        options={() => overview.views.map((one) => ({ value: one.name, title: one.perfetto ? `${one.perfetto} — ${one.title}` : one.title }))}
         onChange={(value) => select({ view: value as Selection["view"] })} />
       <span class="sr-only" role="status">{view.title}, {dumpTitle(place, dump)}</span>
     </div>

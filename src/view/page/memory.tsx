@@ -4,15 +4,15 @@
 // `heap_profile report --rss` for the selected dump. A click selects the dump nearest to a moment.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { beginningOf, dumpChoice, dumpIndex, dumpTitle, type Place } from "./model";
+import { beginningOf, dumpChoice, dumpIndex, dumpTitle, nearestDump, type Place } from "./model";
 import { Sentence } from "./sentence";
 import { askMemory, useAnswer } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
 import { clockInWords } from "./time/draw";
 import { goToDump } from "./timeline";
-import type { Heap, MemoryMoment, MemoryRow, MemorySnapshots, ProcessMemory } from "./types";
-import { bytesInWords, countInWords, figureInWords, shareInWords } from "./words";
+import type { MemoryMoment, MemoryRow, MemorySnapshots, ProcessMemory } from "./types";
+import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "./words";
 
 const HEIGHT = 220; // of the plot, in pixels
 
@@ -36,10 +36,15 @@ const LINES = {
 
 const colourOf = (kind: string, dark: boolean) => (KIND_COLOURS[kind] ?? KIND_COLOURS["unknown"]!)[dark ? 1 : 0];
 
-function memoryPath(selection: Selection): string {
-  const parameters = new URLSearchParams({ heap: selection.heap });
-  if (selection.dump !== null) parameters.set("dump", String(selection.dump));
-  return `api/memory?${parameters}`;
+const pathOf = (heap: string, dump: string | null) => `api/memory?${new URLSearchParams(dump === null ? { heap } : { heap, dump })}`;
+
+const memoryPath = (selection: Selection) => pathOf(selection.heap, selection.dump === null ? null : String(selection.dump));
+
+/** Of the dump that the selection is compared with, "2" or "1.0.5"; null: nothing. */
+function basePath({ base, heap }: Selection): string | null {
+  const parts = base.split(".");
+  if (base === "") return null;
+  return parts.length === 3 ? pathOf(`${parts[0]}.${parts[1]}`, parts[2]!) : pathOf(heap, base);
 }
 
 // --- in words ---
@@ -116,16 +121,88 @@ function Parts({ moment, snapshots, at, dark }: { moment: MemoryMoment; snapshot
   );
 }
 
-// --- over time ---
+// --- the difference of two dumps ---
 
-/** Return the dump nearest to a time, in ns. */
-function nearestDump(heap: Heap, time: number): number {
-  let best = 0;
-  heap.dumps.forEach((dump, i) => {
-    if (Math.abs(dump.time - time) < Math.abs(heap.dumps[best]!.time - time)) best = i;
-  });
-  return best;
+/** A known moment: its table, and the place of its snapshot. */
+interface Known {
+  moment: MemoryMoment;
+  snapshots: MemorySnapshots;
+  at: number;
 }
+
+function knownOf(answer: ProcessMemory | null): Known | null {
+  const at = answer?.snapshots.chosen ?? null;
+  return answer && at !== null ? { moment: answer.moment, snapshots: answer.snapshots, at } : null;
+}
+
+/** Return a kind's bytes; a kind that the process never had has none. */
+function kindBytes({ snapshots, at }: Known, name: string, part: "rss" | "swap" | "mapped"): number {
+  return snapshots.kinds.find((kind) => kind.name === name)?.[part][at] ?? 0;
+}
+
+function changeInWords(now: number | null, before: number | null, margins: (number | undefined)[] = []): string {
+  if (now === null || before === null) return "unknown";
+  const margin = Math.hypot(...margins.map((one) => one ?? 0));
+  return signedInWords(now - before, false) + (margin >= 0.5 ? ` ± ${bytesInWords(margin)}` : "");
+}
+
+function ChangedRow({ words, colour, before, now, swap, mapped }: {
+  words: string; colour: string | null; before: number; now: number; swap: number; mapped: number;
+}) {
+  return (
+    <tr>
+      <th scope="row">{colour && <i style={{ background: colour }} />}{words}</th>
+      <td class="number">{bytesInWords(before)}</td>
+      <td class="number">{bytesInWords(now)}</td>
+      <td class="number">{signedInWords(now - before, false)}</td>
+      <td class="number">{signedInWords(swap, false)}</td>
+      <td class="number">{signedInWords(mapped, false)}</td>
+    </tr>
+  );
+}
+
+function ChangedInner({ row, earlier }: { row: MemoryRow; earlier: MemoryRow | undefined }) {
+  return (
+    <tr class="inner">
+      <th scope="row">{row.name === "live_requested" && <i class="live" />}{row.words}</th>
+      <td class="number">{earlier ? rowInWords(earlier) : "unknown"}</td>
+      <td class="number">{rowInWords(row)}</td>
+      <td class="number">{changeInWords(row.bytes, earlier?.bytes ?? null, [row.margin_bytes, earlier?.margin_bytes])}</td>
+      <td colSpan={2} class="faint">{sourceInWords(row)}</td>
+    </tr>
+  );
+}
+
+/** The parts at two dumps, and their changes. */
+function Changes({ now, before, titles, dark }: { now: Known; before: Known; titles: [before: string, now: string]; dark: boolean }) {
+  const kinds = [...now.snapshots.kinds, ...before.snapshots.kinds.filter((kind) => !now.snapshots.kinds.some((one) => one.name === kind.name))];
+  const change = (name: string, part: "swap" | "mapped") => kindBytes(now, name, part) - kindBytes(before, name, part);
+  const all = (of: Known, part: "rss" | "swap" | "mapped") => of.snapshots[part][of.at]!;
+  return (
+    <table class="parts changes">
+      <caption class="sr-only">Change of the parts of the resident memory</caption>
+      <thead>
+        <tr><th>Memory</th><th class="number">{titles[0]}</th><th class="number">{titles[1]}</th><th class="number">Change</th>
+          <th class="number">of swapped</th><th class="number">of mapped</th></tr>
+      </thead>
+      <tbody>
+        {kinds.map((kind) => [
+          <ChangedRow key={kind.name} words={kind.words} colour={colourOf(kind.name, dark)} before={kindBytes(before, kind.name, "rss")}
+            now={kindBytes(now, kind.name, "rss")} swap={change(kind.name, "swap")} mapped={change(kind.name, "mapped")} />,
+          kind.name === "allocator" && now.moment.allocator_rows?.map((row) => (
+            <ChangedInner key={row.name} row={row} earlier={before.moment.allocator_rows?.find((one) => one.name === row.name)} />
+          )),
+        ])}
+      </tbody>
+      <tfoot>
+        <ChangedRow words="RSS" colour={null} before={all(before, "rss")} now={all(now, "rss")} swap={all(now, "swap") - all(before, "swap")}
+          mapped={all(now, "mapped") - all(before, "mapped")} />
+      </tfoot>
+    </table>
+  );
+}
+
+// --- over time ---
 
 /** Return the sums of the kinds up to each, by snapshot. */
 function stackOf(snapshots: MemorySnapshots): number[][] {
@@ -251,12 +328,21 @@ function Unknown({ answer, place, dump }: { answer: ProcessMemory; place: Place;
   );
 }
 
+function baseTitle({ base }: Selection): string {
+  const parts = base.split(".");
+  return `${parts.length === 3 ? `Profile ${Number(parts[0]) + 1}, dump` : "Dump"} ${Number(parts[parts.length - 1]) + 1}`;
+}
+
 export function MemoryPanel({ place, selection }: { place: Place; selection: Selection }) {
   const { theme } = useTheme();
   const { value: answer, error, isWaiting } = useAnswer(memoryPath(selection), askMemory);
+  const base = useAnswer(basePath(selection), askMemory);
   if (error !== "") return <div class="empty bad"><p>{error}</p></div>;
   if (!answer) return <div class="empty"><p class="faint">The memory is being read…</p></div>;
   const { moment, snapshots } = answer;
+  const now = knownOf(answer);
+  const before = selection.base === "" ? null : knownOf(base.value);
+  const titles: [string, string] = [baseTitle(selection), `Dump ${moment.dump}`];
   return (
     <section class={isWaiting ? "panel memory waits" : "panel memory"} aria-label="Memory" aria-busy={isWaiting}>
       <div>
@@ -264,9 +350,11 @@ export function MemoryPanel({ place, selection }: { place: Place; selection: Sel
           : <div class="memory-sentences">{memorySentences(moment).map((sentence) => <p key={sentence}>{sentence}</p>)}</div>}
         {snapshots.time.length > 1 ? <OverTime place={place} selection={selection} snapshots={snapshots} dark={theme.dark} />
           : snapshots.time.length === 1 && <SingleBar snapshots={snapshots} dark={theme.dark} />}
+        {selection.base !== "" && !before && (base.error !== "" || base.value) &&
+          <p class="warn">The change is unknown: {base.error !== "" ? base.error : `${titles[0]}: ${base.value!.why}`}</p>}
         {moment.not_known && <ul class="notes faint">{moment.not_known.map((note) => <li key={note}><Sentence text={note} /></li>)}</ul>}
       </div>
-      {snapshots.chosen !== null && <div class="wide"><Parts moment={moment} snapshots={snapshots} at={snapshots.chosen} dark={theme.dark} /></div>}
+      {now && <div class="wide">{before ? <Changes now={now} before={before} titles={titles} dark={theme.dark} /> : <Parts {...now} dark={theme.dark} />}</div>}
     </section>
   );
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first screen: plain sentences about the profile, what limits its figures, every heap with its
 // course over time, and what was not profiled.
+import { useState } from "preact/hooks";
 import { dumpIndex, openHeap, processTitle, profileTitle, type Place } from "./model";
 import { isSaved } from "./saved";
 import { Sentence } from "./sentence";
@@ -14,9 +15,19 @@ import { bytesInWords, countInWords, figureInWords, plural, shareInWords, timeIn
 const SPARK_WIDTH = 120;
 const SPARK_HEIGHT = 24;
 
-/** Live bytes over time, from zero; as high as the most that any of the heaps drawn together has. */
+/** Of the dumps of each column of pixels, the one with most live bytes. */
+function columnsOf(dumps: Dump[]): Dump[] {
+  const step = Math.ceil(dumps.length / SPARK_WIDTH);
+  if (step <= 1) return dumps;
+  const columns: Dump[] = [];
+  for (let i = 0; i < dumps.length; i += step)
+    columns.push(dumps.slice(i, i + step).reduce((most, dump) => (dump.space!.value > most.space!.value ? dump : most)));
+  return columns;
+}
+
+/** Live bytes over time, from zero; as high as the most that the heap has. */
 function Sparkline({ heap }: { heap: Heap }) {
-  const points = heap.dumps.filter((dump) => dump.space !== null);
+  const points = columnsOf(heap.dumps.filter((dump) => dump.space !== null));
   if (points.length < 2) return null;
   const first = points[0]!.time;
   const span = points[points.length - 1]!.time - first || 1;
@@ -122,6 +133,8 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
   );
 }
 
+const HEAPS_FIRST = 50; // of a table that has more
+
 const rankOf = (heap: Heap) => heap.dumps[heap.dumps.length - 1]?.space?.value ?? -1;
 
 /** The server does not know whether the recording goes on. */
@@ -134,11 +147,25 @@ export function NoHeap() {
   );
 }
 
+/** The heaps that match a search, the largest first; the chosen one in any case. */
+function foundHeaps(profile: Profile, chosen: string, search: string): Heap[] {
+  const wanted = search.trim().toLowerCase();
+  const names = (heap: Heap) => `${processTitle(profile.processes[heap.process] ?? null)} ${heap.name}`.toLowerCase();
+  return profile.heaps.filter((heap) => wanted === "" || heap.id === chosen || names(heap).includes(wanted)).sort((a, b) => rankOf(b) - rankOf(a));
+}
+
 function Heaps({ profile, chosen }: { profile: Profile; chosen: string }) {
-  const heaps = [...profile.heaps].sort((a, b) => rankOf(b) - rankOf(a));
-  if (heaps.length === 0) return <NoHeap />;
+  const [search, setSearch] = useState("");
+  const [showsAll, setShowsAll] = useState(false);
+  const found = foundHeaps(profile, chosen, search);
+  const shown = showsAll ? found : found.filter((heap, i) => i < HEAPS_FIRST || heap.id === chosen);
+  if (profile.heaps.length === 0) return <NoHeap />;
   return (
     <div class="wide">
+      {profile.heaps.length > HEAPS_FIRST && (
+        <input class="heaps-filter" type="search" placeholder={`Search ${countInWords(profile.heaps.length)} heaps: process or heap`} aria-label="Search heaps"
+          value={search} spellcheck={false} onInput={(event) => setSearch(event.currentTarget.value)} />
+      )}
       <table class="plain heaps">
         <thead>
           <tr>
@@ -147,11 +174,15 @@ function Heaps({ profile, chosen }: { profile: Profile; chosen: string }) {
           </tr>
         </thead>
         <tbody>
-          {heaps.map((heap) => (
+          {shown.map((heap) => (
             <HeapRow key={heap.id} process={profile.processes[heap.process]} heap={heap} isChosen={heap.id === chosen} />
           ))}
         </tbody>
       </table>
+      {shown.length < found.length && (
+        <p class="heaps-more">{countInWords(shown.length)} of {countInWords(found.length)} heaps, the largest.{" "}
+          <button type="button" class="link" onClick={() => setShowsAll(true)}>Show all</button></p>
+      )}
     </div>
   );
 }
@@ -199,7 +230,7 @@ function NotProfiled({ profile }: { profile: Profile }) {
 }
 
 function whenInWords(profile: Profile): string {
-  const times = profile.heaps.flatMap((heap) => heap.dumps);
+  const times = profile.heaps.flatMap(({ dumps }) => (dumps.length > 0 ? [dumps[0]!, dumps[dumps.length - 1]!] : []));
   if (profile.realtime_ns === null || times.length === 0) return "";
   const last = times.reduce((one, other) => (other.time > one.time ? other : one));
   const start = times.reduce((one, other) => (other.start < one.start ? other : one)).start;

@@ -93,14 +93,11 @@ export function timelineOf(heap: Heap, process: Process | null, beginning: numbe
   };
 }
 
-/** Return the value of a series nearest to an index; null: unknown there. */
-export function valueNear(values: Value[], index: number): number | null {
+/** Return where a series has the value, or the gap, that is nearest to an index; -1: nowhere. */
+export function indexNear(values: Value[], index: number): number {
   for (let away = 0; away < values.length; away++)
-    for (const i of [index - away, index + away]) {
-      const value = values[i];
-      if (value !== undefined) return value;
-    }
-  return null;
+    for (const i of [index - away, index + away]) if (values[i] !== undefined) return i;
+  return -1;
 }
 
 // --- marks ---

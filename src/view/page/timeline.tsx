@@ -5,7 +5,7 @@
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { beginningOf, dumpChoice, dumpIndex, dumpTitle, nearestDump, type Place } from "./model";
-import { dumpsOfRange, marksOf, timelineOf, valueNear, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
+import { dumpsOfRange, indexNear, marksOf, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
 import { isSaved } from "./saved";
 import { useConnection } from "./source";
 import { select, type Selection } from "./state";
@@ -32,14 +32,14 @@ export function goToDump(place: Place, selection: Selection, step: number, widen
 function Legend({ data, colours, shown, counts, index, onToggle }: {
   data: Data; colours: Colours; shown: Set<SeriesKind>; counts: boolean; index: number; onToggle: (kind: SeriesKind) => void;
 }) {
-  const limit = (kind: SeriesKind) => data.series.find((one) => one.kind === kind)?.values[index] ?? null;
+  const limit = (kind: SeriesKind, at: number) => data.series.find((one) => one.kind === kind)?.values[at] ?? null;
   const words = (one: Series) => {
-    if (!shown.has(one.kind)) return "";
-    const value = index < 0 ? null : valueNear(one.values, index);
-    if (value === null) return index < 0 ? "" : "unknown";
+    if (!shown.has(one.kind) || index < 0) return "";
+    const at = indexNear(one.values, index);
+    const value = one.values[at] ?? null;
+    if (value === null) return "unknown";
     if (one.kind === "rate" || one.kind === "counted") return `${bytesInWords(value)}/s`;
-    const isHere = one.kind === "live" && value === one.values[index];
-    return isHere ? figureInWords({ value, low: limit("low"), high: limit("high") }, counts) : amountInWords(value, counts);
+    return one.kind === "live" ? figureInWords({ value, low: limit("low", at), high: limit("high", at) }, counts) : amountInWords(value, counts);
   };
   return (
     <div class="timeline-legend">
