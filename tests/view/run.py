@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run a test of the page of `heap_profile view`: run.py types | unit FIGURES-PROGRAM | browser.
+"""Run a test of the page of `heap_profile view`: run.py types | unit FIGURES-PROGRAM | browser | record.
 
 VIEW_LIBRARIES names the directory of the libraries (scripts/bundle-page --test-libraries).
 `types` checks the sources with TypeScript, `unit` runs the *.test.ts in node, `browser` drives the real
-server with a real browser (browser.ts).
+server with a real browser (browser.ts), `record` the page that records (record.ts).
 """
 
 import json
@@ -146,10 +146,11 @@ def expect_timeline(harness, work):
     }
 
 
-def serve(harness, *profiles):
+def serve(harness, *profiles, **environment):
     """Start heap_profile view. Return its process and the page's address."""
     server = subprocess.Popen([harness.TOOL, "view", "--no-browser", *profiles], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
+                              env=dict(os.environ, **environment))
     line = server.stdout.readline()
     found = re.search(r"http://\S+", line)
     if not found:
@@ -192,6 +193,38 @@ def run_browser(work):
             process.wait()
 
 
+# Prints a hostile line, allocates, and ends by SIGTERM.
+RECORDED = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+print("<img src=x onerror=alert(1)>", flush=True)
+kept = []
+while True:
+    kept.append(["%d" % i * 20 for i in range(1000)])
+    time.sleep(0.02)
+"""
+
+
+def run_record(work):
+    """The browser records on a server with a run directory of its own."""
+    sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+    import harness
+
+    harness.need("chromium", "node")
+    program = os.path.join(work, "program <img>.py")
+    with open(program, "w", encoding="utf-8") as out:
+        out.write(RECORDED)
+    server, url = serve(harness, TMPDIR=work, HEAPPROFD_RUN_DIR=os.path.join(work, "run"), SUDO_UID="", DEBUGINFOD_URLS="")
+    try:
+        os.symlink(MODULES, os.path.join(work, "node_modules"))
+        tests = bundle(work, ["record.ts"])
+        environment = dict(os.environ, PAGE_URL=url.split("#")[0], PROGRAM=program, TOOL=harness.TOOL, HOME=work)
+        return subprocess.run(["node", "--test", *tests], env=environment).returncode
+    finally:
+        server.terminate()
+        print(server.communicate(timeout=harness.TIMEOUT)[0])
+
+
 def main():
     what, *arguments = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="test-view-") as work:
@@ -201,7 +234,9 @@ def main():
             sys.exit(run_units(work, *arguments))
         if what == "browser":
             sys.exit(run_browser(work))
-        sys.exit("run.py: types, unit or browser")
+        if what == "record":
+            sys.exit(run_record(work))
+        sys.exit("run.py: types, unit, browser or record")
 
 
 main()

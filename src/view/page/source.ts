@@ -95,6 +95,9 @@ async function poll() {
   if (generation !== firstGeneration) tell();
 }
 
+/** Ask at once: the page has opened another profile. */
+export const refresh = poll;
+
 /** Ask every two seconds, while the page is seen, whether the profiles have grown. */
 export function startPolling() {
   if (isSaved) return;
@@ -175,6 +178,13 @@ async function askJson<T>(path: string, signal: AbortSignal): Promise<T> {
   return (await response.json()) as T;
 }
 
+/** Ask for something to be done, or with what is too long for an address. */
+export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  const response = await request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), ...(signal && { signal }) });
+  return (await response.json()) as T;
+}
+
+export const askMachine = <T,>(path: string, signal: AbortSignal) => askJson<T>(path, signal);
 export const askOverview = (signal: AbortSignal) => askJson<Overview>("api/overview", signal);
 export const askMemory = (path: string, signal: AbortSignal) => askJson<ProcessMemory>(path, signal);
 export const askRange = (path: string, signal: AbortSignal) => askJson<RangeAnswer>(path, signal);

@@ -31,6 +31,7 @@ export const SORTS = ["", "up", "down"] as const;
 
 export interface Selection {
   page: Page;
+  pid: number | null; // of the process to record
   tab: Tab;
   heap: string; // "0.3"; "": the server's choice
   dump: number | null; // null: the last
@@ -51,6 +52,7 @@ export interface Selection {
 
 export const NOTHING_SELECTED: Selection = {
   page: "profile",
+  pid: null,
   tab: "overview",
   heap: "",
   dump: null,
@@ -106,6 +108,7 @@ export function parseSelection(fragment: string): Selection {
   };
   return {
     page: oneOf(given.get("page"), PAGES, NOTHING_SELECTED.page),
+    pid: wholeNumber(given.get("pid")),
     tab: oneOf(given.get("tab"), TABS, NOTHING_SELECTED.tab),
     heap: path("heap"),
     dump: wholeNumber(given.get("dump")),
