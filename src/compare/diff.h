@@ -123,6 +123,11 @@ const struct diff_row **diff_rank(const struct diff_pair *pair, enum export_view
 struct change_parts diff_parts_of(const struct rollup_values values[2], enum diff_figure figure,
                                   bool same_process);
 
+/* Return the bounds of a pair's changes by the exact totals. At the peak, pair->total must have the
+ * estimates of both sides. */
+struct change_bounds diff_bounds_of(const struct diff_pair *pair, enum diff_figure figure,
+                                    bool counts);
+
 /* Return the estimate of a figure. */
 struct profile_estimate diff_estimate_of(const struct rollup_values *values,
                                          enum diff_figure figure);

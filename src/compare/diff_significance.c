@@ -41,8 +41,8 @@ static void bound_later(const struct export_dump *earlier, const struct export_d
     *unseen = unseen_between(later->heap, earlier->dump, later->dump, counts);
 }
 
-static struct change_bounds bounds_of(const struct diff_pair *pair, enum diff_figure figure,
-                                      bool counts)
+struct change_bounds diff_bounds_of(const struct diff_pair *pair, enum diff_figure figure,
+                                    bool counts)
 {
     struct change_bounds bounds = {.same = false};
     bound_side(pair->before, pair->before_count, counts, &bounds.lost_most, &bounds.lost_unseen);
@@ -87,7 +87,7 @@ int diff_judge_significance(const struct diff_options *options, struct diff_pair
     int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
     for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++)
         for (int counts = 0; counts < 2; counts++)
-            pair->bounds[figure][counts] = bounds_of(pair, figure, counts != 0);
+            pair->bounds[figure][counts] = diff_bounds_of(pair, figure, counts != 0);
     judge_row(options, pair, &pair->total);
     for (size_t i = 0; i < pair->row_count; i++)
         judge_row(options, pair, &pair->rows[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers with a flame graph: the header as JSON, then a column of numbers for each figure. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,26 +144,40 @@ static void write_estimate(struct json_writer *json, const char *key,
 static void write_total(struct json_writer *json, const char *key, const struct tree *tree,
                         bool counts)
 {
-    const struct export_dump *at = &tree->graph.selection.at.dump;
-    const struct profile_estimate *sum = &tree->graph.leaves.total.gained;
-    struct profile_interval interval = estimate_total_interval(sum, counts, at->heap, at->dump);
+    const struct view_graph *graph = &tree->graph;
+    const struct flame_sum *sum = &graph->leaves.total;
+    const struct export_dump *at = &graph->selection.at.dump;
+    struct profile_interval interval;
+    if (view_selection_is_difference(&graph->selection)) {
+        const struct change change = view_leaves_change(&graph->leaves, sum, counts, true);
+        interval = change.uncertain ? (struct profile_interval){NAN, NAN} : change.interval;
+    } else {
+        interval = estimate_total_interval(&sum->gained, counts, at->heap, at->dump);
+    }
     json_object(json, key);
-    json_number(json, "value", counts ? sum->count : sum->bytes);
+    json_number(json, "value",
+                counts ? sum->gained.count - sum->lost.count : sum->gained.bytes - sum->lost.bytes);
     json_number(json, "low", interval.low);
     json_number(json, "high", interval.high);
     json_end_object(json);
 }
 
-/* Write what limits the estimates of a dump: no node has more than was counted, and the whole heap
- * may have callsites without samples. */
+/* Write what limits the estimates: no node has more than was counted, and the whole heap may have
+ * callsites without samples. */
 static void write_limits(struct json_writer *json, const struct tree *tree)
 {
+    const struct view_leaves *leaves = &tree->graph.leaves;
     const struct export_dump *at = &tree->graph.selection.at.dump;
+    bool difference = view_selection_is_difference(&tree->graph.selection);
     json_array(json, "most");
-    json_number(json, NULL, rollup_most(at->heap, at->dump, false));
-    json_number(json, NULL, rollup_most(at->heap, at->dump, true));
+    for (int counts = 0; counts < 2; counts++)
+        json_number(json, NULL,
+                    difference ? leaves->bounds[counts].gained_most
+                               : rollup_most(at->heap, at->dump, counts != 0));
+    for (int counts = 0; counts < 2 && difference; counts++)
+        json_number(json, NULL, leaves->bounds[counts].lost_most);
     json_end_array(json);
-    if (tree->graph.selection.only.count > 0)
+    if (!leaves->is_of_heap)
         return;
     json_object(json, "whole");
     write_total(json, "bytes", tree, false);
@@ -201,7 +216,7 @@ static void write_header(FILE *out, const struct tree *tree)
     json_end_array(&json);
     write_estimate(&json, "total", &leaves->total.gained);
     write_estimate(&json, "lost_total", &leaves->total.lost);
-    if (!difference && tree->graph.selection.at.dump.dump != NULL)
+    if (tree->graph.selection.at.dump.dump != NULL)
         write_limits(&json, tree);
     json_object(&json, "left_out");
     write_estimate(&json, "gained", &leaves->left_out.gained);

@@ -41,24 +41,25 @@ struct question {
 
 /* --- figures --- */
 
-static void write_figure(struct json_writer *json, const struct question *question, const char *key,
-                         const struct flame_sum *sum, bool counts)
+static struct profile_interval interval_of(const struct question *question,
+                                           const struct flame_sum *sum, bool counts, bool of_heap)
 {
-    const struct view_selection *selection = &question->selection;
-    double value =
-        counts ? sum->gained.count - sum->lost.count : sum->gained.bytes - sum->lost.bytes;
-    struct profile_interval interval;
-    if (view_selection_is_difference(selection)) {
-        const struct change_parts parts = {sum->gained, sum->lost};
-        const struct change change =
-            change_of(&parts, counts, &question->leaves.sampling, NULL, false);
-        interval = change.uncertain ? (struct profile_interval){NAN, NAN} : change.interval;
-    } else {
-        interval = estimate_interval(&sum->gained, counts, selection->at.dump.heap,
-                                     selection->at.dump.dump);
-    }
+    const struct export_dump *at = &question->selection.at.dump;
+    if (!view_selection_is_difference(&question->selection))
+        return of_heap ? estimate_total_interval(&sum->gained, counts, at->heap, at->dump)
+                       : estimate_interval(&sum->gained, counts, at->heap, at->dump);
+    const struct change change = view_leaves_change(&question->leaves, sum, counts, of_heap);
+    return change.uncertain ? (struct profile_interval){NAN, NAN} : change.interval;
+}
+
+/* Write a figure. of_heap: the sum is that of the whole heap. */
+static void write_figure(struct json_writer *json, const struct question *question, const char *key,
+                         const struct flame_sum *sum, bool counts, bool of_heap)
+{
+    struct profile_interval interval = interval_of(question, sum, counts, of_heap);
     json_object(json, key);
-    json_number(json, "value", value);
+    json_number(json, "value",
+                counts ? sum->gained.count - sum->lost.count : sum->gained.bytes - sum->lost.bytes);
     json_number(json, "low", interval.low);
     json_number(json, "high", interval.high);
     json_end_object(json);
@@ -102,11 +103,11 @@ static void write_row(struct json_writer *json, const struct question *question,
         json_signed(json, "tid", row->number);
     }
     write_part(json, question, row, &names);
-    write_figure(json, question, "bytes", &row->total, false);
-    write_figure(json, question, "count", &row->total, true);
+    write_figure(json, question, "bytes", &row->total, false, false);
+    write_figure(json, question, "count", &row->total, true, false);
     if (has_self) {
-        write_figure(json, question, "self_bytes", &row->self, false);
-        write_figure(json, question, "self_count", &row->self, true);
+        write_figure(json, question, "self_bytes", &row->self, false, false);
+        write_figure(json, question, "self_count", &row->self, true, false);
     }
     json_end_object(json);
 }
@@ -241,8 +242,10 @@ static void write_answer(struct question *question, FILE *out)
     if (table->count > 1)
         qsort_r(table->rows, table->count, sizeof(*table->rows), compare_rows, question);
     json_object(&json, NULL);
-    write_figure(&json, question, "bytes", &question->leaves.total, false);
-    write_figure(&json, question, "count", &question->leaves.total, true);
+    write_figure(&json, question, "bytes", &question->leaves.total, false,
+                 question->leaves.is_of_heap);
+    write_figure(&json, question, "count", &question->leaves.total, true,
+                 question->leaves.is_of_heap);
     json_bool(&json, "unknown", question->leaves.unknown);
     json_unsigned(&json, "rows", table->count);
     json_array(&json, "row");

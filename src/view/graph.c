@@ -84,13 +84,14 @@ static int mark(struct view_graph *graph)
     struct change *changes = calloc(count + 1, sizeof(*changes));
     graph->marks = calloc(count + 1, sizeof(*graph->marks));
     int code = changes == NULL || graph->marks == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < count && code == 0; i++) {
-        const struct flame_sum *sum = &graph->flame.nodes[i].sum;
-        const struct change_parts parts = {sum->gained, sum->lost};
-        changes[i] = change_of(&parts, counts, &graph->leaves.sampling, NULL, false);
-    }
+    for (size_t i = 0; i < count && code == 0; i++)
+        changes[i] = view_leaves_change(&graph->leaves, &graph->flame.nodes[i].sum, counts, false);
     if (code == 0)
-        code = change_mark(changes, count, graph->marks);
+        code = view_leaves_mark(&graph->leaves, changes, count, graph->marks);
+    if (code == 0 && view_graph_is_of_heap(graph)) {
+        changes[0] = view_leaves_change(&graph->leaves, &graph->leaves.total, counts, true);
+        code = change_mark(changes, 1, graph->marks);
+    }
     free(changes);
     return code;
 }

@@ -22,4 +22,11 @@ int view_graph_make(struct view_graph *graph, struct view_profiles *profiles,
                     const struct view_parameters *parameters, struct error *error);
 void view_graph_free(struct view_graph *graph);
 
+/* Return whether the root is the whole heap. */
+static inline bool view_graph_is_of_heap(const struct view_graph *graph)
+{
+    return graph->leaves.is_of_heap && !(graph->leaves.left_out.width > 0) &&
+           graph->flame.count > 0 && graph->flame.nodes[0].function == STACK_NONE;
+}
+
 #endif

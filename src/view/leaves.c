@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compare/estimates.h"
 #include "profile/partial.h"
@@ -89,6 +90,7 @@ static int add_pair(struct collector *collector, const struct diff_pair *pair)
     leaves->exact = pair->exact;
     leaves->partial = pair->partial;
     leaves->sampling = pair->sampling;
+    memcpy(leaves->bounds, pair->bounds[figure], sizeof(leaves->bounds));
     leaves->unknown = diff_is_unknown(pair, view);
     for (size_t i = 0; i < pair->row_count && code == 0; i++) {
         const struct diff_row *row = &pair->rows[i];
@@ -173,6 +175,22 @@ static void add_change(struct collector *collector, const struct profile_sample 
                 after != NULL ? after->callsite : before->callsite, &sum);
 }
 
+/* Set the bounds of the changes between two dumps of one heap. */
+static void bound_changes(struct view_leaves *leaves, const struct view_selection *selection)
+{
+    enum diff_figure figure = diff_figure_of(selection->view);
+    struct export_dump before = selection->base.dump, after = selection->at.dump;
+    struct diff_pair pair = {.before = &before,
+                             .after = &after,
+                             .before_count = 1,
+                             .after_count = 1,
+                             .same_process = true};
+    pair.total.before[figure] = estimate_of_dump(before.dump, selection->view);
+    pair.total.after[figure] = estimate_of_dump(after.dump, selection->view);
+    for (int counts = 0; counts < 2; counts++)
+        leaves->bounds[counts] = diff_bounds_of(&pair, figure, counts != 0);
+}
+
 /* Add what differs between two dumps of one heap. They share the samples that have not changed,
  * which are most, so this costs much less than the comparison of two profiles. */
 static int add_dumps(struct collector *collector)
@@ -191,6 +209,7 @@ static int add_dumps(struct collector *collector)
     leaves->partial = is_partial(heap, before) || is_partial(heap, after);
     leaves->sampling = (struct change_sampling){heap->interval_bytes, heap->interval_bytes};
     leaves->unknown = export_view_is_unknown(heap, selection->view);
+    bound_changes(leaves, selection);
     for (size_t i = 0; i < before->sample_count && code == 0; i++)
         by_callsite[before->samples[i]->callsite] = before->samples[i];
     for (size_t i = 0; i < after->sample_count && code == 0; i++) {
@@ -231,13 +250,32 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
 {
     struct collector collector = {.leaves = leaves, .profiles = profiles, .selection = selection};
     bool of_heap = selection->base.dump.heap == selection->at.dump.heap;
-    *leaves = (struct view_leaves){0};
+    *leaves = (struct view_leaves){
+        .view = selection->view,
+        .is_of_heap = selection->only.count == 0,
+    };
     int code = !view_selection_is_difference(selection) ? add_dump(&collector)
                : of_heap                                ? add_dumps(&collector)
                                                         : add_difference(&collector);
     free(collector.places);
     if (code < 0)
         view_leaves_free(leaves);
+    return code;
+}
+
+struct change view_leaves_change(const struct view_leaves *leaves, const struct flame_sum *sum,
+                                 bool counts, bool of_heap)
+{
+    const struct change_parts parts = {sum->gained, sum->lost};
+    return change_of(&parts, counts, &leaves->sampling, &leaves->bounds[counts], of_heap);
+}
+
+int view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,
+                     bool *marks)
+{
+    int code = change_mark(changes, count, marks);
+    if (leaves->view == EXPORT_MAX && !leaves->exact)
+        memset(marks, 0, count * sizeof(*marks));
     return code;
 }
 

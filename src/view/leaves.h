@@ -15,6 +15,9 @@ struct view_leaves {
     size_t count;
     struct flame_sum total, left_out; /* of all stacks; of those that the filters leave out */
     struct change_sampling sampling;
+    struct change_bounds bounds[2]; /* of a difference: [0] of bytes, [1] of counts */
+    enum export_view view;
+    bool is_of_heap;     /* the total is that of the whole heap, not of a part */
     bool exact, partial; /* as in struct diff_pair */
     bool unknown;        /* the file does not contain these figures */
 };
@@ -22,6 +25,15 @@ struct view_leaves {
 /* Make the leaves of a selection. Return 0 or -ENOMEM. */
 int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
                      const struct view_selection *selection);
+/* Return the change of a sum, in a difference. of_heap: the sum is that of the whole heap, which
+ * may have stacks without samples. */
+struct change view_leaves_change(const struct view_leaves *leaves, const struct flame_sum *sum,
+                                 bool counts, bool of_heap);
+/* Mark the changes beyond chance among those of a table or a graph. At the peak of a sampled heap
+ * only that of the whole heap is: see struct diff_row. Return 0 or -ENOMEM. */
+int view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,
+                     bool *marks);
+
 void view_leaves_free(struct view_leaves *leaves);
 
 #endif

@@ -383,6 +383,19 @@ def test_dumps():
             unit = "count" if header["counts"] else "bytes"
             change = nodes[0][unit] - nodes[0]["lost_" + unit]
             check(is_near(change, rows["total"][view]["change"]), f"{view}: {change}, diff {rows['total'][view]['change']}")
+            whole, total = header["whole"]["count" if header["counts"] else "bytes"], rows["total"][view]
+            check(is_near(whole["low"], total["low95"]) and is_near(whole["high"], total["high95"]), f"{view}: limits {whole}, diff {total}")
+            functions = json.loads(call(TOOL, "diff", "--json", "--by", "function", "--top", "0", "--view", view, "--demangle", "full",
+                                        f"{at('dumps')}@{first}", f"{at('dumps')}@{last}").stdout)["heaps"][0]["rows"]
+            wanted = {(row["function"]["name"], row["function"]["mapping"]): row[view] for row in functions if row["function"]["name"]}
+            compared = 0
+            for row in rows_of(server, "function", heap="0.0", dump=last - 1, base=first - 1, view=view):
+                figure, theirs = row[unit], wanted.get(tuple(row["part"].rsplit("@", 1)))
+                if theirs and is_near(figure["value"], theirs["change"]):
+                    compared += 1
+                    check(is_near(figure["low"], theirs["low95"]) and is_near(figure["high"], theirs["high95"]),
+                          f"{view}: {row['part']}: {figure}, diff {theirs}")
+            check(compared >= 5, f"{view}: {compared} functions compared")
             moved = sum(abs(row[view]["change"]) for row in rows["rows"])
             check(is_near(nodes[0]["width"], moved), f"{view}: {nodes[0]['width']} in stacks, diff {moved}")
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cli/print/format.h"
+#include "compare/estimate_change.h"
 #include "profile/confidence_interval.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -75,12 +76,32 @@ static void print_limits(const struct profile_estimate *sums, unsigned interval)
         sums->samples, interval, bytes.low, bytes.high, count.low, count.high);
 }
 
-/* Sums of some samples of sizes that differ, as sampling makes them. */
+/* Print a change with the bounds of its parts: that of the gained one cuts its limits. */
+static void print_change(const struct profile_estimate *gained, const struct profile_estimate *lost,
+                         unsigned interval, bool counts)
+{
+    const struct change_parts both = {*gained, *lost};
+    const struct change_sampling sampling = {interval, interval};
+    const struct change_bounds bounds = {.gained_most = counts ? gained->count : gained->bytes,
+                                         .lost_most = 0};
+    struct change change = change_of(&both, counts, &sampling, &bounds, false);
+    printf("%s{\"kind\": \"change\", \"sums\": [%.17g, %.17g, %.17g, %.17g, %.17g], "
+           "\"lost\": [%.17g, %.17g, %.17g, %.17g, %.17g], \"interval\": %u, \"counts\": %s, "
+           "\"most\": %.17g, \"low\": %.17g, \"high\": %.17g}",
+           separator(), gained->bytes, gained->count, gained->bytes_variance,
+           gained->count_variance, gained->samples, lost->bytes, lost->count, lost->bytes_variance,
+           lost->count_variance, lost->samples, interval, counts ? "true" : "false",
+           bounds.gained_most, change.interval.low, change.interval.high);
+}
+
+/* Sums of some samples of sizes that differ, as sampling makes them; and what each has more than
+ * the one before. */
 static void print_all_limits(void)
 {
     static const unsigned intervals[] = {1, 64, 4096, 131072},
                           numbers[] = {0, 1, 2, 3, 10, 60, 500};
     static const double sizes[] = {16, 100, 4096, 70000};
+    struct profile_estimate last = {0};
     for (size_t i = 0; i < COUNT(intervals); i++)
         for (size_t j = 0; j < COUNT(numbers); j++)
             for (size_t k = 0; k < COUNT(sizes); k++) {
@@ -96,6 +117,9 @@ static void print_all_limits(void)
                     sums.samples++;
                 }
                 print_limits(&sums, intervals[i]);
+                print_change(&sums, &last, intervals[i], false);
+                print_change(&sums, &last, intervals[i], true);
+                last = sums;
             }
 }
 

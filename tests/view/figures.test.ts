@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { limitsOfBytes, limitsOfCount, type Limits } from "page/interval";
+import { cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Limits } from "page/interval";
 import { bytesInWords, countInWords, figureInWords, marginInWords, shareInWords, signedInWords, timeInWords } from "page/words";
 
 interface Case {
@@ -14,6 +14,8 @@ interface Case {
   high: number;
   counts: boolean;
   sums: number[];
+  lost: number[];
+  most: number;
   interval: number;
   bytes: [number, number];
   count: [number, number];
@@ -69,4 +71,15 @@ test("shares", () => {
   assert.equal(shareInWords(1, 1), "100 %");
   assert.equal(shareInWords(0.123, 1), "12.3 %");
   assert.equal(shareInWords(0.01234, 1), "1.23 %");
+});
+
+test("limits of changes are the program's", () => {
+  const sumsOf = ([bytes, count, bytesVariance, countVariance, samples]: number[]) =>
+    ({ bytes: bytes!, count: count!, bytesVariance: bytesVariance!, countVariance: countVariance!, samples: samples! });
+  for (const one of ofKind("change")) {
+    const [gained, lost] = [sumsOf(one.sums), sumsOf(one.lost)];
+    const limits = (sums: typeof gained) => (one.counts ? limitsOfCount(sums, one.interval) : limitsOfBytes(sums));
+    const [more, less] = one.counts ? [gained.count, lost.count] : [gained.bytes, lost.bytes];
+    isNear(limitsOfChange(more, cut(limits(gained), one.most), less, cut(limits(lost), 0)), [one.low, one.high], JSON.stringify(one));
+  }
 });

@@ -155,3 +155,15 @@ export function limitsOfBytes(sums: Sums): Limits {
   high = whole > 0 ? Math.max(high, seen + size * (whole + SLACK)) : bytes;
   return around(bytes, least, high);
 }
+
+/** Return limits that are at most what is certain: no more was allocated than was counted. 0: unknown. */
+export function cut(limits: Limits, most: number): Limits {
+  return most > 0 ? { low: Math.min(limits.low, most), high: Math.min(limits.high, most) } : limits;
+}
+
+/** The limits of gained less lost, from those of each: Zou and Donner's MOVER, as in estimate_change.c. */
+export function limitsOfChange(gained: number, up: Limits, lost: number, down: Limits): Limits {
+  const more = Math.min(gained, up.high);
+  const less = Math.min(lost, down.high);
+  return { low: more - less - Math.hypot(more - up.low, down.high - less), high: more - less + Math.hypot(up.high - more, less - down.low) };
+}

@@ -2,7 +2,7 @@
 // A tree of callstacks as the server sends it: a JSON header and one typed array for each column.
 // Parents have lower numbers than their children; the children of a node are contiguous, the largest
 // first. Nothing here touches the page, so that tests run it in node.
-import { limitsOfBytes, limitsOfCount, type Limits, type Sums } from "./interval";
+import { cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Sums } from "./interval";
 import type { Figure, TreeFunction, TreeHeader } from "./types";
 
 export const WHOLE = 0xffffffff; // the function of a root that stands for everything
@@ -170,11 +170,6 @@ function lacksVariance(sums: Sums, interval: number): boolean {
 
 const NOTHING: Sums = { bytes: 0, count: 0, bytesVariance: 0, countVariance: 0, samples: 0 };
 
-/** Return limits that are at most what is certain: no more was allocated than was counted. */
-function cut(limits: Limits, most: number): Limits {
-  return most > 0 ? { low: Math.min(limits.low, most), high: Math.min(limits.high, most) } : limits;
-}
-
 /** Return a node's figure with its limits; of a difference: what was gained less what was lost. */
 export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   const { whole, left_out: left, most = [0, 0] } = tree.header;
@@ -188,14 +183,11 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   if (tree.header.partial || lacksVariance(gained, gainedInterval) || lacksVariance(lost, lostInterval))
     return { value, low: null, high: null };
   const limits = (sums: Sums, interval: number) => (counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums));
-  const up = cut(limits(gained, gainedInterval), most[counts ? 1 : 0]);
+  const unit = counts ? 1 : 0;
+  const up = cut(limits(gained, gainedInterval), most[unit] ?? 0);
   if (!tree.lost) return { value, ...up };
-  const down = limits(lost, lostInterval);
-  return {
-    value,
-    low: value - Math.hypot(amount(gained) - up.low, down.high - amount(lost)),
-    high: value + Math.hypot(up.high - amount(gained), amount(lost) - down.low),
-  };
+  const down = cut(limits(lost, lostInterval), most[2 + unit] ?? 0);
+  return { value, ...limitsOfChange(amount(gained), up, amount(lost), down) };
 }
 
 /** Return what a node holds itself, in bytes or calls; of a difference: gained less lost. */

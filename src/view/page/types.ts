@@ -236,7 +236,7 @@ export interface TreeHeader {
   intervals: [number, number];
   total: number[];
   lost_total?: number[];
-  most?: [number, number]; // of a dump: bytes and calls that are certainly not exceeded; 0: unknown
+  most?: number[]; // bytes and calls that are certainly not exceeded; of a difference, those gained, then those lost; 0: unknown
   whole?: { bytes: Figure; count: Figure }; // of the root, if nothing is filtered
   unknown?: boolean; // the file lacks these figures
   left_out: { gained: number[]; lost: number[]; share: number } | null;

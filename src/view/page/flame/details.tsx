@@ -119,9 +119,9 @@ function Node({ tree, node, direction }: { tree: Tree; node: number; direction: 
 function Legend({ tree, theme }: { tree: Tree; theme: Theme }) {
   if (tree.lost)
     return (
-      <ul class="legend">
-        <li><i style={{ background: css(changeFill(1, true, theme)) }} />grew</li>
-        <li><i style={{ background: css(changeFill(-1, true, theme)) }} />shrank</li>
+      <ul class="legend" aria-label="Colours of changes">
+        <li><i style={{ background: css(changeFill(1, true, theme)) }} />+ grew</li>
+        <li><i style={{ background: css(changeFill(-1, true, theme)) }} />- shrank</li>
         <li><i style={{ background: css(changeFill(0, false, theme)) }} />within chance</li>
       </ul>
     );

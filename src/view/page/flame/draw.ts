@@ -4,7 +4,8 @@
 // outlines are drawn on top. A frame allocates nothing but labels that were not drawn before.
 import { findVisible, makeBoxes, type Boxes, type Layout } from "./layout";
 import { css, packed, type Theme } from "./colours";
-import { nameOf, WHOLE } from "../tree";
+import { nameOf, valueAt, WHOLE, type Tree } from "../tree";
+import { signedInWords } from "../words";
 
 export const ROW = 20; // CSS pixels
 const FONT_SIZE = 12;
@@ -12,6 +13,11 @@ const FONT = `${FONT_SIZE}px system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sa
 const LABEL_LEAST = 26; // pixels that a box needs for a label
 const PADDING = 4;
 const LABELS_MAX = 3000;
+
+/** Return the text of a box. Of a difference it begins with the change, so that not colour alone tells it. */
+function textOf(tree: Tree, node: number): string {
+  return tree.lost ? `${signedInWords(valueAt(tree, node), tree.header.counts)} ${nameOf(tree, node)}` : nameOf(tree, node);
+}
 
 export interface Look {
   theme: Theme;
@@ -167,7 +173,7 @@ export class Painter {
       if (room < LABEL_LEAST - 2 * PADDING) continue;
       const node = boxes.node[i]!;
       const narrow = boxes.narrow[i]!;
-      const cut = narrow > 0 ? this.fittedCount(narrow, room) : this.fitted(node, nameOf(layout.tree, node), room);
+      const cut = narrow > 0 ? this.fittedCount(narrow, room) : this.fitted(node, textOf(layout.tree, node), room);
       if (cut === "") continue;
       const row = layout.depth[node]! + (narrow > 0 ? 1 : 0);
       context.fillText(cut, begin + PADDING, this.rowTop(row, top, flipped) + ROW / 2);
