@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { nearestDump } from "page/model";
-import { dumpsOfRange, indexNear, marksOf, timelineOf } from "page/series";
+import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf } from "page/series";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
 import type { Dump, Heap, Memory, Process } from "page/types";
 
@@ -27,10 +27,11 @@ const withMemory = (memory: Partial<Memory>): Process => ({
   pid: 1, parent_pid: 0, name: "a", command: "a",
   memory: { all: 3, time: [1.5e9, 3e9, 6e9], rss: null, anonymous: null, file: null, shmem: null, swap: null, ...memory },
 });
+const lineOf = (one: Heap, process: Process | null, others: Heap[] = []) => timelineOf({ heap: one, others, process, beginning: 1e9, view: "space" });
 const of = (line: ReturnType<typeof timelineOf>, kind: string) => [...line.series, ...line.rates].find((one) => one.kind === kind)?.values;
 
 test("the timeline has dumps and readings on one axis", () => {
-  const line = timelineOf(heap, withMemory({ rss: [10, 20, 30], swap: [0, 0, 0] }), 1e9, "space", true);
+  const line = lineOf(heap, withMemory({ rss: [10, 20, 30], swap: [0, 0, 0] }));
   assert.deepEqual(line.seconds, [0.5, 1, 2, 4, 5]);
   assert.deepEqual(of(line, "live"), [undefined, 100, 250, 400, undefined]);
   assert.deepEqual(of(line, "high"), [undefined, 200, 500, 800, undefined]);
@@ -42,13 +43,26 @@ test("the timeline has dumps and readings on one axis", () => {
 });
 
 test("an unknown value is a gap, one that a reading leaves out is not", () => {
-  const line = timelineOf(heap, withMemory({ rss: [10, null, null], anonymous: [7, null, 9] }), 1e9, "space", true);
+  const line = lineOf(heap, withMemory({ rss: [10, null, null], anonymous: [7, null, 9] }));
   assert.deepEqual(of(line, "rss"), [10, undefined, null, undefined, undefined]);
   assert.deepEqual(of(line, "anonymous"), [7, undefined, null, undefined, 9]);
   assert.deepEqual(of(line, "file"), [3, undefined, null, undefined, undefined]);
   assert.deepEqual([1, 2, 4].map((index) => indexNear(of(line, "rss")!, index)), [0, 2, 2]);
   const unknown = { ...heap, dumps: [dumpAt(2, 100), dumpAt(3, 1, { space: null }), dumpAt(4, 1)] };
-  assert.deepEqual(of(timelineOf(unknown, null, 1e9, "space", true), "live"), [100, null, 1]);
+  assert.deepEqual(of(lineOf(unknown, null), "live"), [100, null, 1]);
+});
+
+test("the largest other heaps of the process have a line each, with their names", () => {
+  const other = (id: string, live: number, more: Partial<Heap> = {}): Heap => ({ ...heap, id, name: `heap ${id}`, dumps: [dumpAt(4, live)], ...more });
+  const heaps = [heap, other("0.1", 5), other("0.2", 9), other("0.3", 7, { unseen: "not hooked" }), other("0.4", 8, { process: 1 })];
+  const profile = { name: "", path: "", warning: "", realtime_ns: null, processes: [], heaps, unprofiled: [] };
+  const others = otherHeaps(profile, heap);
+  assert.deepEqual(others.map((one) => one.id), ["0.2", "0.1"]);
+  const line = lineOf(heap, null, others);
+  assert.deepEqual(line.seconds, [1, 2, 3, 4]);
+  assert.deepEqual(line.series.filter((one) => one.kind !== "low" && one.kind !== "high").map((one) => [one.name, one.values]), [
+    ["Live in libc.malloc", [100, 250, undefined, 400]], ["in heap 0.2", [undefined, undefined, 9, undefined]], ["in heap 0.1", [undefined, undefined, 5, undefined]],
+  ]);
 });
 
 test("a range is the difference of the dumps at its ends", () => {

@@ -4,13 +4,14 @@
 // profile does not contain has no series.
 import { dumpBefore } from "./model";
 import { lossInWords } from "./sentences";
-import type { Dump, Heap, Memory, Process, ViewName } from "./types";
+import type { Dump, Heap, Memory, Process, Profile, ViewName } from "./types";
 import { binaryInWords } from "./words";
 
-export type SeriesKind = "live" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted";
+export type SeriesKind = "live" | "other" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted";
 export type Value = number | null | undefined;
 
 export interface Series {
+  key: string;
   kind: SeriesKind;
   name: string;
   values: Value[];
@@ -45,7 +46,7 @@ function readingsOf(memory: Memory | undefined): Series[] {
     ["rss", "Resident", memory.rss], ["anonymous", "Anonymous", memory.anonymous], ["file", "Files", memory.file],
     ["file", "Files, shared", otherResident(memory)], ["shmem", "Shared", memory.shmem], ["swap", "Swap", memory.swap],
   ];
-  return columns.filter(([, , column]) => column !== null).map(([kind, name, column]) => ({ kind, name, values: valuesOf(memory, column) }));
+  return columns.filter(([, , column]) => column !== null).map(([kind, name, column]) => ({ key: kind, kind, name, values: valuesOf(memory, column) }));
 }
 
 /** Bytes allocated a second since the dump before. */
@@ -62,33 +63,62 @@ function ratesOf(heap: Heap, amountOf: (dump: Dump) => number | null): Value[] {
 
 const hasValue = (values: Value[]) => values.some((value) => value !== null && value !== undefined);
 
-/** `isAlone`: the process has no other heap, which the line could be of. */
-export function timelineOf(heap: Heap, process: Process | null, beginning: number, view: ViewName, isAlone: boolean): Timeline {
-  const memory = process?.memory;
+const OTHERS = 4; // heaps that are drawn beside the chosen one
+
+/** The other heaps of a heap's process, those that hold most first. */
+export function otherHeaps(profile: Profile, heap: Heap): Heap[] {
+  const live = (one: Heap) => one.dumps[one.dumps.length - 1]?.space?.value ?? -1;
+  return profile.heaps.filter((one) => one !== heap && one.process === heap.process && one.unseen === "" && live(one) >= 0)
+    .sort((a, b) => live(b) - live(a)).slice(0, OTHERS);
+}
+
+export interface TimelineRequest {
+  heap: Heap;
+  others: Heap[]; // of the same process
+  process: Process | null;
+  beginning: number;
+  view: ViewName;
+}
+
+/** The series of a heap's own figures, and of the live bytes of the other heaps. */
+function liveSeries({ heap, others, view }: TimelineRequest): { series: Series; times: number[] }[] {
   const which: ViewName = view.endsWith("objects") ? "objects" : "space";
-  const readings = which === "space" ? readingsOf(memory) : [];
+  const times = heap.dumps.map((dump) => dump.time);
+  const of = (kind: SeriesKind, name: string, value: (dump: Dump) => number | null) =>
+    ({ series: { key: kind, kind, name, values: heap.dumps.map(value) }, times });
+  const name = `${which === "objects" ? "Live allocations" : "Live"}${others.length > 0 ? ` in ${heap.name}` : ""}`;
+  const own = heap.dumps.some((dump) => dump[which] !== null) ? [
+    of("live", name, (dump) => dump[which]?.value ?? null),
+    of("high", "upper limit", (dump) => dump[which]?.high ?? dump[which]?.value ?? null),
+    of("low", "lower limit", (dump) => dump[which]?.low ?? dump[which]?.value ?? null),
+  ] : [];
+  const beside = others.map((other) => ({
+    series: { key: other.id, kind: "other" as const, name: `in ${other.name}`, values: other.dumps.map((dump) => dump[which]?.value ?? null) },
+    times: other.dumps.map((dump) => dump.time),
+  }));
+  return [...own, ...beside];
+}
+
+export function timelineOf(request: TimelineRequest): Timeline {
+  const { heap, process, beginning, view } = request;
+  const memory = process?.memory;
+  const readings = view.endsWith("objects") ? [] : readingsOf(memory);
+  const live = liveSeries(request);
   const dumpTimes = heap.dumps.map((dump) => dump.time);
-  const times = Float64Array.from(new Set([...dumpTimes, ...(readings.length > 0 ? memory!.time : [])])).sort();
+  const times = Float64Array.from(new Set([...dumpTimes, ...live.flatMap((one) => one.times), ...(readings.length > 0 ? memory!.time : [])])).sort();
   const at = new Map([...times].map((time, i) => [time, i]));
   const spread = (series: Series, where: number[]): Series => {
     const values = new Array<Value>(times.length).fill(undefined);
     where.forEach((time, i) => { values[at.get(time)!] = series.values[i]; });
     return { ...series, values };
   };
-  const ofDumps = (kind: SeriesKind, name: string, value: (dump: Dump) => number | null) =>
-    spread({ kind, name, values: heap.dumps.map(value) }, dumpTimes);
-  const series = heap.dumps.some((dump) => dump[which] !== null) ? [
-    ofDumps("live", `${which === "objects" ? "Live allocations" : "Live"}${isAlone ? "" : ` in ${heap.name}`}`, (dump) => dump[which]?.value ?? null),
-    ofDumps("high", "upper limit", (dump) => dump[which]?.high ?? dump[which]?.value ?? null),
-    ofDumps("low", "lower limit", (dump) => dump[which]?.low ?? dump[which]?.value ?? null),
-  ] : [];
-  series.push(...readings.map((reading) => spread(reading, memory!.time)));
   const rates: Series[] = [
-    { kind: "rate", name: "Rate", values: ratesOf(heap, (dump) => dump.alloc_space?.value ?? null) },
-    { kind: "counted", name: "Counted rate", values: ratesOf(heap, (dump) => dump.exact_bytes) },
+    { key: "rate", kind: "rate", name: "Rate", values: ratesOf(heap, (dump) => dump.alloc_space?.value ?? null) },
+    { key: "counted", kind: "counted", name: "Counted rate", values: ratesOf(heap, (dump) => dump.exact_bytes) },
   ];
   return {
-    seconds: [...times].map((time) => (time - beginning) / 1e9), series,
+    seconds: [...times].map((time) => (time - beginning) / 1e9),
+    series: [...live.map((one) => spread(one.series, one.times)), ...readings.map((reading) => spread(reading, memory!.time))],
     rates: heap.dumps.length > 1 ? rates.filter((one) => hasValue(one.values)).map((one) => spread(one, dumpTimes)) : [],
   };
 }

@@ -5,12 +5,12 @@
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { beginningOf, dumpChoice, dumpIndex, dumpTitle, nearestDump, type Place } from "./model";
-import { dumpsOfRange, indexNear, marksOf, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
+import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
 import { isSaved } from "./saved";
 import { useConnection } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
-import { COLOURS, makeOptions, plotHeight, type Colours, type Drawn } from "./time/draw";
+import { COLOURS, coloursOf, makeOptions, plotHeight, type Colours, type Drawn } from "./time/draw";
 import { attachPointer } from "./time/pointer";
 import { Range } from "./time/range";
 import "./time/timeline.css";
@@ -30,22 +30,23 @@ export function goToDump(place: Place, selection: Selection, step: number, widen
 }
 
 function Legend({ data, colours, shown, counts, index, onToggle }: {
-  data: Data; colours: Colours; shown: Set<SeriesKind>; counts: boolean; index: number; onToggle: (kind: SeriesKind) => void;
+  data: Data; colours: Colours; shown: Set<string>; counts: boolean; index: number; onToggle: (key: string) => void;
 }) {
   const limit = (kind: SeriesKind, at: number) => data.series.find((one) => one.kind === kind)?.values[at] ?? null;
   const words = (one: Series) => {
-    if (!shown.has(one.kind) || index < 0) return "";
+    if (!shown.has(one.key) || index < 0) return "";
     const at = indexNear(one.values, index);
     const value = one.values[at] ?? null;
     if (value === null) return "unknown";
     if (one.kind === "rate" || one.kind === "counted") return `${bytesInWords(value)}/s`;
     return one.kind === "live" ? figureInWords({ value, low: limit("low", at), high: limit("high", at) }, counts) : amountInWords(value, counts);
   };
+  const strokes = coloursOf(data, colours);
   return (
     <div class="timeline-legend">
       {[...data.series, ...data.rates].filter((one) => one.kind !== "low" && one.kind !== "high").map((one) => (
-        <button type="button" key={one.kind} class="series" aria-pressed={shown.has(one.kind)} onClick={() => onToggle(one.kind)}>
-          <i class={`dash-${one.kind}`} style={{ borderTopColor: colours[one.kind as "live"] }} />
+        <button type="button" key={one.key} class="series" aria-pressed={shown.has(one.key)} onClick={() => onToggle(one.key)}>
+          <i class={`dash-${one.kind}`} style={{ borderTopColor: strokes.get(one.key) }} />
           {one.name} <span class="figures">{words(one)}</span>
         </button>
       ))}
@@ -69,13 +70,16 @@ function Title({ place, index, marks }: { place: Place; index: number; marks: Ma
   );
 }
 
-/** What happened at a dump, beside its diamond. */
+const TIP_MARKS = 6;
+
+/** What happened at the dumps near the pointer. */
 function MarkTip({ marks, x, width }: { marks: Mark[]; x: number; width: number }) {
   if (marks.length === 0) return null;
   const side = x > width / 2 ? { right: `${width - x + 8}px` } : { left: `${x + 8}px` };
   return (
     <div class="mark-tip" role="tooltip" style={side}>
-      {marks.map((mark) => <p key={mark.words}>{mark.words}.</p>)}
+      {marks.slice(0, TIP_MARKS).map((mark) => <p key={mark.words}>{mark.words}.</p>)}
+      {marks.length > TIP_MARKS && <p class="faint">And {plural(marks.length - TIP_MARKS, "more mark")}: zoom in to read them.</p>}
     </div>
   );
 }
@@ -92,11 +96,9 @@ function useZoom(plot: { current: uPlot | null }, data: Data, time: string) {
   }
   function move(wanted: Span) {
     show(wanted);
+    written.current = formatSpan(span.current, whole);
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => {
-      written.current = formatSpan(span.current, whole);
-      select({ time: written.current }, true);
-    }, SETTLED_MS);
+    timer.current = window.setTimeout(() => select({ time: written.current }, true), SETTLED_MS);
   }
   useEffect(() => () => clearTimeout(timer.current), []);
   useEffect(() => { if (time !== written.current) show(parseSpan((written.current = time)) ?? whole); }, [time]);
@@ -110,11 +112,12 @@ function useZoom(plot: { current: uPlot | null }, data: Data, time: string) {
 
 interface Pointed {
   dump: number; // whose diamond is near; -1: none
+  marks: Mark[]; // that are near
   index: number; // of the values
   x: number;
 }
 
-const NOTHING_POINTED: Pointed = { dump: -1, index: -1, x: 0 };
+const NOTHING_POINTED: Pointed = { dump: -1, marks: [], index: -1, x: 0 };
 
 function selectRange(place: Place, from: number, to: number) {
   const range = isSaved ? null : dumpsOfRange(place.heap, from, to);
@@ -127,7 +130,7 @@ interface PlotProps {
   data: Data;
   marks: Mark[];
   colours: Colours;
-  shown: Set<SeriesKind>;
+  shown: Set<string>;
   counts: boolean;
   onPoint: (pointed: Pointed) => void;
 }
@@ -147,8 +150,10 @@ function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }
     const current = plot.current;
     if (!current || heap.dumps.length === 0) return -1;
     const nearest = nearestDump(heap, beginning + current.posToVal(x, "x") * 1e9);
-    const away = Math.abs(current.valToPos((heap.dumps[nearest]!.time - beginning) / 1e9, "x") - x);
-    return away <= NEAR ? nearest : -1;
+    return isNear(nearest, x) ? nearest : -1;
+  }
+  function isNear(dump: number, x: number): boolean {
+    return Math.abs(plot.current!.valToPos((heap.dumps[dump]!.time - beginning) / 1e9, "x") - x) <= NEAR;
   }
 
   useEffect(() => {
@@ -164,7 +169,7 @@ function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }
         if (hit >= 0) select(withShift && !isSaved ? { base: String(hit) } : { dump: dumpChoice(heap, hit), base: "" });
       },
       range: (from, to) => selectRange(place, beginning + from * 1e9, beginning + to * 1e9),
-      hover: (x, index) => onPoint({ dump: diamondAt(x), index, x: x + made.over.offsetLeft }),
+      hover: (x, index) => onPoint({ dump: diamondAt(x), marks: marks.filter((mark) => isNear(mark.dump, x)), index, x: x + made.over.offsetLeft }),
       leave: () => onPoint(NOTHING_POINTED),
       zoom: (factor, at) => { onPoint(NOTHING_POINTED); latest.current.zoom(factor, at); },
       pan: (share) => { onPoint(NOTHING_POINTED); latest.current.pan(share); },
@@ -202,28 +207,27 @@ function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }
   );
 }
 
-const HIDDEN_FIRST: SeriesKind[] = ["anonymous", "file", "shmem", "swap", "rate", "counted"];
+const HIDDEN_FIRST = ["anonymous", "file", "shmem", "swap", "rate", "counted"];
 
 export function Timeline({ place, selection }: { place: Place; selection: Selection }) {
   const { theme } = useTheme();
   const { heap, process, profile } = place;
   const beginning = beginningOf(profile);
   const counts = selection.view.endsWith("objects");
-  const isAlone = !profile.heaps.some((one) => one !== heap && one.process === heap.process);
-  const data = useMemo(() => timelineOf(heap, process, beginning, selection.view, isAlone), [heap, process, beginning, counts]);
+  const data = useMemo(() => timelineOf({ heap, others: otherHeaps(profile, heap), process, beginning, view: selection.view }), [heap, process, beginning, counts]);
   const marks = useMemo(() => marksOf(heap), [heap]);
-  const [hidden, setHidden] = useState<Set<SeriesKind>>(new Set(HIDDEN_FIRST));
+  const [hidden, setHidden] = useState(new Set<string>(HIDDEN_FIRST));
   const [pointed, setPointed] = useState(NOTHING_POINTED);
   const box = useRef<HTMLElement>(null);
   const colours = COLOURS[theme.dark ? "dark" : "light"];
-  const shown = new Set([...data.series, ...data.rates].map((one) => one.kind).filter((kind) => !hidden.has(kind)));
+  const shown = new Set([...data.series, ...data.rates].map((one) => one.key).filter((key) => !hidden.has(key)));
   // The dump that the line above the plot describes.
   const described = pointed.dump >= 0 ? pointed.dump : dumpIndex(heap, selection.dump);
   const dump: Dump | undefined = heap.dumps[described];
   const atCursor = pointed.index >= 0 ? pointed.index : dump ? data.seconds.indexOf((dump.time - beginning) / 1e9) : -1;
-  const toggle = (kind: SeriesKind) => setHidden((last) => {
+  const toggle = (key: string) => setHidden((last) => {
     const next = new Set(last);
-    if (!next.delete(kind)) next.add(kind);
+    if (!next.delete(key)) next.add(key);
     return next;
   });
   return (
@@ -235,7 +239,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
       {data.seconds.length > 1 && (
         <div class="timeline-room">
           <Plot place={place} selection={selection} data={data} marks={marks} colours={colours} shown={shown} counts={counts} onPoint={setPointed} />
-          <MarkTip marks={pointed.dump < 0 ? [] : marks.filter((mark) => mark.dump === pointed.dump)} x={pointed.x + 4} width={box.current?.clientWidth ?? 0} />
+          <MarkTip marks={pointed.marks} x={pointed.x + 4} width={box.current?.clientWidth ?? 0} />
         </div>
       )}
       {selection.base !== "" && <Range place={place} selection={selection} />}

@@ -15,20 +15,29 @@ const DIAMOND = 6;
 const MARK = 5; // half of a mark's width
 const WORD = 8; // between words of marks
 
-export interface Colours extends Record<Exclude<SeriesKind, "low" | "high">, string> {
+export interface Colours extends Record<Exclude<SeriesKind, "low" | "high" | "other">, string> {
+  others: string[];
   band: string; ink: string; faint: string; line: string; accent: string; ground: string; warn: string;
 }
 
 export const COLOURS: Record<"light" | "dark", Colours> = {
   light: {
-    live: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
+    others: ["#cc79a7", "#009e73", "#d55e00", "#56b4e9"], live: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
     rate: "#00795a", counted: "#1b1d20", ink: "#1b1d20", faint: "#5c636b", line: "#e4e6e9", accent: "#0b5cad", ground: "#ffffff", warn: "#b23c00",
   },
   dark: {
-    live: "#56b4e9", band: "#56b4e930", rss: "#e6b450", anonymous: "#e08a5a", file: "#c5c95a", shmem: "#b3a8f0", swap: "#d79ac0",
+    others: ["#cc79a7", "#3cc79b", "#ff8a4c", "#2f8fd0"], live: "#56b4e9", band: "#56b4e930", rss: "#e6b450", anonymous: "#e08a5a", file: "#c5c95a", shmem: "#b3a8f0", swap: "#d79ac0",
     rate: "#3cc79b", counted: "#eceef0", ink: "#eceef0", faint: "#a3abb4", line: "#2c3036", accent: "#7ab8ff", ground: "#181a1d", warn: "#ff9f6b",
   },
 };
+
+/** The colour of each series of bytes, by key. */
+export function coloursOf(data: Timeline, colours: Colours): Map<string, string> {
+  const all = [...data.series, ...data.rates];
+  const others = all.filter((one) => one.kind === "other");
+  return new Map(all.map((one) => [one.key, one.kind === "other" ? colours.others[others.indexOf(one) % colours.others.length]!
+    : one.kind === "low" || one.kind === "high" ? "transparent" : colours[one.kind]]));
+}
 
 const DASHES: Partial<Record<SeriesKind, number[]>> = { anonymous: [5, 3], file: [8, 3], shmem: [8, 3, 2, 3], swap: [2, 3], counted: [1, 3] };
 const FONT = "11px system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
@@ -74,7 +83,8 @@ function drawDumps(plot: uPlot, drawn: Drawn) {
   const y = top - (STRIP / 2) * ratio;
   const size = DIAMOND * ratio;
   const at = (i: number) => plot.valToPos((heap.dumps[i]!.time - beginning) / 1e9, "x", true);
-  const isCrowded = heap.dumps.length > 1 && (at(heap.dumps.length - 1) - at(0)) / (heap.dumps.length - 1) < 2 * size;
+  const apart = heap.dumps.length > 1 ? (at(heap.dumps.length - 1) - at(0)) / (heap.dumps.length - 1) : Infinity;
+  const isCrowded = apart < 2 * size;
   let last = -1; // the column that was filled last
   const draw = (i: number) => {
     const x = at(i);
@@ -89,7 +99,9 @@ function drawDumps(plot: uPlot, drawn: Drawn) {
       if (Math.round(x) === last && !marked.has(i)) return;
       last = Math.round(x);
       context.fillStyle = stroke;
+      context.globalAlpha = apart < 2 * ratio && !marked.has(i) ? 0.4 : 1; // no more than a bar
       context.fillRect(last, y - size, ratio, 2 * size);
+      context.globalAlpha = 1;
       return;
     }
     context.fillStyle = i === chosen ? colours.accent : colours.ground;
@@ -172,16 +184,14 @@ function drawAll(plot: uPlot, drawn: Drawn) {
   plot.ctx.restore();
 }
 
-function makeSeries(data: Timeline, colours: Colours, shown: Set<SeriesKind>): uPlot.Series[] {
-  const own = data.series.map((one): uPlot.Series => {
-    const isLimit = one.kind === "low" || one.kind === "high";
-    return {
-      scale: "y", show: isLimit || shown.has(one.kind), stroke: isLimit ? "transparent" : colours[one.kind as "live"],
-      width: one.kind === "live" ? 2 : 1.25, dash: DASHES[one.kind], points: { show: false },
-    };
-  });
+function makeSeries(data: Timeline, colours: Colours, shown: Set<string>): uPlot.Series[] {
+  const strokes = coloursOf(data, colours);
+  const own = data.series.map((one): uPlot.Series => ({
+    scale: "y", show: one.kind === "low" || one.kind === "high" || shown.has(one.key), stroke: strokes.get(one.key),
+    width: one.kind === "live" ? 2 : 1.25, dash: DASHES[one.kind], points: { show: false },
+  }));
   const rates = data.rates.map((one): uPlot.Series => ({
-    scale: "rate", show: shown.has(one.kind), stroke: colours[one.kind as "rate"], width: 1.25, dash: DASHES[one.kind],
+    scale: "rate", show: shown.has(one.key), stroke: strokes.get(one.key), width: 1.25, dash: DASHES[one.kind],
     points: { show: false }, paths: uPlot.paths.stepped!({ align: -1 }),
   }));
   return [{}, ...own, ...rates];
@@ -190,7 +200,7 @@ function makeSeries(data: Timeline, colours: Colours, shown: Set<SeriesKind>): u
 export interface PlotRequest {
   data: Timeline;
   drawn: { current: Drawn };
-  shown: Set<SeriesKind>;
+  shown: Set<string>; // by key
   counts: boolean;
   width: number;
   showAll: () => void;
@@ -200,7 +210,7 @@ export function makeOptions({ data, drawn, shown, counts, width, showAll }: Plot
   const { colours, marks } = drawn.current;
   const axis = { stroke: colours.faint, font: FONT, ticks: { stroke: colours.line, size: 4 }, grid: { stroke: colours.line, width: 1 } };
   const [low, high] = (["low", "high"] as const).map((kind) => data.series.findIndex((one) => one.kind === kind) + 1) as [number, number];
-  const hasRate = data.rates.some((one) => shown.has(one.kind));
+  const hasRate = data.rates.some((one) => shown.has(one.key));
   const room = (_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax => [Math.min(min ?? 0, 0), (max ?? 1) > 0 ? (max ?? 1) * 1.08 : 1];
   return {
     width, height: HEIGHT + (marks.length > 0 ? MARK_STRIP : 0), legend: { show: false },
