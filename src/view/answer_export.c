@@ -174,6 +174,8 @@ int answer_export(struct view_profiles *profiles, const struct view_parameters *
         known |= strcmp(format, formats[i]) == 0;
     if (!known)
         return error_set(error, -EINVAL, "format is pprof, collapsed, speedscope or json");
+    if (view_parameter(parameters, "group") != NULL)
+        return error_set(error, -EINVAL, "a file has no groups: export one part of the graph");
     if (strcmp(format, "json") == 0)
         return export_json(profiles, parameters, out, error);
     int code = view_selection_parse(&selection, profiles, parameters, error);

@@ -23,7 +23,7 @@ struct tree {
 
 static int number_functions(struct tree *tree)
 {
-    size_t count = tree->profiles->functions.count;
+    size_t count = tree->profiles->functions.count + tree->graph.groups.count;
     tree->numbers = calloc(count + 1, sizeof(*tree->numbers));
     tree->functions = calloc(count + 1, sizeof(*tree->functions));
     if (tree->numbers == NULL || tree->functions == NULL)
@@ -43,7 +43,9 @@ static void write_functions(struct json_writer *json, const struct tree *tree)
     struct function_names names;
     json_array(json, "functions");
     for (size_t i = 0; i < tree->function_count; i++) {
-        functions_name(&tree->profiles->functions, tree->functions[i], &names);
+        const struct view_group *group =
+            view_graph_group(&tree->graph, tree->profiles, tree->functions[i]);
+        view_graph_names(&tree->graph, tree->profiles, tree->functions[i], &names);
         json_object(json, NULL);
         json_unsigned(json, "id", tree->functions[i]);
         json_string(json, "name", names.name);
@@ -56,6 +58,24 @@ static void write_functions(struct json_writer *json, const struct tree *tree)
         }
         if (*names.kind != '\0')
             json_string(json, "kind", names.kind);
+        if (group != NULL && group->part != NULL)
+            json_string(json, "part", group->part);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+/* Write all groups, also those that hold nothing or are unknown. */
+static void write_groups(struct json_writer *json, const struct tree *tree)
+{
+    const struct view_groups *groups = &tree->graph.groups;
+    if (groups->by == NULL)
+        return;
+    json_array(json, "groups");
+    for (size_t i = 0; i < groups->count; i++) {
+        json_object(json, NULL);
+        json_string(json, "name", groups->items[i].name);
+        json_string(json, "note", groups->items[i].note);
         json_end_object(json);
     }
     json_end_array(json);
@@ -145,11 +165,12 @@ static void write_total(struct json_writer *json, const char *key, const struct 
                         bool counts)
 {
     const struct view_graph *graph = &tree->graph;
-    const struct flame_sum *sum = &graph->leaves.total;
+    const struct view_leaves *leaves = &graph->leaves;
+    const struct flame_sum *sum = &leaves->total;
     const struct export_dump *at = &graph->selection.at.dump;
     struct profile_interval interval;
     if (view_selection_is_difference(&graph->selection)) {
-        const struct change change = view_leaves_change(&graph->leaves, sum, counts, true);
+        const struct change change = view_leaves_change(leaves, sum, counts, true);
         interval = change.uncertain ? (struct profile_interval){NAN, NAN} : change.interval;
     } else {
         interval = estimate_total_interval(&sum->gained, counts, at->heap, at->dump);
@@ -167,13 +188,10 @@ static void write_total(struct json_writer *json, const char *key, const struct 
 static void write_limits(struct json_writer *json, const struct tree *tree)
 {
     const struct view_leaves *leaves = &tree->graph.leaves;
-    const struct export_dump *at = &tree->graph.selection.at.dump;
     bool difference = view_selection_is_difference(&tree->graph.selection);
     json_array(json, "most");
     for (int counts = 0; counts < 2; counts++)
-        json_number(json, NULL,
-                    difference ? leaves->bounds[counts].gained_most
-                               : rollup_most(at->heap, at->dump, counts != 0));
+        json_number(json, NULL, leaves->bounds[counts].gained_most);
     for (int counts = 0; counts < 2 && difference; counts++)
         json_number(json, NULL, leaves->bounds[counts].lost_most);
     json_end_array(json);
@@ -225,6 +243,7 @@ static void write_header(FILE *out, const struct tree *tree)
                 leaves->total.width > 0 ? leaves->left_out.width / leaves->total.width : 0);
     json_end_object(&json);
     write_functions(&json, tree);
+    write_groups(&json, tree);
     write_columns(&json, difference ? COLUMNS : COLUMNS_OF_DUMP);
     json_array(&json, "marks");
     for (size_t i = 0; tree->graph.marks != NULL && i < tree->graph.flame.count; i++)

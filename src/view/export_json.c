@@ -40,10 +40,11 @@ static void write_limits(struct writing *writing, struct profile_interval limits
     write_value(writing, "high95", limits.high, known);
 }
 
-static void write_change(struct writing *writing, const struct flame_sum *sum, bool counts,
-                         bool of_heap)
+static void write_change(struct writing *writing, const struct flame_sum *sum, bool counts)
 {
-    const struct change change = view_leaves_change(&writing->graph->leaves, sum, counts, of_heap);
+    const struct change_parts parts = {sum->gained, sum->lost};
+    const struct change change =
+        change_of(&parts, counts, &writing->graph->leaves.sampling, NULL, false);
     bool known = is_known(writing, counts);
     double gained = counts ? sum->gained.count : sum->gained.bytes,
            lost = counts ? sum->lost.count : sum->lost.bytes;
@@ -71,7 +72,7 @@ static void write_figures(struct writing *writing, const struct flame_sum *sum, 
     for (int counts = 0; counts < 2; counts++) {
         json_object(&writing->json, counts ? "count" : "bytes");
         if (writing->is_difference)
-            write_change(writing, sum, counts, of_heap);
+            write_change(writing, sum, counts);
         else
             write_estimate(writing, sum, counts, of_heap);
         json_end_object(&writing->json);
@@ -136,7 +137,7 @@ static void write_head(struct writing *writing)
     write_filters(writing);
     write_only(writing);
     json_object(json, "total");
-    write_figures(writing, &graph->leaves.total, graph->leaves.is_of_heap);
+    write_figures(writing, &graph->leaves.total, true);
     json_end_object(json);
     json_object(json, "left_out");
     write_figures(writing, &graph->leaves.left_out, false);

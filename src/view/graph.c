@@ -55,10 +55,10 @@ static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
                *least = view_parameter(parameters, "least");
     uint32_t path[PATH_MAX_FUNCTIONS];
     struct flame_request request = {
-        .tree = view_profiles_tree(profiles),
+        .tree = graph->groups.by != NULL ? &graph->groups.tree : view_profiles_tree(profiles),
         .leaves = graph->leaves.items,
         .leaf_count = graph->leaves.count,
-        .function_count = profiles->functions.count,
+        .function_count = profiles->functions.count + graph->groups.count,
         .path = path,
         .least = least == NULL ? 0 : strtod(least, NULL),
     };
@@ -79,17 +79,18 @@ static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
 /* Mark the nodes whose change is beyond chance. */
 static int mark(struct view_graph *graph)
 {
+    const struct view_leaves *leaves = &graph->leaves;
     size_t count = graph->flame.count;
     bool counts = export_view_counts_calls(graph->selection.view);
     struct change *changes = calloc(count + 1, sizeof(*changes));
     graph->marks = calloc(count + 1, sizeof(*graph->marks));
     int code = changes == NULL || graph->marks == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < count && code == 0; i++)
-        changes[i] = view_leaves_change(&graph->leaves, &graph->flame.nodes[i].sum, counts, false);
+        changes[i] = view_leaves_change(leaves, &graph->flame.nodes[i].sum, counts, false);
     if (code == 0)
-        code = view_leaves_mark(&graph->leaves, changes, count, graph->marks);
+        code = view_leaves_mark(leaves, changes, count, graph->marks);
     if (code == 0 && view_graph_is_of_heap(graph)) {
-        changes[0] = view_leaves_change(&graph->leaves, &graph->leaves.total, counts, true);
+        changes[0] = view_leaves_change(leaves, &leaves->total, counts, true);
         code = change_mark(changes, 1, graph->marks);
     }
     free(changes);
@@ -99,9 +100,15 @@ static int mark(struct view_graph *graph)
 static int make(struct view_graph *graph, struct view_profiles *profiles,
                 const struct view_parameters *parameters, struct error *error)
 {
-    if (view_leaves_make(&graph->leaves, profiles, &graph->selection) < 0)
-        return error_set(error, -ENOMEM, "not enough memory for the selection's stacks");
-    int code = make_flame(graph, profiles, parameters, error);
+    const char *by = view_parameter(parameters, "group");
+    int code = 0;
+    if (by != NULL)
+        code = view_groups_make(&graph->groups, &graph->leaves, profiles, &graph->selection, by,
+                                error);
+    else if (view_leaves_make(&graph->leaves, profiles, &graph->selection) < 0)
+        code = error_set(error, -ENOMEM, "not enough memory for the selection's stacks");
+    if (code == 0)
+        code = make_flame(graph, profiles, parameters, error);
     if (code == 0 && view_selection_is_difference(&graph->selection) && mark(graph) < 0)
         code = error_set(error, -ENOMEM, "not enough memory for the answer");
     return code;
@@ -119,7 +126,31 @@ void view_graph_free(struct view_graph *graph)
 {
     view_selection_clear(&graph->selection);
     view_leaves_free(&graph->leaves);
+    view_groups_free(&graph->groups);
     flame_free(&graph->flame);
     free(graph->marks);
     *graph = (struct view_graph){0};
+}
+
+const struct view_group *view_graph_group(const struct view_graph *graph,
+                                          const struct view_profiles *profiles, uint32_t function)
+{
+    return function < profiles->functions.count
+               ? NULL
+               : &graph->groups.items[function - profiles->functions.count];
+}
+
+void view_graph_names(const struct view_graph *graph, struct view_profiles *profiles,
+                      uint32_t function, struct function_names *names)
+{
+    const struct view_group *group = view_graph_group(graph, profiles, function);
+    if (group == NULL)
+        functions_name(&profiles->functions, function, names);
+    else
+        *names = (struct function_names){.name = group->name,
+                                         .full_name = group->name,
+                                         .module = "",
+                                         .path = "",
+                                         .file = "",
+                                         .kind = graph->groups.by};
 }

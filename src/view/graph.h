@@ -4,13 +4,14 @@
 #define HEAPPROFD_VIEW_GRAPH_H
 
 #include "view/flame.h"
-#include "view/leaves.h"
+#include "view/groups.h"
 
 extern const char *const view_direction_names[FLAME_DIRECTIONS];
 
 struct view_graph {
     struct view_selection selection;
     struct view_leaves leaves;
+    struct view_groups groups; /* with groups, the leaves are at nodes of their tree */
     struct flame flame;
     enum flame_direction direction;
     bool *marks; /* by node: the change is beyond chance; NULL: no difference */
@@ -25,8 +26,16 @@ void view_graph_free(struct view_graph *graph);
 /* Return whether the root is the whole heap. */
 static inline bool view_graph_is_of_heap(const struct view_graph *graph)
 {
-    return graph->leaves.is_of_heap && !(graph->leaves.left_out.width > 0) &&
-           graph->flame.count > 0 && graph->flame.nodes[0].function == STACK_NONE;
+    const struct view_leaves *leaves = &graph->leaves;
+    return leaves->is_of_heap && !(leaves->left_out.width > 0) && graph->flame.count > 0 &&
+           graph->flame.nodes[0].function == STACK_NONE;
 }
+
+/* Return the group that a node's function stands for; NULL: it is a function. */
+const struct view_group *view_graph_group(const struct view_graph *graph,
+                                          const struct view_profiles *profiles, uint32_t function);
+/* Fill in the names of a node's function; of a group, its kind is what the graph is grouped by. */
+void view_graph_names(const struct view_graph *graph, struct view_profiles *profiles,
+                      uint32_t function, struct function_names *names);
 
 #endif

@@ -71,6 +71,8 @@ static int add_dump(struct collector *collector)
     leaves->partial = is_partial(heap, dump);
     leaves->sampling = (struct change_sampling){heap->interval_bytes, heap->interval_bytes};
     leaves->unknown = export_view_is_unknown(heap, collector->selection->view);
+    for (int counts = 0; counts < 2; counts++)
+        leaves->bounds[counts].gained_most = rollup_most(heap, chosen->dump.dump, counts != 0);
     for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
         struct rollup_values values = rollup_values_of(dump->samples[i]);
         struct flame_sum sum = {.gained = estimate_of_view(&values, collector->selection->view)};

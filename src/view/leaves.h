@@ -15,7 +15,7 @@ struct view_leaves {
     size_t count;
     struct flame_sum total, left_out; /* of all stacks; of those that the filters leave out */
     struct change_sampling sampling;
-    struct change_bounds bounds[2]; /* of a difference: [0] of bytes, [1] of counts */
+    struct change_bounds bounds[2]; /* [0] of bytes, [1] of counts; of a dump: gained_most */
     enum export_view view;
     bool is_of_heap;     /* the total is that of the whole heap, not of a part */
     bool exact, partial; /* as in struct diff_pair */

@@ -132,33 +132,6 @@ static int by_part(struct parts *at, struct view_profiles *profiles)
 
 /* --- changes of parts --- */
 
-/* Make the parts of both dumps that the filters leave, of the selection and of this item, which may
- * be NULL. `some` is cleared by clear_some(). */
-static int make_some(struct view_selection *some, struct view_profiles *profiles,
-                     const struct view_selection *selection, const struct view_only_item *item,
-                     struct error *error)
-{
-    const struct view_part_request request = {.profiles = profiles,
-                                              .filter = &some->filter,
-                                              .only = &some->only,
-                                              .view = selection->view,
-                                              .without_filtered = true};
-    *some = *selection;
-    some->at.part = some->base.part = (struct view_part){0};
-    if (item != NULL)
-        some->only.items[some->only.count++] = *item;
-    int code = view_part_make(&some->at.part, &request, some->at.of, &some->at.dump, error);
-    return code < 0
-               ? code
-               : view_part_make(&some->base.part, &request, some->base.of, &some->base.dump, error);
-}
-
-static void clear_some(struct view_selection *some)
-{
-    view_part_free(&some->at.part);
-    view_part_free(&some->base.part);
-}
-
 static int add_change(struct table *table, const struct diff_row *changed, enum export_view view)
 {
     const struct change_parts *parts = &changed->parts[diff_figure_of(view)];
@@ -177,7 +150,7 @@ static int by_label(struct parts *at, struct view_profiles *profiles, struct err
         [VIEW_THREAD] = DIFF_THREAD, [VIEW_TYPE] = DIFF_TYPE, [VIEW_CONTEXT] = DIFF_CONTEXT};
     const struct diff_options options = {.by = by[at->key], .views = 1u << at->selection->view};
     struct view_selection some;
-    int code = make_some(&some, profiles, at->selection, NULL, error);
+    int code = view_selection_restrict(&some, profiles, at->selection, NULL, error);
     const struct export_dump dumps[] = {{some.base.dump.heap, &some.base.part.dump},
                                         {some.at.dump.heap, &some.at.part.dump}};
     const struct diff_side before = {some.base.of->profile, &dumps[0], 1},
@@ -188,7 +161,7 @@ static int by_label(struct parts *at, struct view_profiles *profiles, struct err
     for (size_t i = 0; code == 0 && diff->pair_count > 0 && i < diff->pairs[0].row_count; i++)
         code = add_change(at->table, &diff->pairs[0].rows[i], at->selection->view);
     diff_free(diff);
-    clear_some(&some);
+    view_selection_unrestrict(&some);
     return code;
 }
 
@@ -216,13 +189,13 @@ static int by_class(struct parts *at, struct view_profiles *profiles, struct err
             .dimension = at->key, .text = "", .number = row->number};
         struct view_selection some;
         struct view_leaves leaves = {0};
-        code = make_some(&some, profiles, at->selection, &item, error);
+        code = view_selection_restrict(&some, profiles, at->selection, &item, error);
         if (code == 0)
             code = view_leaves_make(&leaves, profiles, &some);
         if (code == 0)
             row->self = row->total = leaves.total;
         view_leaves_free(&leaves);
-        clear_some(&some);
+        view_selection_unrestrict(&some);
     }
     return code;
 }
@@ -232,12 +205,13 @@ static int by_class(struct parts *at, struct view_profiles *profiles, struct err
 static const char *why_not(const struct view_selection *selection, enum view_dimension key)
 {
     bool is_difference = view_selection_is_difference(selection);
-    const char *why = view_dimension_why_unknown(selection->at.dump.heap, key);
+    const char *at = view_dimension_why_unknown(selection->at.dump.heap, key), *base = at;
+    if (is_difference)
+        base = view_dimension_why_unknown(selection->base.dump.heap, key);
+    const char *why = at != NULL ? at : base;
     /* A table of allocations without types has one row, of all. */
-    if (key == VIEW_TYPE || key == VIEW_CONTEXT)
+    if ((key == VIEW_TYPE || key == VIEW_CONTEXT) && at != NULL && base != NULL)
         why = NULL;
-    if (why == NULL && is_difference && key >= VIEW_THREAD)
-        why = view_dimension_why_unknown(selection->base.dump.heap, key);
     if (why == NULL && is_difference && key == VIEW_THREAD && selection->view == EXPORT_MAX)
         why = "the file does not contain the peak of single threads";
     if (why == NULL && is_difference && key >= VIEW_SIZE &&

@@ -116,12 +116,13 @@ static int add_filter(struct profile_filter *filter, const char *text, struct er
 
 /* Make the parts of the dumps that only= selects. */
 static int make_parts(struct view_selection *selection, struct view_profiles *profiles,
-                      struct error *error)
+                      bool without_filtered, struct error *error)
 {
     const struct view_part_request request = {.profiles = profiles,
                                               .filter = &selection->filter,
                                               .only = &selection->only,
-                                              .view = selection->view};
+                                              .view = selection->view,
+                                              .without_filtered = without_filtered};
     struct view_dump *dumps[] = {&selection->at, &selection->base};
     size_t count = view_selection_is_difference(selection) ? 2 : 1;
     int code = 0;
@@ -155,13 +156,36 @@ int view_selection_parse(struct view_selection *selection, struct view_profiles 
     if (code == 0 && view_profiles_filter(profiles, &selection->filter) < 0)
         code = error_set(error, -ENOMEM, "not enough memory for the filters");
     if (code == 0 && selection->only.count > 0)
-        code = make_parts(selection, profiles, error);
+        code = make_parts(selection, profiles, false, error);
     return code;
 }
 
 void view_selection_clear(struct view_selection *selection)
 {
     profile_filter_clear(&selection->filter);
-    view_part_free(&selection->at.part);
-    view_part_free(&selection->base.part);
+    view_selection_unrestrict(selection);
+}
+
+int view_selection_restrict(struct view_selection *some, struct view_profiles *profiles,
+                            const struct view_selection *selection,
+                            const struct view_only_item *item, struct error *error)
+{
+    *some = *selection;
+    some->at.part = some->base.part = (struct view_part){0};
+    if (item != NULL)
+        some->only.items[some->only.count++] = *item;
+    return make_parts(some, profiles, true, error);
+}
+
+void view_selection_unrestrict(struct view_selection *some)
+{
+    view_part_free(&some->at.part);
+    view_part_free(&some->base.part);
+}
+
+int view_selection_remake(struct view_selection *some, struct view_profiles *profiles,
+                          struct error *error)
+{
+    some->at.part = some->base.part = (struct view_part){0};
+    return make_parts(some, profiles, false, error);
 }

@@ -42,8 +42,8 @@ struct view_selection {
     struct view_only only;
 };
 
-/* Parse a question's selection. The parameters must outlive it. Return 0, -EINVAL, -ENOENT or -ENOMEM.
- * view_selection_clear() is needed in any case. */
+/* Parse a question's selection. The parameters must outlive it. Return 0, -EINVAL, -ENOENT or
+ * -ENOMEM. view_selection_clear() is needed in any case. */
 int view_selection_parse(struct view_selection *selection, struct view_profiles *profiles,
                          const struct view_parameters *parameters, struct error *error);
 void view_selection_clear(struct view_selection *selection);
@@ -52,6 +52,17 @@ static inline bool view_selection_is_difference(const struct view_selection *sel
 {
     return selection->base.dump.dump != NULL;
 }
+
+/* Make a selection of what the filters leave of another one's parts, and of this item, which may be
+ * NULL. It shares the filters of the other one. Return as view_part_make() does.
+ * view_selection_unrestrict() is needed in any case. */
+int view_selection_restrict(struct view_selection *some, struct view_profiles *profiles,
+                            const struct view_selection *selection,
+                            const struct view_only_item *item, struct error *error);
+void view_selection_unrestrict(struct view_selection *some);
+/* Make the parts anew, for a selection with other dumps than that from which it was copied. */
+int view_selection_remake(struct view_selection *some, struct view_profiles *profiles,
+                          struct error *error);
 
 /* Return the dump, or the selected part of it. */
 static inline const struct profile_dump *view_shown(const struct view_selection *selection,

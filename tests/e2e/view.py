@@ -313,12 +313,53 @@ def test_histograms():
             check(status == 400 and words in json.loads(content)["error"], f"{question}: {status} {content[:200]!r}")
 
 
+def test_groups():
+    """Groups of a graph are the rows of the table, with the stacks that only= has; heaps are side by side."""
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("grouped"), "-i", "256", "--heaps", "libc.malloc,libc.mmap", "--", "/usr/bin/python3", "-c",
+         "import mmap\nheld = mmap.mmap(-1, 2000000)\n" + THREADS)
+    with Server(at("grouped")) as server:
+        heaps = server.json("api/overview")["profiles"][0]["heaps"]
+        malloc = next(heap["id"] for heap in heaps if heap["name"] == "libc.malloc")
+
+        def groups_of(**question):
+            """Return {name: node} of the groups, and the whole answer."""
+            header, nodes = server.tree(heap=malloc, **question)
+            names = [function["name"] for function in header["functions"]]
+            top = [node for node in nodes if node["parent"] == 0]
+            check(all(header["functions"][node["function"]]["kind"] == question["group"] for node in top), f"groups: {top[:3]}")
+            return {names[node["function"]]: node for node in top}, header, nodes
+
+        for base in ({}, {"base": 0}):
+            for by in ("thread", "type", "context"):
+                found, header, nodes = groups_of(view="alloc_space", group=by, **base)
+                rows = rows_of(server, by, heap=malloc, view="alloc_space", **base)
+                wanted = sorted(row["bytes"]["value"] for row in rows)
+                values = sorted(net(node, "bytes") for node in found.values())
+                check(len(values) == len(wanted) and all(map(is_near, values, wanted)), f"by {by}: {values}, the table {wanted}")
+                check(len(header["groups"]) == len(rows), f"by {by}: {header['groups']}")
+                whole = server.tree(heap=malloc, view="alloc_space", **base)[1][0]
+                check(is_near(net(nodes[0], "bytes"), net(whole, "bytes")), f"by {by}: the root has {nodes[0]}, not {whole}")
+            group = next(one for one in header["functions"] if one.get("part") is not None)
+            part = server.tree(heap=malloc, view="alloc_space", only=f"context:{group['part']}", **base)[1]
+            below = server.tree(heap=malloc, view="alloc_space", group="context", root=group["id"], **base)[1]
+            check(len(part) == len(below) and all(is_near(one["width"], other["width"]) for one, other in zip(part, below)),
+                  f"{len(below)} nodes are below the group, {len(part)} are of the part")
+        found, header, nodes = groups_of(view="alloc_space", group="heap")
+        wanted = {f"heap {heap['name']}": heap["dumps"][-1]["alloc_space"]["value"] for heap in heaps if not heap["unseen"]}
+        check(found.keys() == wanted.keys() and all(is_near(found[name]["bytes"], wanted[name]) for name in wanted), f"heaps: {found}, {wanted}")
+        check(is_near(nodes[0]["bytes"], sum(wanted.values())) and "whole" not in header, f"the root has {nodes[0]['bytes']}")
+        for question, words in (("group=colour", "grouped by"), ("group=thread&view=max", "peak of single threads"), ("group=", "grouped by")):
+            status, _, content = server.ask(f"api/tree?heap={malloc}&{question}")
+            check(status == 400 and words in json.loads(content)["error"], f"{question}: {status} {content[:200]!r}")
+        check(server.ask(f"api/export?heap={malloc}&format=json&group=thread")[0] == 400, "a file has groups")
+
+
 def test_breakdown():
     """Each step of a breakdown has the rows that explore shows on the same way."""
     if call(TOOL, "explore", "--help").status != 0:
         skip("heap_profile is built without explore")
     from explore_programs import rows_shown
-    from exploring import explore, quit_it, until
+    from exploring import explore, quit_it, two_dumps
 
     call(TOOL, "host", "-q", "-o", at("steps"), "-i", "256", "--", "/usr/bin/python3", "-c", THREADS)
     terminal = explore("--mode", "heavy", "--view", "alloc_space", "--heap", "libc.malloc", at("steps"), columns=200, lines=40)
@@ -348,6 +389,17 @@ def test_breakdown():
             question["only"].append(f"{by}:{max(rows, key=lambda row: row['bytes']['value'])['part']}")
             same(f"functions of {question['only']}", rows_of(server, "function", **question))
     quit_it(terminal)
+    with Server(two_dumps()) as server:
+        for base, wanted in (({}, {"Text": 2500, "Image": 4000, "Node": 4000, "": 2500}), ({"base": 0}, {"Text": 1000, "Image": 2000, "": -3000})):
+            question = {"heap": "0.0", "dump": 1, "view": "space", **base}
+            found = {row["part"]: row["bytes"]["value"] for row in rows_of(server, "type", **question)}
+            check(found == wanted, f"types: {found}, the file has {wanted}")
+            header, nodes = server.tree(**question, group="type")
+            groups = {header["functions"][node["function"]]["part"]: net(node, "bytes") for node in nodes if node["parent"] == 0}
+            check(groups == wanted, f"groups: {groups}")
+            for part, size in wanted.items():
+                _, nodes = server.tree(**question, only=f"type:{part}")
+                check(net(nodes[0], "bytes") == size, f"type {part} has {nodes[0]}")
 
 
 def test_difference():

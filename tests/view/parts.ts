@@ -93,4 +93,22 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     const whole = callsites.reduce((sum, site) => sum + site.space.estimate, 0);
     assert(Math.abs(rows.row.reduce((sum, row) => sum + row.bytes.value, 0) - whole) < 1e-6 * whole, "the classes do not add up to the report's stacks");
   });
+
+  test("a graph is grouped by thread, and a group shown alone", async () => {
+    const whole = callsites.reduce((sum, site) => sum + site.space.estimate, 0);
+    await open("tab=flame&heap=0.0");
+    await page().waitForSelector(".flame-scroll canvas");
+    await page().locator(".group-choice select").selectOption("thread");
+    await until("the URL has it", async () => parameter("group")[0] === "thread");
+    await shows(".frames td", "thread python3 (");
+    await page().locator(".flame-scroll canvas").focus();
+    await page().keyboard.press("ArrowDown");
+    await shows(".details h3", "thread python3 (");
+    await shows(".details dd", bytesInWords(whole));
+    await page().keyboard.press("f");
+    await shows(".chip", "only thread");
+    await until("it is no group any more", async () => parameter("group").length === 0 && parameter("only").length === 1);
+    await page().goBack();
+    await until("back undoes it", async () => parameter("group")[0] === "thread" && parameter("only").length === 0);
+  });
 }

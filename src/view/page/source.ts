@@ -152,6 +152,7 @@ export function treePath(selection: Selection, direction: "down" | "up" | "calle
   const parameters = selectionParameters(selection);
   parameters.set("direction", direction);
   if (root !== "") parameters.set("root", root);
+  if (direction === "down" && selection.group !== "") parameters.set("group", selection.group);
   if (direction === "callers" || direction === "callees") parameters.set("function", String(selection.function ?? 0));
   return `api/tree?${parameters}`;
 }

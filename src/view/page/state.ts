@@ -2,7 +2,7 @@
 // The one selection of the page: heap, dump, view, filters, frame. It stands in the URL's fragment,
 // so that back and forward undo it and a link shows the same. Panels read it with useSelection().
 import { useEffect, useState } from "preact/hooks";
-import { DIMENSIONS, TABLE_ORDERS, VIEWS, type Dimension, type TableBy, type TableOrder, type ViewName } from "./types";
+import { DIMENSIONS, GROUPS, TABLE_ORDERS, VIEWS, type Dimension, type Group, type TableBy, type TableOrder, type ViewName } from "./types";
 
 export const FILTER_KINDS = ["focus", "ignore", "hide", "show-from"] as const;
 export type FilterKind = (typeof FILTER_KINDS)[number];
@@ -41,6 +41,7 @@ export interface Selection {
   filters: Filter[];
   only: Only[]; // all must hold
   direction: Direction;
+  group: Group | ""; // the row of boxes below the root of the flame graph
   function: number | null; // of the sandwich and the source
   zoom: string; // a path of functions, "5.17.3"
   frame: string; // the path of the frame that is chosen
@@ -62,6 +63,7 @@ export const NOTHING_SELECTED: Selection = {
   filters: [],
   only: [],
   direction: "down",
+  group: "",
   function: null,
   zoom: "",
   frame: "",
@@ -118,6 +120,7 @@ export function parseSelection(fragment: string): Selection {
     filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),
     only: given.getAll("only").map(parseOnly).filter((only) => only !== null).slice(0, ONLY_MAX),
     direction: oneOf(given.get("direction"), DIRECTIONS, NOTHING_SELECTED.direction),
+    group: oneOf(given.get("group"), ["", ...GROUPS], NOTHING_SELECTED.group),
     function: wholeNumber(given.get("function")),
     zoom: path("zoom"),
     frame: path("frame"),

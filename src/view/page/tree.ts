@@ -3,7 +3,7 @@
 // Parents have lower numbers than their children; the children of a node are contiguous, the largest
 // first. Nothing here touches the page, so that tests run it in node.
 import { cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Sums } from "./interval";
-import type { Figure, TreeFunction, TreeHeader } from "./types";
+import { GROUPS, type Figure, type Group, type TreeFunction, type TreeHeader } from "./types";
 
 export const WHOLE = 0xffffffff; // the function of a root that stands for everything
 const NODES_MAX = 4_000_000;
@@ -137,6 +137,12 @@ export function decodeTree(buffer: ArrayBuffer, root = ""): Tree {
 
 export function functionOf(tree: Tree, node: number): TreeFunction | null {
   return tree.functions[tree.function[node]!] ?? null;
+}
+
+/** Return what the tree is grouped by at this node; null: it is a function's. */
+export function groupOf(tree: Tree, node: number): Group | null {
+  const kind = functionOf(tree, node)?.kind as Group;
+  return tree.header.groups && GROUPS.includes(kind) ? kind : null;
 }
 
 export function nameOf(tree: Tree, node: number): string {

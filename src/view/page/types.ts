@@ -224,7 +224,12 @@ export interface TreeFunction {
   file: string;
   line: number;
   kind: string;
+  part?: string; // of a group: what only= calls it
 }
+
+/** What a graph can be grouped by: such a function is no function, and its kind is one of these. */
+export const GROUPS = ["thread", "type", "context", "heap"] as const;
+export type Group = (typeof GROUPS)[number];
 
 export interface TreeHeader {
   nodes: number;
@@ -242,5 +247,6 @@ export interface TreeHeader {
   left_out: { gained: number[]; lost: number[]; share: number } | null;
   marks?: number[]; // of a difference: nodes that changed beyond chance
   functions: TreeFunction[];
+  groups?: { name: string; note: string }[]; // all of them; the note says which other dump a heap has
   columns: { name: string; type: string }[];
 }

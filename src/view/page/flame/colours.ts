@@ -3,6 +3,7 @@
 // people can tell apart; functions of a module differ a little in lightness. Text on every fill has
 // the contrast of WCAG AA (4.5 : 1), which a test checks.
 import { shortModule, valueAt, type Tree } from "../tree";
+import { GROUPS, type Group } from "../types";
 
 export type Rgb = readonly [number, number, number];
 
@@ -128,6 +129,7 @@ function faded(colour: Rgb, theme: Theme): Rgb {
 /** Colours by function, ready for pixels. `matched`: others fade. */
 export function functionColours(tree: Tree, theme: Theme, matched: Uint8Array | null): Uint32Array {
   return Uint32Array.from(tree.functions, (one, i) => {
+    if (tree.header.groups && GROUPS.includes(one.kind as Group)) return packed(theme.root);
     const fill = fillOf(hueOf(one.name, one.module), (hash(one.name) >>> 8) % SHADES, theme);
     if (!matched) return packed(fill);
     return packed(matched[i] ? theme.match : faded(fill, theme));

@@ -4,7 +4,7 @@
 import { useState } from "preact/hooks";
 import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
 import type { Place } from "./layout";
-import { figureAt, fullNameOf, functionOf, nameOf, selfAt, shortModule, stackOf, valueAt, type Tree } from "../tree";
+import { figureAt, fullNameOf, functionOf, groupOf, nameOf, selfAt, shortModule, stackOf, valueAt, type Tree } from "../tree";
 import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
 
 interface Props {
@@ -26,6 +26,7 @@ export function stackInText(tree: Tree, node: number, direction: Props["directio
   const names = stackOf(tree, node).filter((at) => functionOf(tree, at)).map((at) => {
     const found = functionOf(tree, at)!;
     const where = found.file ? ` ${found.file}${found.line ? `:${found.line}` : ""}` : "";
+    if (groupOf(tree, at)) return found.name;
     return `${found.full_name ?? found.name} [${shortModule(found.module) || "?"}]${where}`;
   });
   const innermostFirst = direction === "down" || direction === "callees" ? names.reverse() : names;
@@ -93,7 +94,8 @@ function Node({ tree, node, direction }: { tree: Tree; node: number; direction: 
   return (
     <>
       <h3 class="name">{fullNameOf(tree, node)}</h3>
-      {found && (
+      {groupOf(tree, node) && <p class="where">{tree.header.groups!.find(({ name }) => name === found?.name)?.note}</p>}
+      {found && !groupOf(tree, node) && (
         <p class="where">
           {shortModule(found.module) || "no module"}
           {found.file !== "" && <><br />{found.file}{found.line > 0 && `:${found.line}`}</>}

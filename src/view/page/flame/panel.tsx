@@ -5,6 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { FlameView } from "./view";
 import { Details, stackInText } from "./details";
 import { Frames } from "./frames";
+import { groupActions, GroupChoice, GroupNotes } from "./groups";
 import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { isSandwich as hasSandwich, mainDirection, partPathOf, type Which } from "./shown";
@@ -43,6 +44,8 @@ function actionsOf(chosen: Chosen): MenuEntry[] {
   const found = functionOf(chosen.tree, chosen.node);
   const copy = () => void navigator.clipboard?.writeText(stackInText(chosen.tree, chosen.node, chosen.which)).catch(() => {});
   const copyEntry: MenuEntry = { title: "Copy the stack", key: "y", run: copy };
+  const ofGroup = groupActions(chosen.tree, chosen.node);
+  if (ofGroup) return [...ofGroup, copyEntry];
   if (!found || isSaved) return [copyEntry];
   const name = exactly(found.name);
   const entries: MenuEntry[] = [
@@ -193,12 +196,14 @@ export function FlamePanel() {
             </button>
           )}
         </span>
+        <GroupChoice selection={selection} />
         <Search tree={tree} query={selection.search} isWrong={search.isWrong} value={search.value} />
         {answer === part && <Crumbs tree={whole.value!} zoom={selection.zoom} />}
         {selection.zoom !== "" && <button type="button" onClick={() => select({ zoom: "" })}>Whole graph</button>}
         {left && left.value > 0 && !isEmpty && (
           <span class="faint">the filters leave out {amountInWords(left.value, tree!.header.counts)} ({shareInWords(left.share, 1)})</span>
         )}
+        {tree && <GroupNotes tree={tree} />}
         {tree?.header.pruned && !isSaved && <span class="faint">small frames are left out; zoom to see them</span>}
       </div>
       <div class="flame-body">
