@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "trace/heap_dump.h"
+#include "util/json_writer.h"
 
 #define LOST(id) (offsetof(struct trace_heap_dump, lost) + (id) * sizeof(uint64_t))
 #define MEMBER(name) offsetof(struct trace_heap_dump, name)
@@ -206,4 +207,24 @@ enum trace_loss_id trace_loss_find(const struct trace_heap_dump *status, enum tr
            ((trace_losses[id].effects & effects) != effects || trace_loss_amount(status, id) == 0))
         id++;
     return id;
+}
+
+void trace_losses_write_json(const struct trace_heap_dump *status, struct json_writer *json)
+{
+    json_array(json, "losses");
+    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
+        const struct trace_loss *loss = &trace_losses[id];
+        uint64_t amount = trace_loss_amount(status, id);
+        if (amount == 0 || loss->label == NULL)
+            continue;
+        json_object(json, NULL);
+        json_string(json, "name", loss->name);
+        json_unsigned(json, "amount", trace_loss_is_flag(id) ? 0 : amount);
+        json_string(json, "unit", trace_loss_unit_name(loss->unit));
+        json_string(json, "words", loss->words);
+        json_string(json, "remedy", loss->remedy != NULL ? loss->remedy : "");
+        json_bool(json, "affects_figures", loss->effects != 0);
+        json_end_object(json);
+    }
+    json_end_array(json);
 }

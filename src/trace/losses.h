@@ -84,6 +84,7 @@ struct trace_loss {
 extern const struct trace_loss trace_losses[TRACE_LOSS_IDS];
 
 struct trace_heap_dump;
+struct json_writer;
 
 /* Return the amount of a loss; for a flag, 0 or 1. */
 uint64_t trace_loss_amount(const struct trace_heap_dump *status, enum trace_loss_id id);
@@ -93,6 +94,9 @@ static inline bool trace_loss_is_flag(enum trace_loss_id id)
     return trace_losses[id].unit == TRACE_LOSS_FLAG ||
            trace_losses[id].unit == TRACE_LOSS_CLIENT_ERROR;
 }
+
+/* Write the losses that reports name and that are not 0, as the array "losses". */
+void trace_losses_write_json(const struct trace_heap_dump *status, struct json_writer *json);
 
 /* Return the suffix of an amount of this unit: "", " bytes" or " us". */
 const char *trace_loss_unit_name(enum trace_loss_unit unit);

@@ -116,26 +116,6 @@ static void write_dump(struct json_writer *json, const struct profile_heap *heap
 
 /* --- heaps --- */
 
-static void write_losses(struct json_writer *json, const struct trace_heap_dump *status)
-{
-    json_array(json, "losses");
-    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
-        const struct trace_loss *loss = &trace_losses[id];
-        uint64_t amount = trace_loss_amount(status, id);
-        if (amount == 0 || loss->label == NULL)
-            continue;
-        json_object(json, NULL);
-        json_string(json, "name", loss->name);
-        json_unsigned(json, "amount", trace_loss_is_flag(id) ? 0 : amount);
-        json_string(json, "unit", trace_loss_unit_name(loss->unit));
-        json_string(json, "words", loss->words);
-        json_string(json, "remedy", loss->remedy != NULL ? loss->remedy : "");
-        json_bool(json, "affects_figures", loss->effects != 0);
-        json_end_object(json);
-    }
-    json_end_array(json);
-}
-
 /* Write what a reader of the last dump's figures must know. */
 static void write_notes(struct json_writer *json, const struct profile_heap *heap)
 {
@@ -183,7 +163,7 @@ static void write_heap(struct json_writer *json, size_t profile, const struct vi
     json_bool(json, "unfinished", heap->unfinished);
     json_string(json, "allocator", heap->status.allocator != NULL ? heap->status.allocator : "");
     json_unsigned(json, "start", heap->start_boottime_ns);
-    write_losses(json, &heap->status);
+    trace_losses_write_json(&heap->status, json);
     write_notes(json, heap);
     json_array(json, "dumps");
     for (size_t i = 0; i < heap->dump_count; i++)

@@ -1063,8 +1063,8 @@ def test_adaptive():
         check(process.end() == 0, "the program failed")
 
 
-def stopped(*fields):
-    """Run a process that fills the smallest ring while its profiler is stopped; the loss is reported."""
+def stopped(loss, *fields):
+    """Run a process that fills the smallest ring while its profiler is stopped; the loss is reported, and shown by status."""
     with scene() as (daemon, directory):
         process = Commanded(daemon.environment)
         recording = Recording(daemon, directory, config_of(
@@ -1078,20 +1078,21 @@ def stopped(*fields):
         waits = not select.select([process.process.stdout], [], [], 0)[0]
         os.kill(profiler, signal.SIGCONT)
         check(process.process.stdout.readline() == b"ok\n", "the program failed")
+        wait_for(f"{loss} in status", lambda: loss in [one["name"] for one in daemon.status()["sessions"][0]["processes"][0]["losses"]])
         heap = heap_of(recording.end(), process.pid)
         check(process.end() == 0, "the program failed")
         return waits, heap
 
 
 def test_ring_full_blocking():
-    waits, heap = stopped("block_client: true")
+    waits, heap = stopped("blocked_us", "block_client: true")
     check(waits, "it waits for the daemon")
     check(not any(heap["lost"].values()), f"lost {heap['lost']}")
     check_figure(heap, "hold_block", "objects", 5000)
 
 
 def test_ring_full_blocking_with_timeout():
-    waits, heap = stopped("block_client: true", "block_client_timeout_us: 100000")
+    waits, heap = stopped("client_timed_out", "block_client: true", "block_client_timeout_us: 100000")
     check(not waits, "it waits for 0.1 s, no longer")
     check(heap["client_error"] == 1, f"client error {heap['client_error']}")
     check("--block-client-timeout" in heap["remark"], heap["remark"])
@@ -1100,7 +1101,7 @@ def test_ring_full_blocking_with_timeout():
 
 
 def test_ring_full_not_blocking():
-    waits, heap = stopped("block_client: false")
+    waits, heap = stopped("buffer_overran", "block_client: false")
     check(not waits, "it does not wait")
     check(heap["buffer_overran"], "the overrun is not reported")
     check(figure(heap, "hold_block", "alloc_objects") < 5000, "records after the overrun are there")

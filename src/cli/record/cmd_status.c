@@ -8,6 +8,7 @@
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/session_list.h"
+#include "trace/heap_dump.h"
 #include "util/json_writer.h"
 
 static const char help[] =
@@ -90,6 +91,20 @@ static void print_text(const struct session_list *list)
     }
 }
 
+static void print_losses_json(struct json_writer *json, const Heapprofd__ControlProcess *process)
+{
+    struct trace_heap_dump status = {
+        .blocked_us = process->blocked_us,
+        .buffer_overran = process->buffer_overran,
+        .buffer_corrupted = process->buffer_corrupted,
+        .hit_guardrail = process->hit_guardrail,
+        .client_error = process->client_error,
+    };
+    for (size_t i = 0; i < process->n_lost_by_reason && i < TRACE_LOST_PLACES; i++)
+        status.lost[i] = process->lost_by_reason[i];
+    trace_losses_write_json(&status, json);
+}
+
 static void print_process_json(struct json_writer *json, const Heapprofd__ControlProcess *process)
 {
     json_object(json, NULL);
@@ -110,6 +125,7 @@ static void print_process_json(struct json_writer *json, const Heapprofd__Contro
     } else {
         json_null(json, "ring");
     }
+    print_losses_json(json, process);
     json_end_object(json);
 }
 

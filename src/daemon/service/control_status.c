@@ -36,6 +36,26 @@ void control_status_fill_session(Heapprofd__ControlSession *to, const struct ses
     to->process_count = (uint32_t)session->target_count;
 }
 
+/* Fill in the losses. `lost` is where the message has them. */
+static void fill_losses(Heapprofd__ControlProcess *to, const struct target *target,
+                        uint64_t lost[TRACE_LOST_PLACES])
+{
+    struct trace_heap_dump status = {0};
+    target_note_losses(target, &status);
+    to->has_blocked_us = to->has_buffer_overran = to->has_buffer_corrupted = true;
+    to->has_hit_guardrail = to->has_client_error = true;
+    to->blocked_us = status.blocked_us;
+    to->buffer_overran = status.buffer_overran;
+    to->buffer_corrupted = status.buffer_corrupted;
+    to->hit_guardrail = status.hit_guardrail;
+    to->client_error = status.client_error;
+    for (size_t i = 0; i < TRACE_LOST_PLACES; i++) {
+        lost[i] = status.lost[i];
+        to->n_lost_by_reason = lost[i] > 0 ? TRACE_LOST_PLACES : to->n_lost_by_reason;
+    }
+    to->lost_by_reason = lost;
+}
+
 static void fill_process(Heapprofd__ControlProcess *to, const struct target *target)
 {
     heapprofd__control_process__init(to);
@@ -67,6 +87,7 @@ struct packable {
     Heapprofd__ControlSession session;
     Heapprofd__ControlProcess processes[PROCESSES_MAX];
     Heapprofd__ControlProcess *pointers[PROCESSES_MAX];
+    uint64_t lost[PROCESSES_MAX][TRACE_LOST_PLACES];
 };
 
 void control_status_fit(Heapprofd__ControlSession *session, size_t bytes_max)
@@ -89,6 +110,7 @@ static struct packable *make_packable(const struct session *session, size_t byte
             continue;
         Heapprofd__ControlProcess *process = &packable->processes[to->n_processes];
         fill_process(process, session->targets[i]);
+        fill_losses(process, session->targets[i], packable->lost[to->n_processes]);
         packable->pointers[to->n_processes++] = process;
     }
     control_status_fit(to, bytes_max);

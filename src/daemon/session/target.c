@@ -355,11 +355,17 @@ static void detach(struct target *target)
                    "When the profiler left it: %.200s.", what);
 }
 
-uint64_t target_lost(const struct target *target)
+static struct ring_totals present_totals(const struct target *target)
 {
     struct ring_totals totals = target->totals;
     if (target->has_ring)
         ring_reader_totals(&target->reader, &totals);
+    return totals;
+}
+
+uint64_t target_lost(const struct target *target)
+{
+    struct ring_totals totals = present_totals(target);
     uint64_t lost = 0;
     for (unsigned i = 0; i < RING_LOSS_COUNT; i++) {
         /* These losses keep their sample (only its stack or its free is incomplete), or are counted
@@ -495,6 +501,24 @@ static uint32_t client_error_of(enum ring_client_state state)
                                               : 0;
 }
 
+static void fill_losses(const struct target *target, const struct ring_totals *totals,
+                        struct trace_heap_dump *status)
+{
+    status->buffer_overran = totals->client_state == RING_CLIENT_OVERRAN;
+    status->buffer_corrupted = target->corrupted;
+    status->hit_guardrail = target->out_of_memory || target->hit_guardrail;
+    status->client_error = client_error_of(totals->client_state);
+    status->blocked_us = totals->blocked_us;
+    dump_losses(totals->lost, status->lost);
+    status->lost[TRACE_LOST_UNWIND] += ledger_counts(target->ledger).walks_failed;
+}
+
+void target_note_losses(const struct target *target, struct trace_heap_dump *status)
+{
+    struct ring_totals totals = present_totals(target);
+    fill_losses(target, &totals, status);
+}
+
 static struct trace_heap_dump make_status(const struct target *target, const struct target_end *end,
                                           const struct dump_texts *texts)
 {
@@ -509,13 +533,8 @@ static struct trace_heap_dump make_status(const struct target *target, const str
         .first_interval_bytes = target->config->sampling_interval_bytes,
         .from_startup = target->origin == HANDSHAKE_STARTUP,
         .disconnected = end->running == false,
-        .buffer_overran = totals->client_state == RING_CLIENT_OVERRAN,
-        .buffer_corrupted = target->corrupted,
-        .hit_guardrail = target->out_of_memory || target->hit_guardrail,
-        .client_error = client_error_of(totals->client_state),
         .final = end->final,
         .unwinding_errors = totals->lost[RING_LOST_UNWIND] + walks_failed,
-        .blocked_us = totals->blocked_us,
         .exact_bytes = totals->bytes,
         .exact_calls = totals->calls,
         .unsent_bytes_of_ring = target->reader.busy_bytes,
@@ -524,8 +543,7 @@ static struct trace_heap_dump make_status(const struct target *target, const str
         .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator : NULL,
         .remark = texts->remark[0] != 0 ? texts->remark : NULL,
     };
-    dump_losses(totals->lost, status.lost);
-    status.lost[TRACE_LOST_UNWIND] += walks_failed;
+    fill_losses(target, totals, &status);
     return status;
 }
 

@@ -147,6 +147,9 @@ bool target_has_exec(const struct target *target);
 
 uint64_t target_lost(const struct target *target);
 
+/* Fill in what the target has lost so far, and why its profile has ended early. */
+void target_note_losses(const struct target *target, struct trace_heap_dump *status);
+
 /* Write the remark of the target's last dump: what the profile lacks, and why; "" if there is
  * nothing to remark. `remark` has DIAGNOSIS_BYTES_MAX bytes. */
 void target_diagnose(const struct target *target, const struct target_end *end, char *remark);

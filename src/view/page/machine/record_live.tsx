@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs: the recordings that the page began, and other sessions of this machine that the user may see.
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
+import { lossInWords } from "../sentences";
 import { bytesInWords, countInWords, plural, shareInWords, timeInWords } from "../words";
 import { joinWords } from "./command_line";
 import { askSession, endInWords, messagesIn, otherSessions, rateOf, sessionOf, type Course, type Machine, type Recording, type Session, type SessionProcess } from "./recordings";
@@ -37,12 +39,13 @@ function intervalInWords(process: SessionProcess): string {
   return process.interval_bytes > process.first_interval_bytes ? `${now}, raised from ${bytesInWords(process.first_interval_bytes)}` : now;
 }
 
-function ProcessRow({ process, course }: { process: SessionProcess; course: Course }) {
+/** A process, and below it what it has lost and why. */
+function processRows(process: SessionProcess, course: Course) {
   const rate = rateOf(course);
   const wasRaised = process.interval_bytes > process.first_interval_bytes;
   const isNearlyFull = process.ring !== null && process.ring.most_bytes > process.ring.bytes / 2;
-  return (
-    <tr>
+  return [
+    <tr key="figures">
       <th scope="row"><span class="name">{process.name}</span> <span class="faint">{process.pid}{process.attached && ", attached"}</span></th>
       <td class="number">{bytesInWords(process.live_bytes)}</td>
       <td><Sparkline course={course} /></td>
@@ -51,8 +54,13 @@ function ProcessRow({ process, course }: { process: SessionProcess; course: Cour
       <td class={process.lost > 0 ? "number bad" : "number"}>{countInWords(process.lost)}</td>
       <td class={isNearlyFull ? "number warn" : "number"}>{ringInWords(process.ring)}</td>
       <td class={wasRaised ? "number warn" : "number"}>{intervalInWords(process)}</td>
-    </tr>
-  );
+    </tr>,
+    process.losses.length > 0 && (
+      <tr key="losses" class="record-losses">
+        <td colSpan={8} class="warn">{process.losses.map((loss) => <p key={loss.name}>{lossInWords(loss)}</p>)}</td>
+      </tr>
+    ),
+  ];
 }
 
 function Processes({ session, courses }: { session: Session; courses: Courses }) {
@@ -68,7 +76,7 @@ function Processes({ session, courses }: { session: Session; courses: Courses })
           </tr>
         </thead>
         <tbody>
-          {session.processes.map((process) => <ProcessRow key={process.pid} process={process} course={courses.get(courseKey(session, process)) ?? []} />)}
+          {session.processes.map((process) => <Fragment key={process.pid}>{processRows(process, courses.get(courseKey(session, process)) ?? [])}</Fragment>)}
         </tbody>
       </table>
       {session.process_count > session.processes.length && <p class="faint">and {countInWords(session.process_count - session.processes.length)} more</p>}

@@ -2,6 +2,7 @@
 // What runs on this machine, as the server tells it once a second, and how it has gone: rates and live bytes
 // over time are made here, because the server tells only what is now.
 import { askMachine, post } from "../source";
+import type { Loss } from "../types";
 
 export interface SessionProcess {
   pid: number;
@@ -13,6 +14,7 @@ export interface SessionProcess {
   interval_bytes: number; // of malloc, now; 0: not profiled
   first_interval_bytes: number;
   ring: { bytes: number; used_bytes: number; most_bytes: number } | null; // null: it sends nothing more
+  losses: Loss[];
 }
 
 export interface Session {
