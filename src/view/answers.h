@@ -14,6 +14,8 @@ typedef int answer_function(struct view_profiles *profiles,
                             const struct view_parameters *parameters, FILE *out,
                             struct error *error);
 
+/* A level of the heap details, of several dumps side by side, as JSON. */
+answer_function answer_details;
 /* The selection as a file of another format. */
 answer_function answer_export;
 /* The parts of a process's memory over time and at a dump, as JSON. */

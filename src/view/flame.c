@@ -57,6 +57,21 @@ static double width_of(const struct maker *maker, uint32_t source)
     return maker->widths == NULL ? maker->request->leaves[source].own.width : maker->widths[source];
 }
 
+int64_t flame_parse_path(const char *text, uint32_t path[FLAME_PATH_MAX], struct error *error)
+{
+    size_t count = 0;
+    for (const char *at = text; *at != '\0'; count++) {
+        char *end;
+        unsigned long number = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : UINT32_MAX;
+        if (number >= UINT32_MAX || count == FLAME_PATH_MAX || (*end != '.' && *end != '\0'))
+            return error_set(error, -EINVAL, "root: at character %zu there is no function's number",
+                             (size_t)(at - text) + 1);
+        path[count] = (uint32_t)number;
+        at = *end == '.' ? end + 1 : end;
+    }
+    return (int64_t)count;
+}
+
 /* --- one step --- */
 
 static struct group *child_of(struct maker *maker, uint32_t function)
@@ -202,7 +217,8 @@ static int fill(struct maker *maker, const struct group *root, double least, str
     flame->count = 0;
     flame->pruned = false;
     int code = add_node(maker, graph, root, STACK_NONE);
-    for (size_t i = 0; i < flame->count && code == 0; i++) {
+    const size_t expanded_most = maker->request->one_level ? 1 : SIZE_MAX;
+    for (size_t i = 0; i < flame->count && i < expanded_most && code == 0; i++) {
         const struct group group = graph->groups[i];
         if (maker->visits > VISITS_MAX) {
             flame->pruned = true;

@@ -13,6 +13,7 @@
 #define HEAPPROFD_VIEW_FLAME_H
 
 #include "profile/confidence_interval.h"
+#include "util/error.h"
 #include "view/stack_tree.h"
 
 /* A sum over stacks. In a difference, `gained` is what only the later side has, and `lost` what
@@ -44,6 +45,7 @@ struct flame_request {
     size_t path_length;
     /* Groups below this share of the root are left out. Raised if there are too many groups. */
     double least;
+    bool one_level; /* only the root and its children */
 };
 
 #define FLAME_NODES_MAX 200000u
@@ -60,6 +62,10 @@ struct flame {
     size_t count, capacity;
     bool pruned; /* something was left out */
 };
+
+/* Parse a path "5.17.3". Return its length or -EINVAL. */
+#define FLAME_PATH_MAX 4096u
+int64_t flame_parse_path(const char *text, uint32_t path[FLAME_PATH_MAX], struct error *error);
 
 /* Make a graph. Return 0, -ENOMEM, or -ENOENT if there is no such path or function. */
 int flame_make(const struct flame_request *request, struct flame *flame);

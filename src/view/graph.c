@@ -8,25 +8,7 @@
 
 #include "compare/estimate_change.h"
 
-#define PATH_MAX_FUNCTIONS 4096u
-
 const char *const view_direction_names[FLAME_DIRECTIONS] = {"down", "up", "callees", "callers"};
-
-/* Parse "5.17.3". Return the number of functions or -EINVAL. */
-static int64_t parse_path(const char *text, uint32_t *path, struct error *error)
-{
-    size_t count = 0;
-    for (const char *at = text; *at != '\0'; count++) {
-        char *end;
-        unsigned long number = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : UINT32_MAX;
-        if (number >= UINT32_MAX || count == PATH_MAX_FUNCTIONS || (*end != '.' && *end != '\0'))
-            return error_set(error, -EINVAL, "root: at character %zu there is no function's number",
-                             (size_t)(at - text) + 1);
-        path[count] = (uint32_t)number;
-        at = *end == '.' ? end + 1 : end;
-    }
-    return (int64_t)count;
-}
 
 static int parse_direction(const struct view_parameters *parameters, struct flame_request *request,
                            struct error *error)
@@ -53,7 +35,7 @@ static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
 {
     const char *root = view_parameter(parameters, "root"),
                *least = view_parameter(parameters, "least");
-    uint32_t path[PATH_MAX_FUNCTIONS];
+    uint32_t path[FLAME_PATH_MAX];
     struct flame_request request = {
         .tree = graph->groups.by != NULL ? &graph->groups.tree : view_profiles_tree(profiles),
         .leaves = graph->leaves.items,
@@ -63,7 +45,7 @@ static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
         .least = least == NULL ? 0 : strtod(least, NULL),
     };
     int code = parse_direction(parameters, &request, error);
-    int64_t length = root == NULL || code < 0 ? code : parse_path(root, path, error);
+    int64_t length = root == NULL || code < 0 ? code : flame_parse_path(root, path, error);
     if (length < 0)
         return (int)length;
     if (!(request.least >= 0 && request.least <= 1))

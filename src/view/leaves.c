@@ -126,55 +126,69 @@ static struct rollup_values values_of(const struct profile_part *part)
                         : (struct rollup_values){part->figures, part->peak};
 }
 
-static struct flame_sum part_change(const struct collector *collector,
-                                    const struct profile_part *before,
-                                    const struct profile_part *after)
+static struct flame_sum sum_of_change(enum export_view view, struct rollup_values before,
+                                      struct rollup_values after)
 {
-    enum export_view view = collector->selection->view;
-    const struct rollup_values values[] = {values_of(before), values_of(after)};
+    const struct rollup_values values[] = {before, after};
     const struct change_parts parts = diff_parts_of(values, diff_figure_of(view), true);
-    return (struct flame_sum){.gained = parts.gained, .lost = parts.lost};
+    return with_width((struct flame_sum){.gained = parts.gained, .lost = parts.lost}, view);
 }
 
-/* Return the change of a callsite, as diff_new() makes it: of each part by itself, but at
- * the peak of the whole if its parts have no peak. Either side may be NULL. */
-static struct flame_sum change_of_sample(const struct collector *collector,
-                                         const struct profile_sample *before,
-                                         const struct profile_sample *after)
+/* Return whether a sample is compared as a whole: its parts are unknown, or have no peak. */
+static bool is_whole(const struct profile_sample *sample, enum export_view view)
+{
+    return sample != NULL && (sample->part_count == 0 || (view == EXPORT_MAX && !sample->tagged));
+}
+
+int view_change_each(const struct view_change *change, view_change_taker *take, void *context)
 {
     static const struct rollup_values none;
-    enum export_view view = collector->selection->view;
-    struct flame_sum sum = {.width = 0}, more;
-    bool tagged = (before == NULL || before->tagged) && (after == NULL || after->tagged);
-    bool has_parts =
-        (before == NULL || before->part_count > 0) && (after == NULL || after->part_count > 0);
-    if (!has_parts || (view == EXPORT_MAX && !tagged)) {
-        const struct rollup_values values[] = {before == NULL ? none : rollup_values_of(before),
-                                               after == NULL ? none : rollup_values_of(after)};
-        const struct change_parts parts = diff_parts_of(values, diff_figure_of(view), true);
-        return (struct flame_sum){.gained = parts.gained, .lost = parts.lost};
+    static const struct profile_part whole = {.type = "", .context = ""};
+    const bool whole_before = is_whole(change->before, change->view),
+               whole_after = is_whole(change->after, change->view);
+    const struct profile_sample *before = whole_before ? NULL : change->before,
+                                *after = whole_after ? NULL : change->after;
+    int code = 0;
+    if (whole_before || whole_after) {
+        const struct flame_sum sum =
+            sum_of_change(change->view, whole_before ? rollup_values_of(change->before) : none,
+                          whole_after ? rollup_values_of(change->after) : none);
+        code = take(context, &whole, &sum);
     }
-    for (uint32_t i = 0; after != NULL && i < after->part_count; i++) {
-        more = part_change(collector, part_like(before, &after->parts[i]), &after->parts[i]);
-        flame_sum_add(&sum, &more);
+    for (uint32_t i = 0; after != NULL && i < after->part_count && code == 0; i++) {
+        const struct profile_part *part = &after->parts[i];
+        const struct flame_sum sum =
+            sum_of_change(change->view, values_of(part_like(before, part)), values_of(part));
+        code = take(context, part, &sum);
     }
-    for (uint32_t i = 0; before != NULL && i < before->part_count; i++) {
-        if (part_like(after, &before->parts[i]) != NULL)
+    for (uint32_t i = 0; before != NULL && i < before->part_count && code == 0; i++) {
+        const struct profile_part *part = &before->parts[i];
+        if (part_like(after, part) != NULL)
             continue;
-        more = part_change(collector, &before->parts[i], NULL);
-        flame_sum_add(&sum, &more);
+        const struct flame_sum sum = sum_of_change(change->view, values_of(part), none);
+        code = take(context, part, &sum);
     }
-    return sum;
+    return code;
 }
 
-static void add_change(struct collector *collector, const struct profile_sample *before,
-                       const struct profile_sample *after)
+static int add_part_change(void *context, const struct profile_part *part,
+                           const struct flame_sum *more)
 {
-    struct flame_sum sum =
-        with_width(change_of_sample(collector, before, after), collector->selection->view);
+    (void)part;
+    flame_sum_add(context, more);
+    return 0;
+}
+
+static int add_change(void *context, const struct view_change *change)
+{
+    struct collector *collector = context;
+    struct flame_sum sum = {.width = 0};
+    view_change_each(change, add_part_change, &sum);
+    sum = with_width(sum, change->view);
     if (sum.gained.count != 0 || sum.lost.count != 0 || sum.width != 0)
         add_sum(collector, collector->selection->at.of,
-                after != NULL ? after->callsite : before->callsite, &sum);
+                change->after != NULL ? change->after->callsite : change->before->callsite, &sum);
+    return 0;
 }
 
 /* Set the bounds of the changes between two dumps of one heap. */
@@ -193,8 +207,33 @@ static void bound_changes(struct view_leaves *leaves, const struct view_selectio
         leaves->bounds[counts] = diff_bounds_of(&pair, figure, counts != 0);
 }
 
-/* Add what differs between two dumps of one heap. They share the samples that have not changed,
- * which are most, so this costs much less than the comparison of two profiles. */
+int view_changes_walk(const struct view_selection *selection,
+                      int (*take)(void *context, const struct view_change *change), void *context)
+{
+    const struct profile_dump *before = view_shown(selection, &selection->base),
+                              *after = view_shown(selection, &selection->at);
+    const struct profile_sample **by_callsite =
+        calloc(selection->at.of->profile->callsite_count + 1, sizeof(struct profile_sample *));
+    int code = by_callsite == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < before->sample_count && code == 0; i++)
+        by_callsite[before->samples[i]->callsite] = before->samples[i];
+    for (size_t i = 0; i < after->sample_count && code == 0; i++) {
+        const struct profile_sample *sample = after->samples[i];
+        const struct view_change change = {by_callsite[sample->callsite], sample, selection->view};
+        if (change.before != sample)
+            code = take(context, &change);
+        by_callsite[sample->callsite] = NULL;
+    }
+    for (size_t i = 0; i < before->sample_count && code == 0; i++) {
+        const struct view_change change = {before->samples[i], NULL, selection->view};
+        if (by_callsite[change.before->callsite] != NULL)
+            code = take(context, &change);
+    }
+    free(by_callsite);
+    return code;
+}
+
+/* Add what differs between two dumps of one heap. */
 static int add_dumps(struct collector *collector)
 {
     const struct view_selection *selection = collector->selection;
@@ -202,29 +241,13 @@ static int add_dumps(struct collector *collector)
     const struct profile_dump *before = view_shown(selection, &selection->base),
                               *after = view_shown(selection, &selection->at);
     struct view_leaves *leaves = collector->leaves;
-    const struct profile_sample **by_callsite =
-        calloc(selection->at.of->profile->callsite_count + 1, sizeof(struct profile_sample *));
-    int code = by_callsite == NULL
-                   ? -ENOMEM
-                   : reserve_leaves(collector, before->sample_count + after->sample_count);
+    int code = reserve_leaves(collector, before->sample_count + after->sample_count);
     leaves->exact = profile_dump_is_exact(heap, before) && profile_dump_is_exact(heap, after);
     leaves->partial = is_partial(heap, before) || is_partial(heap, after);
     leaves->sampling = (struct change_sampling){heap->interval_bytes, heap->interval_bytes};
     leaves->unknown = export_view_is_unknown(heap, selection->view);
     bound_changes(leaves, selection);
-    for (size_t i = 0; i < before->sample_count && code == 0; i++)
-        by_callsite[before->samples[i]->callsite] = before->samples[i];
-    for (size_t i = 0; i < after->sample_count && code == 0; i++) {
-        const struct profile_sample *sample = after->samples[i];
-        if (by_callsite[sample->callsite] != sample)
-            add_change(collector, by_callsite[sample->callsite], sample);
-        by_callsite[sample->callsite] = NULL;
-    }
-    for (size_t i = 0; i < before->sample_count && code == 0; i++)
-        if (by_callsite[before->samples[i]->callsite] != NULL)
-            add_change(collector, before->samples[i], NULL);
-    free(by_callsite);
-    return code;
+    return code < 0 ? code : view_changes_walk(selection, add_change, collector);
 }
 
 /* --- dumps of two heaps --- */

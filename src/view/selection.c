@@ -71,19 +71,25 @@ static int find_dump(const char *text, struct view_dump *found, struct error *er
     return 0;
 }
 
-/* base=DUMP of the same heap, or PROFILE.HEAP.DUMP. */
+/* DUMP of the heap of `beside`, or PROFILE.HEAP.DUMP. */
+static int find_other(struct view_profiles *profiles, const char *text,
+                      const struct view_dump *beside, struct view_dump *found,
+                      struct error *error)
+{
+    const char *rest = text;
+    *found = (struct view_dump){.of = beside->of, .dump.heap = beside->dump.heap};
+    if (strchr(text, '.') == NULL)
+        return find_dump(text, found, error);
+    int code = find_heap(profiles, text, &rest, found, error);
+    return code < 0 ? code : find_dump(rest, found, error);
+}
+
 static int find_base(struct view_profiles *profiles, const char *text,
                      struct view_selection *selection, struct error *error)
 {
-    const char *rest = text;
     if (text == NULL || *text == '\0')
         return 0;
-    if (strchr(text, '.') == NULL) {
-        selection->base = selection->at;
-        return find_dump(text, &selection->base, error);
-    }
-    int code = find_heap(profiles, text, &rest, &selection->base, error);
-    return code < 0 ? code : find_dump(rest, &selection->base, error);
+    return find_other(profiles, text, &selection->at, &selection->base, error);
 }
 
 static int parse_view(const char *text, enum export_view *view, struct error *error)
@@ -188,4 +194,17 @@ int view_selection_remake(struct view_selection *some, struct view_profiles *pro
 {
     some->at.part = some->base.part = (struct view_part){0};
     return make_parts(some, profiles, false, error);
+}
+
+int view_selection_find_dump(const struct view_selection *selection,
+                             struct view_profiles *profiles, const char *text,
+                             struct view_dump *found, struct error *error)
+{
+    struct view_selection some = *selection;
+    some.base = (struct view_dump){0};
+    int code = find_other(profiles, text, &selection->at, &some.at, error);
+    if (code == 0 && some.only.count > 0)
+        code = view_selection_remake(&some, profiles, error);
+    *found = some.at;
+    return code;
 }

@@ -135,6 +135,7 @@ struct page {
 /* SQL is asked for by POST, because it is text of any length. Only api/perfetto changes something:
  * what the port of Perfetto UI serves. */
 static const struct page pages[] = {
+    {"api/details", "GET", "application/json", answer_details, NULL, NULL},
     {"api/export", "GET", "application/octet-stream", answer_export, NULL, NULL},
     {"api/memory", "GET", "application/json", answer_memory, NULL, NULL},
     {"api/overview", "GET", "application/json", answer_overview, NULL, NULL},

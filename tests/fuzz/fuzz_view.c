@@ -131,6 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ask(answer_table, &parameters);
     ask(answer_memory, &parameters);
     ask(answer_range, &parameters);
+    ask(answer_details, &parameters);
     free(text);
     return 0;
 }
