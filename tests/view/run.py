@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 
+import heap_details_profiles
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PAGE = os.path.join(ROOT, "src", "view", "page")
@@ -225,6 +227,25 @@ def run_record(work):
         print(server.communicate(timeout=harness.TIMEOUT)[0])
 
 
+def run_details(work):
+    sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+    import harness
+
+    harness.need("chromium", "node")
+    profiles, expected = heap_details_profiles.expect(harness, work)
+    server, expected["url"] = serve(harness, *profiles)
+    try:
+        path = os.path.join(work, "expected.json")
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(expected, out)
+        os.symlink(MODULES, os.path.join(work, "node_modules"))
+        tests = bundle(work, ["heap_details.ts"])
+        return subprocess.run(["node", "--test", *tests], env=dict(os.environ, EXPECTED=path, HOME=work)).returncode
+    finally:
+        server.kill()
+        server.wait()
+
+
 def main():
     what, *arguments = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="test-view-") as work:
@@ -234,6 +255,8 @@ def main():
             sys.exit(run_units(work, *arguments))
         if what == "browser":
             sys.exit(run_browser(work))
+        if what == "details":
+            sys.exit(run_details(work))
         if what == "record":
             sys.exit(run_record(work))
         sys.exit("run.py: types, unit, browser or record")

@@ -18,7 +18,7 @@ test("a selection survives the URL", () => {
 });
 
 test("a fragment that makes no sense selects nothing", () => {
-  const wrong = parseSelection("#tab=x&heap=../..&dump=-1&base=a&time=3&view=__proto__&direction=1&function=1e9&zoom=1..2&filter=rm:x&filter=focus:&by=0&only=colour:red&only=thread");
+  const wrong = parseSelection("#tab=x&heap=../..&dump=-1&base=a&time=3&view=__proto__&direction=1&function=1e9&zoom=1..2&filter=rm:x&filter=focus:&by=0&also=1,2,3&rank=dump4&only=colour:red&only=thread");
   assert.deepEqual(wrong, NOTHING_SELECTED);
 });
 

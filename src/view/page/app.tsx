@@ -7,6 +7,7 @@ import type { ComponentChildren } from "preact";
 import { Bar, Filters } from "./bar";
 import { Export } from "./export";
 import { FlamePanel } from "./flame/panel";
+import { HeapDetailsPanel } from "./heap_details";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { MemoryPanel } from "./memory";
@@ -24,9 +25,9 @@ import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./timeline";
 import type { Overview } from "./types";
 
-const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", sql: "SQL" };
+const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", sql: "SQL" };
 const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "sql"];
-const NEED_SERVER: Tab[] = ["source", "memory", "sql"];
+const NEED_SERVER: Tab[] = ["source", "memory", "details", "sql"];
 const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
 
 function Keys({ onClose }: { onClose: () => void }) {
@@ -135,6 +136,7 @@ function Panel({ overview, place, selection }: { overview: Overview; place: Plac
   if (place.heap.dumps.length === 0) return <NoDump place={place} />;
   if (selection.tab === "table") return <TablePanel />;
   if (selection.tab === "memory") return <MemoryPanel place={place} selection={selection} />;
+  if (selection.tab === "details") return <HeapDetailsPanel overview={overview} place={place} selection={selection} />;
   if (selection.tab === "source") return <SourcePanel />;
   return <FlamePanel />;
 }

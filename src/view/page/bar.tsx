@@ -20,7 +20,7 @@ const KIND_TITLES: Record<FilterKind, string> = {
 const MANY = 60; // more options are a list with a search
 
 /** `options` are made when they are needed: there may be very many, of which `title` is the chosen. */
-function Choice(props: {
+export function Choice(props: {
   label: string; class?: string; value: string; title: string; count: number; options: () => Option[]; onChange: (value: string) => void;
 }) {
   if (props.count > MANY) return <Chooser {...props} />;
@@ -68,7 +68,7 @@ function baseTitle(overview: Overview, place: Place, selection: Selection): stri
   return base.place.heap === place.heap ? title : `${profileTitle(base.place.profile)}, ${title}`;
 }
 
-function baseOptions(overview: Overview, place: Place, selection: Selection): Option[] {
+export function baseOptions(overview: Overview, place: Place, selection: Selection): Option[] {
   const dump = dumpIndex(place.heap, selection.dump);
   const own = dumpOptions(place).filter((_, i) => i !== dump).map(({ value, title }) => ({ value, title: `dump ${title}` }));
   const options = [{ value: "", title: "nothing" }, ...own, ...otherHeaps(overview, place)];

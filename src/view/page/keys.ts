@@ -6,7 +6,7 @@ type Shortcuts = Record<string, () => void>;
 
 export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = [
   ["Everywhere", [
-    ["1 … 6", "Overview, flame graph, table, source, memory, SQL"],
+    ["1 … 7", "Overview, flame graph, table, source, memory, heap details, SQL"],
     ["[  ]", "Previous, next dump"],
     ["b", "Compare with the dump before, or no more"],
     ["v  V", "Next, previous view"],
@@ -43,6 +43,13 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
   ]],
   ["Memory", [
     ["← →", "Dump by dump"],
+  ]],
+  ["Heap details", [
+    ["↑ ↓ Page Home End", "From row to row"],
+    ["→ ←", "Open or close a row, to its caller"],
+    ["Enter", "Break the row down"],
+    ["Backspace", "Back out by one step"],
+    ["t", "Top-down or bottom-up"],
   ]],
   ["Table", [
     ["↑ ↓ Page Home End", "From row to row"],

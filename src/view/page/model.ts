@@ -106,5 +106,5 @@ export function baseOf(overview: Overview, place: Place, base: string): { place:
 
 /** Return the selection of a heap as it opens: at its last dump. */
 export function openHeap(id: string): Partial<Selection> {
-  return { heap: id, dump: null, base: "", zoom: "", frame: "" };
+  return { heap: id, dump: null, base: "", also: "", zoom: "", frame: "" };
 }

@@ -21,7 +21,7 @@ export interface Only {
   value: string; // as the server names it: TableRow.part, or "NAME@MODULE" of a function
 }
 
-export const TABS = ["overview", "flame", "table", "source", "memory", "sql"] as const;
+export const TABS = ["overview", "flame", "table", "source", "memory", "details", "sql"] as const;
 export type Tab = (typeof TABS)[number];
 
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;
@@ -37,6 +37,7 @@ export interface Selection {
   dump: number | null; // null: the last
   base: string; // "": no difference; "2": a dump of the heap; "1.0.5": of another profile
   time: string; // the part of the timeline that is shown, in seconds: "1.5-3"; "": all
+  also: string; // further dumps of the heap details, as the base: "4,1.0.5"
   view: ViewName;
   filters: Filter[];
   only: Only[]; // all must hold
@@ -49,6 +50,7 @@ export interface Selection {
   by: TableBy;
   order: TableOrder;
   sort: (typeof SORTS)[number]; // "": as the order is by itself
+  rank: string; // of the heap details: a column, "-" in front for the other way round
 }
 
 export const NOTHING_SELECTED: Selection = {
@@ -59,6 +61,7 @@ export const NOTHING_SELECTED: Selection = {
   dump: null,
   base: "",
   time: "",
+  also: "",
   view: "space",
   filters: [],
   only: [],
@@ -71,6 +74,7 @@ export const NOTHING_SELECTED: Selection = {
   by: "function",
   order: "self",
   sort: "",
+  rank: "",
 };
 
 const ONLY_MAX = 8; // as the server takes them
@@ -82,6 +86,9 @@ function oneOf<T extends string>(value: string | null, allowed: readonly T[], ot
 function wholeNumber(text: string | null): number | null {
   return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : null;
 }
+
+/** Return a text of this form; "": it is of another one. */
+const ofForm = (text: string | null, form: RegExp) => (text !== null && form.test(text) ? text : "");
 
 const isPath = (text: string | null): text is string => text !== null && /^\d+(\.\d+)*$/.test(text);
 
@@ -116,6 +123,7 @@ export function parseSelection(fragment: string): Selection {
     dump: wholeNumber(given.get("dump")),
     base: path("base"),
     time: /^\d+(\.\d+)?-\d+(\.\d+)?$/.test(given.get("time") ?? "") ? given.get("time")! : "",
+    also: ofForm(given.get("also"), /^\d+(\.\d+\.\d+)?(,\d+(\.\d+\.\d+)?)?$/),
     view: oneOf(given.get("view"), VIEWS, NOTHING_SELECTED.view),
     filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),
     only: given.getAll("only").map(parseOnly).filter((only) => only !== null).slice(0, ONLY_MAX),
@@ -128,6 +136,7 @@ export function parseSelection(fragment: string): Selection {
     by: oneOf(given.get("by"), DIMENSIONS, NOTHING_SELECTED.by),
     order: oneOf(given.get("order"), TABLE_ORDERS, NOTHING_SELECTED.order),
     sort: oneOf(given.get("sort"), SORTS, NOTHING_SELECTED.sort),
+    rank: ofForm(given.get("rank"), /^-?(name|bytes|count|average|change|dump[0-3])$/),
   };
 }
 

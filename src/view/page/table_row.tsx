@@ -36,7 +36,7 @@ export function keyInWords(by: TableBy, row: TableRow): string {
   return row.key || "(none)";
 }
 
-function Number({ figure, counts, signed }: { figure: MaybeFigure; counts: boolean; signed: boolean }) {
+export function Number({ figure, counts, signed }: { figure: MaybeFigure; counts: boolean; signed: boolean }) {
   if (figure === null) return <span class="faint">unknown</span>;
   const words = figureInWords(figure, counts);
   const margin = words.search(/ (±|-|\+)/);

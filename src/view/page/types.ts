@@ -140,6 +140,27 @@ export interface Table {
   row: TableRow[];
 }
 
+/** A row of the heap details: its figures by dump. */
+export interface DetailsRow {
+  key: string;
+  full_name?: string; // only if it differs
+  function?: number; // by backtrace
+  module?: string;
+  opens?: boolean; // it has further callees or callers
+  bytes: MaybeFigure[];
+  count: MaybeFigure[];
+  change?: { bytes: MaybeFigure; count: MaybeFigure }; // of the selected dump to the base
+  mark?: boolean; // it is beyond chance
+}
+
+export interface Details {
+  unknown?: boolean; // by type: the file has no types
+  path: { key: string; module: string }[];
+  total: DetailsRow;
+  rows: number;
+  row: DetailsRow[];
+}
+
 export interface SourceLines {
   file: string;
   found: boolean;
