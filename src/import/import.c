@@ -207,7 +207,9 @@ static struct profile *read_source(struct trace_source *source, const char *name
 struct profile *import_profile(const char *path, const struct profile_read_options *options,
                                struct error *error)
 {
-    struct trace_source *source = trace_source_open(path, error);
+    bool only_regular = options != NULL && options->only_regular;
+    struct trace_source *source =
+        only_regular ? trace_source_open_file(path, error) : trace_source_open(path, error);
     if (source == NULL)
         return NULL;
     return read_source(source, strcmp(path, "-") == 0 ? "standard input" : path, options, error);

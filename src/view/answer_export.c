@@ -96,8 +96,8 @@ struct side {
 static int take_side(struct side *side, const struct view_dump *from, const struct side *other,
                      const struct view_selection *selection, struct error *error)
 {
-    const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
-                                                 .filter = &selection->filter};
+    const struct profile_read_options reading = {
+        .demangling = DEMANGLE_FULL, .filter = &selection->filter, .only_regular = true};
     const struct view_profile *of = from->of;
     *side = (struct side){.profile = of->profile, .dump = from->dump};
     if (selection->filter.count == 0) {

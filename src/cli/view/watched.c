@@ -58,7 +58,9 @@ static bool has_just_begun(const char *path, const struct watched_file *file)
 static int add(struct watched *watched, size_t index, struct view_profiles *profiles,
                bool shows_progress, struct error *error)
 {
-    static const struct profile_read_options reading = {.demangling = DEMANGLE_FULL};
+    /* A user may name a pipe, and can end the wait for it: not so once the page is served. */
+    const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
+                                                 .only_regular = !shows_progress};
     char path[PATH_MAX];
     int code = output_find_trace(watched->paths[index], path, error);
     if (code < 0)

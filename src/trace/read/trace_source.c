@@ -12,6 +12,7 @@
 
 #include "trace/read/tar_traces.h"
 #include "util/memory_bound.h"
+#include "util/regular_file.h"
 
 #define INPUT_BYTES (256u * 1024u)
 /* A compressed file beyond both limits is refused. The limits are a choice: zstd -19 made a trace
@@ -327,6 +328,18 @@ struct trace_source *trace_source_open(const char *path, struct error *error)
     int fd = STDIN_FILENO;
     if (strcmp(path, "-") != 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0) {
         error_set(error, -errno, "cannot open the trace %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    return open_source(fd, NULL, 0, error);
+}
+
+struct trace_source *trace_source_open_file(const char *path, struct error *error)
+{
+    struct stat status;
+    int fd = regular_file_open(path, &status);
+    if (fd < 0) {
+        error_set(error, fd, "cannot open the trace %s: %s", path,
+                  fd == -EINVAL ? "not a regular file" : strerror(-fd));
         return NULL;
     }
     return open_source(fd, NULL, 0, error);
