@@ -38,6 +38,7 @@ struct view_server {
     /* Each connection has a thread. Questions are answered one at a time, but SQL, which may take
      * long, does not keep the others waiting. */
     pthread_mutex_t profiles_lock, sql_lock;
+    _Atomic unsigned waiting_for_sql; /* threads that need sql_lock soon: queries end */
     struct access access;
     struct perfetto perfetto;
     /* The caller's questions. */
@@ -178,6 +179,9 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, unsigned
     if (response == NULL)
         return MHD_NO;
     add_headers(response, type);
+    /* A stranger does not keep one of the connections. */
+    if (status == MHD_HTTP_FORBIDDEN)
+        MHD_add_response_header(response, "Connection", "close");
     enum MHD_Result result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;
@@ -467,14 +471,16 @@ static void take_profiles(struct view_server *server, struct view_profiles *prof
     view_sql_close(&server->sql);
     free_profiles(server->profiles);
     server->profiles = profiles;
-    server->sql = (struct view_sql){server->paths, profiles->count, NULL};
+    server->sql = (struct view_sql){server->paths, profiles->count, NULL, &server->waiting_for_sql};
     for (size_t i = 0; i < profiles->count; i++)
         server->paths[i] = profiles->items[i].path;
 }
 
 void view_server_replace(struct view_server *server, struct view_profiles *profiles)
 {
+    server->waiting_for_sql++;
     pthread_mutex_lock(&server->sql_lock);
+    server->waiting_for_sql--;
     pthread_mutex_lock(&server->profiles_lock);
     take_profiles(server, profiles);
     server->generation++;
@@ -513,6 +519,7 @@ const char *view_server_address(const struct view_server *server)
 
 void view_server_stop(struct view_server *server)
 {
+    server->waiting_for_sql++; /* for good: a query would keep its thread for up to a minute */
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
     perfetto_end(&server->perfetto);

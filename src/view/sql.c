@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the page's SQL, within limits of rows, bytes and time. */
+/* Runs the page's SQL, within limits of rows, bytes and time, and until somebody waits for it. */
 #include "view/sql.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "import/import.h"
 #include "util/clock.h"
 #include "util/json_writer.h"
 
 #define ROWS_MAX 10000u
 #define CELL_BYTES_MAX 4096
+#define ANSWER_BYTES_MAX ((off_t)32 << 20)
 #define NANOSECONDS_MAX UINT64_C(60000000000)
 /* SQLite asks for the time after this many steps of its machine, about a millisecond. */
 #define STEPS_BETWEEN_CLOCKS 100000
+
+/* The owner of a file that is shown may have replaced it. */
+static int add(struct query_database *database, const char *path, struct error *error)
+{
+    static const struct profile_read_options reading = {
+        .demangling = DEMANGLE_NONE, .as_in_trace = true, .only_regular = true};
+    struct profile *profile = import_profile(path, &reading, error);
+    return profile == NULL ? error->code
+                           : query_database_add_profile(database, path, profile, error);
+}
 
 static int open_database(struct view_sql *sql, struct error *error)
 {
@@ -23,7 +35,7 @@ static int open_database(struct view_sql *sql, struct error *error)
     if (database == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < sql->path_count; i++) {
-        int code = query_database_add(database, sql->paths[i], error);
+        int code = add(database, sql->paths[i], error);
         if (code < 0) {
             query_database_close(database);
             return code;
@@ -62,7 +74,8 @@ static int write_rows(struct json_writer *json, sqlite3_stmt *statement)
         json_string(json, NULL, sqlite3_column_name(statement, i));
     json_end_array(json);
     json_array(json, "rows");
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW && rows++ < ROWS_MAX) {
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && rows++ < ROWS_MAX &&
+           ftello(json->out) < ANSWER_BYTES_MAX) {
         json_array(json, NULL);
         for (int i = 0; i < columns; i++)
             write_cell(json, statement, i);
@@ -89,6 +102,17 @@ static int run_statement(sqlite3_stmt *statement, bool last, struct json_writer 
     return code;
 }
 
+static int complain_of_end(const struct view_sql *sql, struct error *error)
+{
+    if (*sql->waiting > 0)
+        return error_set(error, -EINVAL,
+                         "the query was ended, because the profiles were replaced while it ran; "
+                         "run it again");
+    return error_set(error, -EINVAL,
+                     "the query ran for a minute and was ended; ask for less, or use heap_profile "
+                     "query");
+}
+
 static int run_statements(struct view_sql *sql, const char *text, struct json_writer *json,
                           struct error *error)
 {
@@ -104,9 +128,7 @@ static int run_statements(struct view_sql *sql, const char *text, struct json_wr
         answered |= last && statement != NULL;
         sqlite3_finalize(statement);
         if (code == SQLITE_INTERRUPT)
-            return error_set(error, -EINVAL,
-                             "the query ran for a minute and was ended; ask for "
-                             "less, or use heap_profile query");
+            return complain_of_end(sql, error);
         if (code != SQLITE_DONE) {
             query_database_step_error(sql->database, error);
             return -EINVAL;
@@ -115,9 +137,16 @@ static int run_statements(struct view_sql *sql, const char *text, struct json_wr
     return answered ? 0 : error_set(error, -EINVAL, "the text ends without a statement");
 }
 
-static int is_late(void *deadline)
+struct limit {
+    uint64_t deadline_ns;
+    const _Atomic unsigned *waiting;
+};
+
+/* SQLite asks whether a query is to be ended. */
+static int must_end(void *context)
 {
-    return clock_read_ns(CLOCK_MONOTONIC) > *(const uint64_t *)deadline;
+    const struct limit *limit = context;
+    return *limit->waiting > 0 || clock_read_ns(CLOCK_MONOTONIC) > limit->deadline_ns;
 }
 
 int view_sql_run(struct view_sql *sql, const char *text, FILE *out, struct error *error)
@@ -125,10 +154,11 @@ int view_sql_run(struct view_sql *sql, const char *text, FILE *out, struct error
     int code = open_database(sql, error);
     if (code < 0)
         return code;
-    uint64_t begin = clock_read_ns(CLOCK_MONOTONIC), deadline = begin + NANOSECONDS_MAX;
+    uint64_t begin = clock_read_ns(CLOCK_MONOTONIC);
+    struct limit limit = {begin + NANOSECONDS_MAX, sql->waiting};
     struct json_writer json = json_begin(out);
     sqlite3 *connection = query_database_sql(sql->database);
-    sqlite3_progress_handler(connection, STEPS_BETWEEN_CLOCKS, is_late, &deadline);
+    sqlite3_progress_handler(connection, STEPS_BETWEEN_CLOCKS, must_end, &limit);
     json_object(&json, NULL);
     code = run_statements(sql, text, &json, error);
     json_number(&json, "seconds", (double)(clock_read_ns(CLOCK_MONOTONIC) - begin) / 1e9);

@@ -4,6 +4,7 @@
 #ifndef HEAPPROFD_VIEW_SQL_H
 #define HEAPPROFD_VIEW_SQL_H
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "query/database.h"
@@ -15,6 +16,9 @@ struct view_sql {
     const char *const *paths; /* of the profiles */
     size_t path_count;
     struct query_database *database; /* NULL: not opened yet */
+    /* How many threads wait until a query has ended: while there is one, queries end with an
+     * error. */
+    const _Atomic unsigned *waiting;
 };
 
 /* Run statements and write the answer as JSON. Return 0 or a negative errno; -EINVAL: a mistake in

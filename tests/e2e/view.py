@@ -8,6 +8,7 @@ query print of them, and what it refuses. tests/view/ has the page itself.
 
 import array
 import base64
+import contextlib
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 import urllib.parse
 import zlib
@@ -735,6 +737,52 @@ def test_sql():
         check(len(many["rows"]) == 10000 and many["more"], f"{len(many['rows'])} rows")
         status, _, _ = server.ask("api/sql", method="POST", body="x" * 100000)
         check(status == 413, f"a long statement: {status}")
+        wide = server.json("api/sql", method="POST", body="with recursive c(n) as (select 1 union all select n+1 from c "
+                           "where n<10000) select printf('%4000s', n) from c")
+        check(len(wide["rows"]) < 9000 and wide["more"], f"{len(wide['rows'])} rows of 4 kB each")
+
+
+def ask_in_thread(server, statement):
+    """Begin a query. Return a thread with its answer; None: the server has ended."""
+    def run():
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            thread.answer = server.ask("api/sql", method="POST", body=statement)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.answer = None
+    thread.start()
+    time.sleep(0.5)
+    return thread
+
+
+def test_slow_sql():
+    """A query that never ends keeps neither other profiles nor the server's end waiting."""
+    profile = record("slow", "true")
+    endless = "with recursive c(n) as (select 1 union all select n+1 from c) select count(*) from c"
+    with Server(profile) as server:
+        def replaces():
+            status, _, content = server.ask("api/open", method="POST", body=json.dumps({"paths": [profile]}))
+            return check(status == 200, f"open: {status} {content!r}") and not query.is_alive()
+        query = ask_in_thread(server, endless)
+        wait_until(replaces, "the query ends when the profiles are replaced")
+        check(query.answer and query.answer[0] == 400 and b"were replaced" in query.answer[2], f"{query.answer}")
+        ask_in_thread(server, endless)
+    # SQLite does not ask in the middle of a step whether to go on.
+    server = Server(profile)
+    ask_in_thread(server, f"select '{'a' * 9000}' like '{'%a' * 40}b'")
+    wait_until(lambda: server.process.poll() is not None or server.process.send_signal(signal.SIGTERM), "a second signal ends it")
+
+
+def test_replaced_file():
+    """A file that becomes a pipe, whose reader would wait for ever, is refused."""
+    profile = record("replaced", "jq", "-n", "1")
+    with Server(profile) as server:
+        os.unlink(f"{profile}/symbolized-trace")
+        os.mkfifo(f"{profile}/symbolized-trace")
+        for page, options in (("api/sql", {"method": "POST", "body": "select 1"}),
+                              ("api/export?heap=0.0&format=pprof&filter=focus:.", {})):
+            status, _, content = server.ask(page, **options)
+            check(status == 400 and b"not a regular file" in content, f"{page}: {status} {content!r}")
+        time.sleep(1.5)  # The server looks for changes each second.
 
 
 def test_export():
@@ -878,8 +926,9 @@ def test_strangers():
             "another site": {"headers": {"Sec-Fetch-Site": "cross-site"}},
         }
         for why, options in refused.items():
-            status, _, content = server.ask(page, **options)
+            status, headers, content = server.ask(page, **options)
             check(status == 403 and b"heaps" not in content, f"{why}: {status} {content[:100]!r}")
+            check(headers["Connection"] == "close", f"{why}: the connection stays open")
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
             check(server.ask(page, method=method)[0] == 405, f"{method} is answered")
         status, headers, _ = server.ask("")

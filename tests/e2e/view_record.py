@@ -107,6 +107,8 @@ def test_process():
         refused(server.post("api/doctor", arguments=["host", "--", "/bin/sh"]), 400, "doctor")
         advice = json.loads(server.post("api/doctor", arguments=["-p", str(program.pid)])[2])
         check(advice["works"] and f"process {program.pid}" in advice["text"], f"doctor: {advice}")
+        advice = json.loads(server.post("api/doctor", arguments=["--", "/bin/sh", "-o", "--view"])[2])
+        check("/bin/sh" in advice.get("text", ""), f"doctor, of a command with options of its own: {advice}")
         recording = server.start("-p", str(program.pid), "-i", "512", directory=at("attached"))
         check(recording["directory"] == at("attached"), f"{recording}")
         _, session = server.wait(recording, "samples", lambda _, session: session and session["samples"] > 20)
@@ -149,6 +151,7 @@ def check_refusals(server):
     for arguments, words in ((["host", "touch", at("touched")], "after --"), (["host", "--"], "which command"),
                              (["sh", "-c", f"touch {at('touched')}"], "begins no recording"), (["view"], "begins no recording"),
                              (["-p", "-o/etc"], "directory"), (["-p", "1", "--outp=/etc"], "directory"),
+                             (["-p", "1", "-qo", "/etc"], "directory"),
                              (["host", "-o", "/etc", "--", "true"], "directory"), (["host", "--view", "--", "true"], "already"),
                              (["-p"] + ["1"] * 600, "601 words"), (["-n", "x" * 40000], "bytes")):
         refused(server.post("api/recordings/start", arguments=arguments), 400, words)

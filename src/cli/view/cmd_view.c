@@ -106,6 +106,8 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
     show(&browser, request, view_server_address(server), has_profiles);
     serve(&machine.shown, &ends);
     browser_close(&browser);
+    /* A second signal ends what the first one waits for. */
+    pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
     view_server_stop(server);
     machine_end(&machine);
     return 0;

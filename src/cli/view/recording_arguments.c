@@ -9,10 +9,14 @@ static bool begins_with(const char *word, const char *beginning)
     return strncmp(word, beginning, strlen(beginning)) == 0;
 }
 
-/* Return whether an option may be the one that begins so: options may be abbreviated. */
-static bool may_be(const char *word, const char *letter, const char *beginning)
+/* Return whether a word may be an option: long ones may be abbreviated, and its letter may be
+ * behind others that have no value (-qo). */
+static bool may_be(const char *word, char letter, const char *beginning)
 {
-    return (letter != NULL && begins_with(word, letter)) || begins_with(word, beginning);
+    static const char without_value[] = "hq";
+    if (begins_with(word, "--"))
+        return begins_with(word, beginning);
+    return *word == '-' && word[1 + strspn(word + 1, without_value)] == letter;
 }
 
 static int take_words(struct recording_arguments *arguments, const struct json_value *list,
@@ -43,13 +47,15 @@ static int check_options(struct recording_arguments *arguments, struct error *er
     arguments->option_count = arguments->count;
     for (size_t i = 0; i < arguments->option_count; i++) {
         const char *word = arguments->words[i];
-        if (may_be(word, "-o", "--o"))
+        if (strcmp(word, "--") == 0) {
+            arguments->option_count = i;
+            break;
+        }
+        if (may_be(word, 'o', "--o"))
             return error_set(error, -EINVAL,
                              "%s: the directory is a part of the request of its own", word);
-        if (may_be(word, NULL, "--vi"))
+        if (begins_with(word, "--vi"))
             return error_set(error, -EINVAL, "%s: the page is there already", word);
-        if (arguments->is_host && strcmp(word, "--") == 0)
-            arguments->option_count = i;
     }
     if (arguments->is_host && arguments->option_count == arguments->count)
         return error_set(error, -EINVAL, "host needs a command after --");
@@ -84,7 +90,7 @@ bool recording_arguments_have_command(const struct recording_arguments *argument
 bool recording_arguments_have_dumps(const struct recording_arguments *arguments)
 {
     for (size_t i = 0; i < arguments->option_count; i++)
-        if (may_be(arguments->words[i], "-c", "--c"))
+        if (may_be(arguments->words[i], 'c', "--c"))
             return true;
     return false;
 }
