@@ -6,12 +6,6 @@
 
 #include "profile/rollup.h"
 
-/* The counted total, and the sampled part of it. */
-struct counted {
-    double bytes, calls; /* INFINITY: unknown */
-    struct profile_estimate sampled;
-};
-
 /* Neither a call was seen, nor one counted. */
 static bool is_empty(const struct profile_heap *heap, const struct profile_dump *dump)
 {
@@ -19,12 +13,13 @@ static bool is_empty(const struct profile_heap *heap, const struct profile_dump 
            !heap->is_perfettos;
 }
 
-static struct counted counted_of(const struct profile_heap *heap, const struct profile_dump *dump)
+struct unseen_counted unseen_counted_of(const struct profile_heap *heap,
+                                        const struct profile_dump *dump)
 {
     const struct trace_figures *total = &dump->total;
     double bytes = rollup_most(heap, dump, false), calls = rollup_most(heap, dump, true);
     bool empty = is_empty(heap, dump);
-    return (struct counted){
+    return (struct unseen_counted){
         .bytes = bytes > 0 || empty ? bytes : INFINITY,
         .calls = calls > 0 || empty ? calls : INFINITY,
         .sampled = {total->allocated_bytes, total->allocated_count, total->allocated_bytes_variance,
@@ -32,17 +27,16 @@ static struct counted counted_of(const struct profile_heap *heap, const struct p
     };
 }
 
-/* The program drew all samples itself: only it knows how. */
-static bool is_as_reported(const struct profile_heap *heap)
+bool unseen_is_as_reported(const struct profile_heap *heap)
 {
     return heap->status.weighed_samples > 0 &&
            heap->status.weighed_samples == heap->status.heap_samples;
 }
 
 static struct unseen unseen_of_counted(const struct profile_heap *heap,
-                                       const struct counted *counted, bool counts)
+                                       const struct unseen_counted *counted, bool counts)
 {
-    if (is_as_reported(heap))
+    if (unseen_is_as_reported(heap))
         return (struct unseen){0, 0};
     struct unseen bytes = {
         .chance = profile_floor_bytes(heap->interval_bytes),
@@ -60,14 +54,15 @@ static struct unseen unseen_of_counted(const struct profile_heap *heap,
 struct unseen unseen_of(const struct profile_heap *heap, const struct profile_dump *dump,
                         bool counts)
 {
-    struct counted counted = counted_of(heap, dump);
+    struct unseen_counted counted = unseen_counted_of(heap, dump);
     return unseen_of_counted(heap, &counted, counts);
 }
 
 struct unseen unseen_between(const struct profile_heap *heap, const struct profile_dump *earlier,
                              const struct profile_dump *later, bool counts)
 {
-    struct counted before = counted_of(heap, earlier), counted = counted_of(heap, later);
+    struct unseen_counted before = unseen_counted_of(heap, earlier),
+                          counted = unseen_counted_of(heap, later);
     /* If a total is unknown, so are its parts. */
     if (isfinite(counted.bytes))
         counted.bytes -= isfinite(before.bytes) ? before.bytes : 0;

@@ -20,6 +20,16 @@ struct unseen {
     double left;   /* certain: from the exact total; INFINITY: unknown */
 };
 
+/* The counted total of a dump, and the sampled part of it. */
+struct unseen_counted {
+    double bytes, calls; /* INFINITY: unknown */
+    struct profile_estimate sampled;
+};
+struct unseen_counted unseen_counted_of(const struct profile_heap *heap,
+                                        const struct profile_dump *dump);
+/* Return whether the program drew all samples itself: then only it knows what is unseen. */
+bool unseen_is_as_reported(const struct profile_heap *heap);
+
 /* Calls are assumed to have 24 bytes, malloc's smallest block, or the mean size of the unsampled
  * ones if that is smaller. */
 struct unseen unseen_of(const struct profile_heap *heap, const struct profile_dump *dump,

@@ -88,10 +88,12 @@ static const char *why_incomplete(const struct profile_dump *dump)
 }
 
 static void write_dump(struct json_writer *json, const struct profile_heap *heap,
-                       const struct profile_dump *dump)
+                       const struct profile_dump *dump, const struct view_kept_heap *kept)
 {
     struct rollup_values total = rollup_total_of(dump);
     json_object(json, NULL);
+    if (kept != NULL)
+        json_bool(json, "kept", kept->dumps != NULL && kept->dumps[dump - heap->dumps]);
     json_unsigned(json, "time", dump->boottime_ns);
     json_unsigned(json, "start", dump->start_boottime_ns);
     json_bool(json, "final", dump->final);
@@ -141,7 +143,7 @@ static void write_notes(struct json_writer *json, const struct profile_heap *hea
 }
 
 static void write_heap(struct json_writer *json, size_t profile, const struct view_profile *of,
-                       size_t index)
+                       size_t index, const struct view_kept_heap *kept)
 {
     const struct profile_heap *heap = &of->profile->heaps[index];
     char id[48];
@@ -166,8 +168,10 @@ static void write_heap(struct json_writer *json, size_t profile, const struct vi
     trace_losses_write_json(&heap->status, json);
     write_notes(json, heap);
     json_array(json, "dumps");
-    for (size_t i = 0; i < heap->dump_count; i++)
-        write_dump(json, heap, &heap->dumps[i]);
+    /* The last dump of the list is what the page opens a heap on. */
+    size_t count = kept != NULL && kept->dumps != NULL ? kept->last + 1 : heap->dump_count;
+    for (size_t i = 0; i < count; i++)
+        write_dump(json, heap, &heap->dumps[i], kept);
     json_end_array(json);
     json_end_object(json);
 }
@@ -221,7 +225,8 @@ static void write_unprofiled(struct json_writer *json, const struct profile *pro
     json_end_array(json);
 }
 
-static int write_profile(struct json_writer *json, size_t index, const struct view_profile *of)
+static int write_profile(struct json_writer *json, size_t index, const struct view_profile *of,
+                         const struct view_kept *kept)
 {
     const struct profile *profile = of->profile;
     char offset[24];
@@ -230,12 +235,16 @@ static int write_profile(struct json_writer *json, size_t index, const struct vi
     json_string(json, "name", base_name(of->path));
     json_string(json, "path", of->path);
     json_string(json, "warning", profile->warning);
+    json_string(json, "filter", profile->filter);
     json_string(json, "realtime_ns", profile->boottime_to_realtime_ns != 0 ? offset : NULL);
     if (write_processes(json, profile) < 0)
         return -ENOMEM;
     json_array(json, "heaps");
-    for (size_t i = 0; i < profile->heap_count; i++)
-        write_heap(json, index, of, i);
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct view_kept_heap *heap = kept == NULL ? NULL : &kept->profiles[index].items[i];
+        if (heap == NULL || heap->is_listed)
+            write_heap(json, index, of, i, heap);
+    }
     json_end_array(json);
     write_unprofiled(json, profile);
     json_end_object(json);
@@ -253,7 +262,8 @@ struct opening {
 
 /* Return the heap that holds most, and the view in which it does: if nothing is live at its end,
  * the peak. */
-static struct opening find_opening(const struct view_profiles *profiles)
+static struct opening find_opening(const struct view_profiles *profiles,
+                                   const struct view_kept *kept)
 {
     struct opening best = {0};
     struct rollup_size most = {0};
@@ -261,9 +271,11 @@ static struct opening find_opening(const struct view_profiles *profiles)
         const struct profile *profile = profiles->items[i].profile;
         for (size_t j = 0; j < profile->heap_count; j++) {
             const struct profile_heap *heap = &profile->heaps[j];
-            if (heap->dump_count == 0 || heap->unseen)
+            const struct view_kept_heap *part = kept == NULL ? NULL : &kept->profiles[i].items[j];
+            if (heap->dump_count == 0 || heap->unseen || (part != NULL && part->dumps == NULL))
                 continue;
-            const struct profile_dump *dump = &heap->dumps[heap->dump_count - 1];
+            const struct profile_dump *dump =
+                &heap->dumps[part != NULL ? part->last : heap->dump_count - 1];
             struct rollup_size size = rollup_size_of(dump);
             if (best.found != NULL && rollup_size_compare(&size, &most) >= 0)
                 continue;
@@ -281,9 +293,23 @@ static struct opening find_opening(const struct view_profiles *profiles)
     return best;
 }
 
-static void write_opening(struct json_writer *json, const struct opening *opening)
+/* Return where a heap is. */
+static struct opening place_of(const struct view_profiles *profiles, const struct export_dump *at,
+                               enum export_view view)
 {
-    char id[48];
+    for (size_t i = 0; i < profiles->count; i++) {
+        const struct profile *profile = profiles->items[i].profile;
+        if (at->heap >= profile->heaps && at->heap < profile->heaps + profile->heap_count)
+            return (struct opening){i, (size_t)(at->heap - profile->heaps), at->heap, at->dump,
+                                    view};
+    }
+    return (struct opening){0};
+}
+
+static void write_opening(struct json_writer *json, const struct view_profiles *profiles,
+                          const struct opening *opening, const struct view_opening *given)
+{
+    char id[80];
     if (opening->found == NULL) {
         json_null(json, "opening");
         return;
@@ -293,6 +319,14 @@ static void write_opening(struct json_writer *json, const struct opening *openin
     json_string(json, "heap", id);
     json_unsigned(json, "dump", (size_t)(opening->dump - opening->found->dumps));
     json_string(json, "view", export_view_info[opening->view].name);
+    if (given != NULL && given->tab != NULL)
+        json_string(json, "tab", given->tab);
+    if (given != NULL && given->base.dump != NULL) {
+        const struct opening base = place_of(profiles, &given->base, given->view);
+        snprintf(id, sizeof(id), "%zu.%zu.%zu", base.profile, base.heap,
+                 (size_t)(base.dump - base.found->dumps));
+        json_string(json, "base", base.found == opening->found ? strrchr(id, '.') + 1 : id);
+    }
     json_end_object(json);
 }
 
@@ -337,11 +371,12 @@ static int write_largest(struct json_writer *json, struct view_profiles *profile
     return code;
 }
 
-int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
-                    FILE *out, struct error *error)
+int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
+                   const struct view_opening *given, FILE *out, struct error *error)
 {
-    (void)parameters;
-    const struct opening opening = find_opening(profiles);
+    const struct opening opening = given == NULL || given->at.dump == NULL
+                                       ? find_opening(profiles, kept)
+                                       : place_of(profiles, &given->at, given->view);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_string(&json, "version", HEAPPROFD_VERSION);
@@ -349,11 +384,18 @@ int answer_overview(struct view_profiles *profiles, const struct view_parameters
     json_array(&json, "profiles");
     int code = 0;
     for (size_t i = 0; i < profiles->count && code == 0; i++)
-        code = write_profile(&json, i, &profiles->items[i]);
+        code = write_profile(&json, i, &profiles->items[i], kept);
     json_end_array(&json);
-    write_opening(&json, &opening);
+    write_opening(&json, profiles, &opening, given);
     if (code < 0 || write_largest(&json, profiles, &opening) < 0)
         return error_set(error, -ENOMEM, "not enough memory for the overview");
     json_end_object(&json);
     return 0;
+}
+
+int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
+                    FILE *out, struct error *error)
+{
+    (void)parameters;
+    return overview_write(profiles, NULL, NULL, out, error);
 }

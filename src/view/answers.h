@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "view/kept.h"
 #include "view/selection.h"
 
 typedef int answer_function(struct view_profiles *profiles,
@@ -22,6 +23,10 @@ answer_function answer_export;
 answer_function answer_memory;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */
 answer_function answer_overview;
+/* The same for a page that is a file: `kept` is what it has. `opening` NULL: the heap that holds
+ * most. */
+int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
+                   const struct view_opening *opening, FILE *out, struct error *error);
 /* What happened between two dumps of a heap, as JSON. */
 answer_function answer_range;
 /* The source file of a function, with the figures of its lines, as JSON. */

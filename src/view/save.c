@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the page with answers inside. Each answer has the name of its question, as the page asks
- * it: the path with its parameters in alphabetical order, without those that only bound the answer.
+ * Writes the page with its data inside: the overview and the memory answers as the server gives
+ * them, and the stacks from which the page computes all graphs and tables (saved_stacks.h).
  */
 #include "view/save.h"
 
@@ -11,223 +11,95 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "profile/rollup.h"
 #include "view/answers.h"
 #include "view/page/page.h"
+#include "view/saved_stacks.h"
 
-#define HEAPS_MAX 16u
-/* Room for packed answers. Views of the last dumps are written in any case. */
-#define PACKED_BYTES_MAX ((size_t)8 << 20)
-/* Boxes below this share of a graph are left out: a fifth of a pixel on a wide screen. */
-#define LEAST "0.0001"
-#define ROWS "500"
+/* Room for packed answers about the memory, the last dumps first. */
+#define MEMORY_BYTES_MAX ((size_t)2 << 20)
 
 struct saving {
     struct view_profiles *profiles;
-    FILE *out;
-    size_t packed_bytes;
-    bool has_answers;
+    const struct view_save_options *options;
+    struct view_kept kept;
+    struct saved_blocks blocks;
+    size_t memory_bytes;
 };
-
-/* --- packing --- */
-
-static void write_base64(FILE *out, const unsigned char *bytes, size_t length)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < length; i += 3) {
-        size_t have = length - i < 3 ? length - i : 3;
-        uint32_t three = (uint32_t)bytes[i] << 16 | (have > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                         (have > 2 ? bytes[i + 2] : 0);
-        for (size_t j = 0; j < 4; j++)
-            fputc(j <= have ? digits[three >> (18 - 6 * j) & 63] : '=', out);
-    }
-}
-
-/* Write an answer under its name, packed. */
-static int write_packed(struct saving *saving, const char *name, const char *text, size_t length)
-{
-    uLongf packed_length = compressBound(length);
-    unsigned char *packed = malloc(packed_length);
-    if (packed == NULL || compress2(packed, &packed_length, (const unsigned char *)text, length,
-                                    Z_BEST_COMPRESSION) != Z_OK) {
-        free(packed);
-        return -ENOMEM;
-    }
-    fprintf(saving->out, "%s\n\"%s\":\"", saving->has_answers ? "," : "", name);
-    write_base64(saving->out, packed, packed_length);
-    fputc('"', saving->out);
-    saving->packed_bytes += packed_length;
-    saving->has_answers = true;
-    free(packed);
-    return 0;
-}
 
 /* --- answers --- */
 
-/* Ask one question and write its answer. What is refused, such as a table of threads at the peak,
- * is left out: the page is refused it, too. */
-static int write_answer(struct saving *saving, const char *path, answer_function *answer,
-                        const struct view_parameters *parameters, struct error *error)
+static int write_overview(struct saving *saving, struct error *error)
 {
-    char name[512], *text = NULL;
-    size_t length = 0, used = (size_t)snprintf(name, sizeof(name), "%s", path);
+    char *text = NULL;
+    size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
-        return error_set(error, -ENOMEM, "not enough memory for the page");
-    for (size_t i = 0; i < parameters->count; i++) {
-        const struct view_parameter *one = &parameters->items[i];
-        if (strcmp(one->name, "least") != 0 && strcmp(one->name, "limit") != 0)
-            used += (size_t)snprintf(name + used, sizeof(name) - used, "%c%s=%s",
-                                     strchr(name, '?') == NULL ? '?' : '&', one->name, one->value);
-    }
-    int code = answer(saving->profiles, parameters, out, error);
+        return -ENOMEM;
+    int code =
+        overview_write(saving->profiles, &saving->kept, &saving->options->opening, out, error);
     if (fclose(out) != 0 && code == 0)
         code = -ENOMEM;
     if (code == 0)
-        code = write_packed(saving, name, text, length);
+        code = saved_blocks_add(&saving->blocks, "api/overview", text, length);
     free(text);
-    return code == -EINVAL ? 0 : code;
-}
-
-struct place {
-    char heap[48], dump[24];
-};
-
-static int write_tree(struct saving *saving, const struct place *place, enum export_view view,
-                      const char *direction, struct error *error)
-{
-    const struct view_parameters parameters = {
-        .items = {{"direction", direction},
-                  {"dump", place->dump},
-                  {"heap", place->heap},
-                  {"least", LEAST},
-                  {"view", export_view_info[view].name}},
-        .count = 5,
-    };
-    return write_answer(saving, "api/tree", answer_flame, &parameters, error);
-}
-
-static int write_table(struct saving *saving, const struct place *place, enum export_view view,
-                       const char *by, const char *order, struct error *error)
-{
-    const struct view_parameters parameters = {
-        .items = {{"by", by},
-                  {"dump", place->dump},
-                  {"heap", place->heap},
-                  {"limit", ROWS},
-                  {"order", order},
-                  {"view", export_view_info[view].name}},
-        .count = 6,
-    };
-    return write_answer(saving, "api/table", answer_table, &parameters, error);
-}
-
-static int write_view(struct saving *saving, const struct place *place, enum export_view view,
-                      struct error *error)
-{
-    static const char *const keys[] = {"function", "holder", "module", "file",
-                                       "thread",   "type",   "context"};
-    int code = write_tree(saving, place, view, "down", error);
-    if (code == 0)
-        code = write_tree(saving, place, view, "up", error);
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && code == 0; i++) {
-        code = write_table(saving, place, view, keys[i], "self", error);
-        if (code == 0)
-            code = write_table(saving, place, view, keys[i], "total", error);
-    }
-    if (code == 0)
-        code = write_table(saving, place, view, "size", "name", error);
-    if (code == 0)
-        code = write_table(saving, place, view, "lifetime", "name", error);
     return code;
 }
 
-/* --- heaps --- */
-
-struct ranked {
-    size_t profile, heap;
-    const struct profile_heap *of;
-    struct rollup_size size;
-};
-
-static int compare_ranked(const void *left_pointer, const void *right_pointer)
+/* Write the answer about the memory at a dump. */
+static int write_memory(struct saving *saving, size_t profile, size_t heap, size_t dump,
+                        struct error *error)
 {
-    const struct ranked *left = left_pointer, *right = right_pointer;
-    int order = rollup_size_compare(&left->size, &right->size);
-    if (order != 0)
-        return order;
-    return left->profile != right->profile
-               ? (left->profile > right->profile ? 1 : -1)
-               : (left->heap > right->heap) - (left->heap < right->heap);
+    char id[48], number[24], name[128], *text = NULL;
+    size_t length = 0;
+    bool is_last = dump + 1 == saving->profiles->items[profile].profile->heaps[heap].dump_count;
+    snprintf(id, sizeof(id), "%zu.%zu", profile, heap);
+    snprintf(number, sizeof(number), "%zu", dump);
+    snprintf(name, sizeof(name), "api/memory?dump=%s&heap=%s", number, id);
+    /* Without a number, the answer is about the last dump, as in the report without --dump. */
+    const struct view_parameters parameters = {.items = {{"heap", id}, {"dump", number}},
+                                               .count = is_last ? 1 : 2};
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return -ENOMEM;
+    int code = answer_memory(saving->profiles, &parameters, out, error);
+    if (fclose(out) != 0 && code == 0)
+        code = -ENOMEM;
+    size_t before = saving->blocks.packed_bytes;
+    if (code == 0)
+        code = saved_blocks_add(&saving->blocks, name, text, length);
+    saving->memory_bytes += saving->blocks.packed_bytes - before;
+    free(text);
+    return code;
 }
 
-/* List the heaps with figures, the largest first; malloc'd. NULL: no memory. */
-static struct ranked *rank_heaps(const struct view_profiles *profiles, size_t *count)
-{
-    size_t all = 0;
-    for (size_t i = 0; i < profiles->count; i++)
-        all += profiles->items[i].profile->heap_count;
-    struct ranked *ranked = calloc(all + 1, sizeof(*ranked));
-    *count = 0;
-    for (size_t i = 0; i < profiles->count && ranked != NULL; i++) {
-        const struct profile *profile = profiles->items[i].profile;
-        for (size_t j = 0; j < profile->heap_count; j++) {
-            const struct profile_heap *heap = &profile->heaps[j];
-            if (heap->dump_count > 0 && !heap->unseen)
-                ranked[(*count)++] =
-                    (struct ranked){i, j, heap, rollup_size_of(&heap->dumps[heap->dump_count - 1])};
-        }
-    }
-    if (ranked != NULL && *count > 1)
-        qsort(ranked, *count, sizeof(*ranked), compare_ranked);
-    return ranked;
-}
-
-static struct place place_of(const struct ranked *ranked, size_t dump)
-{
-    struct place place;
-    snprintf(place.heap, sizeof(place.heap), "%zu.%zu", ranked->profile, ranked->heap);
-    snprintf(place.dump, sizeof(place.dump), "%zu", dump);
-    return place;
-}
-
-/* Write the graphs of live bytes of earlier dumps, the latest first, while there is room. */
-static int write_earlier(struct saving *saving, const struct ranked *ranked, struct error *error)
+/* Write the answers about the memory at the last dumps, or at the others. */
+static int write_memories(struct saving *saving, bool last, struct error *error)
 {
     int code = 0;
-    if (export_view_is_unknown(ranked->of, EXPORT_SPACE))
-        return 0;
-    for (size_t i = ranked->of->dump_count - 1; i-- > 0 && code == 0;) {
-        const struct place place = place_of(ranked, i);
-        if (saving->packed_bytes > PACKED_BYTES_MAX)
-            break;
-        code = write_tree(saving, &place, EXPORT_SPACE, "down", error);
-        if (code == 0)
-            code = write_table(saving, &place, EXPORT_SPACE, "holder", "self", error);
+    for (size_t i = 0; i < saving->profiles->count; i++) {
+        const struct profile *profile = saving->profiles->items[i].profile;
+        for (size_t j = 0; j < profile->heap_count; j++) {
+            const struct view_kept_heap *kept = &saving->kept.profiles[i].items[j];
+            for (size_t k = kept->last + 1; kept->dumps != NULL && k-- > 0 && code == 0;)
+                if (kept->dumps[k] && (k == kept->last) == last &&
+                    saving->memory_bytes < MEMORY_BYTES_MAX)
+                    code = write_memory(saving, i, j, k, error);
+        }
     }
     return code;
 }
 
 static int write_answers(struct saving *saving, struct error *error)
 {
-    static const struct view_parameters none;
-    size_t count;
-    struct ranked *ranked = rank_heaps(saving->profiles, &count);
-    if (ranked == NULL)
-        return error_set(error, -ENOMEM, "not enough memory for the page");
-    int code = write_answer(saving, "api/overview", answer_overview, &none, error);
-    if (count > HEAPS_MAX)
-        count = HEAPS_MAX;
-    for (size_t i = 0; i < count && code == 0; i++) {
-        const struct place last = place_of(&ranked[i], ranked[i].of->dump_count - 1);
-        for (enum export_view view = 0; view < EXPORT_VIEWS && code == 0; view++)
-            if (!export_view_is_unknown(ranked[i].of, view))
-                code = write_view(saving, &last, view, error);
-    }
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = write_earlier(saving, &ranked[i], error);
-    free(ranked);
-    return code;
+    int code = write_overview(saving, error);
+    if (code == 0)
+        code = saved_stacks_write(&saving->blocks, saving->profiles, &saving->kept,
+                                  &saving->options->opening);
+    if (code == 0)
+        code = write_memories(saving, true, error);
+    if (code == 0)
+        code = write_memories(saving, false, error);
+    return code == -ENOMEM ? error_set(error, code, "not enough memory for the page") : code;
 }
 
 /* --- the page's files --- */
@@ -272,16 +144,31 @@ static const struct insertion {
      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
      "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">",
      NULL, ""},
+    {"<title>heap_profile view", "<title>", NULL, ""},
     {"<link rel=\"stylesheet\" href=\"page.css\">", "<style>\n", "page.css", "\n</style>"},
     {"<script type=\"module\" src=\"page.js\"></script>", "<script type=\"module\">\n", "page.js",
      "\n</script>"},
 };
-#define SCRIPT 2u /* the answers are before it */
+enum {
+    TITLE = 1,  /* the title is after it */
+    SCRIPT = 3, /* the answers are before it */
+};
+
+/* Write text in which no character has a meaning in HTML. */
+static void write_text(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr("<>&\"'", *text) != NULL)
+            fprintf(out, "&#%d;", *text);
+        else
+            fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
+    }
+}
 
 static int write_insertion(struct saving *saving, const struct insertion *insertion,
                            struct error *error)
 {
-    FILE *out = saving->out;
+    FILE *out = saving->blocks.out;
     int code = 0;
     if (insertion == &insertions[SCRIPT]) {
         fputs("<script type=\"application/json\" id=\"saved\">{", out);
@@ -293,14 +180,16 @@ static int write_insertion(struct saving *saving, const struct insertion *insert
     if (insertion->file != NULL && text == NULL && code == 0)
         code = error_set(error, -ENOMEM, "not enough memory for the page");
     fputs(text != NULL ? text : "", out);
+    if (insertion == &insertions[TITLE])
+        write_text(out,
+                   saving->options->title != NULL ? saving->options->title : "heap_profile view");
     fputs(insertion->after, out);
     free(text);
     return code;
 }
 
-int view_save(struct view_profiles *profiles, FILE *out, struct error *error)
+static int write_page(struct saving *saving, struct error *error)
 {
-    struct saving saving = {.profiles = profiles, .out = out};
     char *page = unpack("index.html");
     const char *at = page;
     int code = page == NULL ? error_set(error, -ENOMEM, "not enough memory for the page") : 0;
@@ -310,12 +199,23 @@ int view_save(struct view_profiles *profiles, FILE *out, struct error *error)
             code = error_set(error, -EINVAL, "the page lacks '%s'", insertions[i].at);
             break;
         }
-        fwrite(at, 1, (size_t)(next - at), out);
-        code = write_insertion(&saving, &insertions[i], error);
+        fwrite(at, 1, (size_t)(next - at), saving->blocks.out);
+        code = write_insertion(saving, &insertions[i], error);
         at = next + strlen(insertions[i].at);
     }
     if (code == 0)
-        fputs(at, out);
+        fputs(at, saving->blocks.out);
     free(page);
+    return code;
+}
+
+int view_save(struct view_profiles *profiles, const struct view_save_options *options, FILE *out,
+              struct error *error)
+{
+    struct saving saving = {.profiles = profiles, .options = options, .blocks.out = out};
+    int code = view_kept_make(&saving.kept, profiles, &options->choice);
+    code = code < 0 ? error_set(error, code, "not enough memory for the page")
+                    : write_page(&saving, error);
+    view_kept_clear(&saving.kept);
     return code;
 }

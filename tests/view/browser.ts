@@ -312,7 +312,7 @@ test("the graph is saved as SVG, JSON and an image of callers and callees", asyn
   assert(boxesOf(await exported("g")).some(([name]) => name!.includes("&lt;script&gt;")));
   await page.locator(".flame-scroll canvas").focus();
   for (const key of ["ArrowDown", "ArrowDown", "c"]) await page.keyboard.press(key);
-  await page.waitForSelector(".waist");
+  await until("both graphs are there", async () => (await page.locator(".flame-scroll canvas").count()) === 2);
   const size = await page.locator(".flame-scroll canvas").evaluateAll((all) => all.reduce((sum, canvas) => sum + (canvas as HTMLCanvasElement).height, 0));
   const image = readFileSync(await exported("i"));
   assert.equal(image.readUInt32BE(20), size); // height in the header of a PNG
@@ -426,7 +426,7 @@ test("? lists the keys, l switches to dark", async () => {
   await page.keyboard.press("l");
 });
 
-test("a saved page has the graphs and tables inside", async () => {
+test("a saved page answers filters, callers, differences and the memory", async () => {
   await open("", `file://${expected.saved}`);
   await shows(".sentences", `${words(last.total["space"]!)} live in`);
   await page.keyboard.press("2");
@@ -436,14 +436,33 @@ test("a saved page has the graphs and tables inside", async () => {
     await page.locator(".choice .view").selectOption(view);
     await shows(".details dd", words(last.total[view]!));
   }
-  await page.keyboard.press("v");
+  await page.locator(".choice .view").selectOption("space");
+  await page.getByPlaceholder("Add a filter: expression").fill(expected.focus);
+  await page.keyboard.press("Enter");
+  const kept = expected.focused.callsites.reduce((sum, site) => sum + site.space.estimate, 0);
+  await shows(".tools", `the filters leave out ${bytesInWords(last.total["space"]!.estimate - kept)}`);
+  await page.getByPlaceholder("Add a filter: expression").fill("(");
+  await page.keyboard.press("Enter");
+  await shows(".flame .empty", "a ( has no )");
+  await page.locator(".chip button").nth(1).click();
+  await page.locator(".chip button").click();
+  await page.locator(".compared").selectOption("0");
+  await chooseRoot();
+  await shows(".details dd", signedInWords(last.total["space"]!.estimate - expected.reports[0]!.total["space"]!.estimate, false));
+  await page.locator(".compared").selectOption("");
   await page.keyboard.press("3");
   await page.waitForSelector(".grid-room .row");
   await page.keyboard.press("/");
   await page.keyboard.type("Main");
   await until("the rows are searched", async () => (await page.locator(".grid-room .key").allInnerTexts()).every((name) => /main/i.test(name)));
-  assert((await page.locator(".grid-room .row").count()) > 0);
-  assert.equal(await page.locator(".banner, .add-filter, #tab-sql").count(), 0);
+  await page.locator(".grid-room .row").first().click();
+  await page.getByRole("menuitem", { name: "Callers and callees" }).click();
+  await until("callers and callees are there", async () => (await page.locator(".flame-scroll canvas").count()) === 2);
+  await page.keyboard.press("4");
+  const memory = expected.memory[expected.memory.length - 1]!;
+  if (memory.known) await shows(".parts tfoot tr", `RSS ${bytesInWords(memory.rss_bytes)}`);
+  else await shows(".memory-unknown", "unknown");
+  assert.equal(await page.locator(".banner, #tab-sql, #tab-source").count(), 0);
   assert.deepEqual(complaints, []);
 });
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run a test of the page of `heap_profile view`: run.py types | unit FIGURES-PROGRAM | browser | record.
+"""Run a test of the page of `heap_profile view`: run.py types | unit FIGURES-PROGRAM | saved | browser | record.
 
 VIEW_LIBRARIES names the directory of the libraries (scripts/bundle-page --test-libraries).
-`types` checks the sources with TypeScript, `unit` runs the *.test.ts in node, `browser` drives the real
-server with a real browser (browser.ts), `record` the page that records (record.ts).
+`types` checks the sources with TypeScript, `unit` runs the *.test.ts in node, `saved` compares pages that are
+files with the server (saved.ts), `browser` drives the real server with a real browser (browser.ts), `record` the page that records (record.ts).
 """
 
 import json
@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import heap_details_profiles
+import saved_pages
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -160,10 +161,37 @@ def serve(harness, *profiles, **environment):
     return server, found.group()
 
 
-def run_browser(work):
+def import_harness():
     sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
     import harness
 
+    return harness
+
+
+def run_saved(work):
+    harness = import_harness()
+    harness.need("node")
+    servers, pages = [], {}
+    try:
+        for name, paths in saved_pages.record(harness, work).items():
+            saved = os.path.join(work, name + ".html")
+            subprocess.run([harness.TOOL, "view", "--save", saved, *paths], check=True, timeout=harness.TIMEOUT)
+            server, url = serve(harness, *paths)
+            servers.append(server)
+            pages[name] = {"saved": saved, "url": url}
+        path = os.path.join(work, "expected.json")
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump({"pages": pages, "patterns": saved_pages.expressions()}, out)
+        tests = bundle(work, ["saved.ts"])
+        return subprocess.run(["node", "--test", *tests], env=dict(os.environ, EXPECTED=path)).returncode
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+
+
+def run_browser(work):
+    harness = import_harness()
     harness.need("chromium", "node", "xmllint")
     profiles, expected = expect(harness, work)
     expected["own_network"] = harness.own_network()
@@ -253,13 +281,15 @@ def main():
             sys.exit(check_types(work))
         if what == "unit":
             sys.exit(run_units(work, *arguments))
+        if what == "saved":
+            sys.exit(run_saved(work))
         if what == "browser":
             sys.exit(run_browser(work))
         if what == "details":
             sys.exit(run_details(work))
         if what == "record":
             sys.exit(run_record(work))
-        sys.exit("run.py: types, unit, browser or record")
+        sys.exit("run.py: types, unit, saved, browser or record")
 
 
 main()

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exactly, formatSelection, NOTHING_SELECTED, parseSelection, type Selection } from "page/state";
-import { nameOfQuestion } from "page/saved";
 
 test("a selection survives the URL", () => {
   const selection: Selection = {
@@ -26,12 +25,4 @@ test("a name as a pattern matches only itself", () => {
   const name = "std::vector<int*>::operator[](unsigned long) {a|b}^$ \\?";
   assert(new RegExp(exactly(name)).test(name));
   assert(!new RegExp(exactly(name)).test(name + "x"));
-});
-
-test("a saved page finds the answers by the names that --save gives them", async () => {
-  const name = (path: string) => nameOfQuestion(path, async () => 4);
-  assert.equal(await name("api/overview"), "api/overview");
-  assert.equal(await name("api/tree?heap=0.0&view=space&direction=down"), "api/tree?direction=down&dump=4&heap=0.0&view=space");
-  assert.equal(await name("api/tree?heap=0.0&dump=2&view=max&direction=up&root=1.2"), "api/tree?direction=up&dump=2&heap=0.0&view=max");
-  assert.equal(await name("api/table?heap=1.0&view=space&by=holder&limit=5&offset=0&search=x"), "api/table?by=holder&dump=4&heap=1.0&order=self&view=space");
 });

@@ -116,6 +116,7 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
 /* Write the page to a file. */
 static int save(struct view_profiles *profiles, const char *path, struct error *error)
 {
+    static const struct view_save_options all = {.choice.with_earlier = true};
     struct output_file file;
     if (profiles->count == 0)
         return error_set(error, -ENODATA, "nothing has been recorded yet, so there is no page");
@@ -124,7 +125,7 @@ static int save(struct view_profiles *profiles, const char *path, struct error *
         return code;
     FILE *out = output_file_stream(&file);
     code = out == NULL ? error_set(error, -ENOMEM, "not enough memory to write '%s'", path)
-                       : view_save(profiles, out, error);
+                       : view_save(profiles, &all, out, error);
     return output_file_close(&file, code, error);
 }
 

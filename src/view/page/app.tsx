@@ -19,7 +19,7 @@ import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } fr
 import { isSaved, NOT_SAVED } from "./saved";
 import { SourcePanel } from "./source_panel";
 import { SqlPanel } from "./sql";
-import { NOTHING_SELECTED, removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
+import { NOTHING_SELECTED, oneOf, removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
 import { TablePanel } from "./table";
 import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./timeline";
@@ -27,7 +27,7 @@ import type { Overview } from "./types";
 
 const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", sql: "SQL" };
 const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "sql"];
-const NEED_SERVER: Tab[] = ["source", "memory", "details", "sql"];
+const NEED_SERVER: Tab[] = ["source", "details", "sql"];
 const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
 
 function Keys({ onClose }: { onClose: () => void }) {
@@ -86,7 +86,7 @@ function useGlobalKeys(overview: Overview | null, place: Place | null, selection
     "?": showKeys,
     "[": () => place && goToDump(place, selection, -1, false),
     "]": () => place && goToDump(place, selection, 1, false),
-    b: () => !isSaved && (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ base: String(dump - 1) })),
+    b: () => (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ base: String(dump - 1) })),
     v: () => nextView(1),
     V: () => nextView(-1),
     g: () => nextHeap(1),
@@ -150,7 +150,9 @@ function useOpening(overview: Overview | null, selection: Selection) {
     const first = overview.profiles.find((profile) => profile.heaps.length > 0)?.heaps[0];
     if (isKnown) return;
     const given = selection.view !== NOTHING_SELECTED.view ? selection.view : (opening?.view ?? selection.view);
-    if (opening && placeOf(overview, opening.heap)) select({ ...openHeap(opening.heap), dump: dumpChoice(placeOf(overview, opening.heap)!.heap, opening.dump), view: given }, true);
+    const heap = opening && placeOf(overview, opening.heap)?.heap;
+    const tab = selection.tab !== NOTHING_SELECTED.tab ? selection.tab : oneOf(opening?.tab ?? null, TABS, selection.tab);
+    if (heap) select({ ...openHeap(opening.heap), dump: dumpChoice(heap, opening.dump), base: opening.base ?? "", view: given, tab }, true);
     else if (first) select(openHeap(first.id), true);
   }, [overview, selection.heap]);
 }
@@ -174,7 +176,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
   useOpening(overview, selection);
   usePrefetch(place, selection);
   const hasTimeline = place !== null && place.heap.unseen === "";
-  const needsFilters = place !== null && !isSaved && !WITHOUT_FILTERS.includes(selection.tab);
+  const needsFilters = place !== null && !WITHOUT_FILTERS.includes(selection.tab);
   return (
     <>
       <header class="top">

@@ -4,9 +4,8 @@
 import { useState } from "preact/hooks";
 import { Chooser, type Option } from "./chooser";
 import "./chooser.css";
-import { isSaved } from "./saved";
 import { FILTER_KINDS, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "./state";
-import { baseOf, dumpChoice, dumpIndex, dumpTitle, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
+import { baseOf, dumpChoice, dumpIndex, dumpTitle, isKept, openHeap, processTitle, profileTitle, viewOf, type Place } from "./model";
 import type { Heap, Overview } from "./types";
 import { bytesInWords, partInWords } from "./words";
 
@@ -49,7 +48,8 @@ function processOptions({ profile }: Place): Option[] {
     { value: String(process), title: processTitle(profile.processes[process] ?? null), note: bytesInWords(bytes) }));
 }
 
-const dumpOptions = (place: Place): Option[] => place.heap.dumps.map((_, i) => ({ value: String(i), title: dumpTitle(place, i) }));
+const dumpOptions = (place: Place): Option[] =>
+  place.heap.dumps.map((_, i) => ({ value: String(i), title: dumpTitle(place, i) })).filter((_, i) => isKept(place.heap, i));
 
 /** The last dumps of the heaps of this name in other profiles. */
 function otherHeaps(overview: Overview, place: Place): Option[] {
@@ -70,7 +70,7 @@ function baseTitle(overview: Overview, place: Place, selection: Selection): stri
 
 export function baseOptions(overview: Overview, place: Place, selection: Selection): Option[] {
   const dump = dumpIndex(place.heap, selection.dump);
-  const own = dumpOptions(place).filter((_, i) => i !== dump).map(({ value, title }) => ({ value, title: `dump ${title}` }));
+  const own = dumpOptions(place).filter(({ value }) => value !== String(dump)).map(({ value, title }) => ({ value, title: `dump ${title}` }));
   const options = [{ value: "", title: "nothing" }, ...own, ...otherHeaps(overview, place)];
   if (!options.some(({ value }) => value === selection.base)) options.push({ value: selection.base, title: baseTitle(overview, place, selection) });
   return options;
@@ -150,7 +150,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
         <Choice label="Dump" value={String(dump)} title={dumpTitle(place, dump)} count={heap.dumps.length} options={() => dumpOptions(place)}
           onChange={(value) => select({ dump: dumpChoice(heap, Number(value)) })} />
       )}
-      {!isSaved && (heap.dumps.length > 1 || overview.profiles.length > 1) && (
+      {(heap.dumps.length > 1 || overview.profiles.length > 1) && (
         <Choice label="Compared with" class="compared" value={selection.base} title={baseTitle(overview, place, selection)} count={heap.dumps.length + others}
           options={() => baseOptions(overview, place, selection)} onChange={(value) => select({ base: value })} />
       )}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Breaking a table down in turn: a row becomes a part of the selection, which is then divided by another
 // dimension. The path of parts leads back to each table from which a row was chosen.
+import { isSaved } from "./saved";
 import { addFilter, addOnly, exactly, select, type Selection } from "./state";
 import type { MenuEntry } from "./flame/menu";
 import type { TableBy, TableRow } from "./types";
@@ -26,7 +27,7 @@ export function entriesOf(row: TableRow, selection: Selection): MenuEntry[] {
   if (part !== null) entries.push({ title: "Flame graph of this row", key: "g", run: () => addOnly(by, part, { tab: "flame" }) });
   if (id !== undefined) {
     entries.push({ title: "Callers and callees", key: "c", run: () => select({ tab: "flame", direction: "sandwich", function: id, zoom: "", frame: "" }) });
-    entries.push({ title: "Source", key: "e", run: () => select({ tab: "source", function: id }) });
+    if (!isSaved) entries.push({ title: "Source", key: "e", run: () => select({ tab: "source", function: id }) });
   }
   if (id !== undefined || ((by === "module" || by === "file") && row.key !== "")) {
     entries.push({ title: "Only stacks with this", key: "f", run: () => addFilter("focus", exactly(row.key)) });

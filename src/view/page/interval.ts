@@ -136,6 +136,13 @@ function seenBytesLeast({ bytes, count, bytesVariance, samples }: Sums, missed: 
   return Math.ceil(bytes - deviation - SEEN_ROUNDING_BYTES - SEEN_ROUNDING * bytes);
 }
 
+/** Return a lower bound of the bytes that were sampled: profile_interval_seen_bytes(). */
+export function seenBytes(sums: Sums): number {
+  if (!(sums.samples > 0)) return sums.bytesVariance > 0 ? 0 : Math.max(sums.bytes, 0);
+  const missed = missedOf(sums);
+  return Math.max(missed ? Math.min(seenBytesLeast(sums, missed), sums.bytes) : sums.bytes, 0);
+}
+
 /** Return the limits of the bytes. */
 export function limitsOfBytes(sums: Sums): Limits {
   const { bytes, bytesVariance } = sums;

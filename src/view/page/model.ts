@@ -24,6 +24,22 @@ export function dumpIndex(heap: Heap, dump: number | null): number {
   return dump === null ? last : Math.min(dump, last);
 }
 
+/** Whether graphs and tables of a dump can be asked for: a page that is a file may have only some dumps. */
+export const isKept = (heap: Heap, dump: number) => heap.dumps[dump]?.kept ?? true;
+
+/** Return the kept dump that is nearest to a dump, in the direction of a step if there is one. -1: there is none. */
+export function keptDump(heap: Heap, dump: number, step = 0): number {
+  if (step !== 0) {
+    for (let i = dump; i >= 0 && i < heap.dumps.length; i += step) if (isKept(heap, i)) return i;
+    return -1;
+  }
+  for (let i = 0; i < heap.dumps.length; i++) {
+    if (isKept(heap, dump - i)) return dump - i;
+    if (isKept(heap, dump + i)) return dump + i;
+  }
+  return -1;
+}
+
 /** Return the selection of a dump. The last is "the last": it is another one as a recording goes on. */
 export function dumpChoice(heap: Heap, index: number): number | null {
   return index === heap.dumps.length - 1 ? null : index;

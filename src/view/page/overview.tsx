@@ -7,9 +7,9 @@ import { isSaved } from "./saved";
 import { Sentence } from "./sentence";
 import { lossInWords, sentencesOf } from "./sentences";
 import { askTable, selectionParameters, useAnswer, type Answer } from "./source";
-import { exactly, NOTHING_SELECTED, select, useSelection, type Selection } from "./state";
+import { NOTHING_SELECTED, select, useSelection, type Selection } from "./state";
 import { shortModule } from "./tree";
-import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, TableRow, ViewName } from "./types";
+import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
 import { bytesInWords, countInWords, figureInWords, plural, shareInWords, timeInWords } from "./words";
 
 const SPARK_WIDTH = 120;
@@ -56,11 +56,6 @@ function holdersPath(selection: Selection, view: ViewName): string {
   return `api/table?${parameters}`;
 }
 
-/** Where the graph shows a function: callers and callees, or what matches its name in a saved page. */
-function whereOf(row: TableRow): Partial<Selection> {
-  return isSaved ? { search: `/${exactly(row.key)}/` } : { direction: "sandwich", function: row.function ?? null };
-}
-
 function Holders({ title, view, answer }: { title: string; view: ViewName; answer: Answer<Table> }) {
   const table = answer.value;
   const whole = table?.bytes?.value ?? 0;
@@ -76,7 +71,7 @@ function Holders({ title, view, answer }: { title: string; view: ViewName; answe
                 {rows.map((row) => (
                   <li key={row.function}>
                     <button type="button" class={row.key.includes(" @ ") ? "link alone" : "link"} title={row.key}
-                      onClick={() => select({ tab: "flame", view, zoom: "", frame: "", filters: [], ...whereOf(row) })}>{row.key}</button>
+                      onClick={() => select({ tab: "flame", view, zoom: "", frame: "", filters: [], direction: "sandwich", function: row.function ?? null })}>{row.key}</button>
                     {!row.key.includes(" @ ") && <span class="faint module">{shortModule(row.module ?? "")}</span>}
                     <span class="number">{shareInWords(row.bytes!.value, whole)}</span>
                     <span class="number" title={figureInWords(row.bytes!, false)}>{bytesInWords(row.bytes!.value)}</span>
@@ -257,6 +252,7 @@ export function OverviewPanel({ overview, place }: { overview: Overview; place: 
             {profile.processes[chosen?.process ?? 0]?.command && (
               <p class="command"><code>{profile.processes[chosen?.process ?? 0]!.command}</code></p>
             )}
+            {profile.filter !== "" && <p class="faint">Read with <code>{profile.filter}</code>: graphs and tables do not have what it leaves out, totals do.</p>}
             {profile.warning !== "" && <p class="warn"><Sentence text={profile.warning} /></p>}
             <Heaps profile={profile} chosen={selection.heap} />
             {chosen && <Notes heap={chosen} />}

@@ -2,7 +2,7 @@
 // The series of the timeline: one time axis for dumps and readings of memory. A value is null where it
 // is unknown, which is a gap of the line, and undefined where there is none: the line goes on. What the
 // profile does not contain has no series.
-import { dumpBefore } from "./model";
+import { dumpBefore, keptDump } from "./model";
 import { lossInWords } from "./sentences";
 import type { Dump, Heap, Memory, Process, Profile, ViewName } from "./types";
 import { binaryInWords } from "./words";
@@ -174,9 +174,10 @@ export function marksOf(heap: Heap): Mark[] {
 
 /** Return the dumps nearest to both ends of a range of time: [base, dump]. A base of -1: the start. */
 export function dumpsOfRange(heap: Heap, from: number, to: number): [number, number] | null {
-  const dump = dumpBefore(heap, to);
-  const base = dumpBefore(heap, from);
+  const dump = keptDump(heap, dumpBefore(heap, to), -1);
+  const base = keptDump(heap, dumpBefore(heap, from), -1);
   if (dump < 0) return null;
   if (base < dump) return [base, dump];
-  return dump + 1 < heap.dumps.length ? [base, dump + 1] : null;
+  const next = keptDump(heap, dump + 1, 1);
+  return next < 0 ? null : [base, next];
 }

@@ -2,7 +2,7 @@
 // Asks the server. Requests are relative to the page's address, which holds the token. An answer
 // that is no longer wanted is aborted; a lost server is asked again until it is back.
 import { useEffect, useState } from "preact/hooks";
-import { isSaved, NOT_SAVED, savedAnswer } from "./saved";
+import { isSaved, NotSaved, savedAnswer } from "./saved";
 import { decodeTree, type Tree } from "./tree";
 import { filterInWords, onlyInWords, type Selection } from "./state";
 import type { Details, Overview, ProcessMemory, RangeAnswer, SourceLines, SqlAnswer, SqlTable, Table } from "./types";
@@ -14,11 +14,10 @@ export class Refusal extends Error {}
 export class Gone extends Error {}
 
 async function request(path: string, options: RequestInit): Promise<Response> {
-  if (isSaved) {
-    const answer = await savedAnswer(path);
-    if (answer) return answer;
-    throw new Refusal(NOT_SAVED);
-  }
+  if (isSaved)
+    return savedAnswer(path).catch((error: Error) => {
+      throw error instanceof NotSaved ? new Refusal(error.message) : error;
+    });
   let response: Response;
   try {
     response = await fetch(path, { cache: "no-store", ...options });

@@ -79,7 +79,7 @@ export const NOTHING_SELECTED: Selection = {
 
 const ONLY_MAX = 8; // as the server takes them
 
-function oneOf<T extends string>(value: string | null, allowed: readonly T[], otherwise: T): T {
+export function oneOf<T extends string>(value: string | null, allowed: readonly T[], otherwise: T): T {
   return allowed.includes(value as T) ? (value as T) : otherwise;
 }
 
@@ -92,7 +92,7 @@ const ofForm = (text: string | null, form: RegExp) => (text !== null && form.tes
 
 const isPath = (text: string | null): text is string => text !== null && /^\d+(\.\d+)*$/.test(text);
 
-function parseFilter(text: string): Filter | null {
+export function parseFilter(text: string): Filter | null {
   const colon = text.indexOf(":");
   const kind = FILTER_KINDS.find((one) => one === text.slice(0, colon));
   const pattern = text.slice(colon + 1);

@@ -5,7 +5,7 @@ import { entriesOf, leave, Path, TABLE_BY } from "./break_down";
 import { Menu } from "./flame/menu";
 import { isSaved } from "./saved";
 import { Sentence } from "./sentence";
-import { exactly, select, useSelection } from "./state";
+import { select, useSelection } from "./state";
 import { hasModule, hasSelf, keyInWords, ordersOf, Row, ROW, type Look } from "./table_row";
 import { orderOf, usePages } from "./table_pages";
 import type { TableBy, TableOrder, TableRow } from "./types";
@@ -61,8 +61,7 @@ export function TablePanel() {
     const found = row(index);
     setChosen(index);
     if (!found) return;
-    if (isSaved) select({ tab: "flame", search: `/${exactly(found.key)}/` });
-    else if (entriesOf(found, selection).length > 0) setMenu({ row: found, x, y });
+    if (entriesOf(found, selection).length > 0) setMenu({ row: found, x, y });
   }
   function openByKey(index: number) {
     const box = body.current!.getBoundingClientRect();
@@ -76,7 +75,7 @@ export function TablePanel() {
     else if ((next + 1) * ROW + HEAD > element.scrollTop + element.clientHeight) element.scrollTop = (next + 1) * ROW + HEAD - element.clientHeight;
   }
   function run(key: string): boolean {
-    const found = isSaved ? null : row(chosen);
+    const found = row(chosen);
     const entry = found && entriesOf(found, selection).find((one) => one.key === key);
     entry?.run();
     return !!entry;
@@ -96,11 +95,9 @@ export function TablePanel() {
   const sortBy = (wanted: TableOrder, title: string, isNumber = true) => {
     const isSorted = order === wanted;
     const next = isSorted ? (sort === "down" ? "up" : "down") : wanted === "name" ? "up" : "down";
-    const isFixed = isSaved && wanted !== "self" && wanted !== "total";
     return (
       <span role="columnheader" class={isNumber ? "number" : "key"} aria-sort={!isSorted ? "none" : sort === "up" ? "ascending" : "descending"}>
-        {isFixed ? title
-          : <button type="button" class="sort" onClick={() => select({ order: wanted, sort: isSaved ? "" : next })}>{title}{!isSorted ? "" : sort === "up" ? " ↑" : " ↓"}</button>}
+        <button type="button" class="sort" onClick={() => select({ order: wanted, sort: next })}>{title}{!isSorted ? "" : sort === "up" ? " ↑" : " ↓"}</button>
       </span>
     );
   };

@@ -3,7 +3,6 @@
 // the user chose, down or up.
 import { useRef, useState } from "preact/hooks";
 import { askTable, selectionParameters, useAnswer } from "./source";
-import { isSaved } from "./saved";
 import type { Selection } from "./state";
 import type { Table, TableBy, TableOrder, TableRow } from "./types";
 
@@ -22,7 +21,7 @@ function pathOf(selection: Selection, search: string, offset: number): string {
   const parameters = selectionParameters(selection);
   parameters.set("by", selection.by);
   parameters.set("order", orderOf(selection).order);
-  if (selection.sort !== "" && !isSaved) parameters.set("sort", selection.sort);
+  if (selection.sort !== "") parameters.set("sort", selection.sort);
   parameters.set("limit", String(PAGE));
   parameters.set("offset", String(offset));
   if (search !== "") parameters.set("search", search);

@@ -4,9 +4,8 @@
 // diamond selects the dump; dragging over a range selects the difference between the dumps at its ends.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { beginningOf, dumpChoice, dumpIndex, dumpTitle, nearestDump, type Place } from "./model";
+import { beginningOf, dumpChoice, dumpIndex, dumpTitle, keptDump, nearestDump, type Place } from "./model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
-import { isSaved } from "./saved";
 import { useConnection } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
@@ -23,9 +22,9 @@ const SETTLED_MS = 200; // then a zoomed range is put into the URL
 
 export function goToDump(place: Place, selection: Selection, step: number, widen: boolean) {
   const now = dumpIndex(place.heap, selection.dump);
-  const next = Math.min(Math.max(now + step, 0), place.heap.dumps.length - 1);
-  if (next === now) return;
-  const base = widen && !isSaved ? (selection.base === "" ? String(now) : selection.base) : "";
+  const next = keptDump(place.heap, now + step, step);
+  if (next < 0 || next === now) return;
+  const base = widen ? (selection.base === "" ? String(now) : selection.base) : "";
   select({ dump: dumpChoice(place.heap, next), base: base === String(next) ? "" : base });
 }
 
@@ -120,7 +119,7 @@ interface Pointed {
 const NOTHING_POINTED: Pointed = { dump: -1, marks: [], index: -1, x: 0 };
 
 function selectRange(place: Place, from: number, to: number) {
-  const range = isSaved ? null : dumpsOfRange(place.heap, from, to);
+  const range = dumpsOfRange(place.heap, from, to);
   if (range) select({ dump: dumpChoice(place.heap, range[1]), base: range[0] >= 0 ? String(range[0]) : "" });
 }
 
@@ -149,8 +148,8 @@ function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }
   function diamondAt(x: number): number {
     const current = plot.current;
     if (!current || heap.dumps.length === 0) return -1;
-    const nearest = nearestDump(heap, beginning + current.posToVal(x, "x") * 1e9);
-    return isNear(nearest, x) ? nearest : -1;
+    const nearest = keptDump(heap, nearestDump(heap, beginning + current.posToVal(x, "x") * 1e9));
+    return nearest >= 0 && isNear(nearest, x) ? nearest : -1;
   }
   function isNear(dump: number, x: number): boolean {
     return Math.abs(plot.current!.valToPos((heap.dumps[dump]!.time - beginning) / 1e9, "x") - x) <= NEAR;
@@ -166,7 +165,7 @@ function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }
     attachPointer(made, {
       click: (x, withShift) => {
         const hit = diamondAt(x);
-        if (hit >= 0) select(withShift && !isSaved ? { base: String(hit) } : { dump: dumpChoice(heap, hit), base: "" });
+        if (hit >= 0) select(withShift ? { base: String(hit) } : { dump: dumpChoice(heap, hit), base: "" });
       },
       range: (from, to) => selectRange(place, beginning + from * 1e9, beginning + to * 1e9),
       hover: (x, index) => onPoint({ dump: diamondAt(x), marks: marks.filter((mark) => isNear(mark.dump, x)), index, x: x + made.over.offsetLeft }),

@@ -21,6 +21,7 @@ export interface View {
 }
 
 export interface Dump extends Record<ViewName, MaybeFigure> {
+  kept?: boolean; // of a page that is a file: it has the dump's stacks
   time: number;
   start: number;
   final: boolean;
@@ -96,6 +97,7 @@ export interface Profile {
   name: string;
   path: string;
   warning: string;
+  filter: string; // as options; what it leaves out was left out when the profile was read
   realtime_ns: string | null;
   processes: Process[];
   heaps: Heap[];
@@ -106,7 +108,7 @@ export interface Overview {
   version: string;
   profiles: Profile[];
   views: View[];
-  opening: { heap: string; dump: number; view: ViewName } | null;
+  opening: { heap: string; dump: number; view: ViewName; base?: string; tab?: string } | null;
 }
 
 /** By which a selection can be restricted: only=DIMENSION:VALUE, docs/view.md. */

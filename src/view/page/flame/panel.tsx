@@ -46,7 +46,7 @@ function actionsOf(chosen: Chosen): MenuEntry[] {
   const copyEntry: MenuEntry = { title: "Copy the stack", key: "y", run: copy };
   const ofGroup = groupActions(chosen.tree, chosen.node);
   if (ofGroup) return [...ofGroup, copyEntry];
-  if (!found || isSaved) return [copyEntry];
+  if (!found) return [copyEntry];
   const name = exactly(found.name);
   const entries: MenuEntry[] = [
     { title: "Only stacks with this function", key: "f", run: () => addFilter("focus", name) },
@@ -54,7 +54,7 @@ function actionsOf(chosen: Chosen): MenuEntry[] {
     { title: "Hide this function's frames", key: "h", run: () => addFilter("hide", name) },
     { title: "Show from this function on", key: "o", run: () => addFilter("show-from", name) },
     { title: "Callers and callees", key: "c", run: () => select({ direction: "sandwich", function: found.id, zoom: "", frame: "" }) },
-    { title: "Source", key: "e", run: () => select({ tab: "source", function: found.id }) },
+    ...(isSaved ? [] : [{ title: "Source", key: "e", run: () => select({ tab: "source", function: found.id }) }]),
     copyEntry,
   ];
   const module = shortModule(found.module);
@@ -99,11 +99,11 @@ function Crumbs({ tree, zoom }: { tree: Tree; zoom: string }) {
 function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
   const left = leftOut(tree);
   if (tree.header.unknown) return <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>;
-  if (selection.filters.length > 0 && left && left.value > 0)
+  if (left && left.value > 0)
     return (
       <div class="empty">
         <p>The filters leave nothing: they take out {amountInWords(left.value, tree.header.counts)}.</p>
-        <button type="button" onClick={() => select({ filters: [], zoom: "", frame: "" })}>Take all filters back</button>
+        {selection.filters.length > 0 && <button type="button" onClick={() => select({ filters: [], zoom: "", frame: "" })}>Take all filters back</button>}
       </div>
     );
   if (tree.header.difference) return <div class="empty"><p>Nothing changed between the two dumps.</p></div>;
@@ -180,7 +180,7 @@ export function FlamePanel() {
     );
   }
 
-  const left = tree && selection.filters.length > 0 ? leftOut(tree) : null;
+  const left = tree && leftOut(tree);
   const isEmpty = tree !== null && (tree.count === 0 || (tree.count === 1 && valueAt(tree, 0) === 0));
   return (
     <section class="panel flame" aria-label="Flame graph" aria-busy={answer.isWaiting}>
@@ -190,7 +190,7 @@ export function FlamePanel() {
             <button type="button" key={one} aria-pressed={selection.direction === one}
               onClick={() => select({ direction: one, zoom: "", frame: "" })}>{DIRECTION_TITLES[one]}</button>
           ))}
-          {selection.function !== null && !isSaved && (
+          {selection.function !== null && (
             <button type="button" aria-pressed={isSandwich} onClick={() => select({ direction: "sandwich", zoom: "", frame: "" })}>
               {DIRECTION_TITLES.sandwich}
             </button>
@@ -204,7 +204,7 @@ export function FlamePanel() {
           <span class="faint">the filters leave out {amountInWords(left.value, tree!.header.counts)} ({shareInWords(left.share, 1)})</span>
         )}
         {tree && <GroupNotes tree={tree} />}
-        {tree?.header.pruned && !isSaved && <span class="faint">small frames are left out; zoom to see them</span>}
+        {tree?.header.pruned && <span class="faint">small frames are left out; zoom to see them</span>}
       </div>
       <div class="flame-body">
         <div class={`flame-graphs${answer.isWaiting ? " waits" : ""}`}>

@@ -3,7 +3,6 @@
 // are made from the same trees.
 import { layOut } from "./layout";
 import type { SvgGraph } from "./svg";
-import { isSaved } from "../saved";
 import { askTree, treePath } from "../source";
 import type { Selection } from "../state";
 import { matcherOf, matchFunctions, nodeAt, type Tree } from "../tree";
@@ -11,7 +10,7 @@ import { matcherOf, matchFunctions, nodeAt, type Tree } from "../tree";
 export type Which = "down" | "up" | "callers" | "callees";
 
 export function isSandwich(selection: Selection): boolean {
-  return selection.direction === "sandwich" && selection.function !== null && !isSaved;
+  return selection.direction === "sandwich" && selection.function !== null;
 }
 
 /** Return the direction of the graph that grows downwards. */
@@ -21,7 +20,7 @@ export function mainDirection(selection: Selection): Which {
 
 /** Return the path of the part that is zoomed to, which the whole tree lacks in part; null: none. */
 export function partPathOf(selection: Selection, whole: Tree | null): string | null {
-  const isPart = whole?.header.pruned && !isSandwich(selection) && !isSaved && selection.zoom !== "";
+  const isPart = whole?.header.pruned && !isSandwich(selection) && selection.zoom !== "";
   return isPart ? treePath(selection, mainDirection(selection), selection.zoom) : null;
 }
 

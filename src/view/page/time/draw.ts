@@ -2,7 +2,7 @@
 // What the timeline draws: uPlot's options for the series, and above them a strip of diamonds, one for
 // each dump, and a strip of marks.
 import uPlot from "uplot";
-import { dumpIndex, type Place } from "../model";
+import { dumpIndex, isKept, type Place } from "../model";
 import type { Mark, SeriesKind, Timeline } from "../series";
 import type { Selection } from "../state";
 import { amountInWords, bytesInWords, timeInWords } from "../words";
@@ -111,7 +111,7 @@ function drawDumps(plot: uPlot, drawn: Drawn) {
     drawDiamond(context, x, y, size);
     context.setLineDash([]);
   };
-  heap.dumps.forEach((_, i) => i !== chosen && i !== base && draw(i));
+  heap.dumps.forEach((_, i) => i !== chosen && i !== base && isKept(heap, i) && draw(i));
   if (base >= 0) draw(base);
   if (chosen >= 0) draw(chosen);
 }

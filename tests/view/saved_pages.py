@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the test of pages that are files asks for (saved.ts): recordings, and how expressions match in the program."""
+
+import ctypes
+import locale
+import os
+import subprocess
+
+# Threads that allocate and free, so that dumps differ by thread.
+THREADS = """
+import json, threading, time
+kept = []
+def work():
+    for step in range(6):
+        kept.append([json.loads('{"id": %d, "tags": ["a", "b%d"]}' % (i, i)) for i in range(700)])
+        if step % 2:
+            kept.pop(0)
+        time.sleep(0.05)
+threads = [threading.Thread(target=work, name=f"worker {i}") for i in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+SCRIPT = "import json; kept = [json.loads('{\"a\": [1, 2, 3]}') for _ in range(%d)]"
+PATTERNS = [
+    "a", "^a", "a$", "^$", "a*", "a+b", "a?b", "(ab)+c", "a|b", "a|", "(|a)b", "()", "a{2}", "a{2,}b", "a{1,2}b", "a{,2}b", "a**", "a+?",
+    "[abc]", "[^abc]", "[]a]", "[^]a]", "[a-]", "[-a]", "[a\\]", "[[:alpha:]]", "[[:digit:][:upper:]]+", "[^[:space:]]$", "[[:punct:]]",
+    "[[:nothing:]]", "[z-a]", "[a", "(a", "a)", ")", "a\\.b", "a.b", "\\w+", "^\\W", "\\bab", "\\<ab\\>", "\\d", "\\", "*a", "+", "^*a",
+    "a{", "a{x}", "{1}", "a{2,1}", "a{99999}", "a|*b", "(*a)", "operator\\(\\)", "std::.*<int>", "^.{3}$", "[é]", "a.b.c", "\\s", "$a", "x^", "a\\/b", "[a/]", "[.]", "[[:xdigit:]-]",
+]
+TEXTS = ["", "a", "ab", "aab", "abc", "b", "a.b", "operator()", "std::vector<int>", "é", "aéb", "A b]\\-/", "d5", "a b\tc"]
+
+
+def expressions():
+    """Return which pattern matches which text, as the C library says; null: it refuses the pattern."""
+    regex = ctypes.create_string_buffer(256)  # regex_t has 64 bytes
+    library = ctypes.CDLL(None)
+    locale.setlocale(locale.LC_ALL, "C")  # as in heap_profile
+    found = []
+    for pattern in PATTERNS:
+        is_right = library.regcomp(regex, pattern.encode(), 1 | 8) == 0  # REG_EXTENDED, REG_NOSUB
+        for text in TEXTS:
+            matches = library.regexec(regex, text.encode(), 0, None, 0) == 0 if is_right else None
+            found.append({"pattern": pattern, "text": text, "matches": matches})
+        if is_right:
+            library.regfree(regex)
+    return found
+
+
+def record(harness, work):
+    """Return profiles by the name of their page."""
+    def host(name, script, *options):
+        path = os.path.join(work, name)
+        command = [harness.TOOL, "host", "-q", *options, "-o", path, "--", "/usr/bin/python3", "-c", script]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=harness.TIMEOUT)
+        return path
+
+    other = os.path.join(work, "other.collapsed")
+    with open(other, "w", encoding="utf-8") as out:
+        out.write("main;<img src=x onerror=alert(1)>;leaf 7000\nmain;operator new(unsigned long) 500\n")
+    return {
+        "threads": [host("threads", THREADS, "-i", "256", "-c", "100")],
+        "two": [host("one", SCRIPT % 1500, "-i", "512"), host("other", SCRIPT % 3000, "-i", "1024"), other],
+        "exact": [host("exact", SCRIPT % 300, "-i", "1")],
+    }
