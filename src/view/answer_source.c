@@ -186,19 +186,19 @@ static int write_answer(const struct source *source, uint32_t line, FILE *out)
 static int answer(struct view_profiles *profiles, const struct view_selection *selection,
                   const struct view_parameters *parameters, FILE *out, struct error *error)
 {
-    const struct view_range range = {0, UINT32_MAX, UINT32_MAX};
+    const char *named = view_parameter(parameters, "function");
     struct function_names names;
-    uint64_t function;
-    int code = view_parameter_number(parameters, "function", range, &function, error);
+    uint32_t function;
+    if (named == NULL)
+        return error_set(error, -ENOENT, "the question names no function");
+    int code = functions_find(&profiles->functions, named, &function, error);
     if (code < 0)
         return code;
-    if (function >= profiles->functions.count)
-        return error_set(error, -ENOENT, "the question names no function");
     if (view_selection_is_difference(selection))
         return error_set(error, -EINVAL,
                          "the source is shown with the figures of one dump, not of "
                          "a difference");
-    functions_name(&profiles->functions, (uint32_t)function, &names);
+    functions_name(&profiles->functions, function, &names);
     struct source source = {.of = selection->at.of, .selection = selection, .file = names.file};
     code = make_lines(&source, profiles);
     code = code < 0 ? error_set(error, code, "not enough memory for the source's lines")

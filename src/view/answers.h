@@ -19,6 +19,8 @@ typedef int answer_function(struct view_profiles *profiles,
 answer_function answer_details;
 /* The selection as a file of another format. */
 answer_function answer_export;
+/* What the numbers of functions mean, as JSON. */
+answer_function answer_functions;
 /* The parts of a process's memory over time and at a dump, as JSON. */
 answer_function answer_memory;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */

@@ -10,11 +10,11 @@
 
 const char *const view_direction_names[FLAME_DIRECTIONS] = {"down", "up", "callees", "callers"};
 
-static int parse_direction(const struct view_parameters *parameters, struct flame_request *request,
-                           struct error *error)
+static int parse_direction(const struct view_parameters *parameters, struct view_profiles *profiles,
+                           struct flame_request *request, struct error *error)
 {
-    const char *direction = view_parameter(parameters, "direction");
-    uint64_t function;
+    const char *direction = view_parameter(parameters, "direction"),
+               *function = view_parameter(parameters, "function");
     for (enum flame_direction i = 0; i < FLAME_DIRECTIONS && direction != NULL; i++)
         if (strcmp(direction, view_direction_names[i]) == 0) {
             request->direction = i;
@@ -22,12 +22,11 @@ static int parse_direction(const struct view_parameters *parameters, struct flam
         }
     if (direction != NULL)
         return error_set(error, -EINVAL, "there is no direction '%.40s'", direction);
-    const struct view_range range = {0, UINT32_MAX - 1, UINT32_MAX};
-    int code = view_parameter_number(parameters, "function", range, &function, error);
-    if (code == 0 && request->direction >= FLAME_CALLEES && function >= request->function_count)
+    if (request->direction < FLAME_CALLEES)
+        return 0;
+    if (function == NULL)
         return error_set(error, -ENOENT, "callers and callees are of a function, which is missing");
-    request->function = (uint32_t)function;
-    return code;
+    return functions_find(&profiles->functions, function, &request->function, error);
 }
 
 static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
@@ -44,7 +43,7 @@ static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
         .path = path,
         .least = least == NULL ? 0 : strtod(least, NULL),
     };
-    int code = parse_direction(parameters, &request, error);
+    int code = parse_direction(parameters, profiles, &request, error);
     int64_t length = root == NULL || code < 0 ? code : flame_parse_path(root, path, error);
     if (length < 0)
         return (int)length;

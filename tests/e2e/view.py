@@ -403,6 +403,32 @@ def test_breakdown():
                 check(net(nodes[0], "bytes") == size, f"type {part} has {nodes[0]}")
 
 
+def test_function_names():
+    """A function is found by its name whatever its number is, and a numbering holds while profiles only grow."""
+    one, other = (record(name, "/usr/bin/python3", "-c", SCRIPT) for name in ("first", "second"))
+    made = at("before.collapsed")
+    with open(made, "w", encoding="utf-8") as file:
+        file.write("main;leaf 7000\n")
+    with Server(one) as server, Server(one, other) as grown, Server(made, one) as moved:
+        row = rows_of(server, "function", heap="0.0", view="alloc_space")[2]
+        numbering = server.json("api/functions")["numbering"]
+        check(int(numbering.split("-")[0]) > 10, f"numbering: {numbering}")
+        for page, same in ((server, True), (grown, True), (moved, False)):
+            heap = "1.0" if page is moved else "0.0"
+            found = page.json("api/functions?" + urllib.parse.urlencode({"numbering": numbering, "function": row["part"]}))
+            check(found["same"] == same and found["name"] == row["part"], f"{found}")
+            check((found["function"] == row["function"]) == same, f"{row}: {found}")
+            for name in (row["part"], found["function"]):
+                _, nodes = page.tree(heap=heap, view="alloc_space", direction="callees", function=name)
+                check(is_near(nodes[0]["bytes"], row["bytes"]["value"]), f"{name}: {nodes[0]}, the table has {row['bytes']}")
+                check(page.ask("api/source?" + urllib.parse.urlencode({"heap": heap, "function": name}))[0] == 200, f"source of {name}")
+        found = server.json("api/functions?function=no@where&numbering=x")
+        check(found["function"] is None and not found["same"], f"{found}")
+        for wrong in ("", "0", "99999999999999999999-0", numbering + "0", "-1-0"):
+            check(not server.json(f"api/functions?numbering={wrong}")["same"], f"numbering {wrong!r}")
+        check(server.ask("api/tree?heap=0.0&direction=callees&function=no@where")[0] == 404, "a function that is not there")
+
+
 def test_difference():
     """The difference of two profiles is that of heap_profile diff."""
     one = record("one", "/usr/bin/python3", "-c", SCRIPT)

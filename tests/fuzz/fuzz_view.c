@@ -129,6 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ask(answer_overview, &parameters);
     ask(answer_flame, &parameters);
     ask(answer_table, &parameters);
+    ask(answer_functions, &parameters);
     ask(answer_memory, &parameters);
     ask(answer_range, &parameters);
     ask(answer_details, &parameters);

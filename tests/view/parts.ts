@@ -111,4 +111,22 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     await page().goBack();
     await until("back undoes it", async () => parameter("group")[0] === "thread" && parameter("only").length === 0);
   });
+
+  test("an address of another server opens on the same function", async () => {
+    await open("tab=table&heap=0.0");
+    await page().waitForSelector(".grid-room .row");
+    const [name] = await cells(0);
+    await page().locator(".grid-body").focus();
+    await page().keyboard.press("c");
+    await shows(".waist", name!);
+    await until("the address has its name", async () => (parameter("functionName")[0] ?? "").includes("@") && parameter("numbering").length === 1);
+    const [full] = parameter("functionName");
+    const other = new URLSearchParams({ functionName: full!, numbering: "1-abc", function: "0", zoom: "1.2" });
+    await open(`tab=flame&heap=0.0&direction=sandwich&${other}`);
+    await shows(".waist", name!);
+    await until("the number is new, the zoom is gone", async () => parameter("zoom").length === 0 && parameter("numbering")[0] !== "1-abc");
+    await open("tab=flame&heap=0.0&direction=sandwich&function=0&functionName=no%40where&numbering=1-abc&frame=1.2");
+    await until("a function that is gone is dropped", async () => parameter("function").length === 0 && parameter("frame").length === 0);
+    await page().waitForSelector(".flame-scroll canvas");
+  });
 }

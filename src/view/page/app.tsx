@@ -11,6 +11,7 @@ import { HeapDetailsPanel } from "./heap_details";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { MemoryPanel } from "./memory";
+import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
 import { MachinePage, PAGE_TITLES, Pages } from "./pages";
 import { Perfetto } from "./perfetto";
@@ -173,6 +174,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
   const selection = useSelection();
   const { isLost } = useConnection();
   const place = overview ? placeOf(overview, selection.heap) : null;
+  const isReady = useNumbers(selection);
   useOpening(overview, selection);
   usePrefetch(place, selection);
   const hasTimeline = place !== null && place.heap.unseen === "";
@@ -194,7 +196,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
       </div>
       <main id="panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
         {error !== "" ? <div class="empty bad"><p>{error}</p></div>
-          : !overview ? <div class="empty"><p class="faint">{isLost ? "No answer yet." : "Reading the profile…"}</p></div>
+          : !overview || !isReady ? <div class="empty"><p class="faint">{isLost ? "No answer yet." : "Reading the profile…"}</p></div>
             : <Guarded key={selection.tab}><Panel overview={overview} place={place} selection={selection} /></Guarded>}
       </main>
     </>

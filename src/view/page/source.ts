@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved";
 import { decodeTree, type Tree } from "./tree";
 import { filterInWords, onlyInWords, type Selection } from "./state";
-import type { Details, Overview, ProcessMemory, RangeAnswer, SourceLines, SqlAnswer, SqlTable, Table } from "./types";
+import type { Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, SourceLines, SqlAnswer, SqlTable, Table } from "./types";
 
 /** The server said no, in a sentence. */
 export class Refusal extends Error {}
@@ -191,6 +191,7 @@ export const askRange = (path: string, signal: AbortSignal) => askJson<RangeAnsw
 export const askDetails = (path: string, signal: AbortSignal) => askJson<Details>(path, signal);
 export const askTable = (path: string, signal: AbortSignal) => askJson<Table>(path, signal);
 export const askSource = (path: string, signal: AbortSignal) => askJson<SourceLines>(path, signal);
+export const askFunctions = (path: string, signal: AbortSignal) => askJson<FunctionNumbers>(path, signal);
 export const askSqlTables = (signal: AbortSignal) => askJson<SqlTable[]>("api/tables", signal);
 
 export async function askSql(sql: string, signal: AbortSignal): Promise<SqlAnswer> {

@@ -44,6 +44,8 @@ export interface Selection {
   direction: Direction;
   group: Group | ""; // the row of boxes below the root of the flame graph
   function: number | null; // of the sandwich and the source
+  functionName: string; // its "NAME@MODULE"; "": not known yet
+  numbering: string; // of the functions in this selection: their numbers change with the profiles
   zoom: string; // a path of functions, "5.17.3"
   frame: string; // the path of the frame that is chosen
   search: string;
@@ -68,6 +70,8 @@ export const NOTHING_SELECTED: Selection = {
   direction: "down",
   group: "",
   function: null,
+  functionName: "",
+  numbering: "",
   zoom: "",
   frame: "",
   search: "",
@@ -130,6 +134,8 @@ export function parseSelection(fragment: string): Selection {
     direction: oneOf(given.get("direction"), DIRECTIONS, NOTHING_SELECTED.direction),
     group: oneOf(given.get("group"), ["", ...GROUPS], NOTHING_SELECTED.group),
     function: wholeNumber(given.get("function")),
+    functionName: given.get("functionName") ?? "",
+    numbering: given.get("numbering") ?? "",
     zoom: path("zoom"),
     frame: path("frame"),
     search: given.get("search") ?? "",
@@ -140,10 +146,14 @@ export function parseSelection(fragment: string): Selection {
   };
 }
 
+/** Whether a selection has numbers of functions. */
+export const hasNumbers = ({ function: chosen, zoom, frame }: Selection) => chosen !== null || zoom !== "" || frame !== "";
+
 /** Write a selection as a fragment; what is as at the start is left out. */
 export function formatSelection(selection: Selection): string {
   const out = new URLSearchParams();
   for (const [name, value] of Object.entries(selection)) {
+    if (name === "numbering" && !hasNumbers(selection)) continue;
     if (name === "only") for (const only of selection.only) out.append("only", onlyInWords(only));
     else if (name === "filters") for (const filter of selection.filters) out.append("filter", filterInWords(filter));
     else if (value !== null && value !== NOTHING_SELECTED[name as keyof Selection]) out.set(name, String(value));
@@ -169,6 +179,7 @@ export const selection = () => current;
 /** Change a part of the selection. `replace`: without an entry of its own in the history. */
 export function select(change: Partial<Selection>, replace = false) {
   const next = { ...current, ...change };
+  if (change.function !== undefined && change.functionName === undefined) next.functionName = "";
   const fragment = formatSelection(next);
   if (fragment === formatSelection(current)) return;
   current = next;

@@ -239,6 +239,14 @@ export interface SqlTable {
   columns: { name: string; type: string }[];
 }
 
+/** What the numbers of functions mean, docs/view.md. */
+export interface FunctionNumbers {
+  numbering: string;
+  same: boolean; // as in the numbering that was asked about
+  function?: number | null;
+  name?: string | null;
+}
+
 export interface TreeFunction {
   id: number;
   name: string;
