@@ -209,10 +209,26 @@ static int add_node(const struct maker *maker, struct graph *graph, const struct
     return ARRAY_ADD(&flame->nodes, &flame->count, &flame->capacity, node);
 }
 
-/* Expand everything below the root that is at least `least` wide. Return 0, -ENOMEM, or -E2BIG if
- * that is too much. */
-static int fill(struct maker *maker, const struct group *root, double least, struct graph *graph)
+/* What is left out of a graph, as a share of the root, and how many nodes it can have. */
+struct bounds {
+    double least;
+    size_t most;
+};
+
+/* Return the bounds to try after these, with which the graph was too large. */
+static struct bounds narrowed(const struct bounds *bounds, const struct flame_request *request)
 {
+    if (bounds->most < FLAME_NODES_MAX)
+        return (struct bounds){request->least, FLAME_NODES_MAX};
+    return (struct bounds){bounds->least < LEAST_FIRST ? LEAST_FIRST : bounds->least * LEAST_FACTOR,
+                           bounds->most};
+}
+
+/* Expand what is wide enough. Return 0, -ENOMEM, or -E2BIG if that is too much. */
+static int fill(struct maker *maker, const struct group *root, const struct bounds *bounds,
+                struct graph *graph)
+{
+    const double least = bounds->least * root->width;
     struct flame *flame = graph->flame;
     flame->count = 0;
     flame->pruned = false;
@@ -231,8 +247,8 @@ static int fill(struct maker *maker, const struct group *root, double least, str
                 flame->pruned |= child->width > 0;
                 continue;
             }
-            code = flame->count < FLAME_NODES_MAX ? add_node(maker, graph, child, (uint32_t)i)
-                                                  : -E2BIG;
+            code =
+                flame->count < bounds->most ? add_node(maker, graph, child, (uint32_t)i) : -E2BIG;
         }
     }
     return code;
@@ -405,7 +421,8 @@ int flame_make(const struct flame_request *request, struct flame *flame)
         .upwards = request->direction == FLAME_UP || request->direction == FLAME_CALLERS,
     };
     struct graph graph = {.flame = flame};
-    double least = request->least;
+    struct bounds bounds = {request->enough > 0 ? 0 : request->least,
+                            request->enough > 0 ? request->enough : FLAME_NODES_MAX};
     *flame = (struct flame){0};
     int code = make_tables(&maker);
     for (bool again = code == 0; again; again = code == -E2BIG) {
@@ -414,8 +431,8 @@ int flame_make(const struct flame_request *request, struct flame *flame)
         if (code == 0)
             code = follow_path(&maker, &root);
         if (code == 0)
-            code = fill(&maker, &root, least * root.width, &graph);
-        least = least < LEAST_FIRST ? LEAST_FIRST : least * LEAST_FACTOR;
+            code = fill(&maker, &root, &bounds, &graph);
+        bounds = narrowed(&bounds, request);
     }
     if (code == 0)
         sum_up(&maker, flame);

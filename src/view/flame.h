@@ -45,6 +45,7 @@ struct flame_request {
     size_t path_length;
     /* Groups below this share of the root are left out. Raised if there are too many groups. */
     double least;
+    size_t enough; /* all groups are made if there are no more than this; 0: no such number */
     bool one_level; /* only the root and its children */
 };
 

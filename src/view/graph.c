@@ -43,7 +43,12 @@ static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
         .path = path,
         .least = least == NULL ? 0 : strtod(least, NULL),
     };
-    int code = parse_direction(parameters, profiles, &request, error);
+    const struct view_range enough = {0, FLAME_NODES_MAX - 1, 0};
+    uint64_t count;
+    int code = view_parameter_number(parameters, "enough", enough, &count, error);
+    if (code == 0)
+        code = parse_direction(parameters, profiles, &request, error);
+    request.enough = (size_t)count;
     int64_t length = root == NULL || code < 0 ? code : flame_parse_path(root, path, error);
     if (length < 0)
         return (int)length;

@@ -362,6 +362,14 @@ static void test_least_and_path(void **state)
     assert_true(flame.pruned);
     assert_int_equal(flame.count, 6); /* all but f */
     flame_free(&flame);
+    for (size_t enough = 6; enough <= 7; enough++) {
+        request.enough = enough;
+        assert_int_equal(flame_make(&request, &flame), 0);
+        assert_int_equal(flame.count, enough);
+        assert_int_equal(flame.pruned, enough == 6);
+        flame_free(&flame);
+    }
+    request.enough = 0;
 
     const uint32_t path[] = {function_of(&made, 'a'), function_of(&made, 'b')};
     request.path = path;

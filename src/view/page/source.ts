@@ -156,11 +156,15 @@ export function treePath(selection: Selection, direction: "down" | "up" | "calle
   return `api/tree?${parameters}`;
 }
 
+/* A graph of more nodes takes long to send and read, and most of its boxes are narrower than a pixel:
+ * those below a tenth of one are left out then. */
+const TREE_BOUNDS = "least=0.00005&enough=30000";
+
 export async function askTree(path: string, signal: AbortSignal): Promise<Tree> {
   const kept = keptTree(path);
   if (kept) return kept;
   const key = `${connection().epoch} ${path}`;
-  const response = await request(path, { signal });
+  const response = await request(isSaved ? path : `${path}&${TREE_BOUNDS}`, { signal });
   const root = new URLSearchParams(path.slice(path.indexOf("?"))).get("root") ?? "";
   const tree = decodeTree(await response.arrayBuffer(), root);
   trees.set(key, tree);
