@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long the server of `heap_profile view` takes to answer, and its memory: docs/view.md.
 
-    bench/view.py [--callsites N,N,...] [--rounds N]
+    bench/view.py [--callsites N,N,...] [--dumps PxN,PxN,...] [--rounds N]
 
 Each trace is made (tests/e2e/make_trace): two dumps of N callsites, stacks of 16 frames, a fifth of
-the callsites with two threads. A time is the median of the rounds, from the request until the last
-byte of the answer, as a browser on this machine has it; the first round, which makes what later ones
-share, is left out. "first graph" is the time from the start of the command.
+the callsites with two threads. Traces of P processes with N small dumps of each (make_dumps) are
+asked for the overview, and for the range from the first to the last dump. A time is the median of
+the rounds, from the request until the last byte of the answer, as a browser on this machine has it;
+the first round, which makes what later ones share, is left out. "first graph" is the time from the
+start of the command.
 """
 
 import argparse
@@ -63,6 +65,27 @@ class Server:
         self.process.wait()
 
 
+def ask_all(server, questions, rounds):
+    for name, pages in questions.items():
+        times, length = [], 0
+        for turn in range(rounds + 1):
+            for page in pages:
+                taken, length = server.ask(page)
+                if turn > 0:
+                    times.append(taken)
+        print(f"  {name:14} {1e3 * statistics.median(times):8.1f} ms   {length / 1e3:10,.0f} kB")
+
+
+def measure_dumps(directory, processes, dumps, rounds):
+    trace = os.path.join(directory, "trace")
+    subprocess.run([os.path.join(BUILD, "tests", "e2e", "make_dumps"), trace, str(processes), str(dumps)], check=True)
+    print(f"\n{processes:,} processes, {dumps:,} dumps of each, {os.path.getsize(trace) / 1e6:.0f} MB")
+    server = Server(trace)
+    ask_all(server, {"overview": ["api/overview"], "range": [f"api/range?heap=0.0&base=0&dump={dumps - 1}"]}, rounds)
+    print(f"  memory {server.peak_bytes() / os.path.getsize(trace):.1f} times the trace")
+    server.end()
+
+
 def measure(directory, callsites, rounds):
     subprocess.run([os.path.join(BUILD, "tests", "e2e", "make_trace"), directory, str(callsites)], check=True,
                    stdout=subprocess.DEVNULL)
@@ -77,14 +100,7 @@ def measure(directory, callsites, rounds):
         if len(firsts) < rounds:
             server.end()
     print(f"  {'first graph':14} {1e3 * statistics.median(firsts):8.0f} ms")
-    for name, pages in QUESTIONS.items():
-        times, length = [], 0
-        for turn in range(rounds + 1):
-            for page in pages:
-                taken, length = server.ask(page)
-                if turn > 0:
-                    times.append(taken)
-        print(f"  {name:14} {1e3 * statistics.median(times):8.1f} ms   {length / 1e3:10,.0f} kB")
+    ask_all(server, QUESTIONS, rounds)
     print(f"  memory after the first graph {peak / size:.1f} times the trace, at the end {server.peak_bytes() / size:.1f}")
     server.end()
 
@@ -92,11 +108,15 @@ def measure(directory, callsites, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--callsites", default="100000,250000,1000000")
+    parser.add_argument("--dumps", default="500x100,1x10000", help="processes x dumps of each")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     for callsites in options.callsites.split(","):
         with tempfile.TemporaryDirectory() as directory:
             measure(directory, int(callsites), options.rounds)
+    for size in options.dumps.split(","):
+        with tempfile.TemporaryDirectory() as directory:
+            measure_dumps(directory, *map(int, size.split("x")), options.rounds)
 
 
 if __name__ == "__main__":

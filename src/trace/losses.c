@@ -220,7 +220,8 @@ void trace_losses_write_json(const struct trace_heap_dump *status, struct json_w
         json_object(json, NULL);
         json_string(json, "name", loss->name);
         json_unsigned(json, "amount", trace_loss_is_flag(id) ? 0 : amount);
-        json_string(json, "unit", trace_loss_unit_name(loss->unit));
+        const char *unit = trace_loss_unit_name(loss->unit);
+        json_string(json, "unit", unit + (*unit == ' '));
         json_string(json, "words", loss->words);
         json_string(json, "remedy", loss->remedy != NULL ? loss->remedy : "");
         json_bool(json, "affects_figures", loss->effects != 0);

@@ -3,7 +3,8 @@
  * make_dumps FILE PROCESSES DUMPS: write a trace of this size for tests of the page. Each process
  * has a heap with two callsites, DUMPS dumps a second apart, and two readings of its memory before
  * each dump. In the first process, samples are lost before the third and the fourth dump, the
- * interval is doubled before the fifth, and its third reading of memory fails.
+ * interval is doubled before the fifth, its threads wait before the sixth, and its third reading of
+ * memory fails.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -83,6 +84,7 @@ static void write_dump(const struct making *making, int32_t pid, uint64_t dump)
     if (pid == FIRST_PID) {
         head.lost[TRACE_LOST_OVERRUN] = dump >= 3 ? 70 : dump >= 2 ? 50 : 0;
         head.lost[TRACE_LOST_UNWIND] = dump >= 3 ? 4 : 0;
+        head.blocked_us = dump >= 5 ? 250000 : 0;
         head.interval_bytes = dump >= 4 ? 2 * INTERVAL : INTERVAL;
     }
     trace_writer_dump_begin(making->writer, &head);

@@ -596,9 +596,9 @@ def test_timeline():
         dumps = first["dumps"]
         check([dump["interval_bytes"] for dump in dumps] == [4096] * 4 + [8192] * 4, "intervals")
         losses = {number: {loss["name"]: loss["amount"] for loss in dump["losses"]} for number, dump in enumerate(dumps) if dump["losses"]}
-        check(losses == {2: {"overrun": 50}, 3: {"overrun": 20, "unwind": 4}}, f"new losses {losses}")
-        named = {loss["name"]: (loss["amount"], loss["affects_figures"]) for loss in first["losses"]}
-        check(named == {"overrun": (70, True), "unwind": (4, False)}, f"all losses {named}")
+        check(losses == {2: {"overrun": 50}, 3: {"overrun": 20, "unwind": 4}, 5: {"blocked_us": 250000}}, f"new losses {losses}")
+        named = {loss["name"]: (loss["amount"], loss["unit"], loss["affects_figures"]) for loss in first["losses"]}
+        check(named == {"overrun": (70, "", True), "unwind": (4, "", False), "blocked_us": (250000, "us", False)}, f"all losses {named}")
         check(all(dump["losses"] == [] for dump in second["dumps"]), "another process lost nothing")
         unknown = other["heaps"][0]["dumps"][0]
         check(unknown["losses"] is None and unknown["interval_bytes"] is None, f"another profiler's file: {unknown}")

@@ -2,10 +2,12 @@
 // What the timeline makes of dumps, readings and losses, and how its range moves.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { matchOptions } from "page/chooser";
 import { nearestDump } from "page/model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf } from "page/series";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
 import type { Dump, Heap, Memory, Process } from "page/types";
+import { intervalInWords } from "page/words";
 
 const figure = (value: number) => ({ value, low: value / 2, high: value * 2 });
 const dumpAt = (seconds: number, bytes: number, more: Partial<Dump> = {}): Dump => ({
@@ -14,12 +16,12 @@ const dumpAt = (seconds: number, bytes: number, more: Partial<Dump> = {}): Dump 
   exact_bytes: bytes * 4, exact_calls: 5, ...more,
 });
 const overrun = { name: "overrun", amount: 70, unit: "", words: "samples", remedy: "do that", affects_figures: true };
-const blocked = { name: "blocked_us", amount: 9, unit: "us", words: "waited", remedy: "", affects_figures: false };
+const blocked = { name: "blocked_us", amount: 500_009, unit: "us", words: "waited", remedy: "", affects_figures: false };
 const heap: Heap = {
   id: "0.0", process: 0, name: "libc.malloc", interval_bytes: 8192, first_interval_bytes: 4096, exact: false, partial: false, unseen: "",
   allocator: "", start: 1e9, floor_bytes: 12288, unfinished: false, losses: [overrun, blocked], notes: [],
   dumps: [
-    dumpAt(2, 100), dumpAt(3, 250, { losses: [{ name: "overrun", amount: 20 }, { name: "blocked_us", amount: 9 }] }),
+    dumpAt(2, 100, { losses: [{ name: "blocked_us", amount: 500_000 }] }), dumpAt(3, 250, { losses: [{ name: "overrun", amount: 20 }, { name: "blocked_us", amount: 9 }] }),
     dumpAt(5, 400, { incomplete: true, why_incomplete: "it is cut off", interval_bytes: 8192 }),
   ],
 };
@@ -76,12 +78,27 @@ test("a range is the difference of the dumps at its ends", () => {
 
 test("losses, a raised interval and an incomplete dump are marks of their dumps", () => {
   const marks = marksOf(heap);
-  assert.deepEqual(marks.map((mark) => [mark.dump, mark.kind]), [[1, "lost"], [2, "incomplete"], [2, "interval"]]);
-  assert.equal(marks[0]!.words, "Between dumps 1 and 2: 20 samples: do that");
-  assert.match(marks[1]!.words, /it is cut off/);
-  assert.match(marks[2]!.words, /from 4 KiB to 8 KiB/);
+  assert.deepEqual(marks.map((mark) => [mark.dump, mark.kind]), [[0, "note"], [1, "lost"], [2, "incomplete"], [2, "interval"]]);
+  assert.equal(marks[0]!.words, "Before dump 1: 500 ms waited");
+  assert.equal(marks[1]!.words, "Between dumps 1 and 2: 20 samples: do that");
+  assert.match(marks[2]!.words, /it is cut off/);
+  assert.match(marks[3]!.words, /from 4 KiB to 8 KiB/);
   const unknown = heap.dumps.map((dump) => ({ ...dump, incomplete: false, losses: null, interval_bytes: null }));
   assert.deepEqual(marksOf({ ...heap, dumps: unknown }), []);
+});
+
+test("a list with a search shows a part: around the choice, or the best matches", () => {
+  const options = Array.from({ length: 1000 }, (_, i) => ({ value: String(i), title: `${i + 1} of 1000` }));
+  assert.deepEqual(matchOptions(options, "", "500").shown.map((one) => one.value).filter((_, i) => i % 25 === 0), ["475", "500"]);
+  assert.equal(matchOptions(options, "", "999").shown.at(-1)!.value, "999");
+  const { shown, all } = matchOptions(options, " 99 OF", "0");
+  assert.deepEqual(shown.map((one) => one.title), ["99 of 1000", "199 of 1000", "299 of 1000", "399 of 1000", "499 of 1000", "599 of 1000", "699 of 1000", "799 of 1000", "899 of 1000", "999 of 1000"]);
+  assert.equal(all, 10);
+  assert.deepEqual(matchOptions(options, "none", "0"), { shown: [], all: 0 });
+});
+
+test("an interval is in the unit that fits", () => {
+  assert.deepEqual([1, 512, 4096, 5000, 1048576].map(intervalInWords), ["1 B", "512 B", "4 KiB", "5.00 kB", "1 MiB"]);
 });
 
 test("the shown range stays inside the whole, and in the URL", () => {

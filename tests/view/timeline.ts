@@ -133,6 +133,8 @@ function testMade({ page, open, shows, until, expected }: Tools) {
     await pointAt(5);
     await shows(".mark-tip", "the interval was raised from 4 KiB to 8 KiB");
     await pointAt(6);
+    await shows(".mark-tip", "250 ms that threads waited for the profiler");
+    await pointAt(7);
     await until("no mark is shown", async () => (await page().locator(".mark-tip").count()) === 0);
     await open("heap=0.0&dump=2", expected.many);
     assert.match((await page().locator(".timeline-plot").getAttribute("aria-valuetext"))!, /50 samples/);

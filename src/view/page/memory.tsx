@@ -10,6 +10,7 @@ import { askMemory, useAnswer } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
 import { clockInWords } from "./time/draw";
+import { parseSpan } from "./time/zoom";
 import { goToDump } from "./timeline";
 import type { MemoryMoment, MemoryRow, MemorySnapshots, ProcessMemory } from "./types";
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "./words";
@@ -264,6 +265,8 @@ function OverTime({ place, selection, snapshots, dark }: { place: Place; selecti
     const seconds = snapshots.time.map((time) => (time - beginning) / 1e9);
     const drawn = { snapshots, beginning, accent: LINES[dark ? "dark" : "light"].accent };
     const plot = new uPlot(makeOptions(drawn, element.clientWidth, dark), [seconds, ...[...stack].reverse(), snapshots.live.value] as uPlot.AlignedData, element);
+    const shown = parseSpan(selection.time); // of the timeline
+    if (shown) plot.setScale("x", { min: shown.from, max: shown.to });
     const { over } = plot;
     const onClick = (event: MouseEvent) => {
       const second = plot.posToVal(event.clientX - over.getBoundingClientRect().left, "x");
@@ -280,7 +283,7 @@ function OverTime({ place, selection, snapshots, dark }: { place: Place; selecti
       observer.disconnect();
       plot.destroy();
     };
-  }, [snapshots, heap, beginning, dark]);
+  }, [snapshots, heap, beginning, dark, selection.time]);
   function onKeyDown(event: KeyboardEvent) {
     const step = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (step === 0 || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -10,7 +10,7 @@ import { askTable, selectionParameters, useAnswer, type Answer } from "./source"
 import { NOTHING_SELECTED, select, useSelection, type Selection } from "./state";
 import { shortModule } from "./tree";
 import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
-import { bytesInWords, countInWords, figureInWords, plural, shareInWords, timeInWords } from "./words";
+import { bytesInWords, countInWords, figureInWords, intervalInWords, plural, shareInWords, timeInWords } from "./words";
 
 const SPARK_WIDTH = 120;
 const SPARK_HEIGHT = 24;
@@ -121,7 +121,7 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
       )}
       <td>{heap.unseen === "" && <Sparkline heap={heap} />}</td>
       <td class="number">{countInWords(heap.dumps.length)}</td>
-      <td>{heap.unseen !== "" ? "not at all" : heap.exact ? "every allocation" : `one sample in ${bytesInWords(heap.interval_bytes)}`}
+      <td>{heap.unseen !== "" ? "not at all" : heap.exact ? "every allocation" : `one sample in ${intervalInWords(heap.interval_bytes)}`}
         {lost > 0 && <span class="warn"> · {plural(lost, "kind")} of losses</span>}
         {heap.unfinished && <span class="warn"> · unfinished</span>}</td>
     </tr>
@@ -193,7 +193,7 @@ function Notes({ heap }: { heap: Heap }) {
       <ul class="notes">
         {heap.unfinished && <li class="warn">The profiler was killed or still runs: the profile ends at its last checkpoint.</li>}
         {isRaised && (
-          <li>The interval was raised from {bytesInWords(heap.first_interval_bytes)} to {bytesInWords(heap.interval_bytes)} during the recording.</li>
+          <li>The interval was raised from {intervalInWords(heap.first_interval_bytes)} to {intervalInWords(heap.interval_bytes)} during the recording.</li>
         )}
         {heap.partial && <li class="warn">Some allocations are missing: the figures are partial.</li>}
         {losses.map((loss) => <li key={loss.name} class={loss.amount > 0 ? "warn" : ""}>{lossInWords(loss)}</li>)}

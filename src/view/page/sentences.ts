@@ -20,7 +20,7 @@ function largest(place: Place, dump: Dump, holders: Table | null): string | null
   if (dump.space === null) return `How much is ${where} is unknown: the file does not contain it.`;
   const row = holders?.row[0];
   const held = row ? (row.self_bytes ?? row.bytes) : null;
-  const all = `${figureInWords(dump.space, false)} ${dump.space.value === 1 ? "is" : "are"} ${where}`;
+  const all = `${figureInWords(dump.space, false).replace(/^a/, "A")} ${dump.space.value === 1 ? "is" : "are"} ${where}`;
   if (!row || !held || !(held.value > 0)) return `${all}.`;
   return `\`${row.key}\` holds ${shareInWords(held.value, dump.space.value)} of the ${figureInWords(dump.space, false)} ${where}.`;
 }
@@ -80,7 +80,7 @@ export function sentencesOf(place: Place, dump: number | null, holders: Table | 
 
 /** "12 samples in signal handlers, ...: use a larger interval". */
 export function lossInWords(loss: Loss): string {
-  const amounts: Record<string, string> = { B: bytesInWords(loss.amount), us: timeInWords(loss.amount / 1e6) };
+  const amounts: Record<string, string> = { bytes: bytesInWords(loss.amount), us: timeInWords(loss.amount / 1e6) };
   const amount = loss.amount > 0 ? `${amounts[loss.unit] ?? countInWords(loss.amount)} ` : "";
   return `${amount}${loss.words}${loss.remedy !== "" ? `: ${loss.remedy}` : ""}`;
 }

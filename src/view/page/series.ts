@@ -5,7 +5,7 @@
 import { dumpBefore, keptDump } from "./model";
 import { lossInWords } from "./sentences";
 import type { Dump, Heap, Memory, Process, Profile, ViewName } from "./types";
-import { binaryInWords } from "./words";
+import { intervalInWords } from "./words";
 
 export type SeriesKind = "live" | "other" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted";
 export type Value = number | null | undefined;
@@ -142,15 +142,18 @@ export interface Mark {
   words: string; // the whole
 }
 
+const SLOWED = 0.01; // threads that waited for less of the time have no mark
+
 const since = (dump: number) => (dump === 0 ? "Before dump 1" : `Between dumps ${dump} and ${dump + 1}`);
 
 function lossMarks(heap: Heap, dump: Dump, i: number): Mark[] {
   const marks: Mark[] = [];
   for (const { name, amount } of dump.losses ?? []) {
     const loss = heap.losses.find((one) => one.name === name);
-    if (!loss || loss.unit === "us") continue; // time that was waited is in the notes: nothing is lost
-    const kind = loss.affects_figures ? "lost" : "note";
-    marks.push({ dump: i, kind, word: kind === "lost" ? "lost" : "note", words: `${since(i)}: ${lossInWords({ ...loss, amount })}` });
+    const seconds = (dump.time - (heap.dumps[i - 1]?.time ?? dump.start)) / 1e9;
+    if (!loss || (loss.unit === "us" && amount / 1e6 < SLOWED * seconds)) continue;
+    const [kind, word] = loss.affects_figures ? (["lost", "lost"] as const) : (["note", loss.unit === "us" ? "slowed" : "note"] as const);
+    marks.push({ dump: i, kind, word, words: `${since(i)}: ${lossInWords({ ...loss, amount })}` });
   }
   return marks;
 }
@@ -159,8 +162,8 @@ function intervalMark(heap: Heap, dump: Dump, i: number): Mark[] {
   const before = i > 0 ? heap.dumps[i - 1]!.interval_bytes : heap.first_interval_bytes;
   const now = dump.interval_bytes;
   if (before === null || now === null || before === 0 || now <= before) return [];
-  const words = `${since(i)}: the interval was raised from ${binaryInWords(before)} to ${binaryInWords(now)}, because the ring was crowded. Later estimates are coarser`;
-  return [{ dump: i, kind: "interval", word: binaryInWords(now), words }];
+  const words = `${since(i)}: the interval was raised from ${intervalInWords(before)} to ${intervalInWords(now)}, because the ring was crowded. Later estimates are coarser`;
+  return [{ dump: i, kind: "interval", word: intervalInWords(now), words }];
 }
 
 /** Return the marks of a heap, by dump. */

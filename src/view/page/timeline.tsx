@@ -10,7 +10,7 @@ import { useConnection } from "./source";
 import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
 import { COLOURS, coloursOf, makeOptions, plotHeight, type Colours, type Drawn } from "./time/draw";
-import { attachPointer } from "./time/pointer";
+import { attachPointer, type PointerActions } from "./time/pointer";
 import { Range } from "./time/range";
 import "./time/timeline.css";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan, type Span } from "./time/zoom";
@@ -134,27 +134,54 @@ interface PlotProps {
   onPoint: (pointed: Pointed) => void;
 }
 
-function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }: PlotProps) {
+type Zoom = ReturnType<typeof useZoom>;
+
+/** What the pointer does on a plot. `zoom` changes as the page is drawn. */
+function actionsOf(made: uPlot, { place, marks, onPoint }: PlotProps, zoom: { current: Zoom }): PointerActions {
+  const { heap } = place;
+  const beginning = beginningOf(place.profile);
+  const isNear = (dump: number, x: number) => Math.abs(made.valToPos((heap.dumps[dump]!.time - beginning) / 1e9, "x") - x) <= NEAR;
+  const diamondAt = (x: number) => {
+    const nearest = heap.dumps.length > 0 ? keptDump(heap, nearestDump(heap, beginning + made.posToVal(x, "x") * 1e9)) : -1;
+    return nearest >= 0 && isNear(nearest, x) ? nearest : -1;
+  };
+  return {
+    click: (x, withShift) => {
+      const hit = diamondAt(x);
+      if (hit >= 0) select(withShift ? { base: String(hit) } : { dump: dumpChoice(heap, hit), base: "" });
+    },
+    range: (from, to) => selectRange(place, beginning + from * 1e9, beginning + to * 1e9),
+    hover: (x, index) => onPoint({ dump: diamondAt(x), marks: marks.filter((mark) => isNear(mark.dump, x)), index, x: x + made.over.offsetLeft }),
+    leave: () => onPoint(NOTHING_POINTED),
+    zoom: (factor, at) => { onPoint(NOTHING_POINTED); zoom.current.zoom(factor, at); },
+    pan: (share) => { onPoint(NOTHING_POINTED); zoom.current.pan(share); },
+  };
+}
+
+/** Act on a key of the timeline; false: it is none. */
+function actOnKey(event: KeyboardEvent, place: Place, selection: Selection, zoom: Zoom): boolean {
+  switch (event.key) {
+    case "ArrowLeft": goToDump(place, selection, -1, event.shiftKey); return true;
+    case "ArrowRight": goToDump(place, selection, 1, event.shiftKey); return true;
+    case "w": zoom.zoom(0.8); return true;
+    case "s": zoom.zoom(1.25); return true;
+    case "a": zoom.pan(-0.125); return true;
+    case "d": zoom.pan(0.125); return true;
+    case "Escape": zoom.all(); return true;
+    default: return false;
+  }
+}
+
+function Plot(props: PlotProps) {
+  const { place, selection, data, marks, colours, shown, counts } = props;
   const { heap, profile } = place;
-  const beginning = beginningOf(profile);
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
-  const drawn = useRef<Drawn>({ place, selection, colours, beginning, marks });
-  drawn.current = { place, selection, colours, beginning, marks };
+  const drawn = useRef<Drawn>(null!);
+  drawn.current = { place, selection, colours, beginning: beginningOf(profile), marks };
   const zoom = useZoom(plot, data, selection.time);
   const latest = useRef(zoom);
   latest.current = zoom;
-
-  function diamondAt(x: number): number {
-    const current = plot.current;
-    if (!current || heap.dumps.length === 0) return -1;
-    const nearest = keptDump(heap, nearestDump(heap, beginning + current.posToVal(x, "x") * 1e9));
-    return nearest >= 0 && isNear(nearest, x) ? nearest : -1;
-  }
-  function isNear(dump: number, x: number): boolean {
-    return Math.abs(plot.current!.valToPos((heap.dumps[dump]!.time - beginning) / 1e9, "x") - x) <= NEAR;
-  }
-
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -162,17 +189,7 @@ function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }
     const made = new uPlot(options, [data.seconds, ...[...data.series, ...data.rates].map((one) => one.values)] as uPlot.AlignedData, element);
     plot.current = made;
     latest.current.begin();
-    attachPointer(made, {
-      click: (x, withShift) => {
-        const hit = diamondAt(x);
-        if (hit >= 0) select(withShift ? { base: String(hit) } : { dump: dumpChoice(heap, hit), base: "" });
-      },
-      range: (from, to) => selectRange(place, beginning + from * 1e9, beginning + to * 1e9),
-      hover: (x, index) => onPoint({ dump: diamondAt(x), marks: marks.filter((mark) => isNear(mark.dump, x)), index, x: x + made.over.offsetLeft }),
-      leave: () => onPoint(NOTHING_POINTED),
-      zoom: (factor, at) => { onPoint(NOTHING_POINTED); latest.current.zoom(factor, at); },
-      pan: (share) => { onPoint(NOTHING_POINTED); latest.current.pan(share); },
-    });
+    attachPointer(made, actionsOf(made, props, latest));
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: plotHeight(marks) }));
     observer.observe(element);
     return () => {
@@ -182,22 +199,11 @@ function Plot({ place, selection, data, marks, colours, shown, counts, onPoint }
     };
   }, [data, marks, colours, counts, [...shown].join()]);
   useEffect(() => plot.current?.redraw(false, true), [selection.dump, selection.base, heap]);
-
-  function onKeyDown(event: KeyboardEvent) {
-    if (event.ctrlKey || event.metaKey || event.altKey || !plot.current) return;
-    switch (event.key) {
-      case "ArrowLeft": goToDump(place, selection, -1, event.shiftKey); break;
-      case "ArrowRight": goToDump(place, selection, 1, event.shiftKey); break;
-      case "w": zoom.zoom(0.8); break;
-      case "s": zoom.zoom(1.25); break;
-      case "a": zoom.pan(-0.125); break;
-      case "d": zoom.pan(0.125); break;
-      case "Escape": zoom.all(); break;
-      default: return;
-    }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !plot.current || !actOnKey(event, place, selection, zoom)) return;
     event.preventDefault();
     event.stopPropagation();
-  }
+  };
   const dump = dumpIndex(heap, selection.dump);
   const words = [dumpTitle(place, dump), ...marks.filter((mark) => mark.dump === dump).map((mark) => mark.words)].join(". ");
   return (

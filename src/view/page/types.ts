@@ -42,7 +42,7 @@ export interface NewLoss {
 export interface Loss {
   name: string;
   amount: number;
-  unit: string;
+  unit: string; // "", "bytes" or "us"
   words: string;
   remedy: string;
   affects_figures: boolean;

@@ -44,14 +44,18 @@ export function signedInWords(amount: number, counts: boolean): string {
 
 const BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/** Bytes in units of 1024, for powers of two. */
-export function binaryInWords(bytes: number): string {
+function binaryInWords(bytes: number): string {
   let unit = 0;
   while (bytes >= 1024 && unit < BINARY_UNITS.length - 1) {
     bytes /= 1024;
     unit++;
   }
   return `${bytes} ${BINARY_UNITS[unit]}`;
+}
+
+/** A sampling interval: in units of 1024 if it is a whole number of them. */
+export function intervalInWords(bytes: number): string {
+  return bytes >= 1024 && bytes % 1024 === 0 ? binaryInWords(bytes) : bytesInWords(bytes);
 }
 
 /** The limits of the classes of lifetimes, as the server has them, in ms. */
