@@ -153,7 +153,7 @@ def test_processes():
         check(abs(row["start_ms"] / 1000 - time.time()) < 60 * SLOWNESS, f"it started at {row['start_ms']}")
         check(not row["kernel"] and row["cpu_ms"] > 0, f"{row}")
         check(len(row["command"]) < 240, "a command is not cut")
-        wait_until(lambda: row_of(server, named.pid)["name"] == "<img src=x onerror=1>", "the name of the copied program")
+        wait_until(lambda: row_of(server, named.pid)["name"] == "<img src=x onerror=1>", "the copied program has its name")
 
 
 def doctor(pid):
@@ -167,7 +167,7 @@ def test_checks():
     """Whether a process can be profiled, and why not, is what doctor prints."""
     with MachineServer() as server, running("/bin/sleep", "600") as sleeper, running(sys.executable, "-c", "import time; time.sleep(600)") as python:
         pids = [1, sleeper.pid, python.pid, os.getpid()]
-        wait_until(lambda: "python" in status_of(python.pid)["Name"], "the program to begin")
+        wait_until(lambda: "python" in status_of(python.pid)["Name"], "the program has begun")
         checks = {one["pid"]: one for one in server.json("api/checks?pids=" + ",".join(map(str, pids)))["checks"]}
         check(list(checks) == pids, f"checked: {list(checks)}")
         for pid, found in checks.items():
@@ -208,12 +208,13 @@ def test_recent():
             trace = f"{row['path']}/symbolized-trace"
             check(row["bytes"] == os.path.getsize(trace), f"{row['bytes']} bytes")
             check(abs(row["time_ms"] / 1000 - os.path.getmtime(trace)) < 0.01, f"at {row['time_ms']}")
-            check(row["command"].startswith("/usr/bin/python3 -c import json") and not row["recording"], f"{row}")
+            check(row["command"].startswith("/usr/bin/python3 -c import json") and row["recorder_pid"] is None, f"{row}")
             check([process["name"] for process in row["processes"]] == ["python3"] and row["dump_files"] == 1, f"{row}")
-        with subprocess.Popen([TOOL, "host", "-q", "--", "/bin/sleep", "600"], env=dict(os.environ, **ENVIRONMENT)) as recording:
-            wait_until(lambda: len(recent(server)) == 3 and recent(server)[0]["recording"], "the recording that goes on")
+        with subprocess.Popen([TOOL, "host", "-q", "-o", at("chosen"), "--", "/bin/sleep", "600"], env=dict(os.environ, **ENVIRONMENT)) as recording:
+            wait_until(lambda: {row["path"]: row["recorder_pid"] for row in recent(server)}.get(at("chosen")) == recording.pid,
+                       "the recording in a chosen directory is listed")
             recording.send_signal(signal.SIGTERM)
-        wait_until(lambda: not any(row["recording"] for row in recent(server)), "the end of the recording")
+        check(all(row["recorder_pid"] is None for row in recent(server)), "a recording that has ended goes on")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists the profiles that heap_profile wrote to directories of its own choice, in TMPDIR and /tmp.
- * Others may have put anything there: only directories and files of this user and of root count,
- * links are not followed, and nothing but the names and the first bytes of a trace is read.
+ * Lists the profiles that heap_profile wrote to directories of its own choice, in TMPDIR and /tmp,
+ * and those that are being recorded anywhere. Others may have put anything there: only directories
+ * and files of this user and of root count, links are not followed, and nothing but the names and
+ * the first bytes of a trace is read.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -45,9 +46,9 @@ static bool is_trusted(const struct stat *status)
 }
 
 /* Open a directory for profiles. Return -1: it is not one, or not ours. */
-static int open_profile(int parent, const char *name, struct stat *status)
+static int open_profile(const char *path, struct stat *status)
 {
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && fstat(fd, status) == 0 && is_trusted(status))
         return fd;
     if (fd >= 0)
@@ -66,14 +67,15 @@ static const char *find_trace(int fd, struct stat *status)
     return NULL;
 }
 
-static void add(struct recents *recents, int parent, const char *place, const char *name)
+/* Add a directory if it has a profile. */
+static void add(struct recents *recents, const char *path)
 {
     struct recent found;
-    int fd = open_profile(parent, name, &found.directory);
+    int fd = open_profile(path, &found.directory);
     if (fd < 0)
         return;
-    if (snprintf(found.path, sizeof(found.path), "%s/%s", place, name) < PATH_MAX &&
-        find_trace(fd, &found.trace) != NULL)
+    snprintf(found.path, sizeof(found.path), "%s", path);
+    if (find_trace(fd, &found.trace) != NULL)
         (void)ARRAY_ADD(&recents->items, &recents->count, &recents->capacity, found);
     close(fd);
 }
@@ -95,9 +97,11 @@ static void scan(struct recents *recents, const char *place)
     size_t names = 0, before = recents->count;
     while ((entry = readdir(directory)) != NULL && names < NAMES_MAX &&
            recents->count - before < FOUND_MAX) {
+        char path[PATH_MAX];
         names++;
-        if (is_chosen_name(entry->d_name))
-            add(recents, dirfd(directory), place, entry->d_name);
+        if (is_chosen_name(entry->d_name) &&
+            snprintf(path, sizeof(path), "%s/%s", place, entry->d_name) < PATH_MAX)
+            add(recents, path);
     }
     recents->are_more |= entry != NULL;
     closedir(directory);
@@ -119,31 +123,52 @@ struct held {
     struct held_directory {
         dev_t device;
         ino_t inode;
+        pid_t pid;
     } * items;
     size_t count, capacity;
 };
 
-static void add_held_of(struct held *held, pid_t pid)
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+/* Remember a directory that a process holds open. Add it to the recent profiles, too: the user may
+ * have chosen it. */
+static void add_held(struct held *held, struct recents *recents, pid_t pid, int descriptors,
+                     const char *name)
+{
+    struct stat status;
+    char path[PATH_MAX];
+    /* This follows the link to the open file itself, and opens nothing. */
+    if (fstatat(descriptors, name, &status, 0) < 0 || !S_ISDIR(status.st_mode))
+        return;
+    const struct held_directory item = {status.st_dev, status.st_ino, pid};
+    (void)ARRAY_ADD(&held->items, &held->count, &held->capacity, item);
+    for (size_t i = 0; i < recents->count; i++)
+        if (is_same(&recents->items[i].directory, &status))
+            return;
+    ssize_t length = readlinkat(descriptors, name, path, sizeof(path) - 1);
+    path[length > 0 ? length : 0] = '\0';
+    if (*path == '/')
+        add(recents, path);
+}
+
+static void add_held_of(struct held *held, struct recents *recents, pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
     DIR *directory = opendir(path);
     const struct dirent *entry;
     for (size_t i = 0;
-         directory != NULL && i < DESCRIPTORS_MAX && (entry = readdir(directory)) != NULL; i++) {
-        struct stat status;
-        /* O_NOFOLLOW is not wanted: the link leads to the open file itself. Nothing is opened. */
-        if (!isdigit((unsigned char)entry->d_name[0]) ||
-            fstatat(dirfd(directory), entry->d_name, &status, 0) < 0 || !S_ISDIR(status.st_mode))
-            continue;
-        const struct held_directory item = {status.st_dev, status.st_ino};
-        (void)ARRAY_ADD(&held->items, &held->count, &held->capacity, item);
-    }
+         directory != NULL && i < DESCRIPTORS_MAX && (entry = readdir(directory)) != NULL; i++)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            add_held(held, recents, pid, dirfd(directory), entry->d_name);
     if (directory != NULL)
         closedir(directory);
 }
 
-static void find_held(struct held *held)
+static void find_held(struct held *held, struct recents *recents)
 {
     DIR *directory = opendir("/proc");
     pid_t pid;
@@ -151,18 +176,19 @@ static void find_held(struct held *held)
         char comm[32];
         if (pid != getpid() && process_file_read(pid, "comm", comm, sizeof(comm)) > 0 &&
             strncmp(comm, "heap_profile", strlen("heap_profile")) == 0)
-            add_held_of(held, pid);
+            add_held_of(held, recents, pid);
     }
     if (directory != NULL)
         closedir(directory);
 }
 
-static bool is_held(const struct held *held, const struct stat *directory)
+/* Return the process that writes to a directory; 0: none. */
+static pid_t holder_of(const struct held *held, const struct stat *directory)
 {
     for (size_t i = 0; i < held->count; i++)
         if (held->items[i].device == directory->st_dev && held->items[i].inode == directory->st_ino)
-            return true;
-    return false;
+            return held->items[i].pid;
+    return 0;
 }
 
 /* --- processes, by the names of pprof files --- */
@@ -248,7 +274,7 @@ static void write_recent(struct json_writer *json, const struct recent *recent,
                          const struct held *held)
 {
     struct stat now;
-    int fd = open_profile(AT_FDCWD, recent->path, &now);
+    int fd = open_profile(recent->path, &now);
     if (fd < 0)
         return;
     json_object(json, NULL);
@@ -257,7 +283,11 @@ static void write_recent(struct json_writer *json, const struct recent *recent,
                 (double)recent->trace.st_mtim.tv_sec * 1e3 +
                     (double)(recent->trace.st_mtim.tv_nsec / 1000000));
     json_unsigned(json, "bytes", (uint64_t)recent->trace.st_size);
-    json_bool(json, "recording", is_held(held, &now));
+    pid_t recorder = holder_of(held, &now);
+    if (recorder == 0)
+        json_null(json, "recorder_pid");
+    else
+        json_signed(json, "recorder_pid", recorder);
     write_contents(json, fd);
     json_end_object(json);
     close(fd);
@@ -272,9 +302,9 @@ int machine_recent(void *context, const struct view_parameters *parameters, cons
     scan(&recents, output_temporary_directory());
     if (strcmp(output_temporary_directory(), "/tmp") != 0)
         scan(&recents, "/tmp");
+    find_held(&held, &recents);
     if (recents.count > 0)
         qsort(recents.items, recents.count, sizeof(*recents.items), newest_first);
-    find_held(&held);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_array(&json, "profiles");

@@ -20,7 +20,8 @@ const FORMATS = [
   { title: "JSON", key: "j", format: "json", ending: ".json" },
 ];
 
-function save(blob: Blob, name: string) {
+/** Let the browser save a file. */
+export function save(blob: Blob, name: string) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

@@ -51,6 +51,11 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
     ["Backspace", "Back out by one step"],
     ["t", "Top-down or bottom-up"],
   ]],
+  ["Processes", [
+    ["↑ ↓ Page Home End", "From process to process"],
+    ["Enter", "Profile it"],
+    ["s", "Take a dump of its session"],
+  ]],
   ["Table", [
     ["↑ ↓ Page Home End", "From row to row"],
     ["Enter", "What can be done with the row"],

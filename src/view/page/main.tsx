@@ -4,6 +4,7 @@ import { render } from "preact";
 /* esbuild makes page.css of it. */
 import "./page.css";
 import "./heap_details.css";
+import "./machine/machine.css";
 import "./table.css";
 import "./record.css";
 import { App } from "./app";

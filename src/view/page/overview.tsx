@@ -137,7 +137,7 @@ export function NoHeap() {
   return (
     <div class="empty" role="status">
       <p>There is no dump yet.</p>
-      <p class="faint">While the recording goes on, the page shows its first dump as soon as it is there. If it has ended, it has none: no process was profiled, or heap_profile was killed.</p>
+      <p class="faint">Start lists the profiles to open. While a recording goes on, the page shows its first dump as soon as it is there. If it has ended, it has none: no process was profiled, or heap_profile was killed.</p>
     </div>
   );
 }

@@ -173,8 +173,8 @@ export async function askTree(path: string, signal: AbortSignal): Promise<Tree> 
   return tree;
 }
 
-export async function askFile(path: string): Promise<Blob> {
-  return (await request(path, {})).blob();
+export async function askFile(path: string, method = "GET"): Promise<Blob> {
+  return (await request(path, { method })).blob();
 }
 
 async function askJson<T>(path: string, signal: AbortSignal): Promise<T> {

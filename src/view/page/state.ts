@@ -29,6 +29,9 @@ export type Direction = (typeof DIRECTIONS)[number];
 
 export const SORTS = ["", "up", "down"] as const;
 
+export const PROCESS_ORDERS = ["rss", "growth", "swap", "threads", "cpu_ms", "name", "pid", "user"] as const;
+export type ProcessOrder = (typeof PROCESS_ORDERS)[number];
+
 export interface Selection {
   page: Page;
   pid: number | null; // of the process to record
@@ -53,6 +56,10 @@ export interface Selection {
   order: TableOrder;
   sort: (typeof SORTS)[number]; // "": as the order is by itself
   rank: string; // of the heap details: a column, "-" in front for the other way round
+  find: string; // in the list of processes
+  processOrder: ProcessOrder; // the order of the processes
+  isReversed: boolean;
+  isTree: boolean; // children are below their parents
 }
 
 export const NOTHING_SELECTED: Selection = {
@@ -79,6 +86,10 @@ export const NOTHING_SELECTED: Selection = {
   order: "self",
   sort: "",
   rank: "",
+  find: "",
+  processOrder: "rss",
+  isReversed: false,
+  isTree: false,
 };
 
 const ONLY_MAX = 8; // as the server takes them
@@ -143,6 +154,10 @@ export function parseSelection(fragment: string): Selection {
     order: oneOf(given.get("order"), TABLE_ORDERS, NOTHING_SELECTED.order),
     sort: oneOf(given.get("sort"), SORTS, NOTHING_SELECTED.sort),
     rank: ofForm(given.get("rank"), /^-?(name|bytes|count|average|change|dump[0-3])$/),
+    find: given.get("find") ?? "",
+    processOrder: oneOf(given.get("processOrder"), PROCESS_ORDERS, NOTHING_SELECTED.processOrder),
+    isReversed: given.get("isReversed") === "true",
+    isTree: given.get("isTree") === "true",
   };
 }
 
