@@ -351,7 +351,8 @@ static bool find_page(const struct view_server *server, const char *path, struct
     }
     for (size_t i = 0; i < server->question_count; i++) {
         const struct view_question *of = &server->questions[i];
-        *page = (struct page){of->name, of->method, "application/json", NULL, NULL, of};
+        const char *type = of->type != NULL ? of->type : "application/json";
+        *page = (struct page){of->name, of->method, type, NULL, NULL, of};
         if (strcmp(path, page->name) == 0)
             return true;
     }

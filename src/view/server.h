@@ -20,10 +20,11 @@ struct view_server;
  * questions are made side by side. */
 struct view_question {
     const char *name, *method; /* "api/processes", "GET" */
-    /* Write the answer in JSON. `body` is that of a POST; else "". Return as answer_function does;
+    /* Write the answer. `body` is that of a POST; else "". Return as answer_function does;
      * -EACCES and -EPERM are faults of the question, too. */
     int (*answer)(void *context, const struct view_parameters *parameters, const char *body,
                   FILE *out, struct error *error);
+    const char *type; /* of the answer; NULL: JSON */
 };
 
 struct view_server_options {

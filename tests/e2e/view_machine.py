@@ -217,5 +217,51 @@ def test_recent():
         check(all(row["recorder_pid"] is None for row in recent(server)), "a recording that has ended goes on")
 
 
+KEEPER = "import sys, time; kept = [bytearray(900) for _ in range(4000)]; print('kept', flush=True); time.sleep(600)"
+
+
+def wait_until_recorded(server):
+    """Return the processes of the session."""
+    found = []
+
+    def are_there():
+        status = server.json("api/recordings")["status"] or {"sessions": []}
+        found[:] = [process for session in status["sessions"] for process in session["processes"]]
+        return found
+
+    wait_until(are_there, "the session has its process")
+    return found
+
+
+def test_dump():
+    """A dump of a process that is recorded is saved in each format, with the figures of the trace."""
+    def live(name):
+        heap = json.loads(call(TOOL, "report", "--json", at(name)).stdout)["heaps"][0]
+        return heap["total"]["space"]["estimate"], heap["exact_bytes"]
+
+    with MachineServer() as server, subprocess.Popen([TOOL, "host", "-q", "-i", "512", "-o", at("held"), "--", sys.executable, "-c", KEEPER],
+                                                     env=dict(os.environ, **ENVIRONMENT), stdout=subprocess.PIPE) as recording:
+        try:
+            recording.stdout.readline()
+            processes = wait_until_recorded(server)
+            pid = processes[0]["pid"]
+            for name, ending in (("trace", ""), ("pprof", ".pb.gz"), ("memory_infra", ".json.gz")):
+                status, headers, content = server.ask(f"api/dump?pid={pid}&format={name}", method="POST")
+                check(status == 200 and headers["Content-Type"] == "application/octet-stream", f"{name}: {status} {content[:300]!r}")
+                with open(at("saved-" + name + ending), "wb") as out:
+                    out.write(content)
+            bytes, exact = live("saved-trace")
+            check(bytes > 2000000, f"{bytes} bytes are live")
+            check(abs(live("saved-pprof.pb.gz")[0] - bytes) <= 0.001 * bytes, f"pprof has {live('saved-pprof.pb.gz')}, the trace {bytes}")
+            check(abs(live("saved-memory_infra.json.gz")[0] - bytes) <= 0.001 * bytes, f"MemoryInfra has {live('saved-memory_infra.json.gz')}")
+            check(json.loads(call(TOOL, "report", "--json", at("held/raw-trace")).stdout)["heaps"][0]["exact_bytes"] == exact, "another dump was saved")
+            for question, code, words in ((f"pid={pid}&format=x", 400, "format"), ("format=trace", 400, "pid"), ("pid=0&format=trace", 400, "pid"),
+                                          (f"pid={os.getpid()}&format=trace", 404, "no session of yours profiles")):
+                refused(server.ask("api/dump?" + question, method="POST"), code, words)
+            check(server.ask(f"api/dump?pid={pid}&format=trace")[0] == 405, "GET takes a dump")
+        finally:
+            recording.terminate()
+
+
 if __name__ == "__main__":
     main()

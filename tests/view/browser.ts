@@ -10,6 +10,7 @@ import { copyFileSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "page/words";
+import { testMachine, type MachineExpected } from "./machine";
 import { testParts } from "./parts";
 import { testTimeline, type TimelineExpected } from "./timeline";
 
@@ -50,6 +51,7 @@ interface Expected {
   memory: Memory[]; // of each dump, by report --rss
   focus: string;
   focused: Heap;
+  machine: MachineExpected;
   sql: { statement: string; rows: Record<string, string | number>[] };
 }
 
@@ -77,7 +79,7 @@ before(async () => {
   });
   page.on("console", (message) => message.text().includes("Content Security Policy") && complaints.push(message.text()));
   page.on("request", (request) => {
-    if (![expected.url, expected.begun, expected.timeline.url, expected.timeline.many, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
+    if (![expected.url, expected.begun, expected.timeline.url, expected.timeline.many, expected.machine.url, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
   });
   page.on("response", (response) => {
     if (!response.url().includes("/api/")) received += Number(response.headers()["content-length"] ?? NaN);
@@ -168,6 +170,7 @@ test("the table has each function's bytes", async () => {
 
 testParts({ page: () => page, open, shows, until, callsites: last.callsites });
 testTimeline({ page: () => page, open, shows, until, expected: expected.timeline });
+testMachine({ page: () => page, shows, until, complaints, expected: expected.machine });
 
 test("search says what share matches", async () => {
   await openGraph();

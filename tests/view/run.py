@@ -10,6 +10,7 @@ files with the server (saved.ts), `browser` drives the real server with a real b
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -155,10 +156,33 @@ def serve(harness, *profiles, **environment):
                               stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
                               env=dict(os.environ, **environment))
     line = server.stdout.readline()
-    found = re.search(r"http://\S+", line)
+    found = re.search(r"http://[^#\s]+", line)
     if not found:
         sys.exit(f"the server said: {line}{server.stdout.read()}")
     return server, found.group()
+
+
+# Allocates until it is stopped.
+GROWING = "import time; kept = []\nfor _ in range(6000): kept.append([str(i) for i in range(1000)]); time.sleep(0.05)"
+
+
+def serve_machine(harness, work):
+    """Start a page without a profile, where a recording was made and another goes on. Return the server, the recording,
+    which leads a group of processes, and what machine.ts expects."""
+    temporary = os.path.join(work, "machine")
+    os.mkdir(temporary)
+    environment = dict(os.environ, TMPDIR=temporary, HEAPPROFD_RUN_DIR=os.path.join(work, "run"))
+    command = ["/usr/bin/python3", "-c", "kept = [str(i) for i in range(50000)]"]
+    subprocess.run([harness.TOOL, "host", "-q", "--", *command], check=True, stdin=subprocess.DEVNULL, env=environment, timeout=harness.TIMEOUT)
+    recording = next(os.path.join(temporary, name) for name in os.listdir(temporary) if not name.startswith("heap_profile-latest"))
+    outcome = subprocess.run([harness.TOOL, "report", "--json", recording], check=True, stdout=subprocess.PIPE)
+    session = subprocess.Popen([harness.TOOL, "host", "-q", "--", "/usr/bin/python3", "-c", GROWING], env=environment,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    server, url = serve(harness, TMPDIR=temporary, HEAPPROFD_RUN_DIR=environment["HEAPPROFD_RUN_DIR"])
+    return server, session, {
+        "tool": harness.TOOL, "url": url, "recording": recording, "command": " ".join(command), "session": session.pid,
+        "space": json.loads(outcome.stdout)["heaps"][0]["total"]["space"],
+    }
 
 
 def import_harness():
@@ -204,6 +228,7 @@ def run_browser(work):
     beginning, expected["begun"] = serve(harness, begun)
     with_dumps, expected["timeline"]["url"] = serve(harness, *long)
     with_processes, expected["timeline"]["many"] = serve(harness, many)
+    machine, session, expected["machine"] = serve_machine(harness, work)
     try:
         expected.update(server=server.pid, begunTrace=os.path.join(begun, "raw-trace"))
         path = os.path.join(work, "expected.json")
@@ -218,7 +243,9 @@ def run_browser(work):
             sys.exit(f"the server ended with {server.returncode}: {server.stdout.read()}")
         return code
     finally:
-        for process in (server, beginning, with_dumps, with_processes):
+        os.killpg(session.pid, signal.SIGKILL)
+        session.wait()
+        for process in (server, beginning, with_dumps, with_processes, machine):
             process.kill()
             process.wait()
 

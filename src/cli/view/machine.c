@@ -20,16 +20,17 @@ void machine_end(struct machine *machine)
 }
 
 const struct view_question machine_questions[] = {
-    {"api/checks", "GET", machine_checks},
-    {"api/configuration", "POST", machine_configure},
-    {"api/doctor", "POST", machine_examine},
-    {"api/open", "POST", machine_open},
-    {"api/processes", "GET", machine_processes},
-    {"api/recent", "GET", machine_recent},
-    {"api/recordings", "GET", machine_recordings},
-    {"api/recordings/end", "POST", machine_end_recording},
-    {"api/recordings/start", "POST", machine_start_recording},
-    {"api/sessions/snapshot", "POST", machine_snapshot_session},
-    {"api/sessions/stop", "POST", machine_stop_session},
+    {"api/checks", "GET", machine_checks, NULL},
+    {"api/configuration", "POST", machine_configure, NULL},
+    {"api/doctor", "POST", machine_examine, NULL},
+    {"api/dump", "POST", machine_dump, "application/octet-stream"},
+    {"api/open", "POST", machine_open, NULL},
+    {"api/processes", "GET", machine_processes, NULL},
+    {"api/recent", "GET", machine_recent, NULL},
+    {"api/recordings", "GET", machine_recordings, NULL},
+    {"api/recordings/end", "POST", machine_end_recording, NULL},
+    {"api/recordings/start", "POST", machine_start_recording, NULL},
+    {"api/sessions/snapshot", "POST", machine_snapshot_session, NULL},
+    {"api/sessions/stop", "POST", machine_stop_session, NULL},
 };
 const size_t machine_question_count = sizeof(machine_questions) / sizeof(machine_questions[0]);

@@ -41,5 +41,7 @@ machine_answer machine_recent;
 machine_answer machine_processes;
 /* Whether some processes can be profiled, and why not. */
 machine_answer machine_checks;
+/* A dump of a process that is being profiled, as a file. */
+machine_answer machine_dump;
 
 #endif

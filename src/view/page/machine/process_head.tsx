@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tools above the list of processes, and its columns' titles, which sort it.
 import type { ComponentChildren } from "preact";
-import { select, type Rank, type Selection } from "../state";
+import { select, type ProcessOrder, type Selection } from "../state";
 import { plural } from "../words";
 
 export const FIND = "find-processes";
 
-const COLUMNS: [title: string, rank: Rank | null, isNumber: boolean][] = [
+const COLUMNS: [title: string, processOrder: ProcessOrder | null, isNumber: boolean][] = [
   ["Process", "name", false],
   ["Pid", "pid", true],
   ["User", "user", false],
@@ -20,19 +20,19 @@ const COLUMNS: [title: string, rank: Rank | null, isNumber: boolean][] = [
 ];
 
 /** Names rise as they stand, numbers fall. */
-const RISING: Rank[] = ["name", "user", "pid"];
+const RISING: ProcessOrder[] = ["name", "user", "pid"];
 
-export function ProcessHead({ selection: { rank, isReversed } }: { selection: Selection }) {
+export function ProcessHead({ selection: { processOrder, isReversed } }: { selection: Selection }) {
   return (
     <div class="row head" role="row" aria-rowindex={1}>
       {COLUMNS.map(([title, of, isNumber]) => {
         const isRising = of !== null && RISING.includes(of) !== isReversed;
-        const sorted = of !== rank ? "none" : isRising ? "ascending" : "descending";
+        const sorted = of !== processOrder ? "none" : isRising ? "ascending" : "descending";
         return (
           <span role="columnheader" key={title} class={isNumber ? "number" : ""} aria-sort={of === null ? undefined : sorted}>
             {of === null ? title : (
-              <button type="button" class="sort" onClick={() => select({ rank: of, isReversed: of === rank && !isReversed })}>
-                {title}{of !== rank ? "" : isRising ? " ↑" : " ↓"}
+              <button type="button" class="sort" onClick={() => select({ processOrder: of, isReversed: of === processOrder && !isReversed })}>
+                {title}{of !== processOrder ? "" : isRising ? " ↑" : " ↓"}
               </button>
             )}
           </span>

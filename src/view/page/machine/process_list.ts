@@ -2,7 +2,7 @@
 // The processes of this machine as the page lists them: filtered, in an order or as a tree, each with the
 // course of its memory, which the page keeps from the answers that it has seen.
 import { askMachine } from "../source";
-import type { Rank } from "../state";
+import type { ProcessOrder } from "../state";
 import type { Machine } from "./recordings";
 
 /** A process. What the kernel does not say is null: its own threads and ended processes have no memory. */
@@ -84,15 +84,15 @@ function matches(process: MachineProcess, words: string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
-function keyOf(process: MachineProcess, rank: Rank): number | string | null {
-  return rank === "growth" ? growthOf(process) : process[rank];
+function keyOf(process: MachineProcess, processOrder: ProcessOrder): number | string | null {
+  return processOrder === "growth" ? growthOf(process) : process[processOrder];
 }
 
 /** Numbers from the largest, names from the first; what is unknown comes last in either direction. */
-function compare(one: MachineProcess, other: MachineProcess, rank: Rank, isReversed: boolean): number {
-  const [left, right] = [keyOf(one, rank), keyOf(other, rank)];
+function compare(one: MachineProcess, other: MachineProcess, processOrder: ProcessOrder, isReversed: boolean): number {
+  const [left, right] = [keyOf(one, processOrder), keyOf(other, processOrder)];
   if (left === null || right === null) return Number(left === null) - Number(right === null) || one.pid - other.pid;
-  const order = typeof left === "string" ? left.localeCompare(String(right)) : rank === "pid" ? left - Number(right) : Number(right) - left;
+  const order = typeof left === "string" ? left.localeCompare(String(right)) : processOrder === "pid" ? left - Number(right) : Number(right) - left;
   return (isReversed ? -order : order) || one.pid - other.pid;
 }
 
@@ -122,16 +122,16 @@ function asTree(processes: MachineProcess[]): Listed[] {
 
 export interface Listing {
   find: string;
-  rank: Rank;
+  processOrder: ProcessOrder;
   isReversed: boolean;
   isTree: boolean;
   hasKernel: boolean;
 }
 
 /** Return what is listed, in order. In a tree, what a filter leaves keeps its order and depth. */
-export function list(processes: MachineProcess[], { find, rank, isReversed, isTree, hasKernel }: Listing): Listed[] {
+export function list(processes: MachineProcess[], { find, processOrder, isReversed, isTree, hasKernel }: Listing): Listed[] {
   const words = find.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  const sorted = processes.filter((process) => hasKernel || !process.kernel).sort((one, other) => compare(one, other, rank, isReversed));
+  const sorted = processes.filter((process) => hasKernel || !process.kernel).sort((one, other) => compare(one, other, processOrder, isReversed));
   const listed = isTree ? asTree(sorted) : sorted.map((process) => ({ process, depth: 0 }));
   return words.length === 0 ? listed : listed.filter(({ process }) => matches(process, words));
 }
