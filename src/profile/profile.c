@@ -46,6 +46,7 @@ void profile_free(struct profile *profile)
     free(profile->unprofiled);
     free(profile->streams);
     free(profile->smaps);
+    free(profile->reported);
     free(profile->memory_snapshots);
     free(profile->symbol_lines);
     free(profile->mappings);

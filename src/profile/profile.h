@@ -237,6 +237,17 @@ enum profile_smaps_known {
     PROFILE_SMAPS_SWAP = 64,
 };
 
+/* What one of Chrome's memory dumps says of a process's memory, without backtraces: the size of an
+ * allocator (the outermost ones only: "malloc", not "malloc/partitions") or of the process. */
+struct profile_reported {
+    uint64_t boottime_ns;
+    uint32_t process;
+    const char *name; /* of the allocator, or "private_footprint", "peak_resident" */
+    bool is_allocator;
+    double size_bytes;      /* NAN: unknown */
+    double effective_bytes; /* without what it shares with other allocators; NAN: unknown */
+};
+
 /* A snapshot of a process's memory. The profile owns its strings. */
 struct profile_memory_snapshot {
     struct memory_snapshot values;
@@ -274,6 +285,8 @@ struct profile {
     size_t stream_count;
     struct profile_smaps *smaps;
     size_t smaps_count;
+    struct profile_reported *reported;
+    size_t reported_count;
     struct profile_memory_snapshot *memory_snapshots;
     size_t memory_snapshot_count;
     struct profile_symbol_line *symbol_lines; /* if as_in_trace was requested */

@@ -15,6 +15,8 @@ typedef int answer_function(struct view_profiles *profiles,
                             const struct view_parameters *parameters, FILE *out,
                             struct error *error);
 
+/* The sizes that processes report of their allocators at a dump, as JSON. */
+answer_function answer_allocators;
 /* A level of the heap details, of several dumps side by side, as JSON. */
 answer_function answer_details;
 /* The selection as a file of another format. */

@@ -136,6 +136,7 @@ struct page {
 /* SQL is asked for by POST, because it is text of any length. Only api/perfetto changes something:
  * what the port of Perfetto UI serves. */
 static const struct page pages[] = {
+    {"api/allocators", "GET", "application/json", answer_allocators, NULL, NULL},
     {"api/details", "GET", "application/json", answer_details, NULL, NULL},
     {"api/export", "GET", "application/octet-stream", answer_export, NULL, NULL},
     {"api/functions", "GET", "application/json", answer_functions, NULL, NULL},

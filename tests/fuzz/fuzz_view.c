@@ -133,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ask(answer_memory, &parameters);
     ask(answer_range, &parameters);
     ask(answer_details, &parameters);
+    ask(answer_allocators, &parameters);
     free(text);
     return 0;
 }

@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { linesOf, parentOf, searchFilter, shownDumps, sortOf, withDump, withoutDump, type Level } from "page/heap_details_rows";
+import { columnsOfRows, lackingInWords, processRows, sortedRows } from "page/heap_details_processes";
 import type { Place } from "page/model";
 import { NOTHING_SELECTED } from "page/state";
-import type { DetailsRow, Overview } from "page/types";
+import type { DetailsRow, Overview, Profile, Reported } from "page/types";
 
 const row = (id: number, opens = false): DetailsRow => ({ key: `f${id}`, function: id, opens, bytes: [null], count: [null] });
 const levels = new Map<string, Level>([
@@ -60,4 +61,31 @@ test("a search in any case is an expression that matches only the text", () => {
   assert.equal(searchFilter("a.B(x)"), "focus:[aA]\\.[bB]\\([xX]\\)");
   const expression = new RegExp(searchFilter("std::vec[0]*").slice("focus:".length));
   assert(expression.test("STD::Vec[0]*") && !expression.test("std::vecc"));
+});
+
+test("a process has the nearest dump of each heap, and what it reports", () => {
+  const figure = (value: number) => ({ value, low: value, high: value });
+  const dump = (time: number, bytes: number, final = false) => ({ time, start: 0, final, space: figure(bytes) });
+  const process = (pid: number, rss: number[] | null) => ({ pid, name: "p", command: "", memory: { time: [0, 10], rss } });
+  const profile = {
+    processes: [process(1, [100, 200]), process(2, null), process(3, null)],
+    heaps: [
+      { id: "0.0", process: 0, name: "malloc", unseen: "", dumps: [dump(0, 5), dump(9, 7), dump(20, 9)] },
+      { id: "0.1", process: 1, name: "malloc", unseen: "", dumps: [dump(2, 50, true)] },
+      { id: "0.2", process: 1, name: "other", unseen: "not seen", dumps: [dump(10, 1)] },
+    ],
+  } as unknown as Profile;
+  const reported: Reported[] = [
+    { process: 2, time: 10, name: "v8", allocator: true, size: 30, effective_size: 20 },
+    { process: 2, time: 10, name: "private_footprint", allocator: false, size: 40, effective_size: null },
+  ];
+  const rows = processRows(profile, reported, 10);
+  assert.deepEqual(rows.map((row) => [row.heaps.get("malloc")?.index, row.heaps.size, row.rss, row.footprint, row.hasEnded]),
+    [[1, 1, 200, null, false], [0, 1, null, null, true], [undefined, 0, null, 40, false]]);
+  assert.deepEqual(columnsOfRows(rows, "heap", "space"), ["malloc"]);
+  assert.deepEqual(columnsOfRows(rows, "allocator", "space"), ["v8"]);
+  assert.deepEqual(sortedRows(rows, "heap:malloc", "space").map((row) => row.title), ["p (2)", "p (1)", "p (3)"]);
+  assert.deepEqual(sortedRows(rows, "allocator:v8", "space")[0]!.title, "p (3)");
+  assert.equal(lackingInWords(rows).length, 3);
+  assert.deepEqual(lackingInWords(rows.slice(0, 1)), []);
 });

@@ -26,6 +26,7 @@ interface Expected {
   heap: string;
   hostileType: string;
   processes: number;
+  chromium: Record<string, Record<string, number>>; // what each process reports of its allocators, by pid
   reports: Report[]; // by dump
   memoryDumps: Report;
   types: { type: string; space: { change: number; low95: number; high95: number; before: number; after: number; beyond_chance: boolean } }[];
@@ -190,6 +191,22 @@ test("all heaps at the dump are in a table, a click selects one", async () => {
   await openDetails("&heap=1.1"); // as Chrome's memory dumps
   assert((await rowsOf("backtraces")).get("everything")![0]!.startsWith(bytesInWords(expected.memoryDumps.total["space"]!.estimate)));
   assert((await rowsOf("types")).has(hostileType));
+});
+
+test("processes report their allocators in a memory dump of Chromium", async () => {
+  await openDetails("&heap=3.0");
+  const sort = page.locator(".dumps").getByRole("button", { name: "malloc" }).last();
+  await sort.click();
+  const titles = (await page.locator(".dumps .head [role=columnheader]").allInnerTexts()).map((title) => title.split("\n")[0]!.replace(/ [↓↑]$/, ""));
+  const rows = await page.locator(".dumps-body [role=row]").evaluateAll((all) => all.map((row) => [...row.querySelectorAll("[role=gridcell]")].map((cell) => cell.textContent ?? "")));
+  for (const [pid, sizes] of Object.entries(expected.chromium)) {
+    const row = rows.find(([name]) => name!.endsWith(`(${pid})`));
+    assert(row, `${pid} is missing`);
+    for (const [name, bytes] of Object.entries(sizes)) assert.equal(row[titles.lastIndexOf(name)], bytesInWords(bytes), `${name} of ${row[0]}`);
+  }
+  assert(Object.keys(expected.chromium).length >= 7);
+  const mallocs = rows.map((row) => row[titles.lastIndexOf("malloc")]!);
+  assert.equal(mallocs[0], bytesInWords(Math.max(...Object.values(expected.chromium).map((sizes) => sizes["malloc"]!))));
 });
 
 test("500 processes are in a table of which only what is seen exists", async () => {

@@ -5,6 +5,7 @@ A program that reports typed allocations, recorded with several dumps; the same 
 dumps; and memory dumps of 500 processes.
 """
 
+import gzip
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ HEAP = "Textures"
 HOSTILE_TYPE = "<img/src=x/onerror=alert(4)>"
 STEPS = 3
 PROCESSES = 500
+CHROMIUM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "memory_infra", "chromium-150-browser.json.gz")
 
 
 def commands(step):
@@ -58,6 +60,25 @@ def write_many_processes(path):
         json.dump({"traceEvents": names + [event(number) for number in range(1, PROCESSES + 1)]}, out)
 
 
+def reported_by_chromium(events):
+    """Return {pid: {name: bytes}} of the outermost allocators, of the processes with one report, and their footprint."""
+    reports = {}
+    for event in events:
+        if event["ph"] == "v":
+            dumps = event["args"]["dumps"]
+            process = reports.setdefault(event["pid"], {"times": set()})
+            process["times"].add(event["ts"])
+            footprint = dumps.get("process_totals", {}).get("private_footprint_bytes")
+            if footprint:
+                process["Footprint"] = int(footprint, 16)
+            for name, allocator in dumps.get("allocators", {}).items():
+                sizes = {key: int(value["value"], 16) for key, value in allocator.get("attrs", {}).items() if value["units"] == "bytes"}
+                if "/" not in name and "size" in sizes:
+                    process[name] = sizes.get("effective_size", sizes["size"])
+    return {pid: {key: value for key, value in process.items() if key != "times"}
+            for pid, process in reports.items() if len(process["times"]) == 1}
+
+
 def expect(harness, work):
     """Return the profiles, and what heap_details.ts compares with."""
     recording, memory_dumps, many = (os.path.join(work, name) for name in ("typed", "typed.json", "many.json"))
@@ -72,13 +93,16 @@ def expect(harness, work):
     def report(path, *options):
         return ask("report", "--json", "--demangle", "simple", "--heap", HEAP, *options, path)["heaps"][0]
 
+    with gzip.open(CHROMIUM) as file:
+        chromium = reported_by_chromium(json.load(file)["traceEvents"])
     trace = os.path.join(recording, "symbolized-trace")
     dumps = report(recording)["dumps"]
     change = ask("diff", "--json", "--by", "type", "--heap", HEAP, f"{trace}@1", f"{trace}@last")["heaps"][0]
-    return [recording, memory_dumps, many], {
+    return [recording, memory_dumps, many, CHROMIUM], {
         "heap": HEAP,
         "hostileType": HOSTILE_TYPE,
         "processes": PROCESSES,
+        "chromium": chromium,
         "reports": [report(recording, "--dump", str(dump + 1)) for dump in range(dumps)],
         "memoryDumps": report(memory_dumps),
         "types": change["rows"],

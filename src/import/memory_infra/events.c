@@ -202,7 +202,7 @@ static int on_total(void *context, struct memory_infra_text name, double value)
     } else if (is(name, "private_footprint_bytes")) {
         importing->event_footprint_bytes = value;
     }
-    return 0;
+    return import_reported_total(importing, name, value);
 }
 
 static int on_metadata(void *context, struct memory_infra_text key, struct memory_infra_text inner,
@@ -402,6 +402,8 @@ static int take_dump(struct importing *importing, uint32_t process,
         process_dump->vm_bytes = importing->event_vm_bytes;
         process_dump->footprint_bytes = importing->event_footprint_bytes;
     }
+    if (import_take_reported(importing, index) < 0)
+        return importing->builder->error;
     return take_parts(importing, index, event);
 }
 
@@ -448,7 +450,7 @@ void import_clear_event(struct importing *importing)
     importing->event_maps.of_event = importing->event_v1.of_event = true;
     region_set_free(&importing->event_regions);
     importing->event_regions = (struct region_set){0};
-    importing->event_smaps_count = 0;
+    importing->event_smaps_count = importing->event_reported_count = 0;
     for (size_t i = 0; i < importing->event_part_count; i++)
         import_part_free(&importing->event_parts[i]);
     importing->event_part_count = 0;
@@ -487,5 +489,6 @@ const struct memory_infra_visitor import_visitor = {
     .entry = on_entry,
     .region = on_region,
     .total = on_total,
+    .attribute = import_reported_attribute,
     .metadata = on_metadata,
 };

@@ -80,6 +80,7 @@ static void importing_free(struct importing *importing)
     free(importing->parts);
     free(importing->threads);
     free(importing->event_smaps);
+    free(importing->event_reported);
     free(importing->event_parts);
     id_map_free(&importing->process_ids);
     id_map_free(&importing->dump_ids);

@@ -45,7 +45,8 @@ export interface TreeTableProps {
 
 let pen: CanvasRenderingContext2D | null = null;
 
-function widthOfText(text: string): number {
+/** Return the width of a text in pixels, in bold. */
+export function widthOfText(text: string): number {
   if (!pen) {
     pen = document.createElement("canvas").getContext("2d")!;
     pen.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;

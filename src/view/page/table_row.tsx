@@ -40,7 +40,7 @@ export function Number({ figure, counts, signed }: { figure: MaybeFigure; counts
   if (figure === null) return <span class="faint">unknown</span>;
   const words = figureInWords(figure, counts);
   const margin = words.search(/ (±|-|\+)/);
-  const amount = signed ? signedInWords(figure.value, counts) : margin < 0 ? words : words.slice(0, margin);
+  const amount = signed && !words.startsWith("at most") ? signedInWords(figure.value, counts) : margin < 0 ? words : words.slice(0, margin);
   if (figure.value === 0 && margin < 0) return <span class="faint">0</span>;
   return <>{amount}{margin >= 0 && <span class="faint">{words.slice(margin)}</span>}</>;
 }

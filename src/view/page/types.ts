@@ -163,6 +163,16 @@ export interface Details {
   row: DetailsRow[];
 }
 
+/** A size that a process reports of an allocator, or of itself. */
+export interface Reported {
+  process: number;
+  time: number;
+  name: string;
+  allocator: boolean;
+  size: number | null;
+  effective_size: number | null; // without what is shared
+}
+
 export interface SourceLines {
   file: string;
   found: boolean;
