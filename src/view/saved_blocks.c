@@ -113,8 +113,9 @@ int saved_block_end(struct saved_block *block, int code, struct saved_blocks *bl
             json_end_array(&block->json);
         json_end_object(&block->json);
     }
-    bool failed = (block->head != NULL && fclose(block->head) != 0) |
-                  (block->data != NULL && fclose(block->data) != 0);
+    bool failed = block->head != NULL && fclose(block->head) != 0;
+    if (block->data != NULL && fclose(block->data) != 0)
+        failed = true;
     size_t length;
     char *all = code < 0 || failed ? NULL : join(block, &length);
     if (code == 0)
