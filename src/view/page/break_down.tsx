@@ -19,12 +19,13 @@ export function entriesOf(row: TableRow, selection: Selection): MenuEntry[] {
   const { by, only } = selection;
   const { function: id, part } = row;
   const entries: MenuEntry[] = [];
-  if (part !== null)
+  const isPart = part !== null && !isSaved;
+  if (isPart)
     for (const [next, title, key] of TABLE_BY) {
       const isDone = (next === by && !isRepeated(by)) || only.some((one) => one.dimension === next && !isRepeated(next));
       if (!isDone) entries.push({ title: `Break down by ${title.toLowerCase()}`, key, run: () => addOnly(by, part, { by: next, order: "self", sort: "", search: "" }) });
     }
-  if (part !== null) entries.push({ title: "Flame graph of this row", key: "g", run: () => addOnly(by, part, { tab: "flame" }) });
+  if (isPart) entries.push({ title: "Flame graph of this row", key: "g", run: () => addOnly(by, part, { tab: "flame" }) });
   if (id !== undefined) {
     entries.push({ title: "Callers and callees", key: "c", run: () => select({ tab: "flame", direction: "sandwich", function: id, zoom: "", frame: "" }) });
     if (!isSaved) entries.push({ title: "Source", key: "e", run: () => select({ tab: "source", function: id }) });
