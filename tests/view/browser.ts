@@ -239,7 +239,7 @@ test("a click zooms, back undoes it, the menu opens callers and callees", async 
   await shows(".menu-title", name);
   await page.keyboard.press("c");
   await shows(".waist", name);
-  assert.equal(await page.locator(".flame-scroll canvas").count(), 2);
+  await until("both graphs are there", async () => (await page.locator(".flame-scroll canvas").count()) === 2);
   const sum = byFunction(last).get(name);
   await page.mouse.move(1, 1);
   if (sum !== undefined) await shows(".details dd", bytesInWords(sum));
@@ -396,6 +396,7 @@ test("hostile names are text", async () => {
   await open("tab=table");
   await page.locator(".choice select").first().selectOption({ label: "hostile.collapsed" });
   await shows(".grid-room .key", "<img src=x onerror=alert(1)>");
+  await shows(".grid-room .key", "\\u202eright-to-left");
   await page.keyboard.press("2");
   await page.waitForSelector(".flame-scroll canvas");
   await page.locator(".flame-scroll canvas").focus();

@@ -9,7 +9,7 @@ import { figureInWords } from "page/words";
 import { encodeTree, type MadeNode } from "./made_tree";
 
 const ROOT = 0xffffffff;
-const HOSTILE = "<img src=x onerror=alert(1)>&\"]]>\u0000\ud800";
+const HOSTILE = "<img src=x onerror=alert(1)>&\"]]>\u0000\ud800\u202e";
 
 const graphOf = (nodes: MadeNode[], change: Partial<SvgGraph> = {}): SvgGraph => ({
   tree: decodeTree(encodeTree(nodes, [{ id: 0, name: "main", module: "/bin/a" }, { id: 1, name: HOSTILE, module: "" }])),
@@ -35,7 +35,7 @@ test("each box has its figures as a title, narrow ones are one box", () => {
 
 test("names are text", () => {
   const svg = drawSvg([graphOf(NODES)], [HOSTILE], DARK);
-  assert(!svg.includes("<img") && !svg.includes("\u0000") && !/\p{Surrogate}/u.test(svg));
+  assert(!svg.includes("<img") && !svg.includes("\u0000") && !svg.includes("\u202e") && !/\p{Surrogate}/u.test(svg));
   assert(svg.includes("&lt;img src=x onerror=alert(1)&gt;&amp;"));
   assert.equal(xmlText("a\tb\nc"), "a\tb\nc");
 });

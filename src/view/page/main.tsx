@@ -9,8 +9,10 @@ import "./table.css";
 import "./record.css";
 import { App } from "./app";
 import { startPolling } from "./source";
+import { startSpelling } from "./spell_out";
 import { startTheme } from "./theme";
 
+startSpelling();
 startTheme();
 startPolling();
 render(<App />, document.getElementById("page")!);

@@ -4,6 +4,7 @@
 // outlines are drawn on top. A frame allocates nothing but labels that were not drawn before.
 import { findVisible, makeBoxes, type Boxes, type Layout } from "./layout";
 import { css, packed, type Theme } from "./colours";
+import { CONTROLS } from "../spell_out";
 import { nameOf, valueAt, WHOLE, type Tree } from "../tree";
 import { signedInWords } from "../words";
 
@@ -176,7 +177,7 @@ export class Painter {
       const cut = narrow > 0 ? this.fittedCount(narrow, room) : this.fitted(node, textOf(layout.tree, node), room);
       if (cut === "") continue;
       const row = layout.depth[node]! + (narrow > 0 ? 1 : 0);
-      context.fillText(cut, begin + PADDING, this.rowTop(row, top, flipped) + ROW / 2);
+      context.fillText(cut.replace(CONTROLS, "\ufffd"), begin + PADDING, this.rowTop(row, top, flipped) + ROW / 2);
       drawn++;
     }
   }

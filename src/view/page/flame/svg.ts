@@ -3,6 +3,7 @@
 // rows, a label where there is room, and the figures of each box as its title.
 import { findVisible, layOut, makeBoxes, type Boxes, type Layout } from "./layout";
 import { changeColours, css, functionColours, learnModules, type Theme } from "./colours";
+import { CONTROLS } from "../spell_out";
 import { figureAt, fullNameOf, functionOf, nameOf, shortModule, valueAt, WHOLE, type Tree } from "../tree";
 import { amountInWords, figureInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
 
@@ -25,11 +26,12 @@ export interface SvgGraph {
   matched: Uint8Array | null;
 }
 
-/** Return text for XML, which cannot have some characters in any form. */
+/** Return text for XML, which cannot have some characters in any form, and none that turns it around. */
 export function xmlText(text: string): string {
   const named: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
   return text
-    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|\p{Surrogate}/gu, "\ufffd")
+    .replace(CONTROLS, "\ufffd")
+    .replace(/[\ufffe\uffff]|\p{Surrogate}/gu, "\ufffd")
     .replace(/[&<>"]/g, (character) => named[character]!);
 }
 
