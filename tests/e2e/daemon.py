@@ -1078,7 +1078,9 @@ def stopped(loss, *fields):
         waits = not select.select([process.process.stdout], [], [], 0)[0]
         os.kill(profiler, signal.SIGCONT)
         check(process.process.stdout.readline() == b"ok\n", "the program failed")
-        wait_for(f"{loss} in status", lambda: loss in [one["name"] for one in daemon.status()["sessions"][0]["processes"][0]["losses"]])
+        shown = lambda: {one["name"]: one for one in daemon.status()["sessions"][0]["processes"][0]["losses"]}
+        wait_for(f"{loss} in status", lambda: loss in shown())
+        check(shown()[loss]["unit"] in ("", "us"), f"{shown()[loss]}")
         heap = heap_of(recording.end(), process.pid)
         check(process.end() == 0, "the program failed")
         return waits, heap

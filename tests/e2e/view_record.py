@@ -6,14 +6,15 @@ against report; and what the server refuses. tests/view/record.ts has the page i
     view_record.py CASE      HEAPPROFD_BUILD names the build directory
 """
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import time
 
-from harness import SLOWNESS, TOOL, check, main
-from view import WORK, Server, at, call
+from harness import BUILD, SLOWNESS, TOOL, check, main
+from view import ENVIRONMENT, WORK, Server, at, call
 
 PATIENCE_S = 40 * SLOWNESS
 # Allocates until it is asked to end, by SIGTERM, and says so.
@@ -67,6 +68,17 @@ def refused(answer, status, words):
     check(found == status and words in message, f"{found} {message!r}, expected {status} and {words!r}")
 
 
+@contextlib.contextmanager
+def running_program():
+    program = subprocess.Popen(["/usr/bin/python3", "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
+    program.stdout.readline()
+    try:
+        yield program
+    finally:
+        program.kill()
+        program.wait()
+
+
 def report_of(directory):
     return json.loads(call(TOOL, "report", "--json", directory).stdout)["heaps"]
 
@@ -101,8 +113,11 @@ def test_command():
 
 def test_process():
     """A running process is recorded by its pid; at the end of the page its profile is written."""
-    program = subprocess.Popen(["/usr/bin/python3", "-c", PROGRAM], stdout=subprocess.PIPE, text=True)
-    program.stdout.readline()
+    with running_program() as program:
+        check_process(program)
+
+
+def check_process(program):
     with Recorder() as server:
         refused(server.post("api/doctor", arguments=["host", "--", "/bin/sh"]), 400, "doctor")
         advice = json.loads(server.post("api/doctor", arguments=["-p", str(program.pid)])[2])
@@ -117,8 +132,30 @@ def test_process():
         check([one["id"] for one in status] == [session["id"]], f"status has {status}")
     check(program.poll() is None, "the program has ended with the page")
     check(report_of(at("attached"))[0]["pid"] == program.pid, "no profile after the end of the page")
-    program.terminate()
-    program.wait()
+
+
+def test_daemon():
+    """With heapprofd a recording is one of its sessions, with the rights of the page's user."""
+    daemon = subprocess.Popen([os.path.join(BUILD, "heapprofd")], env=dict(os.environ, **ENVIRONMENT), stderr=subprocess.DEVNULL)
+    try:
+        with running_program() as program, Recorder() as server:
+            check_daemon(daemon, program, server)
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
+def check_daemon(daemon, program, server):
+    deadline = time.monotonic() + PATIENCE_S
+    while not server.json("api/recordings")["status"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    recording = server.start("-p", str(program.pid), "-i", "512")
+    _, session = server.wait(recording, "samples", lambda _, session: session and session["samples"] > 20)
+    check(session["profiler"]["pid"] == daemon.pid and session["uid"] == os.geteuid(), f"{session}")
+    check(server.post("api/sessions/stop", session=session["id"])[0] == 200, "not stopped")
+    found = server.ended(recording)
+    check(found["exit_code"] == 0 and "through the running heapprofd" in found["output"], f"{found}")
+    check(report_of(recording["directory"])[0]["pid"] == program.pid, "no profile of the program")
 
 
 def test_failures():

@@ -90,6 +90,11 @@ function CommandLine({ form, setForm }: { form: Form; setForm: (form: Form) => v
       <label for="command-line">Command line</label>
       <textarea id="command-line" rows={3} spellcheck={false} value={draft ?? line}
         onFocus={() => setDraft(line)} onBlur={() => setDraft(null)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.isComposing) return;
+          event.preventDefault();
+          event.currentTarget.form?.requestSubmit();
+        }}
         onInput={(event) => {
           setDraft(event.currentTarget.value);
           setForm(formOf(event.currentTarget.value, form));

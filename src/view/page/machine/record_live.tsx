@@ -57,7 +57,7 @@ function processRows(process: SessionProcess, course: Course) {
     </tr>,
     process.losses.length > 0 && (
       <tr key="losses" class="record-losses">
-        <td colSpan={8} class="warn">{process.losses.map((loss) => <p key={loss.name}>{lossInWords(loss)}</p>)}</td>
+        <td colSpan={8} class="warn">{process.losses.map(lossInWords).join("; ")}</td>
       </tr>
     ),
   ];
