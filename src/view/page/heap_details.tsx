@@ -18,7 +18,7 @@ import { select, type Selection } from "./state";
 import { Number as Amount } from "./table_row";
 import { matcherOf, shortModule } from "./tree";
 import type { Details, DetailsRow, MaybeFigure, Overview } from "./types";
-import { bytesInWords, figureInWords, shareInWords } from "./words";
+import { amountInWords, bytesInWords, figureInWords, shareInWords } from "./words";
 
 const SEARCH_MS = 150;
 const CHAIN_MOST = 64; // rows without siblings that open by themselves
@@ -100,11 +100,25 @@ function Share({ figure, whole }: { figure: MaybeFigure | undefined; whole: Mayb
   return <span class="share"><i class="bar" style={{ width: `${Math.min(Math.max(share, 0), 1) * 32}px` }} />{figure.value > 0 ? shareInWords(figure.value, whole.value) : ""}</span>;
 }
 
+/** The amount alone; its margin is in the tip. */
+function Short({ figure, counts }: { figure: MaybeFigure | undefined; counts: boolean }) {
+  if (figure === undefined) return <span class="faint">…</span>;
+  if (figure === null) return <span class="faint">unknown</span>;
+  return <span title={figureInWords(figure, counts)}>{amountInWords(figure.value, counts)}</span>;
+}
+
+/** A dump's title without what its neighbours say too: "3: 885 ms". */
+const shortTitle = (title: string) => title.replace(/ of \d[\d,]*/, "").replace(", at the end", "");
+
 const amountColumn = (sort: string, title: string, figure: number, counts: boolean, rest: Partial<Column> = {}): Column => ({
   sort, title, text: (row) => figureInWords(figureOf(row, figure, counts) ?? null, counts), ...rest,
   cell: (row) => {
     const found = figureOf(row, figure, counts);
     return found === undefined ? <span class="faint">…</span> : <Amount figure={found} counts={counts} signed={false} />;
+  },
+  short: {
+    title: shortTitle(title), text: (row) => amountInWords(figureOf(row, figure, counts)?.value ?? 0, counts),
+    cell: (row) => <Short figure={figureOf(row, figure, counts)} counts={counts} />,
   },
 });
 

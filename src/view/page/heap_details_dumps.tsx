@@ -17,12 +17,16 @@ const ROW = 24;
 const MORE = 8;
 const SHOWN_ROWS = 6; // without scrolling
 const SHOWN_ROWS_LOW = 4; // on a low screen
+const NAME_LEAST = 220; // pixels, as those below
+const GAP = 12;
+const PADDING = 32;
 
 interface Column {
   id: string; // as rankOf() knows it
   title: string;
   hint?: string;
-  width: string;
+  least: number; // pixels
+  grows?: boolean;
   cell: (row: ProcessRow) => ComponentChildren;
 }
 
@@ -50,15 +54,16 @@ function ReportedAmount({ row }: { row: Reported | undefined }) {
 
 function columnsOf(rows: ProcessRow[], view: ViewName, counts: boolean): Column[] {
   const bytes = (value: number | null) => (value === null ? <Unknown /> : bytesInWords(value));
-  const footprint: Column = { id: "footprint", title: "Footprint", hint: "private", width: "90px", cell: (row) => bytes(row.footprint) };
+  const hasAllocators = rows.some((row) => row.allocators.size > 0);
+  const footprint: Column = { id: "footprint", title: "Footprint", hint: "private", least: 90, cell: (row) => bytes(row.footprint) };
   return [
-    { id: "time", title: "Dump", width: "110px", cell: (row) => (row.time === null ? <span class="faint">no heap</span> : `${timeInWords(row.time)}${row.hasEnded ? ", ended" : ""}`) },
-    { id: "rss", title: "Resident", width: "90px", cell: (row) => bytes(row.rss) },
+    { id: "time", title: "Dump", least: 110, cell: (row) => (row.time === null ? <span class="faint">no heap</span> : `${timeInWords(row.time)}${row.hasEnded ? ", ended" : ""}`) },
+    { id: "rss", title: "Resident", least: 90, cell: (row) => bytes(row.rss) },
     ...(rows.some((row) => row.footprint !== null) ? [footprint] : []),
     ...columnsOfRows(rows, "heap", view).map((name): Column => (
-      { id: `heap:${name}`, title: name, hint: "heap", width: "minmax(260px, 1fr)", cell: (row) => <HeapAmount cell={row.heaps.get(name)} view={view} counts={counts} /> })),
+      { id: `heap:${name}`, title: name, ...(hasAllocators ? { hint: "heap" } : {}), least: 240, grows: true, cell: (row) => <HeapAmount cell={row.heaps.get(name)} view={view} counts={counts} /> })),
     ...columnsOfRows(rows, "allocator", view).map((name): Column => (
-      { id: `allocator:${name}`, title: name, hint: "reported", width: `${Math.max(widthOfText(`${name} ↓`), 80)}px`, cell: (row) => <ReportedAmount row={row.allocators.get(name)} /> })),
+      { id: `allocator:${name}`, title: name, hint: "reported", least: Math.max(widthOfText(`${name} ↓`), 80), cell: (row) => <ReportedAmount row={row.allocators.get(name)} /> })),
   ];
 }
 
@@ -143,7 +148,10 @@ export function DumpsPane({ place, selection, counts }: { place: Place; selectio
   const wanted = filter.toLowerCase();
   const rows = useMemo(() => sortedRows(all.filter((row) => `${row.title} ${row.command}`.toLowerCase().includes(wanted)), by, view), [all, wanted, by, view]);
   const shown = window.innerHeight < 800 ? SHOWN_ROWS_LOW : SHOWN_ROWS;
-  const grid = { gridTemplateColumns: `minmax(220px, 2fr) ${columns.map((column) => column.width).join(" ")}` };
+  const grid = {
+    gridTemplateColumns: `minmax(${NAME_LEAST}px, 2fr) ${columns.map(({ least, grows }) => (grows ? `minmax(${least}px, 1fr)` : `${least}px`)).join(" ")}`,
+    minWidth: `${columns.reduce((sum, column) => sum + column.least + GAP, NAME_LEAST + PADDING)}px`,
+  };
   const lacking = lackingInWords(all);
   return (
     <section class="dumps" aria-label="Processes at this dump">

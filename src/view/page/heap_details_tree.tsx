@@ -22,6 +22,7 @@ export interface Column {
   text?: (row: DetailsRow) => string; // makes the column as wide as its texts
   isOptional?: boolean; // left out where there is no room
   cell: (row: DetailsRow) => ComponentChildren;
+  short?: Pick<Column, "title" | "text" | "cell">; // what it becomes where there is still no room
 }
 
 export interface TreeTableProps {
@@ -67,10 +68,14 @@ function fitting(columns: Column[], lines: Line[], width: number): Fitted {
     return Math.min(Math.max(longest, widthOfText(`${title} ↓`), WIDTH_LEAST), WIDTH_MOST);
   };
   let shown = columns.map((column) => ({ column, width: widthOf(column) }));
-  const total = () => shown.reduce((sum, one) => sum + one.width + GAP, NAME_LEAST + PADDING);
-  while (total() > width && shown.some(({ column }) => column.isOptional)) {
+  const isTooWide = () => shown.reduce((sum, one) => sum + one.width + GAP, NAME_LEAST + PADDING) > width;
+  while (isTooWide() && shown.some(({ column }) => column.isOptional)) {
     const last = shown.map(({ column }) => column.isOptional === true).lastIndexOf(true);
     shown = shown.filter((_, i) => i !== last);
+  }
+  for (let i = 0; i < shown.length && isTooWide(); i++) {
+    const column = { ...shown[i]!.column, ...shown[i]!.column.short };
+    shown[i] = { column, width: widthOf(column) };
   }
   return { columns: shown.map((one) => one.column), widths: shown.map((one) => one.width) };
 }
@@ -121,32 +126,20 @@ function RowLine({ props, line, columns, style, index, onPoint }: {
   );
 }
 
-export function TreeTable(props: TreeTableProps) {
+/** The line of the keyboard, and what keys do there. */
+function useKeyboard(props: TreeTableProps, body: { current: HTMLDivElement | null }) {
   const { lines } = props;
-  const body = useRef<HTMLDivElement>(null);
-  const [seen, setSeen] = useState({ top: 0, height: 600, width: 900 });
   const [cursor, setCursor] = useState(0);
   const at = Math.min(cursor, Math.max(lines.length - 1, 0));
-  const { columns, widths } = fitting(props.columns, lines, seen.width);
-  const begin = Math.max(Math.floor(seen.top / ROW) - MORE, 0);
-  const end = Math.min(Math.ceil((seen.top + seen.height) / ROW) + MORE, lines.length);
-  const grid = { gridTemplateColumns: `minmax(${NAME_LEAST}px, 1fr) ${widths.map((width) => `${width}px`).join(" ")}` };
-  useLayoutEffect(() => {
-    const element = body.current!;
-    const observer = new ResizeObserver(() => setSeen((last) => ({ ...last, height: element.clientHeight, width: element.clientWidth })));
-    observer.observe(element);
-    return () => observer.disconnect();
-  }, []);
-
+  const headOf = (element: HTMLElement) => element.querySelector<HTMLElement>(".head")?.offsetHeight ?? 0;
   function go(index: number) {
     const next = Math.min(Math.max(index, 0), lines.length - 1);
     const line = lines[next];
     const element = body.current!;
-    const head = element.querySelector<HTMLElement>(".head")?.offsetHeight ?? 0;
     setCursor(next);
     if (line?.kind === "row") props.onChoose(line.path);
-    if (next * ROW < element.scrollTop) element.scrollTop = next * ROW;
-    else if ((next + 1) * ROW + head > element.scrollTop + element.clientHeight) element.scrollTop = (next + 1) * ROW + head - element.clientHeight;
+    const above = (next + 1) * ROW + headOf(element) - element.clientHeight;
+    element.scrollTop = Math.min(Math.max(element.scrollTop, above), next * ROW);
   }
   function right(line: Line) {
     if (line.kind === "row" && line.row.opens && !line.isOpen) props.onOpen(line.path, true);
@@ -163,7 +156,7 @@ export function TreeTable(props: TreeTableProps) {
   function onKeyDown(event: KeyboardEvent) {
     const line = lines[at];
     if (!line || event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(Math.floor(seen.height / ROW) - 2, 1);
+    const page = Math.max(Math.floor(body.current!.clientHeight / ROW) - 2, 1);
     const keys: Record<string, () => void> = {
       ArrowDown: () => go(at + 1), ArrowUp: () => go(at - 1), PageDown: () => go(at + page), PageUp: () => go(at - page),
       Home: () => go(0), End: () => go(lines.length - 1), ArrowRight: () => right(line), ArrowLeft: () => left(line),
@@ -175,11 +168,39 @@ export function TreeTable(props: TreeTableProps) {
     event.preventDefault();
     event.stopPropagation();
   }
+  return { at, setCursor, onKeyDown };
+}
 
+/** A line that stands for rows that are not here. */
+function MissingLine({ line, onMore }: { line: Line & { kind: "more" | "wait" }; onMore: (path: string) => void }) {
+  return (
+    <span role="gridcell" class="tree-name faint" style={{ paddingLeft: `${Math.min(line.depth, 40) * 14 + 20}px` }}>
+      {line.kind === "wait" ? "…" : <button type="button" class="link" tabIndex={-1} onClick={() => onMore(line.path)}>{countInWords(line.left)} more</button>}
+    </span>
+  );
+}
+
+export function TreeTable(props: TreeTableProps) {
+  const { lines } = props;
+  const body = useRef<HTMLDivElement>(null);
+  const [seen, setSeen] = useState({ top: 0, height: 600, width: 900 });
+  const { at, setCursor, onKeyDown } = useKeyboard(props, body);
+  const { columns, widths } = fitting(props.columns, lines, seen.width);
+  const begin = Math.max(Math.floor(seen.top / ROW) - MORE, 0);
+  const end = Math.min(Math.ceil((seen.top + seen.height) / ROW) + MORE, lines.length);
+  const grid = { gridTemplateColumns: `minmax(${NAME_LEAST}px, 1fr) ${widths.map((width) => `${width}px`).join(" ")}` };
+  const look = () => {
+    const { scrollTop: top, clientHeight: height, clientWidth: width } = body.current!;
+    setSeen({ top, height, width });
+  };
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(look);
+    observer.observe(body.current!);
+    return () => observer.disconnect();
+  }, []);
   return (
     <div id={`${props.id}-table`} class={`tree-table${props.waits ? " waits" : ""}`} role="treegrid" aria-label={props.label} aria-rowcount={lines.length + 1}
-      aria-activedescendant={lines.length > 0 ? `${props.id}-${at}` : undefined} tabIndex={0} ref={body} onKeyDown={onKeyDown}
-      onScroll={(event) => { const { scrollTop, clientHeight, clientWidth } = event.currentTarget; setSeen({ top: scrollTop, height: clientHeight, width: clientWidth }); }}>
+      aria-activedescendant={lines.length > 0 ? `${props.id}-${at}` : undefined} tabIndex={0} ref={body} onKeyDown={onKeyDown} onScroll={look}>
       <Head props={props} columns={columns} style={grid} />
       <div class="tree-room" role="rowgroup" style={{ height: `${lines.length * ROW}px` }}>
         {lines.slice(begin, end).map((line, i) => {
@@ -189,9 +210,7 @@ export function TreeTable(props: TreeTableProps) {
             return <RowLine key={line.path} props={props} line={line} columns={columns} style={style} index={index} onPoint={() => setCursor(index)} />;
           return (
             <div key={`${line.kind} ${line.path}`} class="tree-line" role="row" id={`${props.id}-${index}`} style={style}>
-              <span role="gridcell" class="tree-name faint" style={{ paddingLeft: `${Math.min(line.depth, 40) * 14 + 20}px` }}>
-                {line.kind === "wait" ? "…" : <button type="button" class="link" tabIndex={-1} onClick={() => props.onMore(line.path)}>{countInWords(line.left)} more</button>}
-              </span>
+              <MissingLine line={line as Line & { kind: "more" | "wait" }} onMore={props.onMore} />
             </div>
           );
         })}
