@@ -33,6 +33,7 @@ struct question {
 struct view_server {
     struct view_profiles *profiles; /* owned */
     uint64_t generation;            /* how many profiles were here before these */
+    _Atomic uint64_t answers;       /* number of answers from profiles */
     struct view_sql sql;
     const char *paths[VIEW_PROFILES_MAX];
     /* Each connection has a thread. Questions are answered one at a time, but SQL, which may take
@@ -120,6 +121,7 @@ static int answer_of_profiles(answer_function *answer, struct view_server *serve
 {
     pthread_mutex_lock(&server->profiles_lock);
     int code = answer(server->profiles, &question->parameters, out, error);
+    server->answers++;
     pthread_mutex_unlock(&server->profiles_lock);
     return code;
 }
@@ -518,6 +520,11 @@ struct view_server *view_server_start(struct view_profiles *profiles,
 const char *view_server_address(const struct view_server *server)
 {
     return server->address;
+}
+
+uint64_t view_server_answers(const struct view_server *server)
+{
+    return server->answers;
 }
 
 void view_server_stop(struct view_server *server)

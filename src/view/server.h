@@ -45,6 +45,8 @@ struct view_server *view_server_start(struct view_profiles *profiles,
 const char *view_server_address(const struct view_server *server);
 /* Answer from other profiles, which are taken over. The page learns that they have changed. */
 void view_server_replace(struct view_server *server, struct view_profiles *profiles);
+/* Return how many questions about the profiles it has answered. */
+uint64_t view_server_answers(const struct view_server *server);
 void view_server_stop(struct view_server *server);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * make_trace DIRECTORY CALLSITES: write a trace with every kind of content and a dump with this
- * number of callsites of odd figures, read it back, write each dump as pprof, and print the totals
- * that other readers must find, too. The output has times, so that it serves as a benchmark.
+ * make_trace DIRECTORY CALLSITES [DUMPS [FRAMES]]: write a trace with every kind of content and
+ * dumps (2) with this number of callsites of odd figures, stacks of this number of frames (16),
+ * read it back, write each dump as pprof, and print the totals that other readers must find, too.
+ * The output has times, so that it serves as a benchmark.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,33 +22,56 @@ static double now_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Make stacks of 16 frames that share their outer ones, like real stacks. */
-static uint64_t make_callstack(struct trace_writer *writer, uint64_t program, uint64_t number)
+#define FRAMES 16u
+#define FRAMES_MAX 512u
+
+/* What is made. */
+struct making {
+    struct trace_writer *writer;
+    uint64_t program, callsites, dumps, frames;
+};
+
+/* Make a stack. Stacks share their outer frames, like real ones. */
+static uint64_t make_callstack(const struct making *making, uint64_t number)
 {
-    uint64_t frames[16];
-    for (uint64_t i = 0; i < 16; i++) {
+    uint64_t frames[FRAMES_MAX];
+    for (uint64_t i = 0; i < making->frames; i++) {
         uint64_t which = i < 8 ? number >> i : i;
         char name[64];
         snprintf(name, sizeof(name), "_ZN5level8number%" PRIu64 "Ei", which % 100000 + i);
-        frames[i] = trace_writer_frame(writer, program, 0x2000 + which * 16 + i, name);
+        frames[i] = trace_writer_frame(making->writer, making->program,
+                                       0x2000 + which * making->frames + i, name);
     }
-    return trace_writer_callstack(writer, frames, 16, number % 7 == 0 ? "[odd ending]" : NULL);
+    return trace_writer_callstack(making->writer, frames, making->frames,
+                                  number % 7 == 0 ? "[odd ending]" : NULL);
 }
 
-static void write_dump(struct trace_writer *writer, uint64_t program, uint64_t callsites,
-                       double share, bool final)
+/* Of many dumps each changes a tenth of the callsites. */
+#define CHANGES_EACH 10u
+
+/* Return a callsite's share of its last figures at a dump, from 0. */
+static double share_at(const struct making *making, uint64_t callsite, uint64_t number)
 {
+    uint64_t since = making->dumps == 2 ? 0 : (callsite + number) % CHANGES_EACH;
+    return (double)(number - (since < number ? since : number) + 1) / (double)making->dumps;
+}
+
+static void write_dump(const struct making *making, uint64_t number)
+{
+    struct trace_writer *writer = making->writer;
+    uint64_t callsites = making->callsites;
     struct trace_heap_dump dump = fixture_dump();
-    dump.timestamp_ns += (uint64_t)(share * 1e9);
-    dump.final = final;
+    dump.timestamp_ns += (number + 1) * UINT64_C(1000000000) / making->dumps;
+    dump.final = number + 1 == making->dumps;
     uint64_t *callstacks = malloc((callsites + 1) * sizeof(*callstacks));
     double begin = now_seconds();
     for (uint64_t i = 0; i < callsites; i++)
-        callstacks[i] = make_callstack(writer, program, i);
+        callstacks[i] = make_callstack(making, i);
     double interned = now_seconds();
     trace_writer_dump_begin(writer, &dump);
     for (uint64_t i = 0; i < callsites; i++) {
-        double bytes = share * (4096.37 * (double)(i % 50) + 0.3), count = bytes / 100.7;
+        double bytes = share_at(making, i, number) * (4096.37 * (double)(i % 50) + 0.3),
+               count = bytes / 100.7;
         struct trace_figures figures = {.allocated_bytes = bytes,
                                         .freed_bytes = bytes / 3,
                                         .allocated_count = count,
@@ -78,7 +102,7 @@ static void write_dump(struct trace_writer *writer, uint64_t program, uint64_t c
     free(callstacks);
 }
 
-static int write_trace(const char *path, uint64_t callsites)
+static int write_trace(const char *path, struct making *making)
 {
     struct heap_config config;
     size_t config_length;
@@ -103,9 +127,10 @@ static int write_trace(const char *path, uint64_t callsites)
                                      .count = 1};
     trace_writer_unprofiled(writer, &other);
     fixture_process(writer);
-    uint64_t program = fixture_stacks(writer).program;
-    write_dump(writer, program, callsites, 0.5, false);
-    write_dump(writer, program, callsites, 1, true);
+    making->writer = writer;
+    making->program = fixture_stacks(writer).program;
+    for (uint64_t i = 0; i < making->dumps; i++)
+        write_dump(making, i);
     int code = trace_writer_close(writer);
     free(config_bytes);
     close(fd);
@@ -135,15 +160,21 @@ int main(int argc, char **argv)
 {
     char path[4096], name[256];
     struct error error = {0};
-    if (argc != 3) {
-        fprintf(stderr, "usage: make_trace DIRECTORY CALLSITES\n");
+    struct making making = {
+        .callsites = argc > 2 ? strtoull(argv[2], NULL, 10) : 0,
+        .dumps = argc > 3 ? strtoull(argv[3], NULL, 10) : 2,
+        .frames = argc > 4 ? strtoull(argv[4], NULL, 10) : FRAMES,
+    };
+    if (argc < 3 || argc > 5 || making.dumps == 0 || making.frames < FRAMES ||
+        making.frames > FRAMES_MAX) {
+        fprintf(stderr, "usage: make_trace DIRECTORY CALLSITES [DUMPS [FRAMES]]\n");
         return 1;
     }
     snprintf(path, sizeof(path), "%s/config.txt", argv[1]);
     if (write_config(path) < 0)
         return 1;
     snprintf(path, sizeof(path), "%s/raw-trace", argv[1]);
-    if (write_trace(path, strtoull(argv[2], NULL, 10)) < 0)
+    if (write_trace(path, &making) < 0)
         return 1;
     double begin = now_seconds();
     struct profile *profile = profile_read(path, NULL, &error);

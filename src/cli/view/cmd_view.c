@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile view: serves the web page on profiles and this machine, and opens the browser. */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,12 +56,20 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* Serve until a signal ends it. */
-static void serve(struct shown *shown, const sigset_t *ends)
+/* Serve until a signal ends it. Return the memory that answers needed when nobody asks for more. */
+static void serve(const struct view_server *server, struct shown *shown, const sigset_t *ends)
 {
     static const struct timespec second = {.tv_sec = 1};
-    while (sigtimedwait(ends, NULL, &second) < 0)
+    uint64_t before = 0, returned = 0;
+    while (sigtimedwait(ends, NULL, &second) < 0) {
         shown_refresh(shown);
+        uint64_t answers = view_server_answers(server);
+        if (answers == before && answers != returned) {
+            malloc_trim(0);
+            returned = answers;
+        }
+        before = answers;
+    }
 }
 
 /* Print the page's address, and open the browser on it. Without a profile the page begins at its
@@ -98,13 +107,15 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
     request->server.questions = machine_questions;
     request->server.question_count = machine_question_count;
     request->server.context = &machine;
+    /* Each connection has a thread, and would keep the memory of its answers for itself. */
+    mallopt(M_ARENA_MAX, 1);
     struct view_server *server = view_server_start(profiles, &request->server, error);
     if (server == NULL)
         return error->code;
     /* Nobody can ask before the address is printed: it has the token. */
     machine_begin(&machine, watched, server);
     show(&browser, request, view_server_address(server), has_profiles);
-    serve(&machine.shown, &ends);
+    serve(server, &machine.shown, &ends);
     browser_close(&browser);
     /* A second signal ends what the first one waits for. */
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
