@@ -32,22 +32,23 @@ void recordings_end(struct recordings *recordings)
 
 /* --- the list --- */
 
-/* Write what runs on this machine; null: nothing. */
-static int write_status(struct json_writer *json, struct error *error)
+/* Write what runs on this machine; null: nothing, unless there is an error. */
+static void write_status(struct json_writer *json)
 {
     static const char *const arguments[] = {name, "status", "--json", NULL};
     struct self_output output;
-    int code = self_run(arguments, PRINT_PATIENCE_S, &output, error);
+    struct error error = {0};
+    int code = self_run(arguments, PRINT_PATIENCE_S, &output, &error);
     bool has_status = code == 0 && output.status == 0 && output.text != NULL;
     if (has_status)
         json_raw(json, "status", output.text, strlen(output.text));
     else
         json_null(json, "status");
+    json_string(json, "status_error", code < 0 ? error.message : NULL);
     self_output_clear(&output);
-    return code;
 }
 
-int recordings_list(struct recordings *recordings, FILE *out, struct error *error)
+void recordings_list(struct recordings *recordings, FILE *out)
 {
     char directory[PATH_MAX];
     struct json_writer json = json_begin(out);
@@ -59,9 +60,8 @@ int recordings_list(struct recordings *recordings, FILE *out, struct error *erro
         recording_write(recordings->items[i], &json);
     pthread_mutex_unlock(&recordings->lock);
     json_end_array(&json);
-    int code = write_status(&json, error);
+    write_status(&json);
     json_end_object(&json);
-    return code;
 }
 
 /* --- begin and end --- */

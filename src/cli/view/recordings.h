@@ -25,11 +25,10 @@ void recordings_begin(struct recordings *recordings);
 /* End all, and wait until their profiles are written. Call it when nobody asks any more. */
 void recordings_end(struct recordings *recordings);
 
-/* Write the recordings, and the sessions as heap_profile status --json prints them. Like all that
- * follow, return 0 or a negative errno with *error set. */
-int recordings_list(struct recordings *recordings, FILE *out, struct error *error);
+/* Write the recordings, and the sessions as heap_profile status --json prints them. */
+void recordings_list(struct recordings *recordings, FILE *out);
 
-/* Answers to requests, which `root` has. */
+/* Answers to requests, which `root` has. Return 0 or a negative errno with *error set. */
 typedef int recordings_answer(struct recordings *recordings, const struct json_value *root,
                               FILE *out, struct error *error);
 /* Begin a recording: as in recording_arguments.h. */

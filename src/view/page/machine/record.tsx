@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recording page: a form and the command line that it means, side by side and each made from the other;
 // below them what runs. When a recording that was begun here has ended, the page goes to its timeline.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { post, refresh, useConnection } from "../source";
-import { NOTHING_SELECTED, select, useSelection } from "../state";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useSelection } from "../state";
 import { argumentsOf, directoryOf, EMPTY_FORM, formOf, lineOf, missingIn, splitWords, type Form } from "./command_line";
 import { askConfiguration, askDoctor, askRecordings, endRecording, extend, obstaclesIn, startRecording, type Machine, type Recording } from "./recordings";
+import { goToProfiles } from "./open";
+import { usePolled } from "./polled";
 import { RecordForm } from "./record_form";
 import { courseKey, OtherSessions, OwnRecordings, type Courses } from "./record_live";
 
@@ -18,34 +19,18 @@ let keptForm: Form = EMPTY_FORM;
 const followed = new Set<number>();
 const asked = new Set<number>();
 
-/** Ask once a second, while the page is seen. */
-function useMachine(): { machine: Machine | null; courses: Courses; ask: () => void } {
-  const [machine, setMachine] = useState<Machine | null>(null);
-  const [count, setCount] = useState(0);
+/** What runs, asked for once a second, and how its processes have gone. */
+function useMachine(): { machine: Machine | null; error: string; courses: Courses; ask: () => void } {
+  const { value: machine, error, again } = usePolled(askRecordings, POLL_MS);
   const courses = useRef<Courses>(new Map());
-  const { epoch } = useConnection();
-  useEffect(() => {
-    const control = new AbortController();
-    let timer = 0;
-    const wait = () => (timer = window.setTimeout(step, POLL_MS));
-    const step = () => {
-      if (document.hidden) return wait();
-      return askRecordings(control.signal).then((now) => {
-        for (const session of now.status?.sessions ?? [])
-          for (const process of session.processes) {
-            const key = courseKey(session, process);
-            courses.current.set(key, extend(courses.current.get(key) ?? [], session, process));
-          }
-        setMachine(now);
-      }).catch(() => {}).finally(() => !control.signal.aborted && wait());
-    };
-    void step();
-    return () => {
-      control.abort();
-      clearTimeout(timer);
-    };
-  }, [epoch, count]);
-  return { machine, courses: courses.current, ask: () => setCount((last) => last + 1) };
+  useMemo(() => {
+    for (const session of machine?.status?.sessions ?? [])
+      for (const process of session.processes) {
+        const key = courseKey(session, process);
+        courses.current.set(key, extend(courses.current.get(key) ?? [], session, process));
+      }
+  }, [machine]);
+  return { machine, error, courses: courses.current, ask: again };
 }
 
 /** Ask when `words` have not changed for a moment; null: ask nothing. */
@@ -138,11 +123,9 @@ function useForm(): [Form, (form: Form) => void] {
 }
 
 /** Show a recording's profile, at its timeline. */
-async function openTimeline(recording: Recording) {
+function openTimeline(recording: Recording) {
   followed.delete(recording.id);
-  await post("api/open", { paths: [recording.directory] });
-  await refresh();
-  select({ ...NOTHING_SELECTED, page: "profile" });
+  return goToProfiles([recording.directory]);
 }
 
 function end(recording: Recording) {
@@ -165,10 +148,10 @@ export function RecordPage() {
   const [form, setForm] = useForm();
   const [error, setError] = useState("");
   const page = useRef<HTMLElement>(null);
-  const { machine, courses, ask } = useMachine();
+  const { machine, error: problem, courses, ask } = useMachine();
   const missing = missingIn(form);
   const words = argumentsOf(form);
-  const say = (problem: Error) => setError(problem.message);
+  const say = (failure: Error) => setError(failure.message);
   const open = (recording: Recording) => void openTimeline(recording).catch(say);
   useFollowed(machine, open);
   function start() {
@@ -181,6 +164,7 @@ export function RecordPage() {
   }
   return (
     <section class="panel machine record" aria-label="Record" ref={page}>
+      {problem !== "" && <p class="bad" role="alert">{problem}</p>}
       {machine && <OwnRecordings machine={machine} courses={courses} open={open} end={end} />}
       <form onSubmit={(event) => {
         event.preventDefault();

@@ -208,7 +208,8 @@ export function OtherSessions({ machine, courses }: { machine: Machine; courses:
   return (
     <section class="other-sessions" aria-label="Other sessions">
       <h2>Other sessions on this machine</h2>
-      {others.length === 0 && <p class="faint">None that you may see.{machine.status?.version === undefined && " heapprofd does not run: a recording is a session of its own."}</p>}
+      {machine.status_error && <p class="bad">{machine.status_error}</p>}
+      {others.length === 0 && !machine.status_error && <p class="faint">None that you may see.{machine.status?.version === undefined && " heapprofd does not run: a recording is a session of its own."}</p>}
       {others.map((session) => <OtherSession key={`${session.pid} ${session.id}`} session={session} courses={courses} />)}
     </section>
   );

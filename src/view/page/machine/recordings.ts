@@ -53,6 +53,7 @@ export interface Machine {
   working_directory: string | null;
   recordings: Recording[];
   status: { version?: string; pid?: number; sessions: Session[] } | null; // null: nothing runs
+  status_error: string | null;
 }
 
 export const askRecordings = (signal: AbortSignal) => askMachine<Machine>("api/recordings", signal);
