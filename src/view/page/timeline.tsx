@@ -61,10 +61,10 @@ function Title({ place, index, marks }: { place: Place; index: number; marks: Ma
   return (
     <span class="timeline-title">
       {dump ? <b>{heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, index)}`}</b> : <b>No dump</b>}
+      {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
       {own.map((mark) => <span class="warn" key={mark.words} title={mark.words}> · {mark.words}</span>)}
       {dump && dump.exact_calls !== null && dump.exact_bytes !== null &&
         <span class="faint"> · {bytesInWords(dump.exact_bytes)} allocated in {plural(dump.exact_calls, "call")}, counted</span>}
-      {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
     </span>
   );
 }
