@@ -32,11 +32,14 @@ static double live_count(const struct trace_figures *figures)
     return figures->allocated_count - figures->freed_count;
 }
 
+/* Sums of counts have errors of rounding. A callsite has grown by at least one allocation or not. */
+#define HALF_A_COUNT 0.5
+
 static void add_callsite(struct range *range, const struct trace_figures *now,
                          const struct trace_figures *before)
 {
     double allocated = now->allocated_bytes - before->allocated_bytes;
-    if (live_count(now) > live_count(before))
+    if (live_count(now) - live_count(before) > HALF_A_COUNT)
         range->retained_least += live_bytes(now) - live_bytes(before);
     range->retained_most += fmax(fmin(live_bytes(now), allocated), 0);
 }

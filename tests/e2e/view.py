@@ -585,11 +585,12 @@ def test_timeline():
         file.write("main;leaf 7000\n")
     call(TOOL, "host", "-q", "-c", "200", "-o", at("real"), "--", "/usr/bin/python3", "-c",
          "import time\nkept = []\nfor i in range(5):\n kept += [str(j) * 9 for j in range(20000)]\n time.sleep(0.2)\n")
-    real = os.path.join(at("real"), "raw-trace")
-    with open(real, "rb") as file:
+    os.mkdir(at("large"))
+    call(os.path.join(BUILD, "tests", "e2e", "make_trace"), at("large"), "10000")  # dumps of several packets
+    with open(os.path.join(at("large"), "raw-trace"), "rb") as file:
         content = file.read()
     with open(at("cut-off.trace"), "wb") as file:
-        file.write(content[:len(content) * 2 // 3])
+        file.write(content[:len(content) * 9 // 10])
     with Server(at("dumps.trace"), at("no-dumps.collapsed"), at("real"), at("cut-off.trace")) as server:
         made, other, recorded, cut = server.json("api/overview")["profiles"]
         first, second = made["heaps"]
@@ -606,10 +607,10 @@ def test_timeline():
         check(memory["all"] == 16 and memory["rss"].index(None) == 2 and memory["swap"] is None, f"readings {memory}")
         check(recorded["heaps"][0]["dumps"][-1]["why_incomplete"] == "", "a whole dump")
         last = cut["heaps"][0]["dumps"][-1]
-        check(not last["incomplete"] or last["why_incomplete"] == "the trace ends inside this dump", f"the last dump: {last}")
+        check(last["incomplete"] and last["why_incomplete"] == "the trace ends inside this dump", f"the last dump: {last}")
         memory = recorded["processes"][0]["memory"]
         rows = json.loads(call(TOOL, "query", "--json", at("real"), "select ts, rss_size, rss_anon_size from hp_timeline").stdout)
-        check(len(rows) > 5, f"{len(rows)} rows")
+        check(len(rows) > 1, f"{len(rows)} rows")
         readings = {time: (rss, anonymous) for time, rss, anonymous in zip(memory["time"], memory["rss"], memory["anonymous"]) if rss}
         check(readings == {row["ts"]: (row["rss_size"], row["rss_anon_size"]) for row in rows if row["rss_size"]}, "readings of memory")
         rows = json.loads(call(TOOL, "query", "--json", at("real"), "select ts, swap_size from hp_memory_snapshot").stdout)
@@ -619,7 +620,7 @@ def test_timeline():
 
 def test_range():
     """Between two dumps: the change is that of diff, and for neighbours retained is that of query."""
-    script = ("import time\nkept = []\nfor i in range(8):\n kept += [str(j) * 3 for j in range(2000)]\n del kept[:500]\n time.sleep(0.05)\n")
+    script = ("import time\nkept = []\nfor i in range(16):\n kept += [str(j) * 3 for j in range(2000)]\n del kept[:500]\n time.sleep(0.05)\n")
     call(TOOL, "host", "-q", "-c", "100", "-o", at("range"), "-i", "256", "--", "/usr/bin/python3", "-c", script)
     with Server(at("range")) as server:
         dumps = server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"]
@@ -635,10 +636,10 @@ def test_range():
             if row is None:
                 continue
             compared += 1
-            # query rounds each callsite.
-            for key, name in (("retained_least", "retained"), ("allocated", "allocated"), ("change", "delta")):
-                check(abs(answer[key] - row[name]) <= 1000 + 1e-3 * abs(row[name]), f"dump {dump}: {key} {answer[key]}, query: {row}")
-        check(compared >= 2, f"{compared} intervals compared")
+            # query rounds each callsite, also the count that decides whether it has grown.
+            for key, name, share in (("retained_least", "retained", 0.02), ("allocated", "allocated", 1e-3), ("change", "delta", 1e-3)):
+                check(abs(answer[key] - row[name]) <= 1000 + share * row["allocated"], f"dump {dump}: {key} {answer[key]}, query: {row}")
+        check(compared >= 1, f"{compared} intervals compared")
         first, last = dumps[0], dumps[-1]
         whole = server.json(f"api/range?heap=0.0&dump={len(dumps) - 1}&base=0")
         check(is_near(whole["change"], last["space"]["value"] - first["space"]["value"]), f"the whole range: {whole}")

@@ -4,6 +4,7 @@
 import type { SavedDump, SavedHeap } from "./saved_data";
 import type { RangeAnswer } from "./types";
 
+const HALF_A_COUNT = 0.5; // as answer_range.c has it
 const ALLOCATED = 0;
 const FREED = 5;
 
@@ -24,7 +25,7 @@ export function rangeOf(heap: SavedHeap, from: SavedDump, to: SavedDump, why: st
   for (const sample of to.samples) {
     const earlier = before.get(callsite[sample]!) ?? -1;
     const allocated = figures[ALLOCATED]![sample]! - (earlier < 0 ? 0 : figures[ALLOCATED]![earlier]!);
-    if (live(heap, sample, 1) > live(heap, earlier, 1)) least += live(heap, sample, 0) - live(heap, earlier, 0);
+    if (live(heap, sample, 1) - live(heap, earlier, 1) > HALF_A_COUNT) least += live(heap, sample, 0) - live(heap, earlier, 0);
     most += Math.max(Math.min(live(heap, sample, 0), allocated), 0);
   }
   const allocated = totalOf(heap, to, ALLOCATED) - totalOf(heap, from, ALLOCATED);
