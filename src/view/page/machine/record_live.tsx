@@ -63,7 +63,10 @@ function processRows(process: SessionProcess, course: Course) {
   ];
 }
 
+const PROCESSES_SHOWN = 100;
+
 function Processes({ session, courses }: { session: Session; courses: Courses }) {
+  const shown = session.processes.slice(0, PROCESSES_SHOWN);
   if (session.processes.length === 0)
     return <p class="faint">{session.process_count > 0 ? `${plural(session.process_count, "process", "processes")}, which are not yours to see.` : "No process is profiled yet."}</p>;
   return (
@@ -76,10 +79,10 @@ function Processes({ session, courses }: { session: Session; courses: Courses })
           </tr>
         </thead>
         <tbody>
-          {session.processes.map((process) => <Fragment key={process.pid}>{processRows(process, courses.get(courseKey(session, process)) ?? [])}</Fragment>)}
+          {shown.map((process) => <Fragment key={process.pid}>{processRows(process, courses.get(courseKey(session, process)) ?? [])}</Fragment>)}
         </tbody>
       </table>
-      {session.process_count > session.processes.length && <p class="faint">and {countInWords(session.process_count - session.processes.length)} more</p>}
+      {session.process_count > shown.length && <p class="faint">and {countInWords(session.process_count - shown.length)} more</p>}
     </div>
   );
 }
