@@ -9,6 +9,7 @@ test("controls are spelled out as on a terminal", () => {
   assert.equal(spellOut("a\u202eb\u0000\u001b[1m\u2069\u061c\u009b"), "a\\u202eb\\x00\\x1b[1m\\u2069\\u061c\\x9b");
   const plain = "Ünïcödé \u0627\u0633\u0645 <b> \t\n \\u202e";
   assert.equal(spellOut(plain), plain);
+  assert(spellOut("a".repeat(10_000_000)).length < 200_000);
 });
 
 test("elements spell out their text, and nothing else", () => {
