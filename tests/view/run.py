@@ -163,7 +163,7 @@ def serve(harness, *profiles, **environment):
 
 
 # Allocates until it is stopped.
-GROWING = "import time; kept = []\nfor _ in range(6000): kept.append([str(i) for i in range(1000)]); time.sleep(0.05)"
+GROWING = "import time; kept = []\nfor _ in range(6000): kept.append([str(i) for i in range(200)]); time.sleep(0.05)"
 
 
 def serve_machine(harness, work):

@@ -119,8 +119,9 @@ int machine_processes(void *context, const struct view_parameters *parameters, c
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_array(&json, "processes");
+    size_t count = 0;
     pid_t pid;
-    for (size_t i = 0; i < PROCESSES_MAX && (pid = process_list_next(directory)) > 0; i++) {
+    while ((pid = process_list_next(directory)) > 0 && count++ < PROCESSES_MAX) {
         struct process_info info;
         struct process_stat stat;
         struct process_status status;
@@ -131,6 +132,7 @@ int machine_processes(void *context, const struct view_parameters *parameters, c
         process_info_clear(&info);
     }
     json_end_array(&json);
+    json_bool(&json, "more", count > PROCESSES_MAX);
     json_end_object(&json);
     closedir(directory);
     return 0;

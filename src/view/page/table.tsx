@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table's tab: what the selection holds by each dimension, and each row of it by others. Only the rows that are seen exist; further ones are asked for as they come into sight.
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { entriesOf, leave, Path, TABLE_BY } from "./break_down";
 import { Menu } from "./flame/menu";
 import { isSaved } from "./saved";
@@ -9,11 +9,11 @@ import { select, useSelection } from "./state";
 import { hasModule, hasSelf, keyInWords, ordersOf, Row, ROW, type Look } from "./table_row";
 import { orderOf, usePages } from "./table_pages";
 import type { TableBy, TableOrder, TableRow } from "./types";
+import { useVirtualRows } from "./virtual_rows";
 import { plural } from "./words";
 import { useShortcuts } from "./keys";
 
 const HEAD = 28;
-const MORE = 8; // rows above and below what is seen
 const SEARCH_MS = 150;
 
 const TITLES: Partial<Record<TableBy, string>> = {
@@ -33,12 +33,9 @@ export function TablePanel() {
     return () => clearTimeout(timer);
   }, [selection.search]);
   const { first, row, need } = usePages(selection, search);
-  const [seen, setSeen] = useState({ top: 0, height: 600 });
   const [chosen, setChosen] = useState(0);
-  const body = useRef<HTMLDivElement>(null);
   const rows = first.value?.rows ?? 0;
-  const begin = Math.max(Math.floor(seen.top / ROW) - MORE, 0);
-  const end = Math.min(Math.ceil((seen.top + seen.height) / ROW) + MORE, rows);
+  const { box, begin, end, page, onScroll, reveal } = useVirtualRows(rows, ROW, HEAD);
   const signed = selection.base !== "";
   const counts = selection.view.endsWith("objects");
   const whole = (counts ? first.value?.count?.value : first.value?.bytes?.value) ?? 0;
@@ -47,12 +44,7 @@ export function TablePanel() {
   const look: Look = { by, whole, most, signed, counts };
   useEffect(() => need(begin, end));
   useLayoutEffect(() => {
-    const observer = new ResizeObserver(() => setSeen((last) => ({ ...last, height: body.current!.clientHeight })));
-    observer.observe(body.current!);
-    return () => observer.disconnect();
-  }, []);
-  useLayoutEffect(() => {
-    body.current!.scrollTop = 0;
+    box.current!.scrollTop = 0;
     setChosen(0);
   }, [by, order, sort, search, selection.heap, selection.view, selection.only]);
   useShortcuts({ "/": () => document.getElementById("search")?.focus() });
@@ -64,15 +56,13 @@ export function TablePanel() {
     if (entriesOf(found, selection).length > 0) setMenu({ row: found, x, y });
   }
   function openByKey(index: number) {
-    const box = body.current!.getBoundingClientRect();
-    open(index, box.left + 48, box.top + HEAD + (index + 1) * ROW - body.current!.scrollTop);
+    const at = box.current!.getBoundingClientRect();
+    open(index, at.left + 48, at.top + HEAD + (index + 1) * ROW - box.current!.scrollTop);
   }
   function go(index: number) {
     const next = Math.min(Math.max(index, 0), rows - 1);
-    const element = body.current!;
     setChosen(next);
-    if (next * ROW < element.scrollTop) element.scrollTop = next * ROW;
-    else if ((next + 1) * ROW + HEAD > element.scrollTop + element.clientHeight) element.scrollTop = (next + 1) * ROW + HEAD - element.clientHeight;
+    reveal(next);
   }
   function run(key: string): boolean {
     const found = row(chosen);
@@ -82,7 +72,6 @@ export function TablePanel() {
   }
   function onKeyDown(event: KeyboardEvent) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(Math.floor(seen.height / ROW) - 1, 1);
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -rows, End: rows };
     const step = steps[event.key];
     if (step !== undefined) go(chosen + step);
@@ -119,8 +108,8 @@ export function TablePanel() {
       </div>
       <Path selection={selection} />
       <div class={`grid by-${by}${first.isWaiting ? " waits" : ""}`} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`}>
-        <div class="grid-body" ref={body} tabIndex={0} aria-label="Rows" onKeyDown={onKeyDown}
-          onScroll={(event) => { const { scrollTop, clientHeight } = event.currentTarget; setSeen({ top: scrollTop, height: clientHeight }); }}>
+        <div class="grid-body" ref={box} tabIndex={0} aria-label="Rows" onKeyDown={onKeyDown}
+          onScroll={onScroll}>
         <div class="row head" role="row">
           {sortBy("name", title, false)}
           {hasModule(by) && <span role="columnheader" class="module">Module</span>}

@@ -46,7 +46,7 @@ export function HomePage() {
   const processes = usePolled(askProcesses, POLL_MS);
   const opener = useOpener();
   const actions = useSessionActions(machine.again);
-  const own = (processes.value ?? []).filter((process) => !process.kernel && process.rss !== null).sort((one, other) => other.rss! - one.rss!);
+  const own = (processes.value?.processes ?? []).filter((process) => !process.kernel && process.rss !== null).sort((one, other) => other.rss! - one.rss!);
   useChecks(own.slice(0, 8));
   const found = recent.value?.profiles ?? [];
   const pathOf = (session: Session) => found.find((profile) => profile.recorder_pid === session.requester_pid)?.path;

@@ -45,12 +45,13 @@ export function ProcessHead({ selection: { processOrder, isReversed } }: { selec
 interface ToolsProps {
   selection: Selection;
   count: number | null;
+  hasMore: boolean;
   hasKernel: boolean;
   onKernel: () => void;
   children: ComponentChildren;
 }
 
-export function ProcessTools({ selection, count, hasKernel, onKernel, children }: ToolsProps) {
+export function ProcessTools({ selection, count, hasMore, hasKernel, onKernel, children }: ToolsProps) {
   return (
     <div class="tools">
       <span class="group" role="group" aria-label="Shown as">
@@ -60,7 +61,7 @@ export function ProcessTools({ selection, count, hasKernel, onKernel, children }
       <input id={FIND} type="search" placeholder="Name, pid, user, command" aria-label="Find processes by name, pid, user or command" spellcheck={false}
         autocomplete="off" value={selection.find} onInput={(event) => select({ find: event.currentTarget.value }, true)} />
       <label class="check"><input type="checkbox" checked={hasKernel} onChange={onKernel} /> Threads of the kernel</label>
-      <output>{count !== null && plural(count, "process", "processes")}</output>
+      <output>{count !== null && plural(count, "process", "processes")}{hasMore && ", not all of this machine"}</output>
       {children}
     </div>
   );

@@ -38,11 +38,16 @@ export interface Check {
   profiler_pid: number | null; // 0: of another user
 }
 
-export const askProcesses = async (signal: AbortSignal) => {
-  const { processes } = await askMachine<{ processes: MachineProcess[] }>("api/processes", signal);
-  remember(processes);
-  return processes;
-};
+export interface Processes {
+  processes: MachineProcess[];
+  more: boolean; // the machine has more than the server lists
+}
+
+export async function askProcesses(signal: AbortSignal): Promise<Processes> {
+  const answer = await askMachine<Processes>("api/processes", signal);
+  remember(answer.processes);
+  return answer;
+}
 
 /** A pid is used again, so a process is known by its start, too. */
 export const identityOf = (process: { pid: number; start_ticks: number }) => `${process.pid}.${process.start_ticks}`;

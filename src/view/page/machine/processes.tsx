@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { useShortcuts } from "../keys";
 import { select, useSelection } from "../state";
+import { useVirtualRows } from "../virtual_rows";
 import { useChecks } from "./checks";
 import { usePolled } from "./polled";
 import { ProcessDetails } from "./process_details";
@@ -11,7 +12,6 @@ import { askProcesses, list, sessionsByPid, type Listed } from "./process_list";
 import { canBeProfiled, ProcessRow, ROW } from "./process_row";
 import { askRecordings } from "./recordings";
 import { SaveMenu, useSessionActions } from "./session_actions";
-import { useVirtualRows } from "./virtual_rows";
 
 const HEAD = 28;
 const POLL_MS = 2000;
@@ -24,7 +24,7 @@ export function ProcessesPage() {
   const [hasKernel, setKernel] = useState(false);
   const [menu, setMenu] = useState<{ pid: number; x: number; y: number } | null>(null);
   const actions = useSessionActions(machine.again);
-  const listed = list(processes.value ?? [], { ...selection, hasKernel });
+  const listed = list(processes.value?.processes ?? [], { ...selection, hasKernel });
   const sessions = sessionsByPid(machine.value);
   const rows = useVirtualRows(listed.length, ROW, HEAD);
   const seen = listed.slice(rows.begin, rows.end);
@@ -59,7 +59,8 @@ export function ProcessesPage() {
 
   return (
     <section class="panel machine processes" aria-label="Processes" aria-busy={processes.value === null}>
-      <ProcessTools selection={selection} count={processes.value && listed.length} hasKernel={hasKernel} onKernel={() => setKernel(!hasKernel)}>
+      <ProcessTools selection={selection} count={processes.value && listed.length} hasMore={processes.value?.more ?? false}
+        hasKernel={hasKernel} onKernel={() => setKernel(!hasKernel)}>
         <p class={`said${actions.isBad || processes.error !== "" ? " bad" : ""}`} role="status">{processes.error || actions.said}</p>
       </ProcessTools>
       <div class="grid" role="grid" aria-rowcount={listed.length + 1} aria-label="Processes of this machine">
