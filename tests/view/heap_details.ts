@@ -67,6 +67,9 @@ const shows = (selector: string, text: string) =>
 
 const words = (estimate: Estimate) => figureInWords({ value: estimate.estimate, low: estimate.low95, high: estimate.high95 }, false);
 
+/** What a cell begins with. */
+const amount = (bytes: number) => (bytes === 0 ? "0" : bytesInWords(bytes));
+
 /** Bytes by the innermost function. */
 function allocators(report: Report): Map<string, number> {
   const sums = new Map<string, number>();
@@ -97,11 +100,11 @@ test("heap details have each function's bytes in several dumps", async () => {
   await openDetails("&heap=0.1&direction=up&base=0&also=1&rank=name");
   const shown = [0, 1, reports.length - 1].map((dump) => reports[dump]!);
   const rows = await rowsOf("backtraces");
-  shown.forEach((report, i) => assert(rows.get("everything")![i]!.startsWith(bytesInWords(report.total["space"]!.estimate))));
+  shown.forEach((report, i) => assert(rows.get("everything")![i]!.startsWith(bytesInWords(report.total["space"]!.estimate)), `dump ${i}: ${rows.get("everything")![i]}`));
   for (const [name, bytes] of allocators(last)) {
     const cells = rows.get(name);
     assert(cells, `${name} is missing`);
-    shown.forEach((report, i) => assert(cells[i]!.startsWith(bytesInWords(allocators(report).get(name) ?? 0)), `${name}, dump ${i}: ${cells[i]}`));
+    shown.forEach((report, i) => assert(cells[i]!.startsWith(amount(allocators(report).get(name) ?? 0)), `${name}, dump ${i}: ${cells[i]}`));
     assert(cells[3]!.startsWith(signedInWords(bytes - (allocators(shown[0]!).get(name) ?? 0), false)), `${name}: ${cells[3]}`);
   }
   assert.equal(rows.size, allocators(last).size + 1);
@@ -114,8 +117,8 @@ test("types change as in diff, beyond chance in colour", async () => {
   for (const { type, space } of types) {
     const cells = rows.get(type === "" || type === "[unknown]" ? "without a type" : type);
     assert(cells, `${type} is missing: ${[...rows.keys()].join(", ")}`);
-    assert(cells[0]!.startsWith(bytesInWords(space.before)), `${type}: ${cells[0]}`);
-    assert(cells[1]!.startsWith(bytesInWords(space.after)), `${type}: ${cells[1]}`);
+    assert(cells[0]!.startsWith(amount(space.before)), `${type}: ${cells[0]}`);
+    assert(cells[1]!.startsWith(amount(space.after)), `${type}: ${cells[1]}`);
     const change = { value: space.change, low: space.low95, high: space.high95 };
     assert.equal(cells[2], `${signedInWords(space.change, false)} ${marginInWords(change, false)}`);
   }

@@ -19,11 +19,12 @@ CHROMIUM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data"
 
 
 def commands(step):
-    """Return what heap_commanded does in a step: allocations of several types and of none."""
+    """Return what heap_commanded does in a step: allocations of several types and of none. What is freed at once
+    keeps the live bytes far below what was allocated, which would cut the limits of estimates."""
     first = 1000 * step
     lines = [f"allocate 1 {first + i} {200 + i} Texture" for i in range(200)]
     lines += [f"allocate 1 {first + 300 + i} 60 {HOSTILE_TYPE}" for i in range(200)]
-    lines += [f"fill 1 {first + 600} 100 64", "hold 10 5000"]
+    lines += [f"fill 1 {first + 600} 100 64", "hold 10 5000", "fill 1 1000000 1500 100", "drain 1 1000000 1500"]
     return lines + ([f"free 1 {300 + i}" for i in range(150)] if step == STEPS - 1 else [])
 
 
