@@ -8,7 +8,7 @@ import type { Selection } from "../state";
 import { amountInWords, bytesInWords, timeInWords } from "../words";
 
 // Lengths in pixels.
-export const HEIGHT = 150;
+const HEIGHT = 150;
 const STRIP = 18; // for the diamonds
 const MARK_STRIP = 16;
 const DIAMOND = 6;
@@ -57,7 +57,7 @@ export function clockInWords(seconds: number): string {
 }
 
 /** The chosen dump of the heap and the one that it is compared with; -1: none. */
-export function chosenDumps({ place, selection }: { place: Place; selection: Selection }): { chosen: number; base: number } {
+function chosenDumps({ place, selection }: { place: Place; selection: Selection }): { chosen: number; base: number } {
   const base = /^\d+$/.test(selection.base) ? Number(selection.base) : -1;
   return { chosen: dumpIndex(place.heap, selection.dump), base: base < place.heap.dumps.length ? base : -1 };
 }

@@ -7,7 +7,7 @@ import type { RangeAnswer } from "../types";
 import { bytesInWords, signedInWords, timeInWords } from "../words";
 
 /** Bytes that were allocated after the first dump and are live at the second. */
-export function retainedInWords({ retained_least: least, retained_most: most }: RangeAnswer): string {
+function retainedInWords({ retained_least: least, retained_most: most }: RangeAnswer): string {
   if (least === null || most === null) return "unknown";
   const [low, high] = [bytesInWords(least), bytesInWords(most)];
   return low === high ? low : `${low} to ${high}`;
