@@ -23,7 +23,7 @@ int view_profiles_add(struct view_profiles *profiles, const char *path, struct p
     if (folding_make(&item->folding, profile) < 0 || item->path == NULL ||
         item->of_frames == NULL || item->of_callsites == NULL ||
         functions_add(&profiles->functions, profile, item->of_frames) < 0 ||
-        stack_tree_add(&profiles->tree, &profiles->known, profile, item->of_frames,
+        stack_tree_add(&profiles->tree, &profiles->index, profile, item->of_frames,
                        item->of_callsites) < 0)
         return error_set(error, -ENOMEM, "'%s': not enough memory for its stacks", path);
     return 0;
@@ -31,7 +31,7 @@ int view_profiles_add(struct view_profiles *profiles, const char *path, struct p
 
 int view_profiles_link(struct view_profiles *profiles, struct error *error)
 {
-    id_map_free(&profiles->known);
+    stack_index_free(&profiles->index);
     if (stack_tree_link(&profiles->tree) < 0)
         return error_set(error, -ENOMEM, "not enough memory for the profile's stacks");
     return 0;
@@ -59,7 +59,7 @@ void view_profiles_free(struct view_profiles *profiles)
     filtered_clear(&profiles->filtered);
     functions_free(&profiles->functions);
     stack_tree_free(&profiles->tree);
-    id_map_free(&profiles->known);
+    stack_index_free(&profiles->index);
 }
 
 struct view_profile *view_profiles_of(struct view_profiles *profiles, const struct profile *profile)

@@ -32,7 +32,7 @@ struct view_profiles {
     size_t count;
     struct functions functions;
     struct stack_tree tree;
-    struct id_map known; /* while profiles are added */
+    struct stack_index index; /* while profiles are added */
     struct view_filtered filtered;
 };
 

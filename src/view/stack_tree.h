@@ -27,10 +27,21 @@ struct stack_tree {
     uint32_t *first, *children;
 };
 
+/* Finds the children of a node while its tree is made. */
+struct stack_index {
+    struct stack_links {
+        uint32_t first_child, next_sibling; /* node + 1; 0: none */
+    } * links;                              /* by node */
+    size_t capacity;
+    struct id_map others; /* by parent and function: children that are not linked */
+};
+void stack_index_free(struct stack_index *index);
+
 /* Add the stacks of a profile: set of_callsites[i] to the node of each callsite i. of_frames:
  * functions_add(). Return 0 or -ENOMEM, as the functions below. */
-int stack_tree_add(struct stack_tree *tree, struct id_map *known, const struct profile *profile,
-                   const uint32_t *of_frames, uint32_t *of_callsites);
+int stack_tree_add(struct stack_tree *tree, struct stack_index *index,
+                   const struct profile *profile, const uint32_t *of_frames,
+                   uint32_t *of_callsites);
 
 /* Which frames are left out of a tree. */
 struct stack_hiding {
