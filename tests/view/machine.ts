@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages about this machine in the browser: the start page on a recording and a session of the test's own,
+// The pages about this machine in the browser: the start page on recordings and a session of the test's own,
 // and the list of processes with 500 that the test starts. Figures are those of report, /proc and doctor.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
@@ -7,14 +7,18 @@ import { copyFileSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { bytesInWords, figureInWords } from "page/words";
+import { bytesInWords, figureInWords, signedInWords } from "page/words";
+
+interface Recorded {
+  path: string; // its directory
+  command: string;
+  space: { estimate: number; low95: number; high95: number }; // its live bytes at the end, by report
+}
 
 export interface MachineExpected {
   tool: string; // heap_profile
   url: string; // of a page without a profile
-  recording: string; // a directory in its TMPDIR
-  command: string; // that was recorded
-  space: { estimate: number; low95: number; high95: number }; // its live bytes at the end, by report
+  recordings: [Recorded, Recorded]; // in its TMPDIR
   session: number; // the pid of a heap_profile that records
 }
 
@@ -45,6 +49,7 @@ function findingsOf(tool: string, pid: number): string[] {
 }
 
 export function testMachine({ page, shows, until, complaints, expected }: Tools) {
+  const [older, newer] = expected.recordings;
   const parameter = (name: string) => new URLSearchParams(new URL(page().url()).hash.slice(1)).get(name);
   async function open(fragment: string) {
     await page().goto("about:blank");
@@ -54,20 +59,32 @@ export function testMachine({ page, shows, until, complaints, expected }: Tools)
 
   test("the start page lists a recording and opens it", async () => {
     await open("page=home");
-    const row = page().locator(".recent tr", { hasText: expected.recording });
-    await shows(".recent tr", expected.command);
+    const row = page().locator(".recent tr", { hasText: older.path });
+    await shows(".recent tr", older.command);
     assert.match(await row.innerText(), /python3 \(\d+\)/);
     await row.getByRole("button").click();
-    const { estimate, low95, high95 } = expected.space;
+    const { estimate, low95, high95 } = older.space;
     await shows(".sentences", `${figureInWords({ value: estimate, low: low95, high: high95 }, false)} live in`);
     assert.equal(parameter("page"), null);
     await page().goBack();
-    await shows(".shown", expected.recording);
-    await page().getByRole("button", { name: `Close ${expected.recording}/symbolized-trace` }).click();
+    await shows(".shown", older.path);
+    await page().getByRole("button", { name: `Close ${older.path}/symbolized-trace` }).click();
     await until("it is closed", async () => (await page().locator(".shown").count()) === 0);
     await page().getByLabel("Path of a profile").fill("/dev/null");
     await page().locator(".open-path button").click();
     await shows(".said.bad", "'/dev/null' is neither a file nor a directory");
+    assert.deepEqual(complaints, []);
+  });
+
+  test("two recordings that are ticked are compared, the older as the base", async () => {
+    await open("page=home");
+    for (const { path } of [newer, older]) await page().getByRole("checkbox", { name: `Compare ${path}` }).check();
+    await page().getByRole("button", { name: "Compare the two" }).click();
+    await page().waitForSelector(".flame-scroll canvas");
+    await page().mouse.move(1, 1);
+    await page().locator(".flame-scroll canvas").focus();
+    await page().keyboard.press("Escape");
+    await shows(".details dd", signedInWords(newer.space.estimate - older.space.estimate, false));
     assert.deepEqual(complaints, []);
   });
 
@@ -95,7 +112,7 @@ export function testMachine({ page, shows, until, complaints, expected }: Tools)
   });
 
   test("500 processes are listed, found, judged and sent to Record", async () => {
-    const hostile = `${dirname(expected.recording)}/${HOSTILE}`;
+    const hostile = `${dirname(older.path)}/${HOSTILE}`;
     copyFileSync("/bin/sleep", hostile);
     const started: ChildProcess[] = Array.from({ length: SLEEPERS }, (_, i) => spawn(i === 0 ? hostile : "/bin/sleep", ["600"], { stdio: "ignore" }));
     try {

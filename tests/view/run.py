@@ -167,21 +167,23 @@ GROWING = "import time; kept = []\nfor _ in range(6000): kept.append([str(i) for
 
 
 def serve_machine(harness, work):
-    """Start a page without a profile, where a recording was made and another goes on. Return the server, the recording,
+    """Start a page without a profile, where two recordings were made and a third goes on. Return the server, the recording,
     which leads a group of processes, and what machine.ts expects."""
     temporary = os.path.join(work, "machine")
     os.mkdir(temporary)
     environment = dict(os.environ, TMPDIR=temporary, HEAPPROFD_RUN_DIR=os.path.join(work, "run"))
-    command = ["/usr/bin/python3", "-c", "kept = [str(i) for i in range(50000)]"]
-    subprocess.run([harness.TOOL, "host", "-q", "--", *command], check=True, stdin=subprocess.DEVNULL, env=environment, timeout=harness.TIMEOUT)
-    recording = next(os.path.join(temporary, name) for name in os.listdir(temporary) if not name.startswith("heap_profile-latest"))
-    outcome = subprocess.run([harness.TOOL, "report", "--json", recording], check=True, stdout=subprocess.PIPE)
+    recordings = []
+    for count in (2000, 4000):
+        command = ["/usr/bin/python3", "-c", f"kept = [bytearray(1000) for _ in range({count})]"]
+        subprocess.run([harness.TOOL, "host", "-q", "--", *command], check=True, stdin=subprocess.DEVNULL, env=environment, timeout=harness.TIMEOUT)
+        recording = os.readlink(os.path.join(temporary, f"heap_profile-latest-{os.geteuid()}"))
+        outcome = subprocess.run([harness.TOOL, "report", "--json", recording], check=True, stdout=subprocess.PIPE)
+        recordings.append({"path": recording, "command": " ".join(command), "space": json.loads(outcome.stdout)["heaps"][0]["total"]["space"]})
     session = subprocess.Popen([harness.TOOL, "host", "-q", "--", "/usr/bin/python3", "-c", GROWING], env=environment,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
     server, url = serve(harness, TMPDIR=temporary, HEAPPROFD_RUN_DIR=environment["HEAPPROFD_RUN_DIR"])
     return server, session, {
-        "tool": harness.TOOL, "url": url, "recording": recording, "command": " ".join(command), "session": session.pid,
-        "space": json.loads(outcome.stdout)["heaps"][0]["total"]["space"],
+        "tool": harness.TOOL, "url": url, "recordings": recordings, "session": session.pid,
     }
 
 

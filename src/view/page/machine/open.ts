@@ -3,9 +3,9 @@
 import { askOverview, post, refresh } from "../source";
 import { NOTHING_SELECTED, select } from "../state";
 
-/** Show these profiles. `add`: beside those that are shown. */
-export async function openProfiles(paths: string[], add = false) {
-  await post("api/open", { paths, add });
+/** Show these profiles in place of those that are shown. */
+export async function openProfiles(paths: string[]) {
+  await post("api/open", { paths });
   await refresh();
 }
 
@@ -16,6 +16,6 @@ export async function goToProfiles(paths: string[]) {
   const [before, after] = profiles.map((profile) => profile.heaps[0]);
   const last = before ? before.dumps.length - 1 : -1;
   const isPair = paths.length === 2 && before && after && last >= 0 && after.dumps.length > 0;
-  if (isPair) select({ ...NOTHING_SELECTED, heap: after.id, base: `${before.id}.${last}` });
+  if (isPair) select({ ...NOTHING_SELECTED, heap: after.id, base: `${before.id}.${last}`, tab: "flame" });
   else select({ ...NOTHING_SELECTED, heap: opening?.heap ?? "", view: opening?.view ?? NOTHING_SELECTED.view });
 }
