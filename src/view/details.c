@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins the rows of several dumps by function or type. One dump's stacks are in memory at a time.
- */
+/* Joins the rows of several dumps by function or type. The stacks of one dump at a time are in
+ * memory. */
 #include "view/details.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct maker {
     struct intern_table types;
 };
 
-/* Return the row's sum of a dump, or that of the change behind the last dump. */
+/* Return a row's sum of a column: a dump or, after the last one, the change. */
 static struct flame_sum *sum_of(const struct maker *maker, struct details_row *row, size_t column)
 {
     return column < maker->request->dump_count ? &row->dumps[column] : &row->change;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One step of a heap's break-down, for several dumps side by side: the callees or callers at the
+ * One step of a heap's breakdown, for several dumps side by side: the callees or callers at the
  * end of a path, or the types of what is below it. Each row has a sum for each dump, and one of the
  * change between two of them. The page asks for a level of its tree table at a time, so a question
  * costs a pass over the samples of each dump, however large the tree is.

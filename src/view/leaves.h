@@ -45,13 +45,14 @@ struct view_change {
 };
 
 /* Call `take` for each stack that has changed between the selection's base and its dump, which are
- * of one heap, until it fails. They share the samples that have not changed, which are most, so this
- * costs much less than the comparison of two profiles. Return 0, -ENOMEM or what `take` returns. */
+ * of one heap, until it fails. They share the samples that have not changed, which are most, so
+ * this costs much less than the comparison of two profiles. Return 0, -ENOMEM or what `take`
+ * returns. */
 int view_changes_walk(const struct view_selection *selection,
                       int (*take)(void *context, const struct view_change *change), void *context);
 
-/* Call `take` with the change of each part of a stack, as diff_new() makes it. A side without parts,
- * or whose parts have no peak, counts as one part without a type. */
+/* Call `take` with the change of each part of a stack, as diff_new() makes it. A side without
+ * parts, or whose parts have no peak, counts as one part without a type. */
 typedef int view_change_taker(void *context, const struct profile_part *part,
                               const struct flame_sum *sum);
 int view_change_each(const struct view_change *change, view_change_taker *take, void *context);

@@ -73,8 +73,7 @@ static int find_dump(const char *text, struct view_dump *found, struct error *er
 
 /* DUMP of the heap of `beside`, or PROFILE.HEAP.DUMP. */
 static int find_other(struct view_profiles *profiles, const char *text,
-                      const struct view_dump *beside, struct view_dump *found,
-                      struct error *error)
+                      const struct view_dump *beside, struct view_dump *found, struct error *error)
 {
     const char *rest = text;
     *found = (struct view_dump){.of = beside->of, .dump.heap = beside->dump.heap};
@@ -196,9 +195,8 @@ int view_selection_remake(struct view_selection *some, struct view_profiles *pro
     return make_parts(some, profiles, false, error);
 }
 
-int view_selection_find_dump(const struct view_selection *selection,
-                             struct view_profiles *profiles, const char *text,
-                             struct view_dump *found, struct error *error)
+int view_selection_find_dump(const struct view_selection *selection, struct view_profiles *profiles,
+                             const char *text, struct view_dump *found, struct error *error)
 {
     struct view_selection some = *selection;
     some.base = (struct view_dump){0};
