@@ -324,11 +324,16 @@ void recording_end(struct recording *recording)
     pthread_mutex_unlock(&recording->lock);
 }
 
-void recording_free(struct recording *recording)
+void recording_let_go(struct recording *recording)
 {
     pthread_mutex_lock(&recording->lock);
     recording->must_end = true;
     pthread_mutex_unlock(&recording->lock);
+}
+
+void recording_free(struct recording *recording)
+{
+    recording_let_go(recording);
     pthread_join(recording->thread, NULL);
     free_parts(recording);
 }

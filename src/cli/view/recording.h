@@ -29,6 +29,9 @@ void recording_write(struct recording *recording, struct json_writer *json);
  * on to its command. */
 void recording_end(struct recording *recording);
 
+/* Begin the wait of recording_free(), so that several recordings have it at the same time. */
+void recording_let_go(struct recording *recording);
+
 /* Wait for its end, for a while; then forget it. */
 void recording_free(struct recording *recording);
 

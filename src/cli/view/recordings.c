@@ -23,8 +23,10 @@ void recordings_begin(struct recordings *recordings)
 
 void recordings_end(struct recordings *recordings)
 {
-    for (size_t i = 0; i < recordings->count; i++)
+    for (size_t i = 0; i < recordings->count; i++) {
         recording_end(recordings->items[i]);
+        recording_let_go(recordings->items[i]);
+    }
     for (size_t i = 0; i < recordings->count; i++)
         recording_free(recordings->items[i]);
     pthread_mutex_destroy(&recordings->lock);
