@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a JSON document. What is accepted is written again by the JSON writer, and reads
- * back as the same tree. */
+ * back as the same tree. As the request for a recording it is a command line that cannot choose
+ * the directory, or is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/view/recording_arguments.h"
 #include "fuzzing.h"
 #include "util/json.h"
 #include "view/json_parse.h"
@@ -54,6 +56,28 @@ static char *print(const struct json_document *document)
     return text;
 }
 
+static void check_recording(const struct json_value *root)
+{
+    struct recording_arguments arguments;
+    struct recording_command command;
+    struct error error = {0};
+    if (recording_arguments_take(&arguments, root, &error) < 0) {
+        check(error.message[0] != '\0');
+        return;
+    }
+    check(arguments.count > 0 && arguments.option_count <= arguments.count);
+    for (size_t i = 0; i < arguments.option_count; i++) {
+        const char *word = arguments.words[i];
+        check(strncmp(word, "-o", 2) != 0 && strncmp(word, "--o", 3) != 0);
+        check(strncmp(word, "--vi", 4) != 0);
+    }
+    recording_arguments_make(&arguments, "-o", "/directory", &command);
+    check(command.count == arguments.count + 3 && command.words[command.count] == NULL);
+    check(strcmp(command.words[arguments.is_host ? 2 : 1], "-o") == 0);
+    (void)recording_arguments_have_command(&arguments);
+    (void)recording_arguments_have_dumps(&arguments);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
@@ -65,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         memcpy(text, bytes, length);
     text[length] = '\0';
     if (json_parse(&document, text, strlen(text), &error) == 0) {
+        check_recording(document.root);
         char *printed = print(&document);
         check(json_parse(&again, printed, strlen(printed), &error) == 0);
         char *reprinted = print(&again);
