@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Measure heap_profile leaks: compare two profiles of 20,000 call stacks of 30 frames, as traces
-and as Chrome's JSON. And measure the page with flame graphs of 100,000 call stacks: make it, and
-open it in node.
+and as Chrome's JSON. And measure traceconv flamegraph on 100,000 call stacks.
 
     bench/growth.py [--json]
 
@@ -22,22 +21,6 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from leaks import one_process  # noqa: E402
 
 COMPARED, DRAWN, FRAMES, FUNCTIONS, RUNS = 20_000, 100_000, 30, 6_000, 5
-OPEN_PAGE = """
-const fs = require("fs"), vm = require("vm"), [scripts, page] = process.argv.slice(1);
-for (const name of ["interval.js", "model.js"])
-  vm.runInThisContext(fs.readFileSync(`${scripts}/${name}`, "utf8"));
-const html = fs.readFileSync(page, "utf8");
-const time = (what, act) => { const began = performance.now(), made = act();
-                              console.log(`${what}: ${(performance.now() - began).toFixed(0)} ms`); return made; };
-const begin = html.indexOf(">", html.indexOf('<script type="application/json"')) + 1;
-const data = html.slice(begin, html.indexOf("</script>", begin));
-const profile = time("opened", () => Flame.unpack(JSON.parse(data)));
-const graph = time("unpacked", () => Flame.graphOf(profile, 0)), view = graph.views[0];
-for (const direction of ["top-down", "bottom-up"])
-  time(direction, () => { const tree = Flame.makeTree(graph, view, direction); Flame.layout(tree, tree.root, 1600); });
-const tree = Flame.makeTree(graph, view, "top-down");
-time("searched", () => Flame.matchedValue(tree, Flame.matchFrames(profile, Flame.makeMatcher("class1"))));
-"""
 
 
 def make(directory, name, count, seed):
@@ -82,7 +65,6 @@ def main():
             print(f"{what}: {figures[0]:.2f} s, {figures[1]:.2f} s CPU, {figures[2]:.0f} MB", flush=True)
         page = os.path.join(directory, "page.html")
         print(f"size of the page: {os.path.getsize(page) / 1e6:.0f} MB", flush=True)
-        subprocess.run(["node", "-e", OPEN_PAGE, os.path.join(ROOT, "src", "export", "flame"), page], check=True)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,7 @@
 /* Enough digits to tell every double from its neighbours. */
 #define DIGITS 17
 
-/* Return whether the byte may begin or end a tag, an entity or a comment. */
-static bool is_of_html(unsigned char byte)
-{
-    return byte == '<' || byte == '>' || byte == '&';
-}
-
-enum string_form { STRING_PLAIN, STRING_IN_HTML, STRING_ASCII };
+enum string_form { STRING_PLAIN, STRING_ASCII };
 
 /* Print a multi-byte UTF-8 character as \uXXXX, or as a surrogate pair. */
 static void print_wide_character(FILE *out, const unsigned char *at, size_t length)
@@ -41,7 +35,7 @@ static size_t print_escaped(FILE *out, const unsigned char *at)
         fputs("\\ufffd", out);
     else if (length > 1)
         print_wide_character(out, at, length);
-    else if (*at < 0x20 || *at == 0x7f || is_of_html(*at))
+    else if (*at < 0x20 || *at == 0x7f)
         fprintf(out, "\\u%04x", *at);
     else
         fprintf(out, "\\%c", *at);
@@ -51,8 +45,7 @@ static size_t print_escaped(FILE *out, const unsigned char *at)
 static bool is_plain(const unsigned char *at, size_t length, enum string_form form)
 {
     bool commands = length == 1 ? *at < 0x20 || *at == 0x7f : terminal_text_commands(at, length);
-    return *at != '"' && *at != '\\' && !commands && !(form == STRING_IN_HTML && is_of_html(*at)) &&
-           !(form == STRING_ASCII && length > 1);
+    return *at != '"' && *at != '\\' && !commands && !(form == STRING_ASCII && length > 1);
 }
 
 static void print_string(FILE *out, const char *text, enum string_form form)
@@ -76,11 +69,6 @@ static void print_string(FILE *out, const char *text, enum string_form form)
 void json_print_string(FILE *out, const char *text)
 {
     print_string(out, text, STRING_PLAIN);
-}
-
-void json_print_string_in_html(FILE *out, const char *text)
-{
-    print_string(out, text, STRING_IN_HTML);
 }
 
 void json_print_ascii_string(FILE *out, const char *text)

@@ -9,9 +9,6 @@
 /* Print a quoted and escaped string. Bytes that are not UTF-8 become U+FFFD. */
 void json_print_string(FILE *out, const char *text);
 
-/* Like json_print_string(), but escape < > & too, so that it may appear in a <script> of a page. */
-void json_print_string_in_html(FILE *out, const char *text);
-
 /* Like json_print_string(), but in ASCII only: other characters are \uXXXX, or a pair of these. */
 void json_print_ascii_string(FILE *out, const char *text);
 /* Print one character of an ASCII string. Return the number of its bytes in the text, at least

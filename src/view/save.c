@@ -11,6 +11,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "util/utf8.h"
 #include "view/answers.h"
 #include "view/page/page.h"
 #include "view/saved_stacks.h"
@@ -157,11 +158,17 @@ enum {
 /* Write text in which no character has a meaning in HTML. */
 static void write_text(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (strchr("<>&\"'", *text) != NULL)
+    while (*text != '\0') {
+        size_t length = utf8_length((const unsigned char *)text);
+        if (length == 0)
+            fputs("&#xfffd;", out);
+        else if (length == 1 && (*text < ' ' || *text == '\x7f'))
+            fputc(' ', out);
+        else if (length == 1 && strchr("<>&\"'", *text) != NULL)
             fprintf(out, "&#%d;", *text);
         else
-            fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
+            fwrite(text, 1, length, out);
+        text += length == 0 ? 1 : length;
     }
 }
 

@@ -7,6 +7,10 @@
 #include <string.h>
 #include <zlib.h>
 
+/* 100,000 stacks of 30 frames: 6.4 MB in 0.58 s of processor time, reading included; level 6 takes
+ * 1.0 s for 5.9 MB, level 1 0.52 s for 6.7 MB. */
+#define LEVEL 3
+
 /* --- packing --- */
 
 static void write_base64(FILE *out, const unsigned char *bytes, size_t length)
@@ -33,8 +37,7 @@ int saved_blocks_add(struct saved_blocks *blocks, const char *name, const void *
 {
     uLongf packed_length = compressBound(length);
     unsigned char *packed = malloc(packed_length);
-    if (packed == NULL ||
-        compress2(packed, &packed_length, bytes, length, Z_DEFAULT_COMPRESSION) != Z_OK) {
+    if (packed == NULL || compress2(packed, &packed_length, bytes, length, LEVEL) != Z_OK) {
         free(packed);
         return -ENOMEM;
     }

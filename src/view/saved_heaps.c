@@ -299,6 +299,7 @@ int saved_heap_write(struct saved_heaps *heaps, const struct saved_heap *heap)
 struct matched {
     const struct profile *sides[2];
     const char *programs[2];
+    bool addresses;
     struct matching *matching;
 };
 
@@ -333,44 +334,55 @@ static int compare_processes(const struct saved_heap *const pair[2], const char 
 }
 
 static int match(struct matched *known, const struct saved_heap *const pair[2],
-                 const char *const programs[2])
+                 const char *const programs[2], bool addresses)
 {
     const struct profile *before = pair[0]->of->profile, *after = pair[1]->of->profile;
     if (known->matching != NULL && known->sides[0] == before && known->sides[1] == after &&
-        known->programs[0] == programs[0] && known->programs[1] == programs[1])
+        known->programs[0] == programs[0] && known->programs[1] == programs[1] &&
+        known->addresses == addresses)
         return 0;
     matching_free(known->matching);
-    const struct matching_options options = {.programs = {programs[0], programs[1]}};
-    *known = (struct matched){
-        {before, after}, {programs[0], programs[1]}, matching_new(before, after, &options)};
+    const struct matching_options options = {.addresses = addresses,
+                                             .programs = {programs[0], programs[1]}};
+    *known = (struct matched){{before, after},
+                              {programs[0], programs[1]},
+                              addresses,
+                              matching_new(before, after, &options)};
     return known->matching == NULL ? -ENOMEM : 0;
+}
+
+/* Write a number for each sample of a heap. */
+static int write_rows(struct saved_block *block, const char *name, const struct saved_heap *heap,
+                      const uint64_t *of_callsites)
+{
+    uint32_t *numbers = calloc(heap->sample_count + 1, sizeof(*numbers));
+    if (numbers == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < heap->sample_count; i++)
+        numbers[i] = (uint32_t)of_callsites[heap->samples[i]->callsite];
+    saved_block_numbers(block, name, numbers, heap->sample_count);
+    free(numbers);
+    return 0;
 }
 
 static int write_pair(struct saved_heaps *heaps, struct matched *known,
                       const struct saved_heap *const pair[2])
 {
-    static const char *const names[] = {"before", "after"};
+    static const char *const rows[] = {"before", "after"}, *const places[] = {"exact before",
+                                                                              "exact after"};
     const char *programs[2];
     char name[112];
     struct saved_block block;
-    int code = compare_processes(pair, programs);
-    if (code != 0)
-        return code < 0 ? code : 0;
-    code = match(known, pair, programs);
+    int same = compare_processes(pair, programs);
+    int code = same < 0 ? same : match(known, pair, programs, same != 0);
     if (code < 0)
         return code;
     code = saved_block_begin(&block);
     for (int side = 0; side < 2 && code == 0; side++) {
-        const uint64_t *rows = known->matching->sides[side].callsites;
-        uint32_t *numbers = calloc(pair[side]->sample_count + 1, sizeof(*numbers));
-        if (numbers == NULL) {
-            code = -ENOMEM;
-            break;
-        }
-        for (size_t i = 0; i < pair[side]->sample_count; i++)
-            numbers[i] = (uint32_t)rows[pair[side]->samples[i]->callsite];
-        saved_block_numbers(&block, names[side], numbers, pair[side]->sample_count);
-        free(numbers);
+        const struct matching_side *matched = &known->matching->sides[side];
+        code = write_rows(&block, rows[side], pair[side], matched->callsites);
+        if (code == 0 && same)
+            code = write_rows(&block, places[side], pair[side], matched->exact);
     }
     snprintf(name, sizeof(name), "pair %s %s", pair[0]->id, pair[1]->id);
     return saved_block_end(&block, code, heaps->blocks, name);

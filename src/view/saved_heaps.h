@@ -30,8 +30,7 @@ int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap,
                      const uint32_t *numbers);
 int saved_heap_write(struct saved_heaps *heaps, const struct saved_heap *heap);
 /* Write the rows of the differences that the page offers: of heaps of one name in two profiles, and
- * what it opens on. Heaps of one process in both are left out: to tell which samples both have
- * needs more than the file contains. */
+ * what it opens on. If both are of one process, also write which samples are of one place in it. */
 int saved_pairs_write(struct saved_heaps *heaps, const struct view_opening *opening);
 
 #endif

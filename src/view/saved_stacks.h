@@ -12,7 +12,8 @@
  *   dump PROFILE.HEAP.DUMP
  *                    which samples the dump has, and the limits of its totals
  *   pair PROFILE.HEAP PROFILE.HEAP
- *                    for each sample of both heaps: the row that it belongs to in a difference
+ *                    for each sample of both heaps: the row that it belongs to in a difference; of
+ *                    one process in two profiles also its place, by address
  */
 #ifndef HEAPPROFD_VIEW_SAVED_STACKS_H
 #define HEAPPROFD_VIEW_SAVED_STACKS_H

@@ -97,7 +97,7 @@ def test_verbs(directory):
             there = any(name in stack.split(";") for stack in kept)
             check(there == bool(re.search(rf"\b{name}\n", tree)), f"{options}: {name} in {tree}")
         page = ok(TRACECONV, "flamegraph", *options, path)
-        check(options[0].encode() + b" '" in page.stdout, f"{options}: the page's title lacks it")
+        check(options[0].encode() + b" &#39;" in page.stdout, f"{options}: the page's title lacks it")
         scope = json.loads(ok(TRACECONV, "speedscope", *options, path).stdout)
         same(sum(scope["profiles"][0]["weights"]), 217 - left, f"speedscope {options}")
         leaks = json.loads(ok(TOOL, "leaks", "--json", *options, path).stdout)

@@ -13,6 +13,7 @@ from harness import BUILD, TOOL, check, program, run
 from perfetto_bytes import (
     clocks, field, heap_samples, interned, packet, process_tree, profile_packet, text, varint,
 )
+from saved_page import SavedPage
 
 # --- constructed traces with every allocation recorded ---
 
@@ -432,58 +433,33 @@ def test_chrome(directory):
 
 # --- the page ---
 
-SCRIPTS = os.path.join(harness.ROOT, "src", "export", "flame")
-
-
-def page_of(path, *queries):
-    """Return what the page's own script computes from its data."""
-    harness.need("node")
-    done = run(["node", os.path.join(harness.ROOT, "tests", "e2e", "flame_page.js"), SCRIPTS, path, *queries])
-    check(done.status == 0, f"node: {done.stderr[-1000:]!r}")
-    return json.loads(done.stdout)
-
 
 def flamegraph(directory, *arguments):
     path = os.path.join(directory, "page.html")
     done = run([os.path.join(BUILD, "traceconv"), "flamegraph", *arguments, path])
     check(done.status == 0, f"flamegraph: {done.status}, {done.stderr[-300:]!r}")
-    return path
+    return SavedPage(path)
 
 
-def values(places):
-    return {";".join(place["stack"]): place["value"] for place in places}
+def opened(page):
+    """Return what the page opens on: pid, heap, view, tab, dump and base."""
+    opening = page.overview["opening"]
+    heap = page.heaps()[opening["heap"]]
+    return heap["process"]["pid"], heap["name"], opening["view"], opening["tab"], opening["dump"], opening.get("base")
 
 
 def test_page(directory):
-    """The page has top-down and bottom-up trees, draws them, and searches them."""
+    """The page has the stacks of each view, and opens on the flame graph."""
     made = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h;g": (50, 5), "main;r;r;r": (30, 3)}
-    path = flamegraph(directory, one_process(made).write(directory, "t"))
-    document = page_of(path, "g", "R", "/^[fh]$/", "program", "/(/", "nobody")
-    (graph,) = document["graphs"]
-    same((graph["process"], graph["pid"], graph["labels"], graph["heap"], graph["exact"]),
+    path = one_process(made).write(directory, "t")
+    page = flamegraph(directory, path)
+    (heap,) = page.heaps().values()
+    same((heap["process"]["name"], heap["process"]["pid"], heap["process"]["command"], heap["name"], heap["exact"]),
          ("server", 7, "/bin/server --port 80", "malloc", True), "which heap")
-    same([view["name"] for view in graph["views"]], ["space", "objects", "alloc_space", "alloc_objects", "max"], "views")
-    space, objects = graph["views"][:2]
-    same(values(space["down"]), {"": 580, "main": 580, "main;f": 500, "main;f;g": 400, "main;h": 50, "main;h;g": 50,
-                                 "main;r": 30, "main;r;r": 30, "main;r;r;r": 30}, "from above")
-    same(values(space["up"]), {"": 580, "g": 450, "g;f": 400, "g;f;main": 400, "g;h": 50, "g;h;main": 50, "f": 100,
-                               "f;main": 100, "r": 30, "r;r": 30, "r;r;r": 30, "r;r;r;main": 30}, "from below")
-    same(values(objects["down"])["main;f"], 14, "counts")
-    own = {";".join(place["stack"]): place["own"] for place in space["down"]}
-    same((own["main;f"], own["main"]), ({"bytes": 100, "count": 10}, {"bytes": 0, "count": 0}), "its own")
-    same({query: found[0] for query, found in space["searches"].items()},
-         {"g": 580, "R": 580, "/^[fh]$/": 550, "program": 580, "/(/": None, "nobody": 0}, "found, by module, too")
-    check(all(found[0] == found[1] for view in graph["views"] for found in view["searches"].values()),
-          "the same in both directions")
-    for view in graph["views"]:
-        check(view["foundAgain"], f"found again in {view['name']}")
-        for drawn in view["drawn"]:
-            same(drawn["faults"], [], f"drawn, {view['name']}")
-    same(space["drawn"][0]["boxes"], 9, "all of it is drawn")
-    check(all(place["margins"] == ["exact", "exact"] for place in space["down"]), "exact")
-    same(document["words"], {"bytes": ["0 B", "999 B", "1.00 kB", "4.10 kB", "99.9 kB", "1.23 MB", "-5.00 GB"],
-                             "counts": ["0", "12", "1,234", "1,234,567", "-1,000"],
-                             "shares": ["", "33.3 %", "100 %", "5.00 %"]}, "words")
+    same(opened(page), (7, "malloc", "space", "flame", 0, None), "opens on")
+    for view, which in (("space", 0), ("objects", 1), ("alloc_space", 0), ("alloc_objects", 1)):
+        same(page.values(heap["id"], view), {tuple(stack.split(";")): values[which] for stack, values in made.items()}, view)
+    same(page.title, path, "title")
 
 
 def test_page_opens(directory):
@@ -491,20 +467,39 @@ def test_page_opens(directory):
     sizes = {7: (10, 0), 8: (5000, 0), 9: (600, 0)}
     made = Made({pid: [f"/bin/p{pid}"] for pid in sizes},
                 [{(pid, "malloc"): {("main", ""): (size, 1)} for pid, (size, _) in sizes.items()}])
-    document = page_of(flamegraph(directory, made.write(directory, "t")))
-    same([graph["pid"] for graph in document["graphs"]], [8, 9, 7], "the largest first")
-    same({graph["opens"] for graph in document["graphs"]}, {"space"}, "the view")
-    done = run([os.path.join(BUILD, "traceconv"), "speedscope", os.path.join(directory, "t")])
+    path = made.write(directory, "t")
+    page = flamegraph(directory, path)
+    same([heap["process"]["pid"] for heap in page.heaps().values()], [7, 8, 9], "all heaps")
+    same(opened(page)[:3], (8, "malloc", "space"), "the largest")
+    only = flamegraph(directory, "--pid", "9", path)
+    same([heap["process"]["pid"] for heap in only.heaps().values()], [9], "the chosen heap")
+    same(opened(only)[0], 9, "opens on the chosen one")
+    check(not any(name.startswith(("heap 0.0", "heap 0.1")) for name in only.blocks), f"others: {list(only.blocks)}")
+    done = run([os.path.join(BUILD, "traceconv"), "speedscope", path])
     speedscope = json.loads(done.stdout)
     check("8" in speedscope["profiles"][speedscope["activeProfileIndex"]]["name"], f"{speedscope['profiles'][0]['name']}")
-    leaks("--output", os.path.join(directory, "grown"), "--flame-graph", os.path.join(directory, "t"))
-    grown = page_of(os.path.join(directory, "grown", "graph", "index.html"))
-    same([graph["pid"] for graph in grown["graphs"]], [8, 9, 7], "what leaks most first")
+    leaks("--output", os.path.join(directory, "grown"), "--flame-graph", path)
+    grown = SavedPage(os.path.join(directory, "grown", "graph", "index.html"))
+    same((opened(grown), grown.title), ((8, "malloc", "space", "flame", 0, None), f"Live in {path}"), "what leaks most")
     done = run([TOOL, "host", "--quiet", "-i", "1", "-o", os.path.join(directory, "gone"), "--", "sh", "-c", "true"])
     check(done.status == 0, f"{done.stderr!r}")
-    (graph,) = page_of(flamegraph(directory, os.path.join(directory, "gone")))["graphs"]
-    empty = graph["views"][0]["total"] == 0
-    same(graph["opens"], "max" if empty else "space", "a heap that is empty at its end")
+    page = flamegraph(directory, os.path.join(directory, "gone"))
+    empty = not page.values(page.overview["opening"]["heap"], "space")
+    same(opened(page)[2], "max" if empty else "space", "a heap that is empty at its end")
+
+
+def test_page_dumps(directory):
+    """The page has the dumps of a trace; with --dump, that one only."""
+    dumps = [{"main": (size, 1)} for size in (10, 500, 70)]
+    path = one_process(*dumps).write(directory, "t")
+    page = flamegraph(directory, path)
+    (heap,) = page.heaps().values()
+    same([dump["kept"] for dump in heap["dumps"]], [True] * 3, "kept")
+    same([page.values(heap["id"], "space", dump) for dump in range(3)], [{("main",): size} for size in (10, 500, 70)], "live")
+    page = flamegraph(directory, "--dump", "2", path)
+    (heap,) = page.heaps().values()
+    same([dump["kept"] for dump in heap["dumps"]], [False, True], "the chosen dump is the last")
+    same((page.values(heap["id"], "space"), opened(page)[4]), ({("main",): 500}, 1), "live")
 
 
 def test_page_names(directory):
@@ -514,48 +509,40 @@ def test_page_names(directory):
     made = Made({7: ["/bin/</title><script>", "--x=</script>"]},
                 [{(7, "</script>"): {("main;" + name, ""): (10 + i, 1) for i, name in enumerate(names)}}])
     made.write(directory, "t")
-    broken = os.path.join(directory, "u")
+    broken = os.path.join(directory, "u<title>\udcff&")
     with open(os.path.join(directory, "t"), "rb") as content:
         whole = content.read()
     with open(broken, "wb") as out:  # of the same length, but not UTF-8
         out.write(whole.replace("${x}`".encode(), b"\xff\xfe{\xc3}"))
     for path in (os.path.join(directory, "t"), broken):
-        html = flamegraph(directory, path)
-        with open(html, "rb") as content:
-            text = content.read()
-        text.decode()
-        same(text.count(b"<script"), 2, "scripts")
-        same(text.count(b"</script"), 2, "ends of scripts")
-        check(b"<img" not in text and b"<!--" not in text, "no tags of theirs")
-        for word in (b"http:", b"https:", b"@import", b"url(", b"import(", b"fetch("):
-            check(word not in text, f"the page loads something: {word}")
-        document = page_of(html)
-        (graph,) = document["graphs"]
-        got = {place["stack"][-1] for place in graph["views"][0]["down"] if len(place["stack"]) == 2}
+        page = flamegraph(directory, path)
+        text = page.text
+        same(text.count("</script"), 2, "ends of scripts")
+        same(text[:text.index("<style")].count("<title"), 1, "titles")
+        check("alert(1)" not in text and "<img" not in text, "no tags of theirs")
+        check("default-src 'none'" in text, "the page may load something")
+        (heap,) = page.heaps().values()
+        got = {stack[-1] for stack in page.values(heap["id"], "space")}
         wanted = {"\ufffd\ufffd{\ufffd}" if path == broken and name == "${x}`" else name for name in names}
         same(got, wanted, "names come through")
-        same((graph["heap"], graph["labels"]), ("</script>", "'/bin/</title><script>' '--x=</script>'"), "so does all else")
+        same((heap["name"], heap["process"]["command"]), ("</script>", "'/bin/</title><script>' '--x=</script>'"), "so does all else")
 
 
 def test_page_figures(directory):
-    """The page shows the same figures and limits for a frame as the tools."""
+    """The page has the same figures for a stack as the tools."""
     profile = os.path.join(directory, "profile")
     done = run(harness.host_command([program("added_leak"), "2000"], profile, 4096))
     check(done.status == 0, f"host: {done.status}")
     (heap,) = leaks_json(profile)["processes"][0]["heaps"]
-    space, objects = page_of(flamegraph(directory, profile))["graphs"][0]["views"][:2]
-    for view in (space, objects):
-        places = {tuple(reversed(place["stack"])): place for place in view["down"]}
-        check(len(heap["leaks"]) > 5, "several entries")
+    page = flamegraph(directory, profile)
+    check(len(heap["leaks"]) > 5, "several entries")
+    for view, name in (("space", "size"), ("objects", "count")):
+        values = page.values(page.overview["opening"]["heap"], view)
         for entry in heap["leaks"]:
-            place = places.get(tuple(entry["stackframes"]))
-            check(place is not None, f"{entry['stackframes']} is there")
-            for name, figure in (("size", place["bytes"]), ("count", place["count"])):
-                got = (figure["value"], figure["low"], figure["high"])
-                wanted = (entry[name], entry[name + "_low95"], entry[name + "_high95"])
-                check(all(abs(a - b) <= 1e-6 * (1 + abs(b)) for a, b in zip(got, wanted)),
-                      f"{entry['stackframes'][0]}: {name} {got}, and not {wanted}")
-    check(abs(space["total"] - heap["total_size"]) < 1e-6 * heap["total_size"], "the whole")
+            found = values[tuple(reversed(entry["stackframes"]))]
+            check(abs(found - entry[name]) <= 1e-6 * (1 + entry[name]), f"{entry['stackframes'][0]}: {found}, and not {entry[name]}")
+    whole = page.dump(page.overview["opening"]["heap"])[0]["whole"]["space"]["bytes"]
+    check(abs(whole["value"] - heap["total_size"]) < 1e-6 * heap["total_size"] and whole["high"] > whole["value"], f"the whole: {whole}")
 
 
 def test_graph_files(directory):
@@ -582,12 +569,18 @@ def test_graph_files(directory):
     while at:
         depth, at = depth + 1, (at.get("children") or [None])[0]
     same(depth, 900, "deep")
-    document = page_of(os.path.join(graph, "index.html"))
-    same(document["title"], f"Growth from {path}@1 to {path}@2", "title")
-    (one_graph,) = document["graphs"]
-    check(one_graph["difference"], "it is a difference")
-    space = values(one_graph["views"][0]["down"])
-    same((space["main"], space["main;" + hard], space["main;f"]), (1100, 1000, 100), "grown")
+    page = SavedPage(os.path.join(graph, "index.html"))
+    same(page.title, f"Growth from {path}@1 to {path}@2", "title")
+    same(opened(page), (7, "malloc", "space", "flame", 1, "0"), "it is a difference")
+    (heap,) = page.heaps()
+    same([page.values(heap, "space", dump) for dump in range(2)],
+         [{tuple(stack.split(";")): size for stack, (size, _) in stacks.items()} for stacks in (before, after)], "both dumps")
+    # The same of two files, and of two processes of one.
+    other = os.path.join(directory, "other")
+    leaks("--output", other, "--flame-graph", one_process(before).write(directory, "a"), one_process(after).write(directory, "b"))
+    page = SavedPage(os.path.join(other, "graph", "index.html"))
+    same(opened(page), (7, "malloc", "space", "flame", 0, "0.0.0"), "two files")
+    check("pair 0.0 1.0" in page.blocks, f"no difference of two files: {list(page.blocks)}")
     # The target of a link of that name is not overwritten.
     page, kept = os.path.join(graph, "index.html"), os.path.join(directory, "kept")
     with open(kept, "w") as content:
@@ -597,7 +590,7 @@ def test_graph_files(directory):
     # Files of an earlier run are removed; without leaks, the page is written nevertheless.
     leaks("--output", out, "--flame-graph", path + "@2", path + "@2")
     same(sorted(os.listdir(graph)), ["index.html", "index.json"], "nothing has grown")
-    same(page_of(page)["graphs"], [], "no graphs")
+    same(opened(SavedPage(page))[4:], (1, "1"), "nothing has grown")
     with open(kept) as content:
         same(content.read(), "kept", "what a link led to")
     check(b"--output" in leaks("--flame-graph", path, status=2).stderr, "needs a directory")

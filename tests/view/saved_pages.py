@@ -59,8 +59,14 @@ def record(harness, work):
     other = os.path.join(work, "other.collapsed")
     with open(other, "w", encoding="utf-8") as out:
         out.write("main;<img src=x onerror=alert(1)>;leaf 7000\nmain;operator new(unsigned long) 500\n")
+    # The same process, read half-way.
+    threads = host("threads", THREADS, "-i", "256", "-c", "100")
+    early = os.path.join(work, "early")
+    with open(os.path.join(threads, "raw-trace"), "rb") as whole, open(early, "wb") as out:
+        out.write(whole.read(os.path.getsize(whole.name) // 2))
     return {
-        "threads": [host("threads", THREADS, "-i", "256", "-c", "100")],
+        "process": [early, os.path.join(threads, "raw-trace")],
+        "threads": [threads],
         "two": [host("one", SCRIPT % 1500, "-i", "512"), host("other", SCRIPT % 3000, "-i", "1024"), other],
         "exact": [host("exact", SCRIPT % 300, "-i", "1")],
     }

@@ -13,6 +13,7 @@
 #include "cli/options/profile_options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
+#include "cli/view/saved_page.h"
 
 static const char help[] =
     "usage: heap_profile leaks [options] A      call stacks with live memory in A\n"
@@ -40,9 +41,9 @@ static const char help[] =
     "  --demangle full|simple|none   form of functions' names (simple; with --json or --output "
     "full)\n"
     "  --output DIR    write DIR/process_PID_HEAP-leaks.json, for scripts made for Chrome's\n"
-    "  --flame-graph   with --output: also write DIR/graph/index.html, a flame graph for a "
-    "browser,\n"
-    "                  and the same as JSON\n"
+    "  --flame-graph   with --output: also write DIR/graph/index.html, the page of heap_profile "
+    "view\n"
+    "                  on this comparison, and the stacks as JSON\n"
     "  --json          print one JSON object (docs/leaks.md)\n"
     "\n"
     "Processes are paired by pid. If each side has one process, these two are compared.\n"
@@ -125,6 +126,11 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     if (request->flame_graph && request->directory == NULL) {
         fputs("heap_profile: --flame-graph needs --output DIR to write to\n", stderr);
         return VERB_USAGE;
+    }
+    struct error error;
+    if (request->flame_graph && saved_page_check(&error) < 0) {
+        fprintf(stderr, "heap_profile: %s\n", error.message);
+        return VERB_FAILED;
     }
     if (argc - optind == 1 && request->pids.of[0] != request->pids.of[1]) {
         fputs("heap_profile: --pid takes one process of one profile\n", stderr);

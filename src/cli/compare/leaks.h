@@ -67,9 +67,9 @@ struct leaks_written {
 int leaks_write_files(const struct leaks *leaks, const char *directory, bool graph,
                       struct leaks_written *written, struct error *error);
 
-/* Write the leaks as flame graphs: directory/graph/index.html, a page that needs no other file, and
- * JSON for other programs: index.json and, for each heap that has entries,
- * process_PID_HEAP-objects.json. Return 0 or a negative errno. */
+/* Write directory/graph/index.html, the web page on the dumps that were compared, and JSON for
+ * other programs: index.json and, for each heap that has entries, process_PID_HEAP-objects.json.
+ * Return 0 or a negative errno. */
 int leaks_write_graph(const struct leaks *leaks, const char *directory, size_t *removed,
                       struct error *error);
 

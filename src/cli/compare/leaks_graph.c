@@ -1,92 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the flame graph page of the leaks and the nested JSON objects. */
+/* Writes the page and the nested JSON objects of the leaks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/compare/leaks.h"
-#include "export/flame_page.h"
+#include "cli/view/saved_page.h"
 #include "trace/intern.h"
 #include "util/array.h"
 #include "util/json_writer.h"
-#include "util/ranked.h"
 
 #define OBJECTS_SUFFIX "-objects.json"
 
 /* --- the page --- */
 
-static const struct flame_view grown_views[] = {
-    {"space", "bytes grown", 0, true},
-    {"objects", "allocations grown", 0, false},
-};
-static const struct flame_view live_views[] = {
-    {"space", "bytes live", 0, true},
-    {"objects", "allocations live", 0, false},
-};
-
-static void read_site(const void *context, size_t index, struct flame_site *site)
+/* Return the largest of the dumps that were added up. */
+static struct export_dump largest_of(const struct export_dump *dumps, size_t count)
 {
-    const struct growth_list *list = context;
-    const struct diff_row *row = list->entries[index].row;
-    const struct change_parts *parts = &row->parts[DIFF_LIVE];
-    *site = (struct flame_site){.profile = row->profile,
-                                .callsite = row->callsite,
-                                .figures = {{parts->gained, parts->lost}}};
+    struct export_dump best = {0};
+    for (size_t i = 0; i < count; i++) {
+        struct rollup_size size = rollup_size_of(dumps[i].dump), most;
+        if (best.dump != NULL)
+            most = rollup_size_of(best.dump);
+        if (best.dump == NULL || rollup_size_compare(&size, &most) < 0)
+            best = dumps[i];
+    }
+    return best;
 }
 
-static int add_heap(struct flame_page *page, const struct leaks *leaks,
-                    const struct leaks_heap *heap)
+/* Open the page on the heap that has grown most. */
+static struct view_opening find_opening(const struct leaks *leaks)
 {
-    bool difference = leaks->before != NULL;
-    struct flame_graph graph = {
-        .process = heap->process->name,
-        .labels = heap->process->command,
-        .heap = heap->name,
-        .pid = heap->process->pid,
-        .difference = difference,
-        .exact = heap->pair->exact,
-        .partial = heap->pair->partial,
-        .gained_interval_bytes = heap->pair->sampling.gained_interval_bytes,
-        .lost_interval_bytes = heap->pair->sampling.lost_interval_bytes,
-        .views = difference ? grown_views : live_views,
-        .view_count = 2,
-        .figure_count = 1,
-        .site_count = heap->grown.count,
-        .read_site = read_site,
-        .context = &heap->grown,
+    const struct leaks_heap *most = NULL;
+    for (size_t i = 0; i < leaks->heap_count; i++) {
+        const struct leaks_heap *heap = &leaks->heaps[i];
+        if (heap->pair->after_count > 0 &&
+            (most == NULL || heap->grown.size_sum > most->grown.size_sum))
+            most = heap;
+    }
+    if (most == NULL)
+        return (struct view_opening){.tab = "flame"};
+    return (struct view_opening){
+        .tab = "flame",
+        .at = largest_of(most->pair->after, most->pair->after_count),
+        .base = leaks->before == NULL ? (struct export_dump){0}
+                                      : largest_of(most->pair->before, most->pair->before_count),
+        .view = EXPORT_SPACE,
     };
-    return flame_page_add(page, &graph);
 }
 
-/* Add the heaps, largest first: the page opens on the first one. */
-static int add_heaps(struct flame_page *page, const struct leaks *leaks)
+/* Return the dumps that were compared; malloc'd. NULL: no memory. */
+static struct export_dump *list_dumps(const struct leaks *leaks, size_t *count)
 {
-    struct ranked *heaps = calloc(leaks->heap_count + 1, sizeof(*heaps));
-    int code = heaps == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
-        heaps[i] = (struct ranked){i, leaks->heaps[i].grown.size_sum};
-    if (code == 0)
-        ranked_sort(heaps, leaks->heap_count);
-    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
-        if (leaks->heaps[heaps[i].index].grown.count > 0)
-            code = add_heap(page, leaks, &leaks->heaps[heaps[i].index]);
-    free(heaps);
-    return code;
+    const struct compare_source *before = leaks->before, *after = leaks->after;
+    *count = after->dump_count + (before == NULL ? 0 : before->dump_count);
+    struct export_dump *dumps = calloc(*count + 1, sizeof(*dumps));
+    for (size_t i = 0; i < *count && dumps != NULL; i++)
+        dumps[i] = i < after->dump_count ? after->dumps[i] : before->dumps[i - after->dump_count];
+    return dumps;
 }
 
-static int write_page(const struct leaks *leaks, FILE *out)
+static int write_page(const struct leaks *leaks, FILE *out, struct error *error)
 {
+    const struct compare_source *before = leaks->before, *after = leaks->after;
+    bool is_one_file = before == NULL || before->profile == after->profile;
+    const struct saved_page_profile both[] = {
+        {is_one_file ? after->path : before->path, is_one_file ? after->profile : before->profile},
+        {after->path, after->profile},
+    };
     char title[512];
-    if (leaks->before != NULL)
-        snprintf(title, sizeof(title), "Growth from %.200s to %.200s", leaks->before->argument,
-                 leaks->after->argument);
+    if (before != NULL)
+        snprintf(title, sizeof(title), "Growth from %.200s to %.200s", before->argument,
+                 after->argument);
     else
-        snprintf(title, sizeof(title), "Live in %.400s", leaks->after->argument);
-    struct flame_page *page = flame_page_new(out, title);
-    if (page == NULL)
-        return -ENOMEM;
-    return flame_page_end(page, add_heaps(page, leaks));
+        snprintf(title, sizeof(title), "Live in %.400s", after->argument);
+    size_t count;
+    struct export_dump *dumps = list_dumps(leaks, &count);
+    if (dumps == NULL)
+        return error_set(error, -ENOMEM, "not enough memory for the page");
+    const struct view_save_options options = {
+        .choice = {dumps, count, .with_earlier = false},
+        .opening = find_opening(leaks),
+        .title = title,
+    };
+    int code = saved_page_write(both, is_one_file ? 1 : 2, &options, out, error);
+    free(dumps);
+    return code;
 }
 
 /* --- the nested objects --- */
@@ -302,9 +302,7 @@ static int write_index_page(const struct leaks *leaks, const struct leaks_direct
     FILE *out = open_in(output, "index.html", &file, error);
     if (out == NULL)
         return error->code;
-    int code = write_page(leaks, out);
-    if (code < 0)
-        error_set(error, code, "no memory for %s", file.path);
+    int code = write_page(leaks, out, error);
     return output_file_close(&file, code, error);
 }
 

@@ -14,24 +14,32 @@
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
 #include "cli/print/progress.h"
-#include "compare/diff.h"
+#include "cli/view/saved_page.h"
 #include "export/collapsed.h"
-#include "export/flame_page.h"
 #include "export/speedscope.h"
-#include "profile/partial.h"
 #include "profile/rollup.h"
+
+/* The chosen dumps. */
+struct stack_dumps {
+    struct profile *profile;
+    const struct export_dump *items;
+    size_t count;
+    enum export_view view;
+    bool is_numbered; /* a dump of each heap was asked for, not the last one */
+    const char *path;
+    const char *name; /* of the trace, with its filter */
+};
 
 struct stack_conversion {
     const char *help;
     bool has_view;       /* takes the option --view */
     bool largest_first;  /* order heaps by size, because a viewer opens on the first; else in the
                             profile's order */
-    bool shares_callers; /* writes a caller once for all its callees; else writes each stack in full
-                          */
-    /* Write the dumps; `name` is the trace's. Return the amount written, 0 if the view is empty, or
-     * -ENOMEM. */
-    int64_t (*write)(const struct profile *profile, const struct export_dump *dumps, size_t count,
-                     enum export_view view, const char *name, FILE *out);
+    bool shares_callers; /* writes each caller once; else writes each stack in full */
+    int (*check)(struct error *error); /* return 0 if this build can convert; may be NULL */
+    /* Write the dumps. Return the amount written, 0 if the view is empty, or a negative errno, with
+     * *error set unless it is -ENOMEM. */
+    int64_t (*write)(const struct stack_dumps *dumps, FILE *out, struct error *error);
 };
 
 /* The values of the options. */
@@ -128,19 +136,15 @@ static int check_size(const struct stack_conversion *conversion, const struct pr
                       const struct export_dump *dumps, int64_t count, const char *path,
                       struct error *error)
 {
-    struct export_callers callers = {0};
     struct error problem;
     uint64_t frames = 0;
     int code = 0;
-    for (int64_t i = 0; i < count && code == 0; i++)
-        code = conversion->shares_callers
-                   ? export_callers_add(&callers, profile, dumps[i].dump, &problem)
-                   : export_count_frames(profile, dumps[i].dump, &frames, &problem);
-    export_callers_clear(&callers);
+    for (int64_t i = 0; i < count && code == 0 && !conversion->shares_callers; i++)
+        code = export_count_frames(profile, dumps[i].dump, &frames, &problem);
     return code < 0 ? error_set(error, problem.code, "%.150s: %.300s", path, problem.message) : 0;
 }
 
-static int64_t write_dumps(const struct stack_conversion *conversion, const struct profile *profile,
+static int64_t write_dumps(const struct stack_conversion *conversion, struct profile *profile,
                            const struct choice *choice, const char *path, const char *out_path,
                            struct error *error)
 {
@@ -163,11 +167,21 @@ static int64_t write_dumps(const struct stack_conversion *conversion, const stru
         char name[PATH_MAX + 256];
         snprintf(name, sizeof(name), "%s%s%.250s", strcmp(path, "-") == 0 ? "heap profile" : path,
                  *profile->filter != '\0' ? " " : "", profile->filter);
+        const struct stack_dumps chosen = {
+            profile,
+            dumps,
+            (size_t)count,
+            choice->view,
+            choice->which.dump > 0,
+            strcmp(path, "-") == 0 ? "standard input" : path,
+            name,
+        };
         errno = 0;
-        written = conversion->write(profile, dumps, (size_t)count, choice->view, name, out);
+        written = conversion->write(&chosen, out, error);
         warn_of_filter(profile, dumps, (size_t)count, choice->view);
         if (written < 0)
-            count = error_set(error, (int)written, "no memory to write the stacks");
+            count = written == -ENOMEM ? error_set(error, -ENOMEM, "no memory to write the stacks")
+                                       : written;
     }
     int code = output_file_close(&file, count < 0 ? (int)count : 0, error);
     count = code < 0 ? code : count;
@@ -181,7 +195,9 @@ static int convert(const struct stack_conversion *conversion, const struct choic
     char path[PATH_MAX];
     struct error error = {0};
     struct profile *profile = NULL;
-    int64_t written = conversion_find_input(argument, path, &error);
+    int64_t written = conversion->check == NULL ? 0 : conversion->check(&error);
+    if (written == 0)
+        written = conversion_find_input(argument, path, &error);
     if (written == 0) {
         profile = progress_import(path, &choice->reading, &error);
         written = profile == NULL ? error.code : 0;
@@ -241,11 +257,10 @@ static const char collapsed_help[] =
     "                  max            bytes live at the heap's peak\n" DUMP_CHOICE_HELP FILTER_HELP
         DEMANGLE_FULL_HELP "      --help, --version\n";
 
-static int64_t write_collapsed(const struct profile *profile, const struct export_dump *dumps,
-                               size_t count, enum export_view view, const char *name, FILE *out)
+static int64_t write_collapsed(const struct stack_dumps *dumps, FILE *out, struct error *error)
 {
-    (void)name;
-    return collapsed_write(profile, dumps, count, view, out);
+    (void)error;
+    return collapsed_write(dumps->profile, dumps->items, dumps->count, dumps->view, out);
 }
 
 int convert_collapsed(int argc, char **argv)
@@ -266,11 +281,11 @@ static const char speedscope_help[] =
     "\n" CONVERSION_INPUT_HELP CONVERSION_OUTPUT_HELP
     "\n" DUMP_CHOICE_HELP FILTER_HELP DEMANGLE_FULL_HELP "      --help, --version\n";
 
-static int64_t write_speedscope(const struct profile *profile, const struct export_dump *dumps,
-                                size_t count, enum export_view view, const char *name, FILE *out)
+/* The file has all views. */
+static int64_t write_speedscope(const struct stack_dumps *dumps, FILE *out, struct error *error)
 {
-    (void)view; /* the file has all views */
-    return speedscope_write(profile, dumps, count, name, out);
+    (void)error;
+    return speedscope_write(dumps->profile, dumps->items, dumps->count, dumps->name, out);
 }
 
 int convert_speedscope(int argc, char **argv)
@@ -285,78 +300,31 @@ int convert_speedscope(int argc, char **argv)
 static const char flamegraph_help[] =
     "usage: traceconv flamegraph [options] [DIR|TRACE] [OUT.html]\n"
     "\n"
-    "  Writes a self-contained page for any browser, with a flame graph of each view (space,\n"
-    "  objects, alloc_space, alloc_objects, max) of each process and heap, at its last dump:\n"
-    "  top-down and bottom-up, with zoom, search, and the 95 % limits of each figure.\n"
+    "  Writes the page of heap_profile view as one file for any browser (docs/view.md): flame\n"
+    "  graphs and tables of each view of each process and heap, over time, with filters and\n"
+    "  differences. It has the dumps for which there is room; with --dump only that one of each.\n"
     "\n" CONVERSION_INPUT_HELP CONVERSION_OUTPUT_HELP
     "\n" DUMP_CHOICE_HELP FILTER_HELP DEMANGLE_FULL_HELP "      --help, --version\n"
     "\n"
     "heap_profile leaks --flame-graph writes a flame graph of growth.\n";
 
-struct source {
-    const struct profile *profile;
-    const struct profile_dump *dump;
-};
-
-static void read_site(const void *context, size_t index, struct flame_site *site)
+static int64_t write_page(const struct stack_dumps *dumps, FILE *out, struct error *error)
 {
-    const struct source *source = context;
-    const struct profile_sample *sample = source->dump->samples[index];
-    struct rollup_values values = rollup_values_of(sample);
-    *site = (struct flame_site){.profile = source->profile, .callsite = sample->callsite};
-    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++)
-        site->figures[figure].gained = diff_estimate_of(&values, figure);
-}
-
-static int add_dump(struct flame_page *page, const struct profile *profile,
-                    const struct export_dump *chosen)
-{
-    struct flame_view views[EXPORT_VIEWS];
-    const struct profile_heap *heap = chosen->heap;
-    const struct profile_process *process = &profile->processes[heap->process];
-    const struct source source = {profile, chosen->dump};
-    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-        views[view] = (struct flame_view){export_view_info[view].name, export_view_info[view].title,
-                                          (unsigned)diff_figure_of(view),
-                                          export_view_info[view].counts_bytes};
-    struct flame_graph graph = {
-        .process = process->name,
-        .labels = process->command,
-        .heap = heap->name,
-        .pid = process->pid,
-        .exact = profile_dump_is_exact(heap, chosen->dump),
-        .partial = heap->interval_bytes == 1 &&
-                   (profile_dump_is_partial(heap, chosen->dump) || profile_lacks_frees(heap)),
-        .gained_interval_bytes = heap->interval_bytes,
-        .lost_interval_bytes = heap->interval_bytes,
-        .views = views,
-        .view_count = EXPORT_VIEWS,
-        .figure_count = DIFF_FIGURES,
-        .site_count = chosen->dump->sample_count,
-        .read_site = read_site,
-        .context = &source};
-    return flame_page_add(page, &graph);
-}
-
-static int64_t write_page(const struct profile *profile, const struct export_dump *dumps,
-                          size_t count, enum export_view view, const char *name, FILE *out)
-{
-    (void)view; /* the page has all views */
-    struct flame_page *page = flame_page_new(out, name);
-    if (page == NULL)
-        return -ENOMEM;
-    int code = 0;
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = add_dump(page, profile, &dumps[i]);
-    code = flame_page_end(page, code);
-    return code < 0 ? code : (int64_t)count;
+    const struct saved_page_profile profile = {dumps->path, dumps->profile};
+    const struct view_save_options saving = {
+        .choice = {dumps->items, dumps->count, .with_earlier = !dumps->is_numbered},
+        .opening.tab = "flame",
+        .title = dumps->name,
+    };
+    int code = saved_page_write(&profile, 1, &saving, out, error);
+    return code < 0 ? code : (int64_t)dumps->count;
 }
 
 int convert_flamegraph(int argc, char **argv)
 {
     static const struct stack_conversion conversion = {.help = flamegraph_help,
-                                                       .largest_first = true,
                                                        .shares_callers = true,
+                                                       .check = saved_page_check,
                                                        .write = write_page};
     return run(argc, argv, &conversion);
 }

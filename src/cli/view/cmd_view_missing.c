@@ -9,7 +9,7 @@
 static void explain(void)
 {
     fputs("heap_profile: this build has no view: it was made with -Dview=disabled. Build with "
-          "libmicrohttpd and npm, or write a page with traceconv flamegraph\n",
+          "libmicrohttpd and npm, or write a file for another viewer with traceconv speedscope\n",
           stderr);
 }
 

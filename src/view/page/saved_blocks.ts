@@ -24,6 +24,7 @@ interface Described {
 
 export interface Block<Header> {
   header: Header;
+  has: (name: string) => boolean;
   numbers: (name: string) => Uint32Array;
   doubles: (name: string) => Float64Array;
 }
@@ -58,6 +59,7 @@ export function readBlock<Header>(buffer: ArrayBuffer): Block<Header> {
   };
   return {
     header,
+    has: (name) => columns.has(name),
     numbers: (name) => addDifferences(new Uint32Array(join(name, 4))),
     doubles: (name) => new Float64Array(join(name, 8)),
   };

@@ -4,7 +4,7 @@
 import type { Bounds, Unseen } from "./change";
 import { seenBytes } from "./interval";
 import type { SavedDump, SavedHeap } from "./saved_data";
-import { sumsOf, type Question, type Side } from "./saved_leaves";
+import { isOfOneProcess, sumsOf, type Question, type Side } from "./saved_leaves";
 
 const CALL_BYTES_MIN = 24;
 const NOTHING: Unseen = { chance: 0, left: 0 };
@@ -33,7 +33,8 @@ function between(earlier: Side, later: Side, counts: boolean): { most: number; u
 }
 
 /** Return the bounds of the changes of a question. */
-export function boundsOf({ at, base, view }: Question, counts: boolean): Bounds {
+export function boundsOf(question: Question, counts: boolean): Bounds {
+  const { at, base, view } = question;
   const before = base!;
   const unit = counts ? 1 : 0;
   const bounds: Bounds = {
@@ -43,7 +44,7 @@ export function boundsOf({ at, base, view }: Question, counts: boolean): Bounds 
     lostUnseen: unseenOf(before.heap, countedOf(before.dump), counts),
     same: false,
   };
-  if (before.id !== at.id) return bounds;
+  if (!isOfOneProcess(question)) return bounds;
   const isForward = at.dump.time >= before.dump.time;
   const [one, other] = [before.dump.whole[view], at.dump.whole[view]];
   bounds.same = at.dump.time === before.dump.time ||

@@ -66,6 +66,7 @@ export interface SavedDump {
 export interface SavedPair {
   before: Uint32Array;
   after: Uint32Array;
+  places: { before: Uint32Array; after: Uint32Array } | null; // by address, of one process in two profiles; else null
 }
 
 /** Make a tree of nodes whose parents come before them. */
@@ -144,10 +145,14 @@ export class SavedData {
 
   /** Return the rows of a difference of two heaps, or null. */
   async pair(base: string, at: string): Promise<SavedPair | null> {
-    const make = (block: Block<unknown>): SavedPair => ({ before: block.numbers("before"), after: block.numbers("after") });
+    const make = (block: Block<unknown>): SavedPair => ({
+      before: block.numbers("before"),
+      after: block.numbers("after"),
+      places: block.has("exact before") ? { before: block.numbers("exact before"), after: block.numbers("exact after") } : null,
+    });
     const found = await this.read(`pair ${base} ${at}`, make);
     if (found) return found;
     const turned = await this.read(`pair ${at} ${base}`, make);
-    return turned && { before: turned.after, after: turned.before };
+    return turned && { before: turned.after, after: turned.before, places: turned.places && { before: turned.places.after, after: turned.places.before } };
   }
 }

@@ -39,6 +39,9 @@ export interface Question {
   filtered: Filtered;
 }
 
+/** Whether both sides of a difference are sums since the start of one process. */
+export const isOfOneProcess = ({ at, base, pair }: Question) => base !== null && (base.id === at.id || pair!.places !== null);
+
 export const countsCalls = (view: ViewName) => view === "objects" || view === "alloc_objects";
 
 export function sumsOf(values: ArrayLike<number>, at: number): Sums {
@@ -88,6 +91,18 @@ function changeOfParts(before: ArrayLike<number>, after: ArrayLike<number>, view
     out[i] = rest(late[i]!, common);
     out[LOST + i] = rest(early[i]!, common);
   }
+}
+
+/** The smallest units of a sample that are compared: its parts; at the peak, the whole if its parts have no peak. */
+function atomsOf({ samples, parts, threads, types, contexts }: SavedHeap, sample: number, view: ViewName): { key: string; figures: Float64Array }[] {
+  const count = samples.parts[sample]!;
+  const whole = () => take(samples.figures, sample, new Float64Array(FIGURES));
+  if (count === 0 || (view === "max" && !samples.tagged[sample])) return [{ key: count === 0 ? "" : "peak", figures: whole() }];
+  return Array.from({ length: count }, (_, i) => {
+    const part = samples.firstPart[sample]! + i;
+    const key = JSON.stringify([threads[parts.thread[part]!]!.tid, types[parts.type[part]!], contexts[parts.context[part]!]]);
+    return { key, figures: samples.detailed[sample] ? take(parts.figures, samples.firstFigures[sample]! + i, new Float64Array(FIGURES)) : whole() };
+  });
 }
 
 // --- collecting ---
@@ -248,6 +263,38 @@ class Collector {
     }
   }
 
+  /** Add the difference of two profiles of one process: parts of one place in it are compared. */
+  addProcess() {
+    const { at, base, pair, view } = this.question;
+    const rows = new Map<number, { node: number; sum: Float64Array }>();
+    const atoms = new Map<string, { row: number; values: [Float64Array, Float64Array] }>();
+    const collect = (side: Side, places: Uint32Array, numbers: Uint32Array, which: 0 | 1) => {
+      for (const sample of side.dump.samples) {
+        const row = numbers[sample]!;
+        for (const { key, figures } of atomsOf(side.heap, sample, view)) {
+          const name = `${places[sample]} ${key}`;
+          let atom = atoms.get(name);
+          if (!atom) {
+            atom = { row, values: [new Float64Array(FIGURES), new Float64Array(FIGURES)] };
+            atoms.set(name, atom);
+            if (!rows.has(row)) rows.set(row, { node: side.heap.samples.node[sample]!, sum: new Float64Array(SUM) });
+          }
+          for (let i = 0; i < FIGURES; i++) atom.values[which][i]! += figures[i]!;
+        }
+      }
+    };
+    collect(base!, pair!.places!.before, pair!.before, 0);
+    collect(at, pair!.places!.after, pair!.after, 1);
+    for (const { row, values } of atoms.values()) {
+      changeOfParts(values[0], values[1], view, this.sum);
+      addSum(rows.get(row)!.sum, 0, this.sum, 0);
+    }
+    for (const { node, sum } of rows.values()) {
+      this.setWidth(sum);
+      this.add(node, sum);
+    }
+  }
+
   finish(): Leaves {
     this.addLeftOut();
     this.leaves.count = this.nodes.length;
@@ -261,6 +308,7 @@ export function leavesOf(question: Question): Leaves {
   const collector = new Collector(question);
   if (!question.base) collector.addDump();
   else if (question.base.id === question.at.id) collector.addDumps();
+  else if (isOfOneProcess(question)) collector.addProcess();
   else collector.addHeaps();
   return collector.finish();
 }
