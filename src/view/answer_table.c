@@ -109,6 +109,8 @@ static void write_row(struct json_writer *json, const struct question *question,
         write_figure(json, question, "self_bytes", &row->self, false, false);
         write_figure(json, question, "self_count", &row->self, true, false);
     }
+    if (view_selection_is_difference(&question->selection))
+        json_bool(json, "beyond_chance", row->is_beyond_chance);
     json_end_object(json);
 }
 
@@ -225,13 +227,35 @@ static int parse(struct question *question, const struct view_parameters *parame
                     : view_parameter_number(parameters, "limit", limit, &question->limit, error);
 }
 
+/* Mark the rows whose change is beyond chance. Return 0 or -ENOMEM. */
+static int mark_rows(struct question *question)
+{
+    struct table *table = &question->table;
+    bool counts = export_view_counts_calls(question->selection.view);
+    struct change *changes = calloc(table->count + 1, sizeof(*changes));
+    bool *marks = calloc(table->count + 1, sizeof(*marks));
+    int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < table->count && code == 0; i++)
+        changes[i] = view_leaves_change(&question->leaves, &table->rows[i].total, counts, false);
+    if (code == 0)
+        code = view_leaves_mark(&question->leaves, changes, table->count, marks);
+    for (size_t i = 0; i < table->count && code == 0; i++)
+        table->rows[i].is_beyond_chance = marks[i];
+    free(changes);
+    free(marks);
+    return code;
+}
+
 static int make(struct question *question, struct error *error)
 {
     int code = view_leaves_make(&question->leaves, question->profiles, &question->selection);
     if (code < 0)
         return error_set(error, code, "not enough memory for the table");
-    return table_make(&question->table, question->profiles, &question->selection, &question->leaves,
+    code = table_make(&question->table, question->profiles, &question->selection, &question->leaves,
                       question->by, error);
+    if (code == 0 && view_selection_is_difference(&question->selection) && mark_rows(question) < 0)
+        code = error_set(error, -ENOMEM, "not enough memory for the table");
+    return code;
 }
 
 static void write_answer(struct question *question, FILE *out)

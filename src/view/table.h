@@ -13,6 +13,7 @@ struct table_row {
     uint32_t function; /* of VIEW_FUNCTION and VIEW_HOLDER; else STACK_NONE */
     int64_t number;    /* the tid of VIEW_THREAD, the class of VIEW_SIZE and VIEW_LIFETIME */
     struct flame_sum self, total;
+    bool is_beyond_chance; /* of a difference: the total's change */
 };
 
 struct table {

@@ -477,6 +477,7 @@ def test_dumps():
                     compared += 1
                     check(is_near(figure["low"], theirs["low95"]) and is_near(figure["high"], theirs["high95"]),
                           f"{view}: {row['part']}: {figure}, diff {theirs}")
+                    check(row["beyond_chance"] == theirs["beyond_chance"], f"{view}: {row['part']}: {row['beyond_chance']}, diff {theirs}")
             check(compared >= 5, f"{view}: {compared} functions compared")
             moved = sum(abs(row[view]["change"]) for row in rows["rows"])
             check(is_near(nodes[0]["width"], moved), f"{view}: {nodes[0]['width']} in stacks, diff {moved}")

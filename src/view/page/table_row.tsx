@@ -45,7 +45,7 @@ export function Number({ figure, counts, signed }: { figure: MaybeFigure; counts
   return <>{amount}{margin >= 0 && <span class="faint">{words.slice(margin)}</span>}</>;
 }
 
-/** Whether a change is within chance: its limits include none. */
+/** Whether a change is within chance, if the answer does not judge it: its limits include none. */
 const isChance = (figure: MaybeFigure) => figure !== null && figure.low !== null && figure.high !== null && figure.low <= 0 && figure.high >= 0;
 
 /** A bar as long as the share; of a change, with its direction in words, as long as beside the largest. */
@@ -65,7 +65,8 @@ export function Row({ row, top, look, isChosen, onOpen }: {
   const bytes = (own ? row.self_bytes : row.bytes) ?? null;
   const count = (own ? row.self_count : row.count) ?? null;
   const counted = counts ? count : bytes;
-  const faint = signed && isChance(counted) && isChance(counts ? row.count : row.bytes);
+  const isFaint = row.beyond_chance === undefined ? isChance(counted) && isChance(counts ? row.count : row.bytes) : !row.beyond_chance;
+  const faint = signed && isFaint;
   const key = keyInWords(by, row);
   return (
     <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }} onClick={onOpen}>

@@ -132,6 +132,7 @@ export interface TableRow {
   count: MaybeFigure;
   self_bytes?: MaybeFigure;
   self_count?: MaybeFigure;
+  beyond_chance?: boolean; // of a difference, as the server judges it
 }
 
 export interface Table {
