@@ -7,6 +7,7 @@ doctor print of them, and what it refuses. tests/view/ has the pages themselves.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -180,6 +181,25 @@ def test_checks():
             refused(server.ask("api/checks?pids=" + wrong), 400, "pid")
 
 
+@contextlib.contextmanager
+def impostor(directory, user):
+    """A user's process that calls itself heap_profile and holds a directory open."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.open(directory, os.O_RDONLY)
+        ctypes.CDLL(None).prctl(15, b"heap_profile", 0, 0, 0)  # PR_SET_NAME
+        os.setresuid(user, user, user)
+        os.write(writer, b"x")
+        signal.pause()
+    os.read(reader, 1)
+    os.close(reader)
+    os.close(writer)
+    yield child
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
 def test_recent():
     """Recent profiles are those that heap_profile wrote to TMPDIR, the newest first; what others put there is not."""
     def recent(server):
@@ -210,6 +230,11 @@ def test_recent():
             check(abs(row["time_ms"] / 1000 - os.path.getmtime(trace)) < 0.01, f"at {row['time_ms']}")
             check(row["command"].startswith("/usr/bin/python3 -c import json") and row["recorder_pid"] is None, f"{row}")
             check([process["name"] for process in row["processes"]] == ["python3"] and row["dump_files"] == 1, f"{row}")
+        shutil.copytree(at(made[0]), at("held"))
+        for user in (65534, 0) if os.geteuid() == 0 else ():
+            with impostor(at("held"), user) as pid:
+                held = [row["recorder_pid"] for row in recent(server) if row["path"] == at("held")]
+                check(held == ([] if user else [pid]), f"what process {pid} of user {user} holds open: {held}")
         with subprocess.Popen([TOOL, "host", "-q", "-o", at("chosen"), "--", "/bin/sleep", "600"], env=dict(os.environ, **ENVIRONMENT)) as recording:
             wait_until(lambda: {row["path"]: row["recorder_pid"] for row in recent(server)}.get(at("chosen")) == recording.pid,
                        "the recording in a chosen directory is listed")

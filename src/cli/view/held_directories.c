@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,17 +47,26 @@ static void add_all_of(struct held_directories *held, pid_t pid)
         closedir(directory);
 }
 
+/* Return whether a process is a heap_profile of this user or of root. Others may call theirs so, and
+ * hold millions of directories open. The owner of /proc/PID says less: root has that of a process
+ * that cannot be dumped. */
+static bool is_recorder(pid_t pid)
+{
+    char comm[32];
+    struct process_status status;
+    return process_file_read(pid, "comm", comm, sizeof(comm)) > 0 &&
+           strncmp(comm, NAME, strlen(NAME)) == 0 && process_status_read(pid, &status) == 0 &&
+           (status.uid[0] == geteuid() || status.uid[0] == 0);
+}
+
 void held_directories_find(struct held_directories *held)
 {
     DIR *directory = opendir("/proc");
     pid_t pid;
     *held = (struct held_directories){0};
-    while (directory != NULL && (pid = process_list_next(directory)) > 0) {
-        char comm[32];
-        if (pid != getpid() && process_file_read(pid, "comm", comm, sizeof(comm)) > 0 &&
-            strncmp(comm, NAME, strlen(NAME)) == 0)
+    while (directory != NULL && (pid = process_list_next(directory)) > 0)
+        if (pid != getpid() && is_recorder(pid))
             add_all_of(held, pid);
-    }
     if (directory != NULL)
         closedir(directory);
 }

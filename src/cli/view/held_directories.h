@@ -18,7 +18,7 @@ struct held_directories {
     size_t count, capacity;
 };
 
-/* Find those of all processes that this user may look into. */
+/* Find those of this user's and root's processes, as far as this user may look into them. */
 void held_directories_find(struct held_directories *held);
 /* Find those of one process. */
 void held_directories_find_of(struct held_directories *held, pid_t pid);

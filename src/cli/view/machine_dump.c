@@ -126,7 +126,8 @@ static struct profile *await_dump(const char *path, pid_t pid, uint64_t since_ns
                                   struct export_dump dumps[HEAPS_MAX], size_t *count,
                                   struct error *error)
 {
-    static const struct profile_read_options reading = {.demangling = DEMANGLE_FULL};
+    static const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
+                                                        .only_regular = true};
     static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
     uint64_t end_ms = clock_read_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
     do {
