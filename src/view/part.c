@@ -223,12 +223,12 @@ static struct profile_sample *divide(struct maker *maker, const struct profile_s
 static const struct profile_sample *part_of(struct maker *maker,
                                             const struct profile_sample *sample)
 {
-    static const struct profile_part untold = {.type = "", .context = ""};
+    static const struct profile_part without_part = {.type = "", .context = ""};
     const struct view_only *only = maker->request->only;
     if (!has_stack(maker, sample->callsite) || !has_class(maker, sample))
         return NULL;
     if (sample->part_count == 0)
-        return has_part(only, &untold) ? sample : NULL;
+        return has_part(only, &without_part) ? sample : NULL;
     uint32_t count = count_parts(only, sample);
     return count == 0 ? NULL : count == sample->part_count ? sample : divide(maker, sample);
 }

@@ -65,11 +65,11 @@ static int take_part(struct parts *at, const struct profile_part *part,
 /* Add a sample's parts. Samples of several threads have no peak of each, but may be of one type. */
 static int take_parts(struct parts *at, const struct profile_sample *sample)
 {
-    static const struct profile_part untold = {.type = "", .context = ""};
+    static const struct profile_part without_part = {.type = "", .context = ""};
     const struct rollup_values all = rollup_values_of(sample);
     bool is_whole = sample->part_count == 0 || (!sample->tagged && at->key != VIEW_THREAD);
     if (is_whole || (!sample->tagged && sample->part_count == 1))
-        return take_part(at, is_whole ? &untold : sample->parts, &all);
+        return take_part(at, is_whole ? &without_part : sample->parts, &all);
     if (!sample->tagged && sample->peak.bytes > 0 && at->selection->view == EXPORT_MAX)
         return -ENOTSUP;
     int code = 0;
