@@ -9,7 +9,7 @@
 #include "cli/view/recording_arguments.h"
 #include "fuzzing.h"
 #include "util/json.h"
-#include "view/json_parse.h"
+#include "view/server/json_parse.h"
 
 static void print_value(FILE *out, const struct json_value *value)
 {

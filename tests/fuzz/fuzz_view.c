@@ -8,9 +8,9 @@
 
 #include "fuzzing.h"
 #include "import/import.h"
-#include "view/access.h"
-#include "view/answers.h"
-#include "view/perfetto.h"
+#include "view/answers/answers.h"
+#include "view/server/access.h"
+#include "view/server/perfetto.h"
 
 #define LINES_MAX 40
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "view/json_parse.h"
+#include "view/server/json_parse.h"
 
 static int parse(struct json_document *document, const char *text)
 {

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "import/import.h"
-#include "view/access.h"
-#include "view/perfetto.h"
-#include "view/table.h"
+#include "view/answers/table.h"
+#include "view/server/access.h"
+#include "view/server/perfetto.h"
 
 #define STACKS 80
 #define DEPTH_MAX 9
@@ -403,9 +403,8 @@ static void test_table(void **state)
         make_random(&made, 200 + seed);
         struct view_selection selection = select_all(&made, NULL, 0);
         assert_int_equal(view_leaves_make(&leaves, &made.profiles, &selection), 0);
-        assert_int_equal(table_make(&table, &made.profiles, &selection, &leaves, VIEW_FUNCTION,
-                                    &error),
-                         0);
+        assert_int_equal(
+            table_make(&table, &made.profiles, &selection, &leaves, VIEW_FUNCTION, &error), 0);
         assert_int_equal(table.count, FUNCTIONS);
         for (size_t i = 0; i < table.count; i++) {
             char letter = letter_of(&made, table.rows[i].function);

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "import/import.h"
-#include "view/answers.h"
-#include "view/details.h"
+#include "view/answers/answers.h"
+#include "view/answers/details.h"
 
 #define SITES 60
 #define DUMPS 3

@@ -2,8 +2,8 @@
 // The lines of the heap details' tree, and the dumps side by side.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { linesOf, parentOf, searchFilter, shownDumps, sortOf, withDump, withoutDump, type Level } from "page/heap_details_rows";
-import { columnsOfRows, lackingInWords, processRows, sortedRows } from "page/heap_details_processes";
+import { linesOf, parentOf, searchFilter, shownDumps, sortOf, withDump, withoutDump, type Level } from "page/details/rows";
+import { columnsOfRows, lackingInWords, processRows, sortedRows } from "page/details/processes";
 import type { Place } from "page/model";
 import { NOTHING_SELECTED } from "page/state";
 import type { DetailsRow, Overview, Profile, Reported } from "page/types";

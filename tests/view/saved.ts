@@ -6,8 +6,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { matcherOfPattern } from "page/posix";
-import { NotSaved, SavedAnswers } from "page/saved_answers";
+import { matcherOfPattern } from "page/saved/posix";
+import { NotSaved, SavedAnswers } from "page/saved/answers";
 import { decodeTree, type SumColumns, type Tree } from "page/tree";
 import { VIEWS, type Heap, type Overview, type ProcessMemory, type RangeAnswer, type Table } from "page/types";
 

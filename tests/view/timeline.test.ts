@@ -2,9 +2,9 @@
 // What the timeline makes of dumps, readings and losses, and how its range moves.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { matchOptions } from "page/chooser";
+import { matchOptions } from "page/bar/chooser";
 import { nearestDump } from "page/model";
-import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf } from "page/series";
+import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf } from "page/time/series";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
 import type { Dump, Heap, Memory, Process } from "page/types";
 import { intervalInWords } from "page/words";

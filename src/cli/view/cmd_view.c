@@ -13,8 +13,8 @@
 #include "cli/view/browser.h"
 #include "cli/view/machine.h"
 #include "util/output_file.h"
-#include "view/save.h"
-#include "view/server.h"
+#include "view/saved/save.h"
+#include "view/server/server.h"
 
 static const char help[] =
     "usage: heap_profile view [options] [DIR|FILE]...\n"

@@ -2,14 +2,14 @@
 /*
  * The page's questions about this machine: recent profiles, processes, recordings. They are
  * answered with the rights of the user of heap_profile view. Answers are written as answer_function
- * does (view/answers.h).
+ * does (view/answers/answers.h).
  */
 #ifndef HEAPPROFD_CLI_VIEW_MACHINE_H
 #define HEAPPROFD_CLI_VIEW_MACHINE_H
 
 #include "cli/view/recordings.h"
 #include "cli/view/shown.h"
-#include "view/server.h"
+#include "view/server/server.h"
 
 /* The context of all questions. */
 struct machine {

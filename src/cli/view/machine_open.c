@@ -6,7 +6,7 @@
 
 #include "cli/view/machine.h"
 #include "util/json_writer.h"
-#include "view/json_parse.h"
+#include "view/server/json_parse.h"
 
 /* Take the paths. Return their number, or a negative errno with *error set. */
 static int take_paths(const struct json_value *root, const char *paths[VIEW_PROFILES_MAX],

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/view/machine.h"
-#include "view/json_parse.h"
+#include "view/server/json_parse.h"
 
 int machine_recordings(void *context, const struct view_parameters *parameters, const char *body,
                        FILE *out, struct error *error)

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "util/error.h"
-#include "view/json_parse.h"
+#include "view/server/json_parse.h"
 
 #define RECORDING_WORDS_MAX 512u
 #define RECORDING_BYTES_MAX (32u << 10) /* of all words together */

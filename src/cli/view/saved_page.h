@@ -3,7 +3,7 @@
 #ifndef HEAPPROFD_CLI_VIEW_SAVED_PAGE_H
 #define HEAPPROFD_CLI_VIEW_SAVED_PAGE_H
 
-#include "view/save.h"
+#include "view/saved/save.h"
 
 /* Set the error if this build has no page. Return 0 or -ENOTSUP. */
 int saved_page_check(struct error *error);

@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "cli/view/watched.h"
-#include "view/server.h"
+#include "view/server/server.h"
 
 struct shown {
     pthread_mutex_t lock; /* held while profiles are read */

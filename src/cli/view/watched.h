@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "util/error.h"
-#include "view/profiles.h"
+#include "view/model/profiles.h"
 
 struct watched {
     char *paths[VIEW_PROFILES_MAX]; /* DIR or FILE; owned. NULL: the latest profile */

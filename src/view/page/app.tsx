@@ -4,26 +4,26 @@
 // server is gone.
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import { Bar, Filters } from "./bar";
-import { Export } from "./export";
+import { Bar, Filters } from "./bar/bar";
+import { Export } from "./bar/export";
 import { FlamePanel } from "./flame/panel";
-import { HeapDetailsPanel } from "./heap_details";
+import { HeapDetailsPanel } from "./details/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
 import { MemoryPanel } from "./memory";
 import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
 import { MachinePage, PAGE_TITLES, Pages } from "./pages";
-import { Perfetto } from "./perfetto";
+import { Perfetto } from "./bar/perfetto";
 import { Sentence } from "./sentence";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
-import { isSaved, NOT_SAVED } from "./saved";
+import { isSaved, NOT_SAVED } from "./saved/saved";
 import { SourcePanel } from "./source_panel";
 import { SqlPanel } from "./sql";
 import { NOTHING_SELECTED, oneOf, removeFilter, select, selection as now, TABS, useSelection, type Selection, type Tab } from "./state";
-import { TablePanel } from "./table";
+import { TablePanel } from "./table/panel";
 import { otherTheme, useTheme } from "./theme";
-import { goToDump, Timeline } from "./timeline";
+import { goToDump, Timeline } from "./time/timeline";
 import type { Overview } from "./types";
 
 const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", sql: "SQL" };

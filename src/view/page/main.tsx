@@ -3,10 +3,10 @@
 import { render } from "preact";
 /* esbuild makes page.css of it. */
 import "./page.css";
-import "./heap_details.css";
+import "./details/details.css";
 import "./machine/machine.css";
-import "./table.css";
-import "./record.css";
+import "./table/table.css";
+import "./machine/record.css";
 import { App } from "./app";
 import { startPolling } from "./source";
 import { startSpelling } from "./spell_out";

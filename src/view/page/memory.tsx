@@ -11,7 +11,7 @@ import { select, type Selection } from "./state";
 import { useTheme } from "./theme";
 import { clockInWords } from "./time/draw";
 import { parseSpan } from "./time/zoom";
-import { goToDump } from "./timeline";
+import { goToDump } from "./time/timeline";
 import type { MemoryMoment, MemoryRow, MemorySnapshots, ProcessMemory } from "./types";
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "./words";
 

@@ -4,7 +4,7 @@
 // are dropped.
 import { useEffect } from "preact/hooks";
 import { askFunctions, useAnswer } from "./source";
-import { isSaved } from "./saved";
+import { isSaved } from "./saved/saved";
 import { hasNumbers, select, selection as now, type Selection } from "./state";
 import type { FunctionNumbers } from "./types";
 

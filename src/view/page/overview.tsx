@@ -3,7 +3,7 @@
 // course over time, and what was not profiled.
 import { useState } from "preact/hooks";
 import { dumpIndex, openHeap, processTitle, profileTitle, type Place } from "./model";
-import { isSaved } from "./saved";
+import { isSaved } from "./saved/saved";
 import { Sentence } from "./sentence";
 import { lossInWords, sentencesOf } from "./sentences";
 import { askTable, selectionParameters, useAnswer, type Answer } from "./source";

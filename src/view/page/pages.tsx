@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 import { HomePage } from "./machine/home";
 import { ProcessesPage } from "./machine/processes";
 import { RecordPage } from "./machine/record";
-import { isSaved } from "./saved";
+import { isSaved } from "./saved/saved";
 import { select, type Page } from "./state";
 
 export const PAGE_TITLES: Record<Page, string> = { profile: "Profile", home: "Start", record: "Record", processes: "Processes" };

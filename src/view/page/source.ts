@@ -2,7 +2,7 @@
 // Asks the server. Requests are relative to the page's address, which holds the token. An answer
 // that is no longer wanted is aborted; a lost server is asked again until it is back.
 import { useEffect, useState } from "preact/hooks";
-import { isSaved, NotSaved, savedAnswer } from "./saved";
+import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
 import { filterInWords, onlyInWords, type Selection } from "./state";
 import type { Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Table } from "./types";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row of groups below the root of a flame graph: threads, types, contexts, or all heaps of the process.
 import type { MenuEntry } from "./menu";
-import { isSaved } from "../saved";
+import { isSaved } from "../saved/saved";
 import { addOnly, select, type Selection } from "../state";
 import { functionOf, groupOf, type Tree } from "../tree";
 import { GROUPS, type Dimension } from "../types";

@@ -10,7 +10,7 @@ import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { isSandwich as hasSandwich, mainDirection, partPathOf, type Which } from "./shown";
 import { addFilter, exactly, select, useSelection, type Direction, type Selection } from "../state";
-import { isSaved } from "../saved";
+import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
 import { askTree, treePath, useAnswer } from "../source";
 import { functionOf, leftOut, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, shortModule, stackOf, valueAt, type Tree } from "../tree";

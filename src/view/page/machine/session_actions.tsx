@@ -2,7 +2,7 @@
 // What a click does to a session: take a dump, end it, save a dump of a process as a file. The page says how
 // it went.
 import { useState } from "preact/hooks";
-import { save } from "../export";
+import { save } from "../bar/export";
 import { Menu } from "../flame/menu";
 import { askFile } from "../source";
 import { askSession } from "./recordings";

@@ -3,7 +3,7 @@
 // each dump, and a strip of marks.
 import uPlot from "uplot";
 import { dumpIndex, isKept, type Place } from "../model";
-import type { Mark, SeriesKind, Timeline } from "../series";
+import type { Mark, SeriesKind, Timeline } from "./series";
 import type { Selection } from "../state";
 import { amountInWords, bytesInWords, timeInWords } from "../words";
 

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saves what is selected as a file: the server writes those of other tools, the page draws the images.
+import { useState } from "preact/hooks";
+import { BarError } from "./error";
+import { Menu, type MenuEntry } from "../flame/menu";
+import { askShown, mainDirection } from "../flame/shown";
+import { drawSvg } from "../flame/svg";
+import { baseOf, dumpIndex, dumpTitle, processTitle, viewOf, type Place } from "../model";
+import { isSaved } from "../saved/saved";
+import { askFile, selectionParameters, treePath } from "../source";
+import { filterInWords, onlyInWords, type Selection } from "../state";
+import { useTheme } from "../theme";
+import { nameOf } from "../tree";
+import type { Overview } from "../types";
+
+const FORMATS = [
+  { title: "For pprof", key: "p", format: "pprof", ending: ".pb.gz" },
+  { title: "Collapsed stacks", key: "c", format: "collapsed", ending: ".collapsed" },
+  { title: "For Speedscope", key: "s", format: "speedscope", ending: ".speedscope.json" },
+  { title: "JSON", key: "j", format: "json", ending: ".json" },
+];
+
+/** Let the browser save a file. */
+export function save(blob: Blob, name: string) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function fileName(place: Place, selection: Selection): string {
+  const parts = [processTitle(place.process), place.heap.name, String(dumpIndex(place.heap, selection.dump) + 1), selection.view];
+  return parts.map((part) => part.replace(/[^\w.-]+/g, "_").replace(/^_|_$/g, "")).join("-");
+}
+
+/** Return the question for a file. JSON is of the graph: its direction, and the part that is zoomed to. */
+function exportPath(selection: Selection, format: string): string {
+  const isGraph = format === "json" && selection.tab === "flame";
+  const path = isGraph ? treePath(selection, mainDirection(selection), selection.zoom) : `api/tree?${selectionParameters(selection)}`;
+  return `${path.replace("api/tree", "api/export")}&format=${format}`;
+}
+
+/** Save the canvas as it is shown; callers and callees are one image. */
+async function saveImage(name: string) {
+  const shown = [...document.querySelectorAll<HTMLCanvasElement>(".flame-scroll canvas")];
+  const whole = document.createElement("canvas");
+  whole.width = Math.max(...shown.map((canvas) => canvas.width));
+  whole.height = shown.reduce((sum, canvas) => sum + canvas.height, 0);
+  const context = whole.getContext("2d")!;
+  let y = 0;
+  for (const canvas of shown) {
+    context.drawImage(canvas, 0, y);
+    y += canvas.height;
+  }
+  const blob = await new Promise<Blob | null>((resolve) => whole.toBlob(resolve));
+  if (blob) save(blob, `${name}.png`);
+}
+
+/** Say in a few lines what a graph is of. */
+function headOf(overview: Overview, place: Place, selection: Selection): string[] {
+  const index = dumpIndex(place.heap, selection.dump);
+  const base = baseOf(overview, place, selection.base);
+  const view = viewOf(overview, selection.view);
+  const lines = [
+    `${processTitle(place.process)}, ${place.heap.name}: ${base ? "change of " : ""}${view.title}`,
+    `dump ${dumpTitle(place, index)}`,
+  ];
+  if (base) lines[1] += `, since dump ${dumpTitle(base.place, base.index)}${base.place.heap === place.heap ? "" : ` of ${processTitle(base.place.process)}`}`;
+  if (selection.filters.length > 0) lines.push(`filters: ${selection.filters.map(filterInWords).join("  ")}`);
+  if (selection.only.length > 0) lines.push(`only: ${selection.only.map(onlyInWords).join("  ")}`);
+  if (selection.search !== "") lines.push(`searched: ${selection.search}`);
+  return lines;
+}
+
+export function Export({ overview, place, selection }: { overview: Overview; place: Place; selection: Selection }) {
+  const { theme } = useTheme();
+  const [at, setAt] = useState<{ x: number; y: number } | null>(null);
+  const [error, setError] = useState("");
+  const name = fileName(place, selection);
+
+  async function attempt(write: () => Promise<void>) {
+    setError("");
+    try {
+      await write();
+    } catch (refusal) {
+      setError((refusal as Error).message);
+    }
+  }
+  const saveAs = async (format: string, ending: string) => save(await askFile(exportPath(selection, format)), name + ending);
+  async function saveSvg() {
+    const graphs = await askShown(selection);
+    const head = headOf(overview, place, selection);
+    if (graphs.length > 1) head.push(`callers and callees of ${nameOf(graphs[1]!.tree, 0)}`);
+    save(new Blob([drawSvg(graphs, head, theme)], { type: "image/svg+xml" }), `${name}.svg`);
+  }
+  const entries: MenuEntry[] = isSaved ? []
+    : FORMATS.map(({ title, key, format, ending }) => ({ title, key, run: () => void attempt(() => saveAs(format, ending)) }));
+  if (selection.tab === "flame") {
+    entries.push({ title: "The graph as SVG", key: "g", run: () => void attempt(saveSvg) });
+    entries.push({ title: "The graph as an image", key: "i", run: () => void attempt(() => saveImage(name)) });
+  }
+  if (entries.length === 0) return null;
+  return (
+    <>
+      <BarError message={error} onClose={() => setError("")} />
+      <button type="button" aria-haspopup="menu" onClick={(event) => {
+        const box = event.currentTarget.getBoundingClientRect();
+        setAt({ x: box.left, y: box.bottom + 4 });
+      }}>Export</button>
+      {at && <Menu title="Export" entries={entries} x={at.x} y={at.y} onClose={() => setAt(null)} />}
+    </>
+  );
+}

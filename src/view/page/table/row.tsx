@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The columns of a table, and one row of it.
+import { shortModule } from "../tree";
+import { isOfClasses } from "./pages";
+import type { MaybeFigure, TableBy, TableOrder, TableRow } from "../types";
+import { figureInWords, partInWords, shareInWords, signedInWords } from "../words";
+
+export const ROW = 26; // pixels
+const BAR = 64;
+const WIDE_BAR = 320; // of a histogram
+
+const HAS_MODULE = new Set<TableBy>(["function", "holder"]);
+const HAS_SELF = new Set<TableBy>(["function", "module", "file"]); // others have no callees
+export const hasModule = (by: TableBy) => HAS_MODULE.has(by);
+export const hasSelf = (by: TableBy) => HAS_SELF.has(by);
+
+/** What all rows of a table have in common. */
+export interface Look {
+  by: TableBy;
+  whole: number; // in the view's unit
+  most: number; // of the first rows, for bars of histograms
+  signed: boolean; // a difference
+  counts: boolean; // the view counts calls
+}
+
+/** The orders of a column of bytes or calls. The view's own figure ranks rows; a change has a sign. */
+export function ordersOf({ by, signed, counts }: Look, ofCounts: boolean): { self: TableOrder; total: TableOrder } {
+  if (ofCounts === counts && !signed) return { self: "self", total: "total" };
+  const unit = ofCounts ? "count" : "bytes";
+  return { self: hasSelf(by) ? `self_${unit}` : unit, total: unit };
+}
+
+export function keyInWords(by: TableBy, row: TableRow): string {
+  if (isOfClasses(by)) return partInWords(by, row.part ?? "");
+  if (by === "thread") return row.key === "" && row.tid === 0 ? "(unknown)" : `${row.key || "(no name)"}${row.tid ? ` (${row.tid})` : ""}`;
+  return row.key || "(none)";
+}
+
+export function Number({ figure, counts, signed }: { figure: MaybeFigure; counts: boolean; signed: boolean }) {
+  if (figure === null) return <span class="faint">unknown</span>;
+  const words = figureInWords(figure, counts);
+  const margin = words.search(/ (±|-|\+)/);
+  const amount = signed && !words.startsWith("at most") ? signedInWords(figure.value, counts) : margin < 0 ? words : words.slice(0, margin);
+  if (figure.value === 0 && margin < 0) return <span class="faint">0</span>;
+  return <>{amount}{margin >= 0 && <span class="faint">{words.slice(margin)}</span>}</>;
+}
+
+/** Whether a change is within chance, if the answer does not judge it: its limits include none. */
+const isChance = (figure: MaybeFigure) => figure !== null && figure.low !== null && figure.high !== null && figure.low <= 0 && figure.high >= 0;
+
+/** A bar as long as the share; of a change, with its direction in words, as long as beside the largest. */
+function Bar({ value, look, faint }: { value: number; look: Look; faint: boolean }) {
+  const isWide = isOfClasses(look.by);
+  const all = look.signed || isWide ? look.most : look.whole;
+  const share = all > 0 ? Math.min(Math.abs(value) / all, 1) : 0;
+  const kind = !look.signed ? "" : faint ? " chance" : value > 0 ? " grew" : " shrank";
+  return <i class={`bar${kind}`} style={{ width: `${share * (isWide ? WIDE_BAR : BAR)}px` }} />;
+}
+
+export function Row({ row, top, look, isChosen, onOpen }: {
+  row: TableRow; top: number; look: Look; isChosen: boolean; onOpen: (event: MouseEvent) => void;
+}) {
+  const { by, signed, counts } = look;
+  const own = hasSelf(by);
+  const bytes = (own ? row.self_bytes : row.bytes) ?? null;
+  const count = (own ? row.self_count : row.count) ?? null;
+  const counted = counts ? count : bytes;
+  const isFaint = row.beyond_chance === undefined ? isChance(counted) && isChance(counts ? row.count : row.bytes) : !row.beyond_chance;
+  const faint = signed && isFaint;
+  const key = keyInWords(by, row);
+  return (
+    <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }} onClick={onOpen}>
+      <span role="cell" class="key" title={key}>{key}</span>
+      {hasModule(by) && <span role="cell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
+      <span role="cell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
+      <span role="cell" class="share">
+        <Bar value={counted?.value ?? 0} look={look} faint={faint} />
+        {signed ? (faint ? "chance" : "") : counted?.value ? shareInWords(counted.value, look.whole) : ""}
+      </span>
+      {own && <span role="cell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
+      <span role="cell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
+    </div>
+  );
+}

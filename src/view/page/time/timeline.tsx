@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// The timeline of a heap: its live bytes with their ±, the process's memory, the rate of allocation, a
+// diamond for each dump, and a mark where something was lost or the interval was raised. Clicking a
+// diamond selects the dump; dragging over a range selects the difference between the dumps at its ends.
+import uPlot from "uplot";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { beginningOf, dumpChoice, dumpIndex, dumpTitle, keptDump, nearestDump, type Place } from "../model";
+import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
+import { useConnection } from "../source";
+import { select, type Selection } from "../state";
+import { useTheme } from "../theme";
+import { COLOURS, coloursOf, makeOptions, plotHeight, type Colours, type Drawn } from "./draw";
+import { attachPointer, type PointerActions } from "./pointer";
+import { Range } from "./range";
+import "./timeline.css";
+import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan, type Span } from "./zoom";
+import type { Dump } from "../types";
+import { amountInWords, bytesInWords, figureInWords, plural } from "../words";
+
+const NEAR = 10; // a pointer this close to a diamond, in pixels, hits it
+const SETTLED_MS = 200; // then a zoomed range is put into the URL
+
+export function goToDump(place: Place, selection: Selection, step: number, widen: boolean) {
+  const now = dumpIndex(place.heap, selection.dump);
+  const next = keptDump(place.heap, now + step, step);
+  if (next < 0 || next === now) return;
+  const base = widen ? (selection.base === "" ? String(now) : selection.base) : "";
+  select({ dump: dumpChoice(place.heap, next), base: base === String(next) ? "" : base });
+}
+
+function Legend({ data, colours, shown, counts, index, onToggle }: {
+  data: Data; colours: Colours; shown: Set<string>; counts: boolean; index: number; onToggle: (key: string) => void;
+}) {
+  const limit = (kind: SeriesKind, at: number) => data.series.find((one) => one.kind === kind)?.values[at] ?? null;
+  const words = (one: Series) => {
+    if (!shown.has(one.key) || index < 0) return "";
+    const at = indexNear(one.values, index);
+    const value = one.values[at] ?? null;
+    if (value === null) return "unknown";
+    if (one.kind === "rate" || one.kind === "counted") return `${bytesInWords(value)}/s`;
+    return one.kind === "live" ? figureInWords({ value, low: limit("low", at), high: limit("high", at) }, counts) : amountInWords(value, counts);
+  };
+  const strokes = coloursOf(data, colours);
+  return (
+    <div class="timeline-legend">
+      {[...data.series, ...data.rates].filter((one) => one.kind !== "low" && one.kind !== "high").map((one) => (
+        <button type="button" key={one.key} class="series" aria-pressed={shown.has(one.key)} onClick={() => onToggle(one.key)}>
+          <i class={`dash-${one.kind}`} style={{ borderTopColor: strokes.get(one.key) }} />
+          {one.name} <span class="figures">{words(one)}</span>
+        </button>
+      ))}
+    </div>
+  );
+}
+
+function Title({ place, index, marks }: { place: Place; index: number; marks: Mark[] }) {
+  const { hasGrown } = useConnection();
+  const { heap } = place;
+  const dump = heap.dumps[index];
+  const own = marks.filter((mark) => mark.dump === index);
+  return (
+    <span class="timeline-title">
+      {dump ? <b>{heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, index)}`}</b> : <b>No dump</b>}
+      {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
+      {own.map((mark) => <span class="warn" key={mark.words} title={mark.words}> · {mark.words}</span>)}
+      {dump && dump.exact_calls !== null && dump.exact_bytes !== null &&
+        <span class="faint"> · {bytesInWords(dump.exact_bytes)} allocated in {plural(dump.exact_calls, "call")}, counted</span>}
+    </span>
+  );
+}
+
+const TIP_MARKS = 6;
+
+/** What happened at the dumps near the pointer. */
+function MarkTip({ marks, x, width }: { marks: Mark[]; x: number; width: number }) {
+  if (marks.length === 0) return null;
+  const side = x > width / 2 ? { right: `${width - x + 8}px` } : { left: `${x + 8}px` };
+  return (
+    <div class="mark-tip" role="tooltip" style={side}>
+      {marks.slice(0, TIP_MARKS).map((mark) => <p key={mark.words}>{mark.words}.</p>)}
+      {marks.length > TIP_MARKS && <p class="faint">And {plural(marks.length - TIP_MARKS, "more mark")}: zoom in to read them.</p>}
+    </div>
+  );
+}
+
+/** The plot, and what of it is shown: the URL has it once it has settled. */
+function useZoom(plot: { current: uPlot | null }, data: Data, time: string) {
+  const whole: Span = { from: data.seconds[0] ?? 0, to: data.seconds[data.seconds.length - 1] ?? 0 };
+  const span = useRef<Span>(whole);
+  const written = useRef(time);
+  const timer = useRef(0);
+  function show(wanted: Span) {
+    span.current = clampSpan(wanted, whole);
+    plot.current?.setScale("x", { min: span.current.from, max: span.current.to });
+  }
+  function move(wanted: Span) {
+    show(wanted);
+    written.current = formatSpan(span.current, whole);
+    clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => select({ time: written.current }, true), SETTLED_MS);
+  }
+  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(() => { if (time !== written.current) show(parseSpan((written.current = time)) ?? whole); }, [time]);
+  return {
+    begin: () => show(parseSpan(written.current) ?? whole),
+    zoom: (factor: number, at?: number) => move(zoomSpan(span.current, factor, at)),
+    pan: (share: number) => move(panSpan(span.current, share)),
+    all: () => move(whole),
+  };
+}
+
+interface Pointed {
+  dump: number; // whose diamond is near; -1: none
+  marks: Mark[]; // that are near
+  index: number; // of the values
+  x: number;
+}
+
+const NOTHING_POINTED: Pointed = { dump: -1, marks: [], index: -1, x: 0 };
+
+function selectRange(place: Place, from: number, to: number) {
+  const range = dumpsOfRange(place.heap, from, to);
+  if (range) select({ dump: dumpChoice(place.heap, range[1]), base: range[0] >= 0 ? String(range[0]) : "" });
+}
+
+interface PlotProps {
+  place: Place;
+  selection: Selection;
+  data: Data;
+  marks: Mark[];
+  colours: Colours;
+  shown: Set<string>;
+  counts: boolean;
+  onPoint: (pointed: Pointed) => void;
+}
+
+type Zoom = ReturnType<typeof useZoom>;
+
+/** What the pointer does on a plot. `zoom` changes as the page is drawn. */
+function actionsOf(made: uPlot, { place, marks, onPoint }: PlotProps, zoom: { current: Zoom }): PointerActions {
+  const { heap } = place;
+  const beginning = beginningOf(place.profile);
+  const isNear = (dump: number, x: number) => Math.abs(made.valToPos((heap.dumps[dump]!.time - beginning) / 1e9, "x") - x) <= NEAR;
+  const diamondAt = (x: number) => {
+    const nearest = heap.dumps.length > 0 ? keptDump(heap, nearestDump(heap, beginning + made.posToVal(x, "x") * 1e9)) : -1;
+    return nearest >= 0 && isNear(nearest, x) ? nearest : -1;
+  };
+  return {
+    click: (x, withShift) => {
+      const hit = diamondAt(x);
+      if (hit >= 0) select(withShift ? { base: String(hit) } : { dump: dumpChoice(heap, hit), base: "" });
+    },
+    range: (from, to) => selectRange(place, beginning + from * 1e9, beginning + to * 1e9),
+    hover: (x, index) => onPoint({ dump: diamondAt(x), marks: marks.filter((mark) => isNear(mark.dump, x)), index, x: x + made.over.offsetLeft }),
+    leave: () => onPoint(NOTHING_POINTED),
+    zoom: (factor, at) => { onPoint(NOTHING_POINTED); zoom.current.zoom(factor, at); },
+    pan: (share) => { onPoint(NOTHING_POINTED); zoom.current.pan(share); },
+  };
+}
+
+/** Act on a key of the timeline; false: it is none. */
+function actOnKey(event: KeyboardEvent, place: Place, selection: Selection, zoom: Zoom): boolean {
+  switch (event.key) {
+    case "ArrowLeft": goToDump(place, selection, -1, event.shiftKey); return true;
+    case "ArrowRight": goToDump(place, selection, 1, event.shiftKey); return true;
+    case "w": zoom.zoom(0.8); return true;
+    case "s": zoom.zoom(1.25); return true;
+    case "a": zoom.pan(-0.125); return true;
+    case "d": zoom.pan(0.125); return true;
+    case "Escape": zoom.all(); return true;
+    default: return false;
+  }
+}
+
+function Plot(props: PlotProps) {
+  const { place, selection, data, marks, colours, shown, counts } = props;
+  const { heap, profile } = place;
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const drawn = useRef<Drawn>(null!);
+  drawn.current = { place, selection, colours, beginning: beginningOf(profile), marks };
+  const zoom = useZoom(plot, data, selection.time);
+  const latest = useRef(zoom);
+  latest.current = zoom;
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const options = makeOptions({ data, drawn, shown, counts, width: element.clientWidth, showAll: () => latest.current.all() });
+    const made = new uPlot(options, [data.seconds, ...[...data.series, ...data.rates].map((one) => one.values)] as uPlot.AlignedData, element);
+    plot.current = made;
+    latest.current.begin();
+    attachPointer(made, actionsOf(made, props, latest));
+    const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: plotHeight(marks) }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [data, marks, colours, counts, [...shown].join()]);
+  useEffect(() => plot.current?.redraw(false, true), [selection.dump, selection.base, heap]);
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !plot.current || !actOnKey(event, place, selection, zoom)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const dump = dumpIndex(heap, selection.dump);
+  const words = [dumpTitle(place, dump), ...marks.filter((mark) => mark.dump === dump).map((mark) => mark.words)].join(". ");
+  return (
+    <div class="timeline-plot" style={{ height: `${plotHeight(marks)}px` }} ref={box} tabIndex={0} role="slider" aria-label={`Dump of ${heap.name}`}
+      aria-valuemin={1} aria-valuemax={Math.max(heap.dumps.length, 1)} aria-valuenow={dump + 1} aria-valuetext={words} onKeyDown={onKeyDown} />
+  );
+}
+
+const HIDDEN_FIRST = ["anonymous", "file", "shmem", "swap", "rate", "counted"];
+
+export function Timeline({ place, selection }: { place: Place; selection: Selection }) {
+  const { theme } = useTheme();
+  const { heap, process, profile } = place;
+  const beginning = beginningOf(profile);
+  const counts = selection.view.endsWith("objects");
+  const data = useMemo(() => timelineOf({ heap, others: otherHeaps(profile, heap), process, beginning, view: selection.view }), [heap, process, beginning, counts]);
+  const marks = useMemo(() => marksOf(heap), [heap]);
+  const [hidden, setHidden] = useState(new Set<string>(HIDDEN_FIRST));
+  const [pointed, setPointed] = useState(NOTHING_POINTED);
+  const box = useRef<HTMLElement>(null);
+  const colours = COLOURS[theme.dark ? "dark" : "light"];
+  const shown = new Set([...data.series, ...data.rates].map((one) => one.key).filter((key) => !hidden.has(key)));
+  // The dump that the line above the plot describes.
+  const described = pointed.dump >= 0 ? pointed.dump : dumpIndex(heap, selection.dump);
+  const dump: Dump | undefined = heap.dumps[described];
+  const atCursor = pointed.index >= 0 ? pointed.index : dump ? data.seconds.indexOf((dump.time - beginning) / 1e9) : -1;
+  const toggle = (key: string) => setHidden((last) => {
+    const next = new Set(last);
+    if (!next.delete(key)) next.add(key);
+    return next;
+  });
+  return (
+    <section class="timeline" aria-label="Timeline" ref={box}>
+      <div class="timeline-head">
+        <Title place={place} index={described} marks={marks} />
+        <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />
+      </div>
+      {data.seconds.length > 1 && (
+        <div class="timeline-room">
+          <Plot place={place} selection={selection} data={data} marks={marks} colours={colours} shown={shown} counts={counts} onPoint={setPointed} />
+          <MarkTip marks={pointed.marks} x={pointed.x + 4} width={box.current?.clientWidth ?? 0} />
+        </div>
+      )}
+      {selection.base !== "" && <Range place={place} selection={selection} />}
+    </section>
+  );
+}

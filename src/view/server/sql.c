@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the page's SQL, within limits of rows, bytes and time, and until somebody waits for it. */
+#include "view/server/sql.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "import/import.h"
+#include "util/clock.h"
+#include "util/json_writer.h"
+
+#define ROWS_MAX 10000u
+#define CELL_BYTES_MAX 4096
+#define ANSWER_BYTES_MAX ((off_t)32 << 20)
+#define NANOSECONDS_MAX UINT64_C(60000000000)
+/* SQLite asks for the time after this many steps of its machine, about a millisecond. */
+#define STEPS_BETWEEN_CLOCKS 100000
+
+/* The owner of a file that is shown may have replaced it. */
+static int add(struct query_database *database, const char *path, struct error *error)
+{
+    static const struct profile_read_options reading = {
+        .demangling = DEMANGLE_NONE, .as_in_trace = true, .only_regular = true};
+    struct profile *profile = import_profile(path, &reading, error);
+    return profile == NULL ? error->code
+                           : query_database_add_profile(database, path, profile, error);
+}
+
+static int open_database(struct view_sql *sql, struct error *error)
+{
+    if (sql->database != NULL)
+        return 0;
+    struct query_database *database = query_database_new(error);
+    if (database == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < sql->path_count; i++) {
+        int code = add(database, sql->paths[i], error);
+        if (code < 0) {
+            query_database_close(database);
+            return code;
+        }
+    }
+    sql->database = database;
+    return 0;
+}
+
+static void write_cell(struct json_writer *json, sqlite3_stmt *statement, int column)
+{
+    char text[CELL_BYTES_MAX + 1];
+    switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_INTEGER:
+        json_signed(json, NULL, sqlite3_column_int64(statement, column));
+        break;
+    case SQLITE_FLOAT:
+        json_number(json, NULL, sqlite3_column_double(statement, column));
+        break;
+    case SQLITE_NULL:
+        json_null(json, NULL);
+        break;
+    default:
+        snprintf(text, sizeof(text), "%s", (const char *)sqlite3_column_text(statement, column));
+        json_string(json, NULL, text);
+    }
+}
+
+/* Write a statement's columns and rows. Return SQLite's code. */
+static int write_rows(struct json_writer *json, sqlite3_stmt *statement)
+{
+    int columns = sqlite3_column_count(statement), code;
+    size_t rows = 0;
+    json_array(json, "columns");
+    for (int i = 0; i < columns; i++)
+        json_string(json, NULL, sqlite3_column_name(statement, i));
+    json_end_array(json);
+    json_array(json, "rows");
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && rows++ < ROWS_MAX &&
+           ftello(json->out) < ANSWER_BYTES_MAX) {
+        json_array(json, NULL);
+        for (int i = 0; i < columns; i++)
+            write_cell(json, statement, i);
+        json_end_array(json);
+    }
+    json_end_array(json);
+    json_bool(json, "more", code == SQLITE_ROW);
+    return code == SQLITE_ROW ? SQLITE_DONE : code;
+}
+
+/* Return whether the text that follows a statement has another one. */
+static bool is_last(const char *rest)
+{
+    return rest[strspn(rest, " \t\r\n;")] == '\0';
+}
+
+static int run_statement(sqlite3_stmt *statement, bool last, struct json_writer *json)
+{
+    int code;
+    if (last)
+        return write_rows(json, statement);
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW)
+        ;
+    return code;
+}
+
+static int complain_of_end(const struct view_sql *sql, struct error *error)
+{
+    if (*sql->waiting > 0)
+        return error_set(error, -EINVAL,
+                         "the query was ended, because the profiles were replaced while it ran; "
+                         "run it again");
+    return error_set(error, -EINVAL,
+                     "the query ran for a minute and was ended; ask for less, or use heap_profile "
+                     "query");
+}
+
+static int run_statements(struct view_sql *sql, const char *text, struct json_writer *json,
+                          struct error *error)
+{
+    const char *at = text;
+    bool answered = false;
+    while (*at != '\0') {
+        sqlite3_stmt *statement = NULL;
+        int code = query_database_prepare(sql->database, text, at, &statement, &at, error);
+        if (code < 0)
+            return code;
+        bool last = is_last(at);
+        code = statement == NULL ? SQLITE_DONE : run_statement(statement, last, json);
+        answered |= last && statement != NULL;
+        sqlite3_finalize(statement);
+        if (code == SQLITE_INTERRUPT)
+            return complain_of_end(sql, error);
+        if (code != SQLITE_DONE) {
+            query_database_step_error(sql->database, error);
+            return -EINVAL;
+        }
+    }
+    return answered ? 0 : error_set(error, -EINVAL, "the text ends without a statement");
+}
+
+struct limit {
+    uint64_t deadline_ns;
+    const _Atomic unsigned *waiting;
+};
+
+/* SQLite asks whether a query is to be ended. */
+static int must_end(void *context)
+{
+    const struct limit *limit = context;
+    return *limit->waiting > 0 || clock_read_ns(CLOCK_MONOTONIC) > limit->deadline_ns;
+}
+
+int view_sql_run(struct view_sql *sql, const char *text, FILE *out, struct error *error)
+{
+    int code = open_database(sql, error);
+    if (code < 0)
+        return code;
+    uint64_t begin = clock_read_ns(CLOCK_MONOTONIC);
+    struct limit limit = {begin + NANOSECONDS_MAX, sql->waiting};
+    struct json_writer json = json_begin(out);
+    sqlite3 *connection = query_database_sql(sql->database);
+    sqlite3_progress_handler(connection, STEPS_BETWEEN_CLOCKS, must_end, &limit);
+    json_object(&json, NULL);
+    code = run_statements(sql, text, &json, error);
+    json_number(&json, "seconds", (double)(clock_read_ns(CLOCK_MONOTONIC) - begin) / 1e9);
+    json_end_object(&json);
+    sqlite3_progress_handler(connection, 0, NULL, NULL);
+    return code;
+}
+
+static void end_table(struct json_writer *json)
+{
+    json_end_array(json);
+    json_end_object(json);
+}
+
+int view_sql_tables(struct view_sql *sql, FILE *out, struct error *error)
+{
+    char columns[2048], table[256] = "";
+    sqlite3_stmt *statement = NULL;
+    const char *rest;
+    int code = open_database(sql, error);
+    snprintf(columns, sizeof(columns),
+             "SELECT t.name, c.name, c.type FROM (%s) AS t JOIN pragma_table_xinfo(t.name) AS c "
+             "ORDER BY t.name, c.cid",
+             query_tables_sql);
+    if (code == 0)
+        code = query_database_prepare(sql->database, columns, columns, &statement, &rest, error);
+    if (code < 0)
+        return code;
+    struct json_writer json = json_begin(out);
+    json_array(&json, NULL);
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(statement, 0);
+        if (strcmp(name, table) != 0) {
+            if (table[0] != '\0')
+                end_table(&json);
+            snprintf(table, sizeof(table), "%s", name);
+            json_object(&json, NULL);
+            json_string(&json, "name", name);
+            json_array(&json, "columns");
+        }
+        json_object(&json, NULL);
+        json_string(&json, "name", (const char *)sqlite3_column_text(statement, 1));
+        json_string(&json, "type", (const char *)sqlite3_column_text(statement, 2));
+        json_end_object(&json);
+    }
+    if (table[0] != '\0')
+        end_table(&json);
+    json_end_array(&json);
+    sqlite3_finalize(statement);
+    return 0;
+}
+
+void view_sql_close(struct view_sql *sql)
+{
+    query_database_close(sql->database);
+    sql->database = NULL;
+}
