@@ -134,6 +134,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ask(answer_range, &parameters);
     ask(answer_details, &parameters);
     ask(answer_allocators, &parameters);
+    ask(answer_source, &parameters);
+    ask(answer_export, &parameters);
     free(text);
     return 0;
 }
