@@ -1072,6 +1072,19 @@ def test_command_line():
     for arguments, status in ((["--port", "70000"], 2), (["--nothing"], 2), ([at("missing")], 1), ([__file__], 1)):
         outcome = call(TOOL, "view", "--no-browser", *arguments)
         check(outcome.status == status and b"heap_profile: " in outcome.stderr, f"{arguments}: {outcome.status}")
+    browser = at("browser")
+    with open(browser, "w", encoding="utf-8") as out:
+        out.write(f"#!/bin/sh\ngrep Sig /proc/$$/status > {browser}.new; cat $1 >> {browser}.new; mv {browser}.new {browser}.out\n")
+    os.chmod(browser, 0o700)
+    with subprocess.Popen([TOOL, "view", profile], env={**os.environ, **ENVIRONMENT, "BROWSER": browser, "DISPLAY": ":0"},
+                          stdout=subprocess.PIPE, text=True) as server:
+        address = server.stdout.readline().split()[-1]
+        wait_until(lambda: os.path.exists(f"{browser}.out"), "the browser is started")
+        with open(f"{browser}.out", encoding="utf-8") as found:
+            text = found.read()
+        check(address in text and not any(int(mask, 16) & 1 << 12 for mask in re.findall(r"SigIgn:\s+(\w+)", text)),
+              f"the browser's signals and page: {text}")
+        server.send_signal(signal.SIGTERM)
     path = at("socket")
     process = subprocess.Popen([TOOL, "view", "--listen", path, profile], env=dict(os.environ, **ENVIRONMENT),
                                stdout=subprocess.PIPE, text=True)

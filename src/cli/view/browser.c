@@ -48,11 +48,14 @@ static bool start(char *path)
     char *const arguments[] = {program, path, NULL};
     posix_spawnattr_t attributes;
     pid_t pid;
-    sigset_t none;
+    sigset_t none, ignored;
     sigemptyset(&none);
+    sigemptyset(&ignored);
+    sigaddset(&ignored, SIGPIPE); /* by the server: what the browser runs must not be */
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigdefault(&attributes, &ignored);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     int code = posix_spawnp(&pid, program, NULL, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     return code == 0;
