@@ -10,6 +10,7 @@ import tempfile
 
 import harness
 from harness import BUILD, TOOL, check, need, profile, run
+from saved_page import SavedPage
 from terminal import Terminal
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -96,8 +97,13 @@ def test_verbs(directory):
         for name in ("one", "parse", "load"):
             there = any(name in stack.split(";") for stack in kept)
             check(there == bool(re.search(rf"\b{name}\n", tree)), f"{options}: {name} in {tree}")
-        page = ok(TRACECONV, "flamegraph", *options, path)
-        check(options[0].encode() + b" &#39;" in page.stdout, f"{options}: the page's title lacks it")
+        ok(TRACECONV, "flamegraph", *options, path, os.path.join(directory, "page.html"))
+        page = SavedPage(os.path.join(directory, "page.html"))
+        (heap,) = page.heaps()
+        same({";".join(stack): value for stack, value in page.values(heap, "space").items()}, kept, f"the page {options}")
+        dropped = page.dump(heap)[0]["left_out"]
+        same(dropped[0] - dropped[5], left, f"the page {options}")
+        check(f"{options[0]} &#39;" in page.title, f"{options}: the page's title is {page.title}")
         scope = json.loads(ok(TRACECONV, "speedscope", *options, path).stdout)
         same(sum(scope["profiles"][0]["weights"]), 217 - left, f"speedscope {options}")
         leaks = json.loads(ok(TOOL, "leaks", "--json", *options, path).stdout)

@@ -145,10 +145,11 @@ static int keep_all(struct view_kept *kept, const struct view_profiles *profiles
         const struct profile *profile = profiles->items[i].profile;
         for (size_t j = 0; j < profile->heap_count && code == 0; j++) {
             const struct profile_heap *heap = &profile->heaps[j];
-            const struct export_dump last = {heap, &heap->dumps[heap->dump_count - 1]};
             kept->profiles[i].items[j].is_listed = true;
-            if (heap->dump_count > 0 && !heap->unseen)
-                code = keep_dump(kept, profiles, &last);
+            if (heap->dump_count == 0 || heap->unseen)
+                continue;
+            const struct export_dump last = {heap, &heap->dumps[heap->dump_count - 1]};
+            code = keep_dump(kept, profiles, &last);
         }
     }
     return code;

@@ -47,8 +47,8 @@ static int take_heap(struct saved_heaps *heaps, struct kept_samples *samples, si
         saved->sample_count = samples->count;
         code = saved->samples == NULL ? -ENOMEM : 0;
     }
-    if (code == 0)
-        memcpy(saved->samples, samples->items, samples->count * sizeof(*samples->items));
+    for (size_t i = 0; i < samples->count && code == 0; i++)
+        saved->samples[i] = samples->items[i];
     kept_samples_reset(samples);
     return code;
 }
