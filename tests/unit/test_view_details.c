@@ -372,12 +372,69 @@ static void test_questions(void **state)
     view_profiles_free(&made.profiles);
 }
 
+/* --- limits --- */
+
+/* Ask, with the second dump as the base of a difference or not, and check that no figure has limits
+ * or that all have. */
+static void check_limits(struct made *made, answer_function *answer, const char *low,
+                         bool is_difference, bool are_known)
+{
+    const struct view_parameters parameters = {.items = {{"heap", "0.0"},
+                                                         {"dump", "2"},
+                                                         {"format", "json"},
+                                                         {"base", is_difference ? "1" : ""}},
+                                               .count = 4};
+    struct error error = {0};
+    char *text = NULL;
+    size_t length, unknown = 0, all = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(answer(&made->profiles, &parameters, out, &error), 0);
+    fclose(out);
+    for (const char *at = text;
+         (at = memmem(at, length - (size_t)(at - text), low, strlen(low))) != NULL; all++) {
+        at += strlen(low);
+        unknown += strncmp(at, "null", 4) == 0;
+    }
+    assert_true(all > 0);
+    assert_int_equal(unknown, are_known ? 0 : all);
+    free(text);
+}
+
+static void check_all_limits(struct made *made, bool is_difference, bool are_known)
+{
+    check_limits(made, answer_details, "\"low\":", is_difference, are_known);
+    check_limits(made, answer_export, "\"low95\":", is_difference, are_known);
+    check_limits(made, answer_flame, "\"low\":", is_difference, are_known);
+    check_limits(made, answer_overview, "\"low\":", is_difference, are_known);
+    check_limits(made, answer_table, "\"low\":", is_difference, are_known);
+}
+
+/* The page calls a figure exact if both limits are equal to it. */
+static void test_limits(void **state)
+{
+    struct made made;
+    (void)state;
+    make_random(&made, 7);
+    struct profile_heap *heap = &made.profiles.items[0].profile->heaps[0];
+    heap->interval_bytes = heap->first_interval_bytes = 1;
+    check_all_limits(&made, false, true);
+    check_all_limits(&made, true, true);
+    heap->status.lost[TRACE_LOST_OVERRUN] = 1;
+    check_all_limits(&made, false, false);
+    check_all_limits(&made, true, false);
+    heap->status.lost[TRACE_LOST_OVERRUN] = 0;
+    heap->status.weighed_samples = 1; /* drawn by the program itself */
+    check_all_limits(&made, false, false);
+    view_profiles_free(&made.profiles);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

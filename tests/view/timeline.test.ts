@@ -52,6 +52,8 @@ test("an unknown value is a gap, one that a reading leaves out is not", () => {
   assert.deepEqual([1, 2, 4].map((index) => indexNear(of(line, "rss")!, index)), [0, 2, 2]);
   const unknown = { ...heap, dumps: [dumpAt(2, 100), dumpAt(3, 1, { space: null }), dumpAt(4, 1)] };
   assert.deepEqual(of(lineOf(unknown, null), "live"), [100, null, 1]);
+  const unlimited = { ...heap, dumps: [dumpAt(2, 100, { space: { value: 100, low: null, high: null } }), dumpAt(3, 1)] };
+  assert.deepEqual(["low", "live", "high"].map((kind) => of(lineOf(unlimited, null), kind)), [[null, 0.5], [100, 1], [null, 2]]);
 });
 
 test("the largest other heaps of the process have a line each, with their names", () => {

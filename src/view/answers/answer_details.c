@@ -4,7 +4,6 @@
  * with the figures of up to four dumps side by side.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "util/json_writer.h"
 #include "view/answers/answers.h"
 #include "view/answers/details.h"
+#include "view/model/limits.h"
 
 #define ROWS_DEFAULT 200u
 #define ROWS_MAX 20000u
@@ -258,8 +258,7 @@ static void write_dumps(struct json_writer *json, const struct question *questio
             json_null(json, NULL);
         else
             write_interval(json, NULL, counts ? sum->count : sum->bytes,
-                           (is_heap ? estimate_total_interval
-                                    : estimate_interval)(sum, counts, of->heap, of->dump));
+                           (is_heap ? view_total_limits : view_limits)(sum, counts, of));
     }
     json_end_array(json);
 }
@@ -268,7 +267,6 @@ static void write_change(struct json_writer *json, const struct question *questi
                          const struct details_row *row, bool counts)
 {
     const struct change change = details_change(&question->details, row, counts);
-    bool uncertain = change.uncertain || question->details.leaves.partial;
     for (size_t i = 0; i < 2; i++) {
         if (lacks(question->request.dumps[i].dump.heap, question->selection.view, counts)) {
             json_null(json, counts ? "count" : "bytes");
@@ -276,7 +274,7 @@ static void write_change(struct json_writer *json, const struct question *questi
         }
     }
     write_interval(json, counts ? "count" : "bytes", change.value,
-                   uncertain ? (struct profile_interval){NAN, NAN} : change.interval);
+                   view_leaves_limits(&question->details.leaves, &change));
 }
 
 static void write_row(struct json_writer *json, const char *key, const struct question *question,

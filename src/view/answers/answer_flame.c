@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers with a flame graph: the header as JSON, then a column of numbers for each figure. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/estimates.h"
 #include "profile/rollup.h"
 #include "util/json_writer.h"
 #include "view/answers/answers.h"
 #include "view/answers/graph.h"
+#include "view/model/limits.h"
 
 struct tree {
     struct view_profiles *profiles;
@@ -171,9 +170,9 @@ static void write_total(struct json_writer *json, const char *key, const struct 
     struct profile_interval interval;
     if (view_selection_is_difference(&graph->selection)) {
         const struct change change = view_leaves_change(leaves, sum, counts, true);
-        interval = change.uncertain ? (struct profile_interval){NAN, NAN} : change.interval;
+        interval = view_leaves_limits(leaves, &change);
     } else {
-        interval = estimate_total_interval(&sum->gained, counts, at->heap, at->dump);
+        interval = view_total_limits(&sum->gained, counts, at);
     }
     json_object(json, key);
     json_number(json, "value",

@@ -14,6 +14,7 @@
 #include "util/json_writer.h"
 #include "view/answers/answers.h"
 #include "view/answers/readings.h"
+#include "view/model/limits.h"
 
 /* As Perfetto's UI names the views. */
 static const char *const perfetto_titles[EXPORT_VIEWS] = {
@@ -49,7 +50,8 @@ static void write_figure(struct json_writer *json, const struct profile_heap *he
     }
     bool counts = export_view_counts_calls(view);
     const struct profile_estimate figure = estimate_of_view(total, view);
-    struct profile_interval interval = estimate_total_interval(&figure, counts, heap, dump);
+    struct profile_interval interval =
+        view_total_limits(&figure, counts, &(struct export_dump){heap, dump});
     json_object(json, key);
     json_number(json, "value",
                 view == EXPORT_MAX ? estimate_peak_bytes(heap, dump)
@@ -121,9 +123,10 @@ static void write_dump(struct json_writer *json, const struct profile_heap *heap
 /* Write what a reader of the last dump's figures must know. */
 static void write_notes(struct json_writer *json, const struct profile_heap *heap)
 {
-    const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
     struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
-    size_t count = heap->dump_count == 0 ? 0 : profile_partial_reasons(heap, last, reasons);
+    size_t count = heap->dump_count == 0
+                       ? 0
+                       : profile_partial_reasons(heap, &heap->dumps[heap->dump_count - 1], reasons);
     const char *totals = profile_totals_why_partial(heap);
     json_array(json, "notes");
     for (size_t i = 0; i < count; i++)
@@ -335,6 +338,7 @@ static int write_largest(struct json_writer *json, struct view_profiles *profile
                          const struct opening *opening)
 {
     const struct view_profile *of = &profiles->items[opening->profile];
+    const struct export_dump at = {opening->found, opening->dump};
     struct profile_estimate *sums = NULL;
     size_t best = 0, count = profiles->functions.count;
     if (opening->found == NULL || count == 0) {
@@ -356,8 +360,7 @@ static int write_largest(struct json_writer *json, struct view_profiles *profile
     if (code == 0) {
         struct function_names names;
         functions_name(&profiles->functions, (uint32_t)best, &names);
-        struct profile_interval interval =
-            estimate_interval(&sums[best], false, opening->found, opening->dump);
+        struct profile_interval interval = view_limits(&sums[best], false, &at);
         json_object(json, "largest");
         json_unsigned(json, "function", best);
         json_string(json, "name", names.name);

@@ -10,6 +10,7 @@
 #include "util/json_writer.h"
 #include "util/regular_file.h"
 #include "view/answers/answers.h"
+#include "view/model/limits.h"
 
 /* Longer files are programs' data rather than their source. */
 #define FILE_BYTES_MAX ((size_t)8 << 20)
@@ -118,8 +119,7 @@ static void write_estimate(struct json_writer *json, const char *key,
                            const struct view_selection *selection)
 {
     bool counts = export_view_counts_calls(selection->view);
-    struct profile_interval interval =
-        estimate_interval(figure, counts, selection->at.dump.heap, selection->at.dump.dump);
+    struct profile_interval interval = view_limits(figure, counts, &selection->at.dump);
     if (figure->bytes == 0 && figure->count == 0) {
         json_null(json, key);
         return;

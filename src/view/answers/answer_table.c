@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers with a table: its rows in the wanted order, a page of them at a time. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/estimates.h"
 #include "util/json_writer.h"
 #include "view/answers/answers.h"
 #include "view/answers/table.h"
+#include "view/model/limits.h"
 
 #define ROWS_DEFAULT 500u
 #define ROWS_MAX 20000u
@@ -46,10 +45,9 @@ static struct profile_interval interval_of(const struct question *question,
 {
     const struct export_dump *at = &question->selection.at.dump;
     if (!view_selection_is_difference(&question->selection))
-        return of_heap ? estimate_total_interval(&sum->gained, counts, at->heap, at->dump)
-                       : estimate_interval(&sum->gained, counts, at->heap, at->dump);
+        return (of_heap ? view_total_limits : view_limits)(&sum->gained, counts, at);
     const struct change change = view_leaves_change(&question->leaves, sum, counts, of_heap);
-    return change.uncertain ? (struct profile_interval){NAN, NAN} : change.interval;
+    return view_leaves_limits(&question->leaves, &change);
 }
 
 /* Write a figure. of_heap: the sum is that of the whole heap. */

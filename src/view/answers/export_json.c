@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <math.h>
 
-#include "compare/estimates.h"
 #include "util/base_name.h"
 #include "util/json_writer.h"
 #include "view/answers/graph.h"
+#include "view/model/limits.h"
 
 struct writing {
     struct json_writer json;
@@ -40,16 +40,16 @@ static void write_limits(struct writing *writing, struct profile_interval limits
     write_value(writing, "high95", limits.high, known);
 }
 
-static void write_change(struct writing *writing, const struct flame_sum *sum, bool counts)
+static void write_change(struct writing *writing, const struct flame_sum *sum, bool counts,
+                         bool of_heap)
 {
-    const struct change_parts parts = {sum->gained, sum->lost};
-    const struct change change =
-        change_of(&parts, counts, &writing->graph->leaves.sampling, NULL, false);
+    const struct view_leaves *leaves = &writing->graph->leaves;
+    const struct change change = view_leaves_change(leaves, sum, counts, of_heap);
     bool known = is_known(writing, counts);
     double gained = counts ? sum->gained.count : sum->gained.bytes,
            lost = counts ? sum->lost.count : sum->lost.bytes;
     write_value(writing, "change", gained - lost, known);
-    write_limits(writing, change.interval, known && !change.uncertain);
+    write_limits(writing, view_leaves_limits(leaves, &change), known);
     write_value(writing, "gained", gained, known);
     write_value(writing, "lost", lost, known);
 }
@@ -60,9 +60,7 @@ static void write_estimate(struct writing *writing, const struct flame_sum *sum,
     const struct export_dump *at = &writing->graph->selection.at.dump;
     bool known = is_known(writing, counts);
     write_value(writing, "estimate", counts ? sum->gained.count : sum->gained.bytes, known);
-    write_limits(writing,
-                 of_heap ? estimate_total_interval(&sum->gained, counts, at->heap, at->dump)
-                         : estimate_interval(&sum->gained, counts, at->heap, at->dump),
+    write_limits(writing, (of_heap ? view_total_limits : view_limits)(&sum->gained, counts, at),
                  known);
 }
 
@@ -72,7 +70,7 @@ static void write_figures(struct writing *writing, const struct flame_sum *sum, 
     for (int counts = 0; counts < 2; counts++) {
         json_object(&writing->json, counts ? "count" : "bytes");
         if (writing->is_difference)
-            write_change(writing, sum, counts);
+            write_change(writing, sum, counts, of_heap);
         else
             write_estimate(writing, sum, counts, of_heap);
         json_end_object(&writing->json);
@@ -137,7 +135,7 @@ static void write_head(struct writing *writing)
     write_filters(writing);
     write_only(writing);
     json_object(json, "total");
-    write_figures(writing, &graph->leaves.total, true);
+    write_figures(writing, &graph->leaves.total, graph->leaves.is_of_heap);
     json_end_object(json);
     json_object(json, "left_out");
     write_figures(writing, &graph->leaves.left_out, false);

@@ -9,6 +9,7 @@
 
 #include "compare/estimates.h"
 #include "profile/partial.h"
+#include "view/model/limits.h"
 
 struct collector {
     struct view_leaves *leaves;
@@ -69,7 +70,6 @@ static int add_dump(struct collector *collector)
     int code = reserve_leaves(collector, dump->sample_count);
     leaves->exact = profile_dump_is_exact(heap, dump);
     leaves->partial = is_partial(heap, dump);
-    leaves->sampling = (struct change_sampling){heap->interval_bytes, heap->interval_bytes};
     leaves->unknown = export_view_is_unknown(heap, collector->selection->view);
     for (int counts = 0; counts < 2; counts++)
         leaves->bounds[counts].gained_most = rollup_most(heap, chosen->dump.dump, counts != 0);
@@ -91,7 +91,6 @@ static int add_pair(struct collector *collector, const struct diff_pair *pair)
     int code = reserve_leaves(collector, pair->row_count);
     leaves->exact = pair->exact;
     leaves->partial = pair->partial;
-    leaves->sampling = pair->sampling;
     memcpy(leaves->bounds, pair->bounds[figure], sizeof(leaves->bounds));
     leaves->unknown = diff_is_unknown(pair, view);
     for (size_t i = 0; i < pair->row_count && code == 0; i++) {
@@ -244,7 +243,6 @@ static int add_dumps(struct collector *collector)
     int code = reserve_leaves(collector, before->sample_count + after->sample_count);
     leaves->exact = profile_dump_is_exact(heap, before) && profile_dump_is_exact(heap, after);
     leaves->partial = is_partial(heap, before) || is_partial(heap, after);
-    leaves->sampling = (struct change_sampling){heap->interval_bytes, heap->interval_bytes};
     leaves->unknown = export_view_is_unknown(heap, selection->view);
     bound_changes(leaves, selection);
     return code < 0 ? code : view_changes_walk(selection, add_change, collector);
@@ -270,6 +268,13 @@ static int add_difference(struct collector *collector)
     return code;
 }
 
+static struct change_sampling sampling_of(const struct view_selection *selection)
+{
+    const struct profile_heap *at = selection->at.dump.heap, *base = selection->base.dump.heap;
+    return (struct change_sampling){view_limits_interval(at),
+                                    view_limits_interval(base != NULL ? base : at)};
+}
+
 int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
                      const struct view_selection *selection)
 {
@@ -277,6 +282,7 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
     bool of_heap = selection->base.dump.heap == selection->at.dump.heap;
     *leaves = (struct view_leaves){
         .view = selection->view,
+        .sampling = sampling_of(selection),
         .is_of_heap = selection->only.count == 0,
     };
     int code = !view_selection_is_difference(selection) ? add_dump(&collector)
@@ -286,6 +292,13 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
     if (code < 0)
         view_leaves_free(leaves);
     return code;
+}
+
+struct profile_interval view_leaves_limits(const struct view_leaves *leaves,
+                                           const struct change *change)
+{
+    return change->uncertain || leaves->partial ? (struct profile_interval){NAN, NAN}
+                                                : change->interval;
 }
 
 struct change view_leaves_change(const struct view_leaves *leaves, const struct flame_sum *sum,

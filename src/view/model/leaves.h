@@ -29,6 +29,9 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
  * may have stacks without samples. */
 struct change view_leaves_change(const struct view_leaves *leaves, const struct flame_sum *sum,
                                  bool counts, bool of_heap);
+/* Return the limits of a change; NAN: they are unknown. */
+struct profile_interval view_leaves_limits(const struct view_leaves *leaves,
+                                           const struct change *change);
 /* Mark the changes beyond chance among those of a table or a graph. At the peak of a sampled heap
  * only that of the whole heap is: see struct diff_row. Return 0 or -ENOMEM. */
 int view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's answers, as JSON gives them. A value that the profile does not contain is null.
 
-/** An estimate with its 95 % limits. Equal limits: exact. No limits: the file does not contain them. */
+/** An estimate with its 95 % limits. Equal limits: exact. No limits: they are unknown. */
 export interface Figure {
   value: number;
   low: number | null;

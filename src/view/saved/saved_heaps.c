@@ -11,6 +11,7 @@
 #include "compare/matching.h"
 #include "profile/partial.h"
 #include "view/model/dimension.h"
+#include "view/model/limits.h"
 
 #define FIGURES 15u
 
@@ -44,7 +45,7 @@ static double figure_of(const struct trace_figures *figures, const struct trace_
 static void write_figure(struct json_writer *json, const struct export_dump *at,
                          const struct profile_estimate *sum, bool counts)
 {
-    struct profile_interval interval = estimate_total_interval(sum, counts, at->heap, at->dump);
+    struct profile_interval interval = view_total_limits(sum, counts, at);
     json_object(json, counts ? "count" : "bytes");
     json_number(json, "value", counts ? sum->count : sum->bytes);
     json_number(json, "low", interval.low);
@@ -245,7 +246,7 @@ static int write_columns(struct columns *columns, const struct saved_heaps *heap
              *contexts = types + columns->part_count;
     int code = of_parts == NULL ? -ENOMEM : 0;
     if (code == 0) {
-        json_unsigned(json, "interval_bytes", heap->interval_bytes);
+        json_unsigned(json, "interval_bytes", view_limits_interval(heap));
         json_number(json, "floor_bytes",
                     unseen_is_as_reported(heap) ? 0 : profile_floor_bytes(heap->interval_bytes));
         json_bool(json, "as_reported", unseen_is_as_reported(heap));

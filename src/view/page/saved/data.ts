@@ -38,7 +38,7 @@ export interface Samples {
 }
 
 export interface SavedHeap {
-  interval_bytes: number;
+  interval_bytes: number; // 0: the limits of its figures are unknown
   unknown: ViewName[];
   floor_bytes: number; // what may have no sample
   as_reported: boolean; // the program drew the samples itself

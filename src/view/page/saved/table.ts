@@ -152,11 +152,11 @@ export function figureOf(question: Question, leaves: Leaves, sum: Float64Array, 
   const gained = sumsOf(sum, 0);
   if (question.base) {
     const change = changeOf(gained, sumsOf(sum, LOST), counts, leaves.intervals, boundsOf(question, counts), isOfHeap);
-    return { value, ...(change.limits ?? { low: null, high: null }) };
+    return { value, ...((leaves.partial ? null : change.limits) ?? { low: null, high: null }) };
   }
   if (isOfHeap) return question.at.dump.whole[question.view][counts ? "count" : "bytes"];
   const interval = question.at.heap.interval_bytes;
-  if (interval === 0) return { value, low: null, high: null };
+  if (interval === 0 || leaves.partial) return { value, low: null, high: null };
   const limits = counts ? limitsOfCount(gained, interval) : limitsOfBytes(gained);
   return { value, ...cut(limits, question.at.dump.most[which]!) };
 }

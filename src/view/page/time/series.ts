@@ -89,8 +89,8 @@ function liveSeries({ heap, others, view }: TimelineRequest): { series: Series; 
   const name = `${which === "objects" ? "Live allocations" : "Live"}${others.length > 0 ? ` in ${heap.name}` : ""}`;
   const own = heap.dumps.some((dump) => dump[which] !== null) ? [
     of("live", name, (dump) => dump[which]?.value ?? null),
-    of("high", "upper limit", (dump) => dump[which]?.high ?? dump[which]?.value ?? null),
-    of("low", "lower limit", (dump) => dump[which]?.low ?? dump[which]?.value ?? null),
+    of("high", "upper limit", (dump) => dump[which]?.high ?? null),
+    of("low", "lower limit", (dump) => dump[which]?.low ?? null),
   ] : [];
   const beside = others.map((other) => ({
     series: { key: other.id, kind: "other" as const, name: `in ${other.name}`, values: other.dumps.map((dump) => dump[which]?.value ?? null) },

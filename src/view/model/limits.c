@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decides whether limits are known. */
+#include "view/model/limits.h"
+
+#include <math.h>
+
+#include "compare/estimates.h"
+#include "profile/partial.h"
+#include "profile/unseen.h"
+
+uint64_t view_limits_interval(const struct profile_heap *heap)
+{
+    bool are_known = heap->interval_bytes == 1 ? heap->status.weighed_samples == 0
+                                               : !unseen_is_as_reported(heap);
+    return are_known ? heap->interval_bytes : 0;
+}
+
+static bool are_unknown(const struct export_dump *at)
+{
+    return view_limits_interval(at->heap) == 0 ||
+           (at->heap->interval_bytes == 1 && !profile_dump_is_exact(at->heap, at->dump));
+}
+
+struct profile_interval view_limits(const struct profile_estimate *figure, bool counts,
+                                    const struct export_dump *at)
+{
+    return are_unknown(at) ? (struct profile_interval){NAN, NAN}
+                           : estimate_interval(figure, counts, at->heap, at->dump);
+}
+
+struct profile_interval view_total_limits(const struct profile_estimate *figure, bool counts,
+                                          const struct export_dump *at)
+{
+    return are_unknown(at) ? (struct profile_interval){NAN, NAN}
+                           : estimate_total_interval(figure, counts, at->heap, at->dump);
+}

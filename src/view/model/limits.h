@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The 95 % limits of a dump's figures. The page calls a figure exact if both limits are equal to
+ * it. So limits are unknown (NAN) if every allocation was to be recorded, but some are missing, and
+ * if the program drew the samples itself.
+ */
+#ifndef HEAPPROFD_VIEW_LIMITS_H
+#define HEAPPROFD_VIEW_LIMITS_H
+
+#include "export/view.h"
+#include "profile/confidence_interval.h"
+
+struct profile_interval view_limits(const struct profile_estimate *figure, bool counts,
+                                    const struct export_dump *at);
+/* The same for a sum over the whole heap, as estimate_total_interval(). */
+struct profile_interval view_total_limits(const struct profile_estimate *figure, bool counts,
+                                          const struct export_dump *at);
+
+/* Return the sampling interval from which the limits follow; 0: they are unknown. */
+uint64_t view_limits_interval(const struct profile_heap *heap);
+
+#endif
