@@ -103,9 +103,9 @@ class Page:
 class Server(Page):
     """heap_profile view on some profiles."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, before=None):
         self.process = subprocess.Popen([TOOL, "view", "--no-browser", *arguments], env=dict(os.environ, **ENVIRONMENT),
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True, preexec_fn=before)
         super().__init__(self.process.stdout)
 
     def __enter__(self):
@@ -888,6 +888,7 @@ def test_export_json():
         answer = server.json(f"api/export?{question}&format=json")
         root = answer["nodes"][0]
         check(is_near(root["bytes"]["change"], total["alloc_space"]["change"]), f"{root['bytes']}, diff {total['alloc_space']}")
+        same_limits(answer["total"]["bytes"], total["alloc_space"], "total of a difference", "change")
         check(root["beyond_chance"] and answer["base"]["dump"] == 1 and answer["base"]["pid"] == report["pid"], f"{answer['base']}")
         for filters, options in (("", []), ("&filter=focus:PyObject", ["--focus", "PyObject"])):
             status, _, content = server.ask(f"api/export?{question}{filters}&format=pprof")

@@ -104,6 +104,8 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
+    /* If our parent ignored it, the kernel would forget how our children end. */
+    signal(SIGCHLD, SIG_DFL);
     request->server.questions = machine_questions;
     request->server.question_count = machine_question_count;
     request->server.context = &machine;
