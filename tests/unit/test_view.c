@@ -345,6 +345,26 @@ static void test_show_from_twice(void **state)
     view_profiles_free(&made.profiles);
 }
 
+/* What earlier filters left is not taken for what others leave, whatever their text is. */
+static void test_filter_with_line_break(void **state)
+{
+    char joined[64];
+    const char *const two[] = {"focus:f_a", "hide:f_b"}, *const one[] = {joined};
+    struct made made = {.stacks = {{"ab", 1}}, .count = 1};
+    struct view_leaves leaves;
+    (void)state;
+    load(&made);
+    snprintf(joined, sizeof(joined), "%s\n%d f_b", two[0], (int)PROFILE_HIDE);
+    struct view_selection selection = select_all(&made, two, 2);
+    view_selection_clear(&selection);
+    selection = select_all(&made, one, 1);
+    assert_int_equal(view_leaves_make(&leaves, &made.profiles, &selection), 0);
+    assert_float_equal(leaves.left_out.gained.bytes, 1, 0);
+    view_leaves_free(&leaves);
+    view_selection_clear(&selection);
+    view_profiles_free(&made.profiles);
+}
+
 /* --- what is left out, and paths --- */
 
 static void test_least_and_path(void **state)
@@ -588,10 +608,15 @@ static void test_perfetto(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_directions),      cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_show_from_twice), cmocka_unit_test(test_least_and_path),
-        cmocka_unit_test(test_table),           cmocka_unit_test(test_wrong_questions),
-        cmocka_unit_test(test_access),          cmocka_unit_test(test_perfetto),
+        cmocka_unit_test(test_directions),
+        cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_show_from_twice),
+        cmocka_unit_test(test_least_and_path),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_wrong_questions),
+        cmocka_unit_test(test_access),
+        cmocka_unit_test(test_perfetto),
+        cmocka_unit_test(test_filter_with_line_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,8 @@ static char *key_of(const struct profile_filter *filter)
     if (out == NULL)
         return NULL;
     for (size_t i = 0; i < filter->count; i++)
-        fprintf(out, "%d %s\n", (int)filter->patterns[i].kind, filter->patterns[i].text);
+        fprintf(out, "%d %zu %s\n", (int)filter->patterns[i].kind, strlen(filter->patterns[i].text),
+                filter->patterns[i].text);
     return fclose(out) == 0 ? key : NULL;
 }
 
