@@ -56,7 +56,8 @@ static int receive_user(int fd, uid_t *user)
     return 0;
 }
 
-int peer_find_user(const struct sockaddr_in *from, const struct sockaddr_in *to, uid_t *user)
+/* Find the user of the socket at `from` that is connected to `to`. Return 0 or a negative errno. */
+static int find_user(const struct sockaddr_in *from, const struct sockaddr_in *to, uid_t *user)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (fd < 0)
@@ -80,5 +81,5 @@ bool peer_may_connect(const struct sockaddr *from, socklen_t length, uint16_t po
     if (from == NULL || length < sizeof(address) || from->sa_family != AF_INET)
         return true;
     memcpy(&address, from, sizeof(address));
-    return peer_find_user(&address, &to, &user) < 0 || user == 0 || user == geteuid();
+    return find_user(&address, &to, &user) < 0 || user == 0 || user == geteuid();
 }

@@ -7,12 +7,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Ask the kernel for the user of the socket at `from` that is connected to `to`. Return 0, or a
- * negative errno if it cannot be known, for example without the kernel's sock_diag. */
-int peer_find_user(const struct sockaddr_in *from, const struct sockaddr_in *to, uid_t *user);
-
 /* Return whether a client at this address may connect to our port: its user is ours or root, or
- * unknown. */
+ * unknown, for example without the kernel's sock_diag. */
 bool peer_may_connect(const struct sockaddr *from, socklen_t length, uint16_t port);
 
 #endif
