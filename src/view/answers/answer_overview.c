@@ -3,8 +3,6 @@
  * first. */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "compare/estimates.h"
@@ -333,47 +331,6 @@ static void write_opening(struct json_writer *json, const struct view_profiles *
     json_end_object(json);
 }
 
-/* Write the function of the program that holds most: the page's first sentence is of it. */
-static int write_largest(struct json_writer *json, struct view_profiles *profiles,
-                         const struct opening *opening)
-{
-    const struct view_profile *of = &profiles->items[opening->profile];
-    const struct export_dump at = {opening->found, opening->dump};
-    struct profile_estimate *sums = NULL;
-    size_t best = 0, count = profiles->functions.count;
-    if (opening->found == NULL || count == 0) {
-        json_null(json, "largest");
-        return 0;
-    }
-    sums = calloc(count, sizeof(*sums));
-    int code = sums == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < opening->dump->sample_count && code == 0; i++) {
-        const struct profile_sample *sample = opening->dump->samples[i];
-        struct rollup_values values = rollup_values_of(sample);
-        const struct profile_estimate figure = estimate_of_view(&values, opening->view);
-        uint32_t charged = folding_charge(&of->folding, of->profile, sample->callsite);
-        uint32_t function = of->of_frames[of->profile->callsites[charged].frame];
-        profile_estimate_add(&sums[function], &figure);
-        if (sums[function].bytes > sums[best].bytes)
-            best = function;
-    }
-    if (code == 0) {
-        struct function_names names;
-        functions_name(&profiles->functions, (uint32_t)best, &names);
-        struct profile_interval interval = view_limits(&sums[best], false, &at);
-        json_object(json, "largest");
-        json_unsigned(json, "function", best);
-        json_string(json, "name", names.name);
-        json_string(json, "module", names.module);
-        json_number(json, "value", sums[best].bytes);
-        json_number(json, "low", interval.low);
-        json_number(json, "high", interval.high);
-        json_end_object(json);
-    }
-    free(sums);
-    return code;
-}
-
 int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
                    const struct view_opening *given, FILE *out, struct error *error)
 {
@@ -389,9 +346,9 @@ int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
     for (size_t i = 0; i < profiles->count && code == 0; i++)
         code = write_profile(&json, i, &profiles->items[i], kept);
     json_end_array(&json);
+    if (code < 0)
+        return error_set(error, code, "not enough memory for the overview");
     write_opening(&json, profiles, &opening, given);
-    if (code < 0 || write_largest(&json, profiles, &opening) < 0)
-        return error_set(error, -ENOMEM, "not enough memory for the overview");
     json_end_object(&json);
     return 0;
 }
