@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pwd.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/view/machine.h"

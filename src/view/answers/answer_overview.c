@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "compare/estimates.h"
-#include "profile/agreement.h"
 #include "profile/partial.h"
 #include "util/base_name.h"
 #include "util/json_writer.h"

@@ -3,7 +3,6 @@
  * deeper than parsers allow nested objects to be. */
 #include "view/answers/export_json.h"
 
-#include <errno.h>
 #include <math.h>
 
 #include "util/base_name.h"

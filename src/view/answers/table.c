@@ -3,7 +3,6 @@
 #include "view/answers/table.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
