@@ -37,7 +37,7 @@ answer_function answer_range;
 answer_function answer_source;
 /* A table by function, module, thread and so on, as JSON. */
 answer_function answer_table;
-/* A flame graph: a header in JSON, then columns of numbers (docs/view.md). */
+/* A flame graph: a header in JSON, then columns of numbers (docs/view-requests.md). */
 answer_function answer_flame;
 
 #endif

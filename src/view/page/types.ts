@@ -111,7 +111,7 @@ export interface Overview {
   opening: { heap: string; dump: number; view: ViewName; base?: string; tab?: string } | null;
 }
 
-/** By which a selection can be restricted: only=DIMENSION:VALUE, docs/view.md. */
+/** By which a selection can be restricted: only=DIMENSION:VALUE, docs/view-requests.md. */
 export const DIMENSIONS = ["function", "holder", "module", "file", "thread", "type", "context", "size", "lifetime"] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
@@ -250,7 +250,7 @@ export interface SqlTable {
   columns: { name: string; type: string }[];
 }
 
-/** What the numbers of functions mean, docs/view.md. */
+/** What the numbers of functions mean, docs/view-requests.md. */
 export interface FunctionNumbers {
   numbering: string;
   same: boolean; // as in the numbering that was asked about

@@ -2,8 +2,8 @@
 /*
  * The server of the page: HTTP on this machine. It answers from profiles that are loaded, and
  * changes nothing but what Perfetto UI may read (view/server/perfetto.h). Its caller may add
- * questions of its own, for example about the processes of this machine. docs/view.md describes
- * requests and answers.
+ * questions of its own, for example about the processes of this machine. docs/view-requests.md
+ * describes requests and answers.
  */
 #ifndef HEAPPROFD_VIEW_SERVER_H
 #define HEAPPROFD_VIEW_SERVER_H
