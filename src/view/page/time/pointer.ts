@@ -19,7 +19,7 @@ export function attachPointer(plot: uPlot, actions: PointerActions) {
   const { over } = plot;
   const xOf = (event: MouseEvent) => event.clientX - over.getBoundingClientRect().left;
   const noSelection = () => plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-  let down: number | null = null;
+  let down = 0; // where the button went down
   noSelection();
   const move = (event: MouseEvent) => {
     actions.pan(-event.movementX / over.clientWidth);
@@ -29,21 +29,23 @@ export function attachPointer(plot: uPlot, actions: PointerActions) {
     window.removeEventListener("mousemove", move);
     window.removeEventListener("mouseup", drop);
   };
+  // uPlot draws what is dragged over a frame later, so its rectangle is not asked for.
+  const release = (event: MouseEvent) => {
+    if (!over.isConnected) return;
+    const inside = (clientX: number) => Math.min(Math.max(clientX - over.getBoundingClientRect().left, 0), over.clientWidth);
+    const [from, to] = [down, event.clientX].map(inside).sort((a, b) => a - b) as [number, number];
+    if (Math.abs(event.clientX - down) < CLICK) actions.click(xOf(event), event.shiftKey);
+    else if (to > from && !event.shiftKey) actions.range(plot.posToVal(from, "x"), plot.posToVal(to, "x"));
+    noSelection();
+  };
   over.addEventListener("mousedown", (event) => {
     down = event.clientX;
+    if (event.button === 0) window.addEventListener("mouseup", release, { once: true });
     if (!event.shiftKey && event.button !== 1) return;
     event.preventDefault();
     over.closest<HTMLElement>("[tabindex]")?.focus();
     window.addEventListener("mousemove", move);
     window.addEventListener("mouseup", drop);
-  });
-  over.addEventListener("mouseup", (event) => {
-    if (down === null || event.button !== 0) return;
-    const { left, width } = plot.select;
-    if (Math.abs(event.clientX - down) < CLICK) actions.click(xOf(event), event.shiftKey);
-    else if (width > 0 && !event.shiftKey) actions.range(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
-    down = null;
-    noSelection();
   });
   over.addEventListener("mousemove", (event) => actions.hover(xOf(event), plot.cursor.idx ?? -1));
   over.addEventListener("mouseleave", actions.leave);

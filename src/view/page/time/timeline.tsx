@@ -87,7 +87,8 @@ function MarkTip({ marks, x, width }: { marks: Mark[]; x: number; width: number 
 function useZoom(plot: { current: uPlot | null }, data: Data, time: string) {
   const whole: Span = { from: data.seconds[0] ?? 0, to: data.seconds[data.seconds.length - 1] ?? 0 };
   const span = useRef<Span>(whole);
-  const written = useRef(time);
+  const written = useRef(time); // the span as the URL has it soon
+  const inUrl = useRef(time); // what the URL had last; of a new value, others are the source
   const timer = useRef(0);
   function show(wanted: Span) {
     span.current = clampSpan(wanted, whole);
@@ -97,10 +98,10 @@ function useZoom(plot: { current: uPlot | null }, data: Data, time: string) {
     show(wanted);
     written.current = formatSpan(span.current, whole);
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => select({ time: written.current }, true), SETTLED_MS);
+    timer.current = window.setTimeout(() => select({ time: (inUrl.current = written.current) }, true), SETTLED_MS);
   }
   useEffect(() => () => clearTimeout(timer.current), []);
-  useEffect(() => { if (time !== written.current) show(parseSpan((written.current = time)) ?? whole); }, [time]);
+  useEffect(() => { if (time !== inUrl.current) show(parseSpan((written.current = inUrl.current = time)) ?? whole); }, [time]);
   return {
     begin: () => show(parseSpan(written.current) ?? whole),
     zoom: (factor: number, at?: number) => move(zoomSpan(span.current, factor, at)),
