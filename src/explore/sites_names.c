@@ -111,8 +111,8 @@ int sites_names_function(struct sites_names *names, const struct profile *profil
     if (code < 0 || !added)
         return code;
     struct sites_key *made = &names->sites->keys[SITES_FRAME].keys[*key];
-    char label[EXPORT_LABEL_BYTES];
-    const char *name = export_frame_label(profile, frame, label);
+    char label[PROFILE_LABEL_BYTES];
+    const char *name = profile_frame_label(profile, frame, label);
     *made = (struct sites_key){.label = name, .profile = profile, .frame = index, .module = module};
     return name == label ? make_label(names, made, label) : 0;
 }
@@ -153,7 +153,7 @@ int sites_names_process(struct sites_names *names, const struct profile *profile
     made->label = *process->name != '\0' ? process->name : "[no name]";
     if (!names->one_profile)
         return 0;
-    char label[EXPORT_LABEL_BYTES];
+    char label[PROFILE_LABEL_BYTES];
     snprintf(label, sizeof(label), "%.200s (%d)", made->label, process->pid);
     return make_label(names, made, label);
 }
@@ -180,7 +180,7 @@ int sites_names_thread(struct sites_names *names, const struct profile *profile,
     made->label = part == NULL ? "[not known]" : *name != '\0' ? name : "[no name]";
     if (part == NULL || !names->one_profile)
         return 0;
-    char label[EXPORT_LABEL_BYTES];
+    char label[PROFILE_LABEL_BYTES];
     snprintf(label, sizeof(label), "%.200s (%d)", made->label, part->tid);
     return make_label(names, made, label);
 }

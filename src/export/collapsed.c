@@ -71,12 +71,12 @@ static void put_name(struct proto_buffer *text, const char *name)
  * memory. */
 static const uint8_t *make_name(struct names *names, uint32_t frame)
 {
-    char label[EXPORT_LABEL_BYTES];
+    char label[PROFILE_LABEL_BYTES];
     size_t begin = names->kept_bytes, length = 0;
     names->text.length = begin;
     proto_put_raw(&names->text, &length, sizeof(length));
     put_name(&names->text,
-             export_frame_label(names->profile, &names->profile->frames[frame], label));
+             profile_frame_label(names->profile, &names->profile->frames[frame], label));
     if (names->text.failed)
         return NULL;
     length = names->text.length - begin - sizeof(length);
@@ -129,7 +129,7 @@ static void make_prefix(const struct profile *profile, const struct export_dump 
     bool has_other_heap = heaps[own] > 1;
     prefix->length = 0;
     if (heaps[own] < dump_count) {
-        char name[EXPORT_LABEL_BYTES];
+        char name[PROFILE_LABEL_BYTES];
         const struct profile_process *process = &profile->processes[own];
         snprintf(name, sizeof(name), "%.200s (%d)", *process->name == '\0' ? "?" : process->name,
                  process->pid);

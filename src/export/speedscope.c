@@ -42,11 +42,11 @@ static int write_frames(struct document *document)
     const struct profile *profile = document->profile;
     struct intern_table table = {0};
     struct proto_buffer key = {0};
-    char label_bytes[EXPORT_LABEL_BYTES];
+    char label_bytes[PROFILE_LABEL_BYTES];
     int code = 0;
     for (size_t i = 0; i < profile->frame_count && code == 0; i++) {
         const struct profile_frame *frame = &profile->frames[i];
-        const char *label = export_frame_label(profile, frame, label_bytes);
+        const char *label = profile_frame_label(profile, frame, label_bytes);
         bool added = false;
         key.length = 0;
         proto_put_raw(&key, label, strlen(label) + 1);
@@ -108,7 +108,7 @@ static void write_profile(struct document *document, const struct export_dump *c
                           enum export_view view, uint64_t sum)
 {
     const struct profile_process *process = &document->profile->processes[chosen->heap->process];
-    char name[EXPORT_LABEL_BYTES];
+    char name[PROFILE_LABEL_BYTES];
     snprintf(name, sizeof(name), "%.80s (%d), %.80s: %s (%s)",
              *process->name == '\0' ? "?" : process->name, process->pid, chosen->heap->name,
              export_view_info[view].title, export_view_info[view].name);

@@ -3,12 +3,9 @@
 #include "export/view.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "profile/rollup.h"
-#include "util/base_name.h"
 
 /* Limit, because these are gigabytes of text. The last dump of a C++ compiler, with each allocation
  * sampled, has 7 million. */
@@ -66,18 +63,6 @@ uint64_t export_round(struct export_rounding *rounding, double value)
     uint64_t grown = sum - rounding->written;
     rounding->written = sum;
     return grown;
-}
-
-const char *export_frame_label(const struct profile *profile, const struct profile_frame *frame,
-                               char buffer[EXPORT_LABEL_BYTES])
-{
-    if (*frame->name != '\0')
-        return frame->name;
-    const char *path = frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
-    const char *module = base_name(path);
-    snprintf(buffer, EXPORT_LABEL_BYTES, "0x%" PRIx64 " @ %s", frame->rel_pc,
-             *module == '\0' ? "?" : module);
-    return buffer;
 }
 
 int export_count_frames(const struct profile *profile, const struct profile_dump *dump,

@@ -50,12 +50,6 @@ struct export_rounding {
 };
 uint64_t export_round(struct export_rounding *rounding, double value);
 
-#define EXPORT_LABEL_BYTES 256
-/* Return the frame's function; of a frame without a name its address and module, written to
- * `buffer`. */
-const char *export_frame_label(const struct profile *profile, const struct profile_frame *frame,
-                               char buffer[EXPORT_LABEL_BYTES]);
-
 /* Add the frames of a dump's stacks, each stack written in full, to *frames. Return 0, or -E2BIG
  * with *error set if they are too many for a file of whole stacks: a chain of n callsites gives n *
  * n / 2. */

@@ -106,7 +106,7 @@ static void write_node(FILE *out, const struct site_node *node, uint64_t id, con
 
 static void write_string(struct document *document, uint32_t string)
 {
-    char buffer[EXPORT_LABEL_BYTES];
+    char buffer[PROFILE_LABEL_BYTES];
     const char *text = sites_text(&document->sites, string, buffer);
     if (document->sites.strings[string].of_frame) {
         frame_name_write(document->out, "string", text);

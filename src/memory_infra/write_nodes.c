@@ -19,7 +19,7 @@
 /* Equal texts are one string. */
 static int put_string(struct sites *sites, const char *text, uint32_t frame, uint32_t *string)
 {
-    char buffer[EXPORT_LABEL_BYTES];
+    char buffer[PROFILE_LABEL_BYTES];
     bool added;
     const struct site_string new = {.text = text, .frame = frame};
     if (ARRAY_RESERVE(&sites->strings, &sites->string_capacity, sites->string_count, 1) < 0)
@@ -84,7 +84,7 @@ static bool absolute_pc(const struct sites *sites, const struct profile_frame *f
     return written->placed && address >= mapping->start && address < mapping->end;
 }
 
-const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES])
+const char *sites_text(const struct sites *sites, uint32_t string, char buffer[PROFILE_LABEL_BYTES])
 {
     const struct site_string *item = &sites->strings[string];
     uint64_t pc;
@@ -92,11 +92,11 @@ const char *sites_text(const struct sites *sites, uint32_t string, char buffer[E
         return item->text;
     const struct profile_frame *frame = &sites->profile->frames[item->frame];
     if (absolute_pc(sites, frame, &pc))
-        snprintf(buffer, EXPORT_LABEL_BYTES, "pc:%" PRIx64, pc);
+        snprintf(buffer, PROFILE_LABEL_BYTES, "pc:%" PRIx64, pc);
     else if (frame->mapping == PROFILE_NONE)
         return NO_NAME_FRAME;
     else
-        return export_frame_label(sites->profile, frame, buffer);
+        return profile_frame_label(sites->profile, frame, buffer);
     return buffer;
 }
 

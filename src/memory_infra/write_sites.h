@@ -103,7 +103,8 @@ int sites_prune(struct sites *sites, size_t first, uint64_t bytes, uint64_t coun
 void sites_keep(struct sites *sites, size_t first);
 
 /* The text of a string; made in buffer if the string is a frame without a name. */
-const char *sites_text(const struct sites *sites, uint32_t string, char buffer[EXPORT_LABEL_BYTES]);
+const char *sites_text(const struct sites *sites, uint32_t string,
+                       char buffer[PROFILE_LABEL_BYTES]);
 
 /* --- write_nodes.c: the index of a string, type, frame or node, which is added if it is new --- */
 

@@ -131,9 +131,13 @@ static uint32_t match_text(struct filtering *at, const char *text)
     return bits;
 }
 
-/* Bits of a name in all its forms. ID_MAP_NONE: no memory. */
+/* Bits of a name in all its forms; an address stands for a function without one. ID_MAP_NONE: no
+ * memory. */
 static uint32_t match_name(struct filtering *at, const struct profile_frame *frame)
 {
+    char label[PROFILE_LABEL_BYTES];
+    if (*frame->name == '\0')
+        return match_text(at, profile_frame_label(at->profile, frame, label));
     bool renamed = *frame->obfuscated_name != '\0';
     const char *linkage_name = renamed ? frame->name : frame->linkage_name;
     uint64_t key = (uint64_t)(uintptr_t)linkage_name;

@@ -2,8 +2,8 @@
 /*
  * Leaves stacks and frames out of a profile by patterns, as pprof does. A pattern is a POSIX
  * extended regular expression. It may match anywhere in the name of a frame's function (in full, or
- * without parameters and template arguments), in the path of its source file, or in the path of its
- * module.
+ * without parameters and template arguments; "0x1f2e @ libx.so" if it has no name), in the path of
+ * its source file, or in the path of its module.
  *
  *   focus       keeps the stacks that have a frame which matches
  *   ignore      drops the stacks that have one

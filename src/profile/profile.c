@@ -2,9 +2,12 @@
 /* Look-ups in a profile, and its end. */
 #include "profile/profile.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "profile/profile_owner.h"
+#include "util/base_name.h"
 #include "util/sorted_search.h"
 
 struct profile_place profile_place_of(const struct profile *profile,
@@ -83,6 +86,18 @@ const char *profile_frame_kind(const struct profile_frame *frame)
     if (frame->kind == TRACE_FRAME_UNKNOWN && frame->kind_name != NULL)
         return frame->kind_name;
     return frame->kind < sizeof(kinds) / sizeof(*kinds) ? kinds[frame->kind] : "";
+}
+
+const char *profile_frame_label(const struct profile *profile, const struct profile_frame *frame,
+                                char buffer[PROFILE_LABEL_BYTES])
+{
+    if (*frame->name != '\0')
+        return frame->name;
+    const char *path = frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
+    const char *module = base_name(path);
+    snprintf(buffer, PROFILE_LABEL_BYTES, "0x%" PRIx64 " @ %s", frame->rel_pc,
+             *module == '\0' ? "?" : module);
+    return buffer;
 }
 
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid)

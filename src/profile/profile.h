@@ -306,6 +306,12 @@ void profile_free(struct profile *profile);
 /* Return "jit", "interpreted", "kernel" and the like; "" if native or unknown. */
 const char *profile_frame_kind(const struct profile_frame *frame);
 
+#define PROFILE_LABEL_BYTES 256
+/* Return the frame's function; of a frame without a name its address and module, written to
+ * `buffer`. */
+const char *profile_frame_label(const struct profile *profile, const struct profile_frame *frame,
+                                char buffer[PROFILE_LABEL_BYTES]);
+
 /* Return where the heap's process has a mapping: start and end; both 0: unknown. */
 struct profile_place {
     uint64_t start, end;

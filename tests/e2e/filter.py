@@ -76,6 +76,11 @@ def of_report(heap, key="space"):
     }
 
 
+def label_of(frame):
+    """A function's name, or what stands for it."""
+    return frame["name"] or f"0x{frame['rel_pc']:x} @ {os.path.basename(frame['mapping'])}"
+
+
 def same(ours, theirs, what):
     check(ours == theirs, f"{what}: {ours} is not {theirs}")
 
@@ -173,7 +178,7 @@ def test_explore(directory):
 
 
 def test_programs(directory):
-    """Real stacks: kept and dropped ones add up to the whole; C++ names match with and without arguments."""
+    """Real stacks: kept and dropped ones add up to the whole; names match, and addresses without one."""
     need("sqlite3")
     script = "create table t(a,b); insert into t select value, hex(value) from generate_series(1,3000);" \
              "select sum(length(b)) from t group by a % 7 order by 1;"
@@ -182,11 +187,12 @@ def test_programs(directory):
     whole = json.loads(ok(TOOL, "report", "--json", kept).stdout)["heaps"][0]
     stacks = [[f["name"] for f in site["frames"]] for site in whole["callsites"]]
     sizes = [site["alloc_space"]["estimate"] for site in whole["callsites"]]
-    for pattern in ("sqlite3_step", "libsqlite3", "main"):
+    nameless = next(label_of(f) for site in whole["callsites"] for f in site["frames"] if f["name"] == "")
+    for pattern in ("sqlite3_step", "libsqlite3", "main", f"^{nameless}$".replace(".", "\\.")):
         part = json.loads(ok(TOOL, "report", "--json", "--focus", pattern, kept).stdout)["heaps"][0]
         wanted = sum(size for site, size in zip(whole["callsites"], sizes)
-                     if any(re.search(pattern, f["name"] + "\n" + f["mapping"] + "\n" + f.get("file", ""))
-                            for f in site["frames"]))
+                     if any(re.search(pattern, text) for f in site["frames"]
+                            for text in (label_of(f), f["mapping"], f.get("file", ""))))
         shown = sum(site["alloc_space"]["estimate"] for site in part["callsites"])
         check(abs(shown - wanted) < 1e-6 * max(wanted, 1) and wanted > 0, f"{pattern}: {shown} is not {wanted}")
         left = part["left_out"]["alloc_space"]["estimate"]

@@ -110,9 +110,9 @@ struct tree {
 static const char *name_of(struct tree *tree, const struct profile *profile,
                            const struct profile_frame *frame, uint64_t *number)
 {
-    char buffer[EXPORT_LABEL_BYTES];
+    char buffer[PROFILE_LABEL_BYTES];
     bool added = false;
-    const char *label = export_frame_label(profile, frame, buffer);
+    const char *label = profile_frame_label(profile, frame, buffer);
     *number = intern_bytes(&tree->names, label, strlen(label), &added);
     if (*number == 0 || ARRAY_RESERVE(&tree->texts, &tree->text_capacity, *number - 1, 1) < 0)
         return NULL;

@@ -22,11 +22,11 @@ static void print_types(struct json_writer *json, const char *key, const struct 
 static void print_stack(struct json_writer *json, const struct diff_row *row)
 {
     const struct profile *profile = row->profile;
-    char buffer[EXPORT_LABEL_BYTES];
+    char buffer[PROFILE_LABEL_BYTES];
     json_array(json, "stackframes");
     for (uint32_t at = row->callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
         const struct profile_frame *frame = &profile->frames[profile->callsites[at].frame];
-        json_string(json, NULL, export_frame_label(profile, frame, buffer));
+        json_string(json, NULL, profile_frame_label(profile, frame, buffer));
     }
     json_end_array(json);
 }

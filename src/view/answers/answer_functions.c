@@ -28,12 +28,12 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 
 static void write_numbering(struct functions *functions, size_t count, char text[NUMBERING_BYTES])
 {
-    char label[EXPORT_LABEL_BYTES];
+    char label[PROFILE_LABEL_BYTES];
     uint64_t hash = HASH_BEGIN;
     for (size_t i = 0; i < count; i++) {
         const struct function *function = &functions->items[i];
         const struct profile_frame *frame = &function->profile->frames[function->frame];
-        hash = hash_text(hash, export_frame_label(function->profile, frame, label));
+        hash = hash_text(hash, profile_frame_label(function->profile, frame, label));
         hash = hash_text(hash, function_path(function));
     }
     snprintf(text, NUMBERING_BYTES, "%zu-%" PRIx64, count, hash);

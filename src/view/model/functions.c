@@ -73,7 +73,7 @@ void functions_name(struct functions *functions, uint32_t function, struct funct
 {
     struct function *item = &functions->items[function];
     const struct profile_frame *frame = &item->profile->frames[item->frame];
-    names->full_name = export_frame_label(item->profile, frame, names->label);
+    names->full_name = profile_frame_label(item->profile, frame, names->label);
     names->name = *frame->name == '\0' ? names->full_name : short_name_of(item, names->full_name);
     names->path = path_of(item->profile, frame);
     names->module = base_name(names->path);
@@ -98,7 +98,7 @@ static bool is_named(const char *text, const char *name, const char *module)
 int functions_find(struct functions *functions, const char *text, uint32_t *function,
                    struct error *error)
 {
-    char *end, label[EXPORT_LABEL_BYTES];
+    char *end, label[PROFILE_LABEL_BYTES];
     unsigned long number = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : UINT32_MAX;
     size_t found = 0;
     if (number < functions->count && *end == '\0') {
@@ -108,8 +108,8 @@ int functions_find(struct functions *functions, const char *text, uint32_t *func
     for (size_t i = 0; i < functions->count; i++) {
         const struct function *item = &functions->items[i];
         const char *path = function_path(item),
-                   *name = export_frame_label(item->profile, &item->profile->frames[item->frame],
-                                              label);
+                   *name = profile_frame_label(item->profile, &item->profile->frames[item->frame],
+                                               label);
         bool is_exact = is_named(text, name, path);
         if (!is_exact && !is_named(text, name, base_name(path)))
             continue;

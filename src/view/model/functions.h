@@ -38,7 +38,7 @@ struct function_names {
     const char *full_name; /* with them */
     const char *module, *path, *file, *kind;
     uint32_t line;
-    char label[EXPORT_LABEL_BYTES]; /* the name of a frame without one */
+    char label[PROFILE_LABEL_BYTES]; /* the name of a frame without one */
 };
 /* Fill in *names, some of which may point into *names. */
 void functions_name(struct functions *functions, uint32_t function, struct function_names *names);
