@@ -61,7 +61,7 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     await until("back undoes it", async () => parameter("only").length === 2);
     await page().locator(".path button").first().click();
     await until("all is shown", async () => parameter("only").length === 0 && parameter("by")[0] === "module");
-    await page().locator(".grid-room .row").first().click();
+    await page().locator(".grid-room .row").first().click({ button: "right" });
     await page().getByRole("menuitem", { name: "Flame graph of this row" }).click();
     await page().waitForSelector(".flame-scroll canvas");
     await page().getByRole("button", { name: `Take back: only module ${module}` }).click();
@@ -110,6 +110,22 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     await until("it is no group any more", async () => parameter("group").length === 0 && parameter("only").length === 1);
     await page().goBack();
     await until("back undoes it", async () => parameter("group")[0] === "thread" && parameter("only").length === 0);
+  });
+
+  test("the frames of a module are hidden", async () => {
+    await open("tab=flame&heap=0.0");
+    await page().waitForSelector(".flame-scroll canvas");
+    await page().locator(".flame-scroll canvas").focus();
+    await page().keyboard.press("ArrowDown");
+    const chosen = page().locator(".frames [aria-selected=true] td:nth-child(2)");
+    await until("a frame of a module is chosen", async () => (await chosen.allInnerTexts()).some((text) => text !== ""));
+    const module = await chosen.innerText();
+    await page().keyboard.press("m");
+    await shows(".chip", "hide frames");
+    await until("other modules' frames are there", async () => {
+      const modules = await page().locator(".frames tbody td:nth-child(2)").allInnerTexts();
+      return modules.length > 1 && !modules.includes(module);
+    });
   });
 
   test("an address of another server opens on the same function", async () => {

@@ -2,7 +2,7 @@
 // The selection in the URL.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { exactly, formatSelection, NOTHING_SELECTED, parseSelection, type Selection } from "page/state";
+import { exactly, formatSelection, moduleNamed, NOTHING_SELECTED, parseSelection, type Selection } from "page/state";
 import { withNumbers } from "page/numbers";
 
 test("a selection survives the URL", () => {
@@ -42,4 +42,6 @@ test("a name as a pattern matches only itself", () => {
   const name = "std::vector<int*>::operator[](unsigned long) {a|b}^$ \\?";
   assert(new RegExp(exactly(name)).test(name));
   assert(!new RegExp(exactly(name)).test(name + "x"));
+  for (const path of ["/usr/lib/libstdc++.so.6", "libstdc++.so.6"]) assert(new RegExp(moduleNamed("libstdc++.so.6")).test(path));
+  assert(!new RegExp(moduleNamed("libc.so.6")).test("/usr/lib/notlibc.so.6"));
 });

@@ -222,10 +222,13 @@ export function removeOnly(index: number) {
   select({ only: current.only.filter((_, i) => i !== index), zoom: "" });
 }
 
+const escaped = (name: string) => name.replace(/[\\^$.|?*+()[\]{}]/g, "\\$&");
+
 /** Return a pattern of a whole name, for POSIX extended regular expressions. */
-export function exactly(name: string): string {
-  return `^${name.replace(/[\\^$.|?*+()[\]{}]/g, "\\$&")}$`;
-}
+export const exactly = (name: string) => `^${escaped(name)}$`;
+
+/** Return a pattern of the paths that end in a file's name. */
+export const moduleNamed = (file: string) => `(^|/)${escaped(file)}$`;
 
 export function useSelection(): Selection {
   const [now, set] = useState(current);

@@ -9,7 +9,7 @@ import { groupActions, GroupChoice, GroupNotes } from "./groups";
 import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { isSandwich as hasSandwich, mainDirection, partPathOf, type Which } from "./shown";
-import { addFilter, exactly, select, useSelection, type Direction, type Selection } from "../state";
+import { addFilter, exactly, moduleNamed, select, useSelection, type Direction, type Selection } from "../state";
 import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
 import { askTree, treePath, useAnswer } from "../source";
@@ -59,7 +59,7 @@ function actionsOf(chosen: Chosen): MenuEntry[] {
   ];
   const module = shortModule(found.module);
   if (module !== "")
-    entries.splice(4, 0, { title: `Hide ${module}`, key: "m", run: () => addFilter("hide", exactly(found.module)) });
+    entries.splice(4, 0, { title: `Hide ${module}`, key: "m", run: () => addFilter("hide", moduleNamed(module)) });
   return entries;
 }
 

@@ -69,7 +69,8 @@ export function Row({ row, top, look, isChosen, onOpen }: {
   const faint = signed && isFaint;
   const key = keyInWords(by, row);
   return (
-    <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }} onClick={onOpen}>
+    <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }}
+      onClick={onOpen} onContextMenu={(event) => { event.preventDefault(); onOpen(event); }}>
       <span role="cell" class="key" title={key}>{key}</span>
       {hasModule(by) && <span role="cell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
       <span role="cell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
