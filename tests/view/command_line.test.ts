@@ -11,7 +11,7 @@ const LINES = [
   "heap_profile host -i 1 --follow-children -n cc1plus --no-block-client -o /tmp/x -- make -j2 'CC=gcc -O2' ''",
   "heap_profile -p 12,34 -d 10000 -c 500 --heaps libc.malloc,libc.mmap --stack-mode mixed",
   "heap_profile -n 'a b' --no-startup -q",
-  "heap_profile -n '*' -i 64k",
+  "heap_profile -n '*' -i 64k --no-startup",
   "heap_profile -p 12 --not-an-option",
 ];
 
@@ -23,6 +23,14 @@ test("other ways to write an option are understood", () => {
   assert.equal(lineOf(formOf("/usr/bin/heap_profile --pid=12 --interval=64k -d5 --output out")), "heap_profile -p 12 -i 64k -d 5 -o out");
   assert.equal(lineOf(formOf("host jq -c .")), "heap_profile host -- jq -c .");
   assert.deepEqual(argumentsOf(formOf("heap_profile host -o /tmp/x -i 1 -- a -o b")), ["host", "-i", "1", "--", "a", "-o", "b"]);
+});
+
+test("everything is what heap_profile takes for it", () => {
+  const words = argumentsOf({ ...EMPTY_FORM, target: "everything" });
+  assert.deepEqual(words, ["-n", "*", "--no-startup"]);
+  const configuration = execFileSync(`${process.env["HEAPPROFD_BUILD"]}/heap_profile`, [...words, "--print-config"], { encoding: "utf8" });
+  assert.match(configuration, /process_cmdline: "\*"/);
+  assert.match(configuration, /no_startup: true/);
 });
 
 test("words are split and quoted as a shell does", () => {

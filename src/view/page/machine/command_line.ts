@@ -55,8 +55,10 @@ const optionWords = (option: RecordOption, value: string): string[] => {
 /** Return the options of the form, in the order of the list. `leavesOut` names one to leave out. */
 function optionsOf(form: Form, leavesOut = ""): string[] {
   const isHost = form.target === "command";
-  return RECORD_OPTIONS.filter((option) => isApplicable(option, isHost) && option.name !== leavesOut && (form.values[option.name] ?? "") !== "")
-    .flatMap((option) => optionWords(option, form.values[option.name]!));
+  // Everything is a pattern of names, and heap_profile takes patterns for running processes only.
+  const values = form.target === "everything" ? { ...form.values, "no-startup": "no-startup" } : form.values;
+  return RECORD_OPTIONS.filter((option) => isApplicable(option, isHost) && option.name !== leavesOut && (values[option.name] ?? "") !== "")
+    .flatMap((option) => optionWords(option, values[option.name]!));
 }
 
 function withTarget(form: Form, options: string[]): string[] {

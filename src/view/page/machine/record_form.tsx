@@ -11,8 +11,8 @@ const TARGET_TITLES: Record<Target, string> = { command: "A command", pid: "A pr
 const TARGET_MEANINGS: Record<Target, string> = {
   command: "Runs it and profiles its heap from the first allocation on. No shell reads the line: quotes group words, other characters mean themselves.",
   pid: "Profiles running processes until they end, or you stop. Several pids are separated by commas.",
-  name: "Profiles the processes of these programs, those that run and those that start later. Names are separated by commas; * stands for any characters.",
-  everything: "Profiles all processes that you may profile, those that run and those that start later. Each of them pays for its samples: a larger interval costs less.",
+  name: "Profiles the processes of these programs, those that run and those that start later. Names are separated by commas. With --no-startup, * stands for any characters.",
+  everything: "Profiles all processes that run and that you may profile. Each of them pays for its samples: a larger interval costs less.",
 };
 
 const TARGET_FIELDS: Partial<Record<Target, { of: "command" | "pid" | "name"; label: string; placeholder: string }>> = {
