@@ -7,7 +7,7 @@ import { isSaved } from "./saved/saved";
 import { Sentence } from "./sentence";
 import { lossInWords, sentencesOf } from "./sentences";
 import { askTable, selectionParameters, useAnswer, type Answer } from "./source";
-import { NOTHING_SELECTED, select, useSelection, type Selection } from "./state";
+import { NOTHING_SELECTED, select, useSelection, type Page, type Selection } from "./state";
 import { shortModule } from "./tree";
 import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
 import { bytesInWords, countInWords, figureInWords, intervalInWords, plural, shareInWords, timeInWords } from "./words";
@@ -56,13 +56,15 @@ function holdersPath(selection: Selection, view: ViewName): string {
   return `api/table?${parameters}`;
 }
 
-function Holders({ title, view, answer }: { title: string; view: ViewName; answer: Answer<Table> }) {
+/** `counted`: the exact total, where it is known. */
+function Holders({ title, view, answer, counted = null }: { title: string; view: ViewName; answer: Answer<Table>; counted?: number | null }) {
   const table = answer.value;
   const whole = table?.bytes?.value ?? 0;
   const rows = table?.row.filter((row) => (row.bytes?.value ?? 0) > 0) ?? [];
+  const total = !table?.bytes || table.unknown ? "" : counted !== null ? `${bytesInWords(counted)} counted` : figureInWords(table.bytes, false);
   return (
     <section class="holders" aria-label={title}>
-      <h2>{title}{table?.bytes && <span class="faint figures"> {figureInWords(table.bytes, false)}</span>}</h2>
+      <h2>{title}{total !== "" && <span class="faint figures"> {total}</span>}</h2>
       {answer.error !== "" ? <p class={isSaved ? "faint" : "bad"}><Sentence text={answer.error} /></p>
         : !table ? <p class="faint">…</p>
           : table.unknown ? <p class="faint">The file does not contain these figures.</p>
@@ -89,14 +91,15 @@ function First({ place, selection }: { place: Place; selection: Selection }) {
   const peak = useAnswer(holdersPath(selection, "max"), askTable);
   const ever = useAnswer(holdersPath(selection, "alloc_space"), askTable);
   const dump = place.heap.dumps[dumpIndex(place.heap, selection.dump)];
-  const sentences = sentencesOf(place, selection.dump, now.value);
+  const sentences = sentencesOf(place, selection, now.value);
+  const isLast = dump === place.heap.dumps.at(-1);
   return (
     <>
       <div class="sentences">{sentences.map((sentence) => <p key={sentence}><Sentence text={sentence} /></p>)}</div>
       <div class="three">
         <Holders title={dump?.final ? "Live at the end" : "Live at this dump"} view="space" answer={now} />
-        <Holders title="Live at the peak" view="max" answer={peak} />
-        <Holders title="Allocated since the start" view="alloc_space" answer={ever} />
+        <Holders title={isLast ? "Live at the peak" : "Live at the peak until then"} view="max" answer={peak} />
+        <Holders title="Allocated since the start" view="alloc_space" answer={ever} counted={dump?.exact_bytes} />
       </div>
     </>
   );
@@ -132,12 +135,14 @@ const HEAPS_FIRST = 50; // of a table that has more
 
 const rankOf = (heap: Heap) => heap.dumps[heap.dumps.length - 1]?.space?.value ?? -1;
 
-/** The server does not know whether the recording goes on. */
+/** No profile is open, or it has no dump: the server does not know whether a recording goes on. */
 export function NoHeap() {
+  const link = (page: Page, title: string) => <button type="button" class="link" onClick={() => select({ page })}>{title}</button>;
   return (
     <div class="empty" role="status">
       <p>There is no dump yet.</p>
-      <p class="faint">Start lists the profiles to open. While a recording goes on, the page shows its first dump as soon as it is there. If it has ended, it has none: no process was profiled, or heap_profile was killed.</p>
+      <p class="faint">{link("home", "Start")} lists the profiles to open, {link("record", "Record")} makes one.</p>
+      <p class="faint">While a recording goes on, the page shows its first dump as soon as it is there. If it has ended, it has none: no process was profiled, or heap_profile was killed.</p>
     </div>
   );
 }

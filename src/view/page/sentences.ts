@@ -2,6 +2,7 @@
 // The first screen in sentences: how large a heap is, how it moved, what holds it, and what part of the
 // process's memory it is. A change is only called one if it is beyond what chance explains.
 import { dumpIndex, processTitle, type Place } from "./model";
+import type { Selection } from "./state";
 import type { Dump, Figure, Loss, Table } from "./types";
 import { bytesInWords, countInWords, figureInWords, plural, shareInWords, timeInWords } from "./words";
 
@@ -25,23 +26,29 @@ function largest(place: Place, dump: Dump, holders: Table | null): string | null
   return `\`${row.key}\` holds ${shareInWords(held.value, dump.space.value)} of the ${figureInWords(dump.space, false)} ${where}.`;
 }
 
-function movement(dump: Dump, first: Dump | undefined): string | null {
-  if (!first || first === dump || !dump.space || !first.space) return null;
-  const change = dump.space.value - first.space.value;
-  const span = timeInWords((dump.time - first.time) / 1e9);
-  const beyond = isBeyondChance(dump.space, first.space);
-  if (change === 0) return `That is as much as at the first dump, ${span} earlier.`;
-  if (beyond === false) return `That is as much as at the first dump, ${span} earlier: the difference is within chance.`;
-  const words = `That is ${bytesInWords(Math.abs(change))} ${change > 0 ? "more" : "less"} than at the first dump, ${span} earlier`;
-  if (isExact(dump.space) && isExact(first.space)) return `${words}.`;
+/** The change since the dump that is compared, or since the first. */
+function movement(dump: Dump, { heap }: Place, base: string): string | null {
+  const isCompared = /^\d+$/.test(base); // with a dump of this heap
+  const from = heap.dumps[isCompared ? Number(base) : 0];
+  if (!from || from === dump || !dump.space || !from.space) return null;
+  const change = dump.space.value - from.space.value;
+  const span = timeInWords(Math.abs(dump.time - from.time) / 1e9);
+  const then = `at ${isCompared ? `dump ${Number(base) + 1}` : "the first dump"}, ${span} ${from.time > dump.time ? "later" : "earlier"}`;
+  const beyond = isBeyondChance(dump.space, from.space);
+  if (change === 0) return `That is as much as ${then}.`;
+  if (beyond === false) return `That is as much as ${then}: the difference is within chance.`;
+  const words = `That is ${bytesInWords(Math.abs(change))} ${change > 0 ? "more" : "less"} than ${then}`;
+  if (isExact(dump.space) && isExact(from.space)) return `${words}.`;
   return beyond === null ? `${words}; whether that is chance is unknown.` : `${words}, beyond chance.`;
 }
 
-function peak(dump: Dump): string | null {
+/** A dump knows the peak until it was taken. */
+function peak(dump: Dump, isLast: boolean): string | null {
   const { max, space } = dump;
   if (!max || !(max.value > 0)) return null;
-  const isNow = space !== null && space.value > 0.98 * max.value;
-  return isNow ? "It is as large now as it has ever been." : `At its peak it was ${figureInWords(max, false)}.`;
+  if (space !== null && space.value > 0.98 * max.value)
+    return isLast ? "It is as large now as it has ever been." : "It was as large then as it had ever been.";
+  return `At its peak${isLast ? "" : " until then"} it was ${figureInWords(max, false)}.`;
 }
 
 function churn(dump: Dump): string | null {
@@ -66,15 +73,15 @@ function resident(place: Place, dump: Dump): string | null {
   const rss = memory.rss[nearest];
   if (!rss) return null;
   const share = dump.space.value <= rss ? `; the heap's live bytes are ${shareInWords(dump.space.value, rss)} of that` : "";
-  const atMost = most > rss ? `, ${bytesInWords(most)} at most` : "";
-  return `The process had ${bytesInWords(rss)} resident then${atMost}${share}.`;
+  const atMost = most > rss ? ` It had ${bytesInWords(most)} at most.` : "";
+  return `The process had ${bytesInWords(rss)} resident then${share}.${atMost}`;
 }
 
-/** Return the sentences about a heap at a dump, the most important first. */
-export function sentencesOf(place: Place, dump: number | null, holders: Table | null): string[] {
+/** Return the sentences about a heap at the selected dump, the most important first. */
+export function sentencesOf(place: Place, { dump, base }: Pick<Selection, "dump" | "base">, holders: Table | null): string[] {
   const at = place.heap.dumps[dumpIndex(place.heap, dump)];
   if (!at) return [];
-  const found = [largest(place, at, holders), movement(at, place.heap.dumps[0]), peak(at), churn(at), resident(place, at)];
+  const found = [largest(place, at, holders), movement(at, place, base), peak(at, at === place.heap.dumps.at(-1)), churn(at), resident(place, at)];
   return found.filter((sentence) => sentence !== null);
 }
 
