@@ -99,6 +99,7 @@ export function testMachine({ page, shows, until, complaints, expected }: Tools)
     await shows(`#process-${pid} .state`, `profiled by session ${expected.session}`);
     const download = page().waitForEvent("download");
     await page().locator(`#process-${pid}`).getByRole("button", { name: "Save…" }).click();
+    await page().waitForSelector(".menu button:focus");
     await page().keyboard.press("p");
     assert.equal((await download).suggestedFilename(), `${pid}.pb.gz`);
     await shows(".said", `Saved ${pid}.pb.gz`);

@@ -2,6 +2,7 @@
 // Profiles to open: those that are open now, and those that heap_profile wrote lately.
 import { useState } from "preact/hooks";
 import { profileTitle } from "../model";
+import { select } from "../state";
 import type { Profile } from "../types";
 import { bytesInWords, plural, timeInWords } from "../words";
 
@@ -20,7 +21,8 @@ function ageInWords(time: number): string {
   const seconds = Math.max(Date.now() - time, 0) / 1000;
   if (seconds > 36 * 3600) return new Date(time).toLocaleDateString();
   if (seconds < 2) return "now";
-  return `${timeInWords(seconds < 60 ? Math.round(seconds) : 60 * Math.floor(seconds / 60)).replace(" 0 s", "")} ago`;
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  return `${timeInWords(60 * Math.floor(seconds / 60)).replace(" 0 s", "")} ago`;
 }
 
 function nameOf({ processes, command, path }: RecentProfile): string {
@@ -56,7 +58,7 @@ export function Recent({ profiles, hasMore, isBusy, onOpen }: RecentProps) {
               <td class="what">
                 <button type="button" class="link" disabled={isBusy} onClick={() => onOpen([profile.path])}>{nameOf(profile)}</button>
                 {profile.recorder_pid !== null && <b class="profiled"> recording</b>}
-                <div class="where" title={profile.path}>{profile.path}</div>
+                <div class="where" title={profile.path}><span>{profile.path}</span></div>
               </td>
               <td class="command"><code title={profile.command ?? ""}>{profile.command ?? "unknown"}</code></td>
               <td class="number" title={new Date(profile.time_ms).toLocaleString()}>{ageInWords(profile.time_ms)}</td>
@@ -81,8 +83,8 @@ const COMMANDS: [command: string, meaning: string][] = [
 export function FirstSteps() {
   return (
     <div class="first-steps">
-      <h2>Recent profiles</h2>
-      <p>Nothing has been recorded here yet. <b>Record</b> above begins a recording; so do these commands:</p>
+      <div class="section-head"><h2>Recent profiles</h2></div>
+      <p>Nothing has been recorded here yet. <button type="button" class="link" onClick={() => select({ page: "record" })}>Record</button> begins a recording; so do these commands:</p>
       <dl>{COMMANDS.map(([command, meaning]) => [<dt key={command}><code>{command}</code></dt>, <dd key={meaning}>{meaning}</dd>])}</dl>
       <p class="faint">Profiles of other tools open, too: type the path of a file above.</p>
     </div>

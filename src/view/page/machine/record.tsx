@@ -91,12 +91,14 @@ function CommandLine({ form, setForm }: { form: Form; setForm: (form: Form) => v
   );
 }
 
+/** The configuration of the command line, or what is wrong with that. */
 function Configuration({ words, missing, isHost }: { words: string[]; missing: string; isHost: boolean }) {
   const { value, error } = useAnswerOf(missing === "" ? words : null, askConfiguration);
+  if (missing !== "") return <p class="record-configuration faint">{missing}</p>;
+  if (error !== "") return <div class="record-configuration"><p class="bad" role="alert">{error}</p></div>;
   return (
     <div class="record-configuration">
       <h2>Perfetto configuration</h2>
-      {missing !== "" ? <p class="faint">{missing}</p> : error !== "" ? <p class="bad" role="alert">{error}</p> : null}
       {value?.warnings && <p class="warn">{value.warnings}</p>}
       {value && (
         <>

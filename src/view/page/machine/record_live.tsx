@@ -3,7 +3,7 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { lossInWords } from "../sentences";
-import { bytesInWords, countInWords, plural, shareInWords, timeInWords } from "../words";
+import { bytesInWords, countInWords, intervalInWords, plural, shareInWords, timeInWords } from "../words";
 import { joinWords } from "./command_line";
 import { askSession, endInWords, messagesIn, otherSessions, rateOf, sessionOf, type Course, type Machine, type Recording, type Session, type SessionProcess } from "./recordings";
 
@@ -32,11 +32,11 @@ function ringInWords(ring: SessionProcess["ring"]): string {
   return `${share(ring.used_bytes)}, most ${share(ring.most_bytes)}`;
 }
 
-function intervalInWords(process: SessionProcess): string {
+function intervalOf(process: SessionProcess): string {
   if (process.interval_bytes === 0) return "not malloc";
   if (process.interval_bytes === 1) return "1: every one";
-  const now = bytesInWords(process.interval_bytes);
-  return process.interval_bytes > process.first_interval_bytes ? `${now}, raised from ${bytesInWords(process.first_interval_bytes)}` : now;
+  const now = intervalInWords(process.interval_bytes);
+  return process.interval_bytes > process.first_interval_bytes ? `${now}, raised from ${intervalInWords(process.first_interval_bytes)}` : now;
 }
 
 /** A process, and below it what it has lost and why. */
@@ -53,7 +53,7 @@ function processRows(process: SessionProcess, course: Course) {
       <td class="number">{rate === null ? "" : countInWords(rate)}</td>
       <td class={process.lost > 0 ? "number bad" : "number"}>{countInWords(process.lost)}</td>
       <td class={isNearlyFull ? "number warn" : "number"}>{ringInWords(process.ring)}</td>
-      <td class={wasRaised ? "number warn" : "number"}>{intervalInWords(process)}</td>
+      <td class={wasRaised ? "number warn" : "number"}>{intervalOf(process)}</td>
     </tr>,
     process.losses.length > 0 && (
       <tr key="losses" class="record-losses">
@@ -146,6 +146,7 @@ function RecordingState({ recording, session }: { recording: Recording; session:
 function RecordingCard({ recording, session, courses, open, end }: RecordingProps) {
   const [said, ask, isBusy] = useAsk();
   const messages = messagesIn(recording.output);
+  const hasFailed = !recording.running && recording.exit_code !== 0;
   return (
     <article class="recording" aria-label={`Recording ${recording.id}`}>
       <header>
@@ -164,7 +165,7 @@ function RecordingCard({ recording, session, courses, open, end }: RecordingProp
       {session && <Processes session={session} courses={courses} />}
       {messages.length > 0 && <ul class="notes">{messages.map((message, i) => <li key={i}>{message}</li>)}</ul>}
       {recording.output !== "" && (
-        <details>
+        <details open={hasFailed || undefined}>
           <summary>Output{recording.is_cut && ", its end"}</summary>
           <pre class="record-output">{recording.output}</pre>
         </details>

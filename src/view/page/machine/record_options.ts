@@ -67,8 +67,8 @@ export const RECORD_OPTIONS: RecordOption[] = [
   { name: "block-client-timeout", value: "US", otherwise: "no limit", group: "ring", title: "Wait at most",
     meaning: "End the profile of a process that has waited this many microseconds." },
 
-  { name: "output", letter: "o", value: "DIR", otherwise: "a new one in TMPDIR or /tmp", group: "after", title: "Directory", isCommon: true,
-    meaning: "A new or empty directory for the profile. The page adds -o to the command line in any case, to find the profile." },
+  { name: "output", letter: "o", value: "DIR", otherwise: "a new one", group: "after", title: "Directory", isCommon: true,
+    meaning: "A new or empty directory for the profile. Without it the page makes one in TMPDIR or /tmp." },
   { name: "no-symbols", group: "after", title: "No debug files",
     meaning: "Do not search debug files: take names only from the programs' own files." },
   { name: "memory-infra", group: "after", title: "For Chromium",

@@ -105,6 +105,7 @@ export function TablePanel() {
           value={selection.search} onInput={(event) => select({ search: event.currentTarget.value }, true)} />
         <output>{first.value && plural(rows, "row")}</output>
         {TITLES[by] && <span class="faint note">{TITLES[by]}</span>}
+        {signed && (order === "self" || order === "total") && <span class="faint note">Rows whose stacks changed most come first</span>}
       </div>
       <Path selection={selection} />
       <div class={`grid by-${by}${first.isWaiting ? " waits" : ""}`} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`}>
