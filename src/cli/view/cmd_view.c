@@ -111,11 +111,14 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
     request->server.context = &machine;
     /* Each connection has a thread, and would keep the memory of its answers for itself. */
     mallopt(M_ARENA_MAX, 1);
+    machine_begin(&machine, watched);
     struct view_server *server = view_server_start(profiles, &request->server, error);
-    if (server == NULL)
+    if (server == NULL) {
+        machine_end(&machine);
         return error->code;
+    }
     /* Nobody can ask before the address is printed: it has the token. */
-    machine_begin(&machine, watched, server);
+    shown_set_server(&machine.shown, server);
     show(&browser, request, view_server_address(server), has_profiles);
     serve(server, &machine.shown, &ends);
     browser_close(&browser);

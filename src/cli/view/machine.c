@@ -4,9 +4,9 @@
 
 #include "reader/file_reader.h"
 
-void machine_begin(struct machine *machine, struct watched *watched, struct view_server *server)
+void machine_begin(struct machine *machine, struct watched *watched)
 {
-    shown_begin(&machine->shown, watched, server);
+    shown_begin(&machine->shown, watched);
     recordings_begin(&machine->recordings);
     pthread_mutex_init(&machine->check_lock, NULL);
 }

@@ -18,7 +18,8 @@ struct machine {
     pthread_mutex_t check_lock; /* of the file reader, which doctor's checks use */
 };
 
-void machine_begin(struct machine *machine, struct watched *watched, struct view_server *server);
+/* Begin, before the server starts: its threads ask without waiting for us. */
+void machine_begin(struct machine *machine, struct watched *watched);
 void machine_end(struct machine *machine);
 
 extern const struct view_question machine_questions[];

@@ -10,11 +10,18 @@
 #include "util/clock.h"
 #include "util/regular_file.h"
 
-void shown_begin(struct shown *shown, struct watched *watched, struct view_server *server)
+void shown_begin(struct shown *shown, struct watched *watched)
 {
-    *shown = (struct shown){.watched = *watched, .server = server};
+    *shown = (struct shown){.watched = *watched};
     pthread_mutex_init(&shown->lock, NULL);
     *watched = (struct watched){0};
+}
+
+void shown_set_server(struct shown *shown, struct view_server *server)
+{
+    pthread_mutex_lock(&shown->lock);
+    shown->server = server;
+    pthread_mutex_unlock(&shown->lock);
 }
 
 void shown_end(struct shown *shown)

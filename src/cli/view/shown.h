@@ -17,7 +17,9 @@ struct shown {
 };
 
 /* Begin with profiles that have been read; `watched` is taken over. */
-void shown_begin(struct shown *shown, struct watched *watched, struct view_server *server);
+void shown_begin(struct shown *shown, struct watched *watched);
+/* Set the server whose profiles these are, before somebody can ask it. */
+void shown_set_server(struct shown *shown, struct view_server *server);
 void shown_end(struct shown *shown);
 
 /* Read the profiles again if their files have changed. Never wait for another reader. */
