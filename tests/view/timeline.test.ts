@@ -7,7 +7,7 @@ import { nearestDump } from "page/model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf } from "page/time/series";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
 import type { Dump, Heap, Memory, Process } from "page/types";
-import { intervalInWords } from "page/words";
+import { intervalInWords, samplingInWords } from "page/words";
 
 const figure = (value: number) => ({ value, low: value / 2, high: value * 2 });
 const dumpAt = (seconds: number, bytes: number, more: Partial<Dump> = {}): Dump => ({
@@ -101,6 +101,16 @@ test("a list with a search shows a part: around the choice, or the best matches"
 
 test("an interval is in the unit that fits", () => {
   assert.deepEqual([1, 512, 4096, 5000, 1048576].map(intervalInWords), ["1 B", "512 B", "4 KiB", "5.00 kB", "1 MiB"]);
+});
+
+test("a heap says how it was seen, as report does", () => {
+  const seen = (more: Partial<Heap>) => samplingInWords({ ...heap, ...more });
+  assert.equal(seen({}), "one sample in 8 KiB");
+  assert.equal(seen({ interval_bytes: 0 }), "unknown");
+  assert.equal(seen({ interval_bytes: 1, exact: true }), "every allocation");
+  assert.equal(seen({ interval_bytes: 1, partial: true }), "every allocation that was not lost");
+  assert.equal(seen({ interval_bytes: 1 }), "as the program reported");
+  assert.equal(seen({ unseen: "not hooked" }), "not at all");
 });
 
 test("the shown range stays inside the whole, and in the URL", () => {

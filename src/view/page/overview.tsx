@@ -10,7 +10,7 @@ import { askTable, selectionParameters, useAnswer, type Answer } from "./source"
 import { NOTHING_SELECTED, select, useSelection, type Page, type Selection } from "./state";
 import { shortModule } from "./tree";
 import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
-import { bytesInWords, countInWords, figureInWords, intervalInWords, plural, shareInWords, timeInWords } from "./words";
+import { bytesInWords, countInWords, figureInWords, intervalInWords, plural, samplingInWords, shareInWords, timeInWords } from "./words";
 
 const SPARK_WIDTH = 120;
 const SPARK_HEIGHT = 24;
@@ -124,7 +124,7 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
       )}
       <td>{heap.unseen === "" && <Sparkline heap={heap} />}</td>
       <td class="number">{countInWords(heap.dumps.length)}</td>
-      <td>{heap.unseen !== "" ? "not at all" : heap.exact ? "every allocation" : `one sample in ${intervalInWords(heap.interval_bytes)}`}
+      <td>{samplingInWords(heap)}
         {lost > 0 && <span class="warn"> · {plural(lost, "kind")} of losses</span>}
         {heap.unfinished && <span class="warn"> · unfinished</span>}</td>
     </tr>

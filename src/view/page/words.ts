@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures in words, as the program's reports print them (src/cli/print/format.c): bytes in units of
 // 1000, counts with commas, the margin of an estimate, times and shares. Tests compare both.
-import type { Dimension, Figure, MaybeFigure } from "./types";
+import type { Dimension, Figure, Heap, MaybeFigure } from "./types";
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"];
 const TIME_UNITS = ["us", "ms", "s"];
@@ -56,6 +56,15 @@ function binaryInWords(bytes: number): string {
 /** A sampling interval: in units of 1024 if it is a whole number of them. */
 export function intervalInWords(bytes: number): string {
   return bytes >= 1024 && bytes % 1024 === 0 ? binaryInWords(bytes) : bytesInWords(bytes);
+}
+
+/** How the allocations of a heap were seen. */
+export function samplingInWords(heap: Pick<Heap, "unseen" | "exact" | "partial" | "interval_bytes">): string {
+  if (heap.unseen !== "") return "not at all";
+  if (heap.exact) return "every allocation";
+  if (heap.interval_bytes === 0) return "unknown";
+  if (heap.interval_bytes > 1) return `one sample in ${intervalInWords(heap.interval_bytes)}`;
+  return heap.partial ? "every allocation that was not lost" : "as the program reported";
 }
 
 /** The limits of the classes of lifetimes, as the server has them, in ms. */
