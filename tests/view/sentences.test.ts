@@ -34,3 +34,12 @@ test("a comparison is with the dump that is chosen for it", () => {
   assert.equal(sentencesOf(place, { dump: null, base: "1" }, null)[1], "That is 2.50 kB less than at dump 2, 1.00 s earlier.");
   assert.equal(sentencesOf(place, { dump: 0, base: "2" }, null)[1], "That is 500 B more than at dump 3, 2.00 s later.");
 });
+
+test("what is free again is unknown if allocations or frees were lost", () => {
+  const of = (partial: boolean) => {
+    const dumps = place.heap.dumps.map((one) => ({ ...one, exact_bytes: 1000, exact_calls: 4 }));
+    return sentencesOf({ ...place, heap: { ...place.heap, partial, dumps } }, { dump: null, base: "" }, null)[3];
+  };
+  assert.equal(of(false), "1.00 kB were allocated in 4 calls, counted; 50.0 % of it is free again.");
+  assert.equal(of(true), "1.00 kB were allocated in 4 calls, counted.");
+});

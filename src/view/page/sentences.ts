@@ -51,11 +51,12 @@ function peak(dump: Dump, isLast: boolean): string | null {
   return `At its peak${isLast ? "" : " until then"} it was ${figureInWords(max, false)}.`;
 }
 
-function churn(dump: Dump): string | null {
+/** What was counted, and how much of it is free. Live bytes of which some were lost do not tell that. */
+function churn(dump: Dump, isPartial: boolean): string | null {
   if (dump.exact_bytes === null || dump.exact_calls === null || !(dump.exact_bytes > 0)) return null;
   const words = `${bytesInWords(dump.exact_bytes)} were allocated in ${plural(dump.exact_calls, "call")}, counted`;
   const freed = dump.space ? 1 - dump.space.value / dump.exact_bytes : 0;
-  if (!(freed > 0.005 && freed <= 1)) return `${words}.`;
+  if (isPartial || !(freed > 0.005 && freed <= 1)) return `${words}.`;
   return `${words}; ${freed < 1 && freed >= 0.9995 ? "nearly all" : freed === 1 ? "all" : shareInWords(freed, 1)} of it is free again.`;
 }
 
@@ -81,7 +82,7 @@ function resident(place: Place, dump: Dump): string | null {
 export function sentencesOf(place: Place, { dump, base }: Pick<Selection, "dump" | "base">, holders: Table | null): string[] {
   const at = place.heap.dumps[dumpIndex(place.heap, dump)];
   if (!at) return [];
-  const found = [largest(place, at, holders), movement(at, place, base), peak(at, at === place.heap.dumps.at(-1)), churn(at), resident(place, at)];
+  const found = [largest(place, at, holders), movement(at, place, base), peak(at, at === place.heap.dumps.at(-1)), churn(at, place.heap.partial), resident(place, at)];
   return found.filter((sentence) => sentence !== null);
 }
 
