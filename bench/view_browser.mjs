@@ -74,7 +74,9 @@ async function change([what, value]) {
     box.dispatchEvent(new Event("change", { bubbles: true }));
   } else if (what === "filter") input.form.requestSubmit();
   else document.querySelector(value).click();
-  await frame(); // the answer has been asked for
+  await Promise.resolve();
+  await frame();
+  await frame(); // what asks for the answer has run
   while ((shown() === null || shown() === before) && performance.now() - begun < 60_000) await frame();
   await frame();
   return performance.now() - begun;

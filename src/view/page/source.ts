@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the server. Requests are relative to the page's address, which holds the token. An answer
 // that is no longer wanted is aborted; a lost server is asked again until it is back.
-import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
 import { filterInWords, onlyInWords, type Selection } from "./state";
@@ -222,8 +222,7 @@ export interface Answer<T> {
 export function useAnswer<T>(key: string | null, ask: (key: string, signal: AbortSignal) => Promise<T>): Answer<T> {
   const { epoch } = useConnection();
   const [answer, set] = useState<Answer<T>>({ value: null, key: "", error: "", isWaiting: key !== null });
-  /* Not after the next frame, as other effects. */
-  useLayoutEffect(() => {
+  useEffect(() => {
     if (key === null) {
       set({ value: null, key: "", error: "", isWaiting: false });
       return;
