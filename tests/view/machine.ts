@@ -101,8 +101,8 @@ export function testMachine({ page, shows, until, complaints, expected }: Tools)
     await page().locator(`#process-${pid}`).getByRole("button", { name: "Save…" }).click();
     await page().waitForSelector(".menu button:focus");
     await page().keyboard.press("p");
-    assert.equal((await download).suggestedFilename(), `${pid}.pb.gz`);
     await shows(".said", `Saved ${pid}.pb.gz`);
+    assert.equal((await download).suggestedFilename(), `${pid}.pb.gz`);
     await open("page=home");
     await session.getByRole("button", { name: "Open" }).click();
     await shows(".heaps", "libc.malloc");
