@@ -22,6 +22,7 @@
 #include "util/clock.h"
 
 #define PATIENCE_MS 15000u
+#define AGAIN_MS 3000u /* a dump that was under way may have taken ours in: then ask again */
 #define PAUSE_MS 100u
 #define HEAPS_MAX 256u
 #define TRACE_BYTES_MAX (INT64_C(512) << 20)
@@ -129,9 +130,15 @@ static struct profile *await_dump(const char *path, pid_t pid, uint64_t since_ns
     static const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
                                                         .only_regular = true};
     static const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-    uint64_t end_ms = clock_read_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC), end_ms = now_ms + PATIENCE_MS,
+             again_ms = now_ms + AGAIN_MS;
     do {
         nanosleep(&pause, NULL);
+        if (clock_read_ms(CLOCK_MONOTONIC) >= again_ms) {
+            again_ms += AGAIN_MS;
+            if (take_dump(pid, error) < 0)
+                return NULL;
+        }
         struct profile *profile = import_profile(path, &reading, error);
         *count = profile == NULL ? 0 : find_dumps(profile, pid, since_ns, dumps);
         if (*count > 0)

@@ -89,10 +89,13 @@ async function poll() {
   const state = (await response?.json().catch(() => null)) as { generation?: number } | null;
   if (typeof state?.generation !== "number") return;
   firstGeneration ??= state.generation;
-  if (state.generation === generation) return;
+  if (state.generation <= generation) return; // the same, or an answer that was overtaken
   generation = state.generation;
   if (generation !== firstGeneration) tell();
 }
+
+/* The overview is asked for after the first generation is known, so that what it lacks is of a later one. */
+let begun: Promise<void> = Promise.resolve();
 
 /** Ask at once: the page has opened another profile. */
 export const refresh = poll;
@@ -100,7 +103,7 @@ export const refresh = poll;
 /** Ask every two seconds, while the page is seen, whether the profiles have grown. */
 export function startPolling() {
   if (isSaved) return;
-  void poll();
+  begun = poll();
   setInterval(poll, POLL_MS);
 }
 
@@ -189,7 +192,7 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
 }
 
 export const askMachine = <T,>(path: string, signal: AbortSignal) => askJson<T>(path, signal);
-export const askOverview = (signal: AbortSignal) => askJson<Overview>("api/overview", signal);
+export const askOverview = (signal: AbortSignal) => begun.then(() => askJson<Overview>("api/overview", signal));
 export const askMemory = (path: string, signal: AbortSignal) => askJson<ProcessMemory>(path, signal);
 export const askRange = (path: string, signal: AbortSignal) => askJson<RangeAnswer>(path, signal);
 export const askReported = (path: string, signal: AbortSignal) => askJson<{ row: Reported[] }>(path, signal);
