@@ -19,7 +19,7 @@
 #define DUMPS 3
 #define DEPTH_MAX 7
 #define FUNCTIONS 4
-#define TYPES 3 /* the first is none */
+#define TYPES 3 /* type 0: the allocation has no type */
 
 static const char *const type_names[TYPES] = {"[unknown]", "Texture", "<img src=x>"};
 

@@ -29,7 +29,8 @@ enum view_dimension {
 };
 extern const char *const view_dimension_names[VIEW_DIMENSIONS];
 
-/* Return the dimension of this name, of `length` characters; VIEW_DIMENSIONS: there is none. */
+/* Return the dimension whose name has these `length` characters; VIEW_DIMENSIONS: no dimension has
+ * that name. */
 enum view_dimension view_dimension_of(const char *name, size_t length);
 
 /* Return why a heap's file cannot tell this dimension, in words; NULL: it can. */

@@ -18,7 +18,7 @@ export function placeOf(overview: Overview, id: string): Place | null {
   return null;
 }
 
-/** Return the selected dump's number; the last unless another is chosen. -1: there is none. */
+/** Return the selected dump's number: the last unless another is chosen. -1: the heap has no dumps. */
 export function dumpIndex(heap: Heap, dump: number | null): number {
   const last = heap.dumps.length - 1;
   return dump === null ? last : Math.min(dump, last);
@@ -27,7 +27,7 @@ export function dumpIndex(heap: Heap, dump: number | null): number {
 /** Whether graphs and tables of a dump can be asked for: a page that is a file may have only some dumps. */
 export const isKept = (heap: Heap, dump: number) => heap.dumps[dump]?.kept ?? true;
 
-/** Return the kept dump that is nearest to a dump, in the direction of a step if there is one. -1: there is none. */
+/** Return the dump nearest to this one that the page has. With a step, look in its direction only. -1: not found. */
 export function keptDump(heap: Heap, dump: number, step = 0): number {
   if (step !== 0) {
     for (let i = dump; i >= 0 && i < heap.dumps.length; i += step) if (isKept(heap, i)) return i;
@@ -80,7 +80,7 @@ export function beginningOf(profile: Profile): number {
   return beginning;
 }
 
-/** Return the last dump at or before a time, in ns; -1: there is none. */
+/** Return the last dump at or before a time, in ns; -1: all dumps are later. */
 export function dumpBefore(heap: Heap, time: number): number {
   let [low, high] = [0, heap.dumps.length];
   while (low < high) {

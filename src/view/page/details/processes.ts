@@ -23,7 +23,7 @@ export interface ProcessRow {
   allocators: Map<string, Reported>;
 }
 
-/** Return the index of the time that is nearest, among those that count. -1: there are none. */
+/** Return the index of the nearest time that counts; -1: no time counts. */
 function nearest(times: number[], time: number, counts: (index: number) => boolean = () => true): number {
   let best = -1;
   times.forEach((one, i) => { if (counts(i) && (best < 0 || Math.abs(one - time) < Math.abs(times[best]! - time))) best = i; });

@@ -80,7 +80,7 @@ export function sortOf(selection: Selection): string {
 
 export const directionOf = (selection: Selection): "down" | "up" => (selection.direction === "up" ? "up" : "down");
 
-/** The path that is broken down: of another direction there is none. */
+/** The path that is broken down; "" if the page has it for the other direction. */
 export const zoomOf = (selection: Selection) => (selection.direction === "sandwich" ? "" : selection.zoom);
 
 export const below = (path: string, row: DetailsRow) => (path === "" ? String(row.function) : `${path}.${row.function}`);
@@ -131,7 +131,7 @@ export function parentOf(lines: Line[], index: number): number {
   return at;
 }
 
-/** Bytes of an average allocation; null: unknown, or there is none. */
+/** Bytes of an average allocation; null: unknown, or nothing was allocated. */
 export function averageOf(row: DetailsRow, figure: number): number | null {
   const bytes = row.bytes[figure];
   const count = row.count[figure];

@@ -12,7 +12,7 @@ export interface Form {
   pid: string; // "12,34"
   name: string; // "nginx,php-fpm"
   values: Record<string, string>; // by an option's name; a flag has its own name
-  others: string[]; // words of the command line that are none of the above
+  others: string[]; // words that no field of the form takes
 }
 
 export const EMPTY_FORM: Form = { target: "command", command: "", pid: "", name: "", values: {}, others: [] };
@@ -89,7 +89,7 @@ export function missingIn(form: Form): string {
 interface Found {
   option: RecordOption | "pid" | "name";
   name: string;
-  value: string | null; // null: it stands in the next word, or there is none
+  value: string | null; // null: the next word is the value, or the option takes no value
 }
 
 /** Return what option a word is, or null. */

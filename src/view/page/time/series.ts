@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The series of the timeline: one time axis for dumps and readings of memory. A value is null where it
-// is unknown, which is a gap of the line, and undefined where there is none: the line goes on. What the
-// profile does not contain has no series.
+// The series of the timeline: one time axis for dumps and readings of memory. An unknown
+// value is null, and the line has a gap. Between a series' own moments its value is undefined, and the
+// line goes on. What the profile does not contain has no series.
 import { dumpBefore, keptDump } from "../model";
 import { lossInWords } from "../sentences";
 import type { Dump, Heap, Memory, Process, Profile, ViewName } from "../types";

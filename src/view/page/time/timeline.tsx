@@ -159,7 +159,7 @@ function actionsOf(made: uPlot, { place, marks, onPoint }: PlotProps, zoom: { cu
   };
 }
 
-/** Act on a key of the timeline; false: it is none. */
+/** Act on a key; false: the timeline has no such key. */
 function actOnKey(event: KeyboardEvent, place: Place, selection: Selection, zoom: Zoom): boolean {
   switch (event.key) {
     case "ArrowLeft": goToDump(place, selection, -1, event.shiftKey); return true;
