@@ -58,6 +58,8 @@ static void print_summary(const struct finished *finished)
     /* Print our name as the user typed it: it need not be in the PATH. */
     format_printf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
                   program_invocation_name, output->directory);
+    format_printf(stderr, "  %s view %s   timeline, flame graph and tables in the browser\n",
+                  program_invocation_name, output->directory);
     /* Name one file: pprof adds up all files, even heaps that contain each other and dumps of one
      * heap. */
     if (files > 0)
