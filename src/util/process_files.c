@@ -3,6 +3,7 @@
 #include "util/process_files.h"
 
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@ int process_file_open(pid_t pid, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size)
+/* Read all, and close it. A negative fd is returned. */
+static ssize_t read_and_close(int fd, char *buffer, size_t size)
 {
-    int fd = process_file_open(pid, name);
     if (fd < 0)
         return fd;
     size_t length = 0;
@@ -44,31 +45,69 @@ ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size
     return got < 0 ? got : (ssize_t)length;
 }
 
-bool process_stat_read(pid_t pid, struct process_stat *stat)
+ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size)
 {
-    char text[2048];
+    return read_and_close(process_file_open(pid, name), buffer, size);
+}
+
+ssize_t process_directory_read(int directory, const char *name, char *buffer, size_t size)
+{
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
+    return read_and_close(fd < 0 ? -errno : fd, buffer, size);
+}
+
+bool process_stat_parse(const char *text, struct process_stat *stat)
+{
     *stat = (struct process_stat){0};
     /* The name may contain anything, even closing brackets and spaces. */
-    const char *field =
-        process_file_read(pid, "stat", text, sizeof(text)) > 0 ? strrchr(text, ')') : NULL;
+    const char *field = strrchr(text, ')');
     if (field == NULL)
         return false;
     field++;
-    for (int number = 3; number <= 22; number++) {
+    for (int number = 3; number <= 52; number++) {
         field += strspn(field, " ");
+        if (number == 3)
+            stat->state = *field;
         if (number == 4)
             stat->parent = (pid_t)strtol(field, NULL, 10);
         if (number == 9)
             stat->is_kernel_thread = (strtoul(field, NULL, 10) & FLAG_KERNEL_THREAD) != 0;
+        if (number == 10)
+            stat->minor_faults = strtoull(field, NULL, 10);
         if (number == 11)
             stat->children_faults = strtoull(field, NULL, 10);
+        if (number == 12)
+            stat->major_faults = strtoull(field, NULL, 10);
         if (number == 14 || number == 15)
             stat->cpu_ticks += strtoull(field, NULL, 10);
         if (number == 22)
             stat->start_ticks = strtoull(field, NULL, 10);
+        if (number == 47)
+            stat->heap_start = strtoull(field, NULL, 10);
+        if (number == 52)
+            stat->exit_code = (int32_t)strtol(field, NULL, 10);
         field += strcspn(field, " ");
     }
     return true;
+}
+
+bool process_stat_read(pid_t pid, struct process_stat *stat)
+{
+    char text[2048];
+    *stat = (struct process_stat){0};
+    return process_file_read(pid, "stat", text, sizeof(text)) > 0 && process_stat_parse(text, stat);
+}
+
+int process_auxiliary_read(pid_t pid, uint64_t type, uint64_t *value)
+{
+    Elf64_auxv_t entries[64] = {0};
+    ssize_t got = process_file_read(pid, "auxv", (char *)entries, sizeof(entries));
+    *value = 0;
+    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(entries[0]); i++) {
+        if (entries[i].a_type == type)
+            *value = entries[i].a_un.a_val;
+    }
+    return got < 0 ? (int)got : 0;
 }
 
 static void take_line(const char *line, struct process_status *status)
@@ -82,12 +121,19 @@ static void take_line(const char *line, struct process_status *status)
         size_t offset;
         int base;
     } numbers[] = {
-        NUMBER("Tgid:", leader, 10),          NUMBER("TracerPid:", tracer, 10),
-        NUMBER("Threads:", threads, 10),      NUMBER("CapPrm:", permitted, 16),
-        NUMBER("CapEff:", effective, 16),     NUMBER("CapAmb:", ambient, 16),
-        NUMBER("Seccomp:", seccomp_mode, 10), NUMBER("Seccomp_filters:", seccomp_filters, 10),
-        NUMBER("RssAnon:", anonymous_kb, 10), NUMBER("VmSwap:", swapped_kb, 10),
-        NUMBER("VmRSS:", rss_kb, 10),         NUMBER("RssFile:", file_kb, 10),
+        NUMBER("Tgid:", leader, 10),
+        NUMBER("TracerPid:", tracer, 10),
+        NUMBER("Threads:", threads, 10),
+        NUMBER("CapPrm:", permitted, 16),
+        NUMBER("CapEff:", effective, 16),
+        NUMBER("CapAmb:", ambient, 16),
+        NUMBER("CapBnd:", bounding, 16),
+        NUMBER("Seccomp:", seccomp_mode, 10),
+        NUMBER("Seccomp_filters:", seccomp_filters, 10),
+        NUMBER("RssAnon:", anonymous_kb, 10),
+        NUMBER("VmSwap:", swapped_kb, 10),
+        NUMBER("VmRSS:", rss_kb, 10),
+        NUMBER("RssFile:", file_kb, 10),
         NUMBER("RssShmem:", shared_kb, 10),
     };
 #undef NUMBER

@@ -16,16 +16,30 @@ int process_file_open(pid_t pid, const char *name);
  * negative errno. */
 ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size);
 
+/* Read a file of a process whose directory in /proc is open, like process_file_read(). If the
+ * process ends, the directory does not become that of another one. */
+ssize_t process_directory_read(int directory, const char *name, char *buffer, size_t size);
+
 struct process_stat {
     pid_t parent;
+    char state; /* 'R', 'Z' and so on */
     bool is_kernel_thread;
     uint64_t children_faults; /* page faults of all reaped descendants */
     uint64_t cpu_ticks;       /* of all its threads, in user and kernel mode */
     uint64_t start_ticks;     /* since boot, sysconf(_SC_CLK_TCK) a second */
+    uint64_t minor_faults, major_faults;
+    uint64_t heap_start; /* where brk begins; 0: we may not know it */
+    int32_t exit_code;   /* of a zombie, as waitpid gives it; 0, too, if we may not know it */
 };
 
 /* Read /proc/PID/stat. Return false if there is no such process. */
 bool process_stat_read(pid_t pid, struct process_stat *stat);
+/* Take the fields from the file's text. Return false if it is not that of a process. */
+bool process_stat_parse(const char *text, struct process_stat *stat);
+
+/* Read an entry (AT_...) of the auxiliary vector of the process's program; 0: the vector lacks it.
+ * Return 0 or a negative errno. */
+int process_auxiliary_read(pid_t pid, uint64_t type, uint64_t *value);
 
 /* What is missing in the file is 0, unless noted. */
 struct process_status {
@@ -33,7 +47,7 @@ struct process_status {
     pid_t inner_pid;                        /* in its own namespace */
     char state;                             /* 'R', 'Z' and so on */
     unsigned uid[4], gid[4];                /* real, effective, saved, file system; missing: ~0 */
-    uint64_t permitted, effective, ambient; /* capabilities; permitted missing: all */
+    uint64_t permitted, effective, ambient, bounding; /* capabilities; permitted missing: all */
     uint64_t seccomp_mode, seccomp_filters; /* mode: 0 none, 1 strict, 2 filters */
     uint64_t anonymous_kb, swapped_kb;
     uint64_t rss_kb, file_kb, shared_kb; /* resident in core; missing: ~0 */
