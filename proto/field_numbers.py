@@ -17,12 +17,13 @@ for path in sys.argv[2:]:
     scope = []
     for line in open(path, encoding="utf-8"):
         line = line.split("//")[0].strip()
-        if opened := re.match(r"(message|enum)\s+(\w+)\s*{", line):
-            scope.append((opened[1], opened[2]))
+        if opened := re.match(r"(message|enum|oneof)\s+(\w+)\s*{", line):
+            if not line.endswith("}"):  # "message Empty {}"
+                scope.append((opened[1], opened[2]))
         elif line == "}":
             scope.pop()
-        elif scope and scope[-1][0] == "message":
+        elif scope and scope[-1][0] != "enum":
             if field := re.match(r"(?:optional |repeated )?[\w.]+\s+(\w+)\s*=\s*(\d+)", line):
-                names = [upper(name) for _, name in scope] + [field[1].upper()]
+                names = [upper(name) for kind, name in scope if kind == "message"] + [field[1].upper()]
                 print(f"    {prefix}_{'_'.join(names)} = {field[2]},")
 print("};\n\n#endif")
