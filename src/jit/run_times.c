@@ -5,6 +5,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
+/* Without the second one, methods are missing between others. */
+#define MONO_REMEDY "start it with --jitmap, and MONO_DEBUG=disable_omit_fp in its environment"
 #define V8_REMEDY "--perf-basic-prof --interpreted-frames-native-stack"
 
 /* By name of the file, most specific first: a program may embed one run time and load another. */
@@ -16,6 +18,9 @@ static const struct {
      {"java", "start it with -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions "
               "-XX:+DumpPerfMapAtExit, or run jcmd PID Compiler.perfmap before its end"}},
     {"libcoreclr.so", {"dotnet", "start it with DOTNET_PerfMapEnabled=1"}},
+    {"mono", {"mono", MONO_REMEDY}},
+    {"mono-sgen*", {"mono", MONO_REMEDY}},
+    {"libmonosgen*.so*", {"mono", MONO_REMEDY}},
     {"node", {"node", "start it with " V8_REMEDY}},
     {"libnode.so*", {"node", "start it with " V8_REMEDY}},
     {"electron*", {"electron", "start it with --js-flags='" V8_REMEDY "'"}},

@@ -74,15 +74,7 @@ size_t trace_module_find_address(const struct trace_module *module, uint64_t add
 
 void trace_module_set_build_id(struct trace_module *module, const char *hex)
 {
-    size_t length = 0;
-    for (; length < TRACE_BUILD_ID_BYTES_MAX; length++) {
-        unsigned high = hex_digit(hex[2 * length]);
-        unsigned low = high > 15 ? 16 : hex_digit(hex[2 * length + 1]);
-        if (low > 15)
-            break;
-        module->build_id[length] = (uint8_t)(high << 4 | low);
-    }
-    module->build_id_length = length;
+    module->build_id_length = hex_read(hex, module->build_id, sizeof(module->build_id));
 }
 
 void trace_addresses_sort(struct trace_addresses *addresses)

@@ -8,26 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The largest .gnu_debugdata of a distribution unpacks to a few MiB. */
-#define DEBUGDATA_BYTES_MAX ((size_t)256 << 20)
 #define DEBUGDATA_MEMORY_MAX ((uint64_t)256 << 20)
 
 /* Unpack xz into a malloc'd buffer. Return NULL: damaged, too big, or no memory. */
-static void *unpack_xz(const void *packed, size_t packed_size, size_t *size)
+static void *unpack_xz(const void *packed, size_t packed_size, size_t bytes_max, size_t *size)
 {
     lzma_stream stream = LZMA_STREAM_INIT;
     if (lzma_stream_decoder(&stream, DEBUGDATA_MEMORY_MAX, 0) != LZMA_OK)
         return NULL;
-    size_t capacity = packed_size < DEBUGDATA_BYTES_MAX / 8 ? 8 * packed_size : DEBUGDATA_BYTES_MAX;
+    size_t capacity = packed_size < bytes_max / 8 ? 8 * packed_size : bytes_max;
     unsigned char *buffer = malloc(capacity);
     lzma_ret result = LZMA_OK;
     stream.next_in = packed;
     stream.avail_in = packed_size;
     while (buffer != NULL && result == LZMA_OK) {
         if (stream.total_out == capacity) {
-            if (capacity == DEBUGDATA_BYTES_MAX)
+            if (capacity == bytes_max)
                 break;
-            capacity = capacity < DEBUGDATA_BYTES_MAX / 2 ? 2 * capacity : DEBUGDATA_BYTES_MAX;
+            capacity = capacity < bytes_max / 2 ? 2 * capacity : bytes_max;
             unsigned char *bigger = realloc(buffer, capacity);
             if (bigger == NULL)
                 break;
@@ -46,7 +44,7 @@ static void *unpack_xz(const void *packed, size_t packed_size, size_t *size)
     return buffer;
 }
 
-void *debugdata_unpack(Elf *elf, size_t *size)
+void *debugdata_unpack(Elf *elf, size_t bytes_max, size_t *size)
 {
     size_t names;
     if (elf_getshdrstrndx(elf, &names) != 0)
@@ -62,7 +60,7 @@ void *debugdata_unpack(Elf *elf, size_t *size)
         Elf_Data *data = elf_rawdata(section, NULL);
         if (data == NULL || data->d_buf == NULL || data->d_size == 0)
             return NULL;
-        return unpack_xz(data->d_buf, data->d_size, size);
+        return unpack_xz(data->d_buf, data->d_size, bytes_max, size);
     }
     return NULL;
 }

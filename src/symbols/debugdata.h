@@ -6,8 +6,11 @@
 #include <libelf.h>
 #include <stddef.h>
 
-/* Return the unpacked section, malloc'd. NULL: there is none, it is damaged or too big, or no
- * memory. */
-void *debugdata_unpack(Elf *elf, size_t *size);
+/* The largest .gnu_debugdata of a distribution unpacks to a few MiB. */
+#define DEBUGDATA_BYTES_MAX ((size_t)256 << 20)
+
+/* Return the unpacked section, malloc'd. Return NULL if the file has no such section, if it is
+ * damaged, if it unpacks to more than `bytes_max`, or without memory. */
+void *debugdata_unpack(Elf *elf, size_t bytes_max, size_t *size);
 
 #endif

@@ -108,23 +108,30 @@ int elf_image_read(const char *path, struct elf_image *image)
     return result;
 }
 
-bool elf_image_has_checksum(const char *path, uint32_t checksum)
+bool elf_image_fd_has_checksum(int fd, int64_t bytes_max, uint32_t checksum)
 {
     unsigned char buffer[65536];
     uLong sum = crc32(0, NULL, 0);
+    off_t at = 0;
     ssize_t length = -1;
+    struct stat status;
+    if (fstat(fd, &status) < 0 || status.st_size > bytes_max)
+        return false;
+    /* The file may grow meanwhile. */
+    while (at <= bytes_max && (length = pread(fd, buffer, sizeof(buffer), at)) > 0) {
+        sum = crc32(sum, buffer, (uInt)length);
+        at += length;
+    }
+    return length == 0 && sum == checksum;
+}
+
+bool elf_image_has_checksum(const char *path, uint32_t checksum)
+{
     struct stat status;
     int fd = regular_file_open(path, &status);
     if (fd < 0)
         return false;
-    /* The file may grow meanwhile. */
-    for (int64_t left = CHECKSUM_FILE_BYTES_MAX; left > 0 && status.st_size <= left;
-         left -= length) {
-        length = read(fd, buffer, sizeof(buffer));
-        if (length <= 0)
-            break;
-        sum = crc32(sum, buffer, (uInt)length);
-    }
+    bool has_checksum = elf_image_fd_has_checksum(fd, CHECKSUM_FILE_BYTES_MAX, checksum);
     close(fd);
-    return length == 0 && sum == checksum;
+    return has_checksum;
 }

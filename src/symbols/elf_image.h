@@ -34,5 +34,7 @@ int elf_image_read(const char *path, struct elf_image *image);
 
 /* Return whether the file's bytes have this CRC32, as .gnu_debuglink defines it. */
 bool elf_image_has_checksum(const char *path, uint32_t checksum);
+/* The same for an open file. A file of more than `bytes_max` has not. */
+bool elf_image_fd_has_checksum(int fd, int64_t bytes_max, uint32_t checksum);
 
 #endif

@@ -9,7 +9,7 @@
  *   3. /usr/lib/debug: .build-id/xx/yyyy.debug, and the path with ".debug" and unchanged
  *   4. $HOME/.debug, where perf keeps copies of files that it saw
  *   5. the file as a process of the profile still has it; for "[vdso]", this machine's vdso instead
- *   6. debuginfod servers, if DEBUGINFOD_URLS names any
+ *   6. the cache of debuginfod's client, and its servers, if DEBUGINFOD_URLS names any
  *
  * In each place a zip archive (an .apk) is searched for a stored library with the right build id.
  * If a file has the right build id but no DWARF, its .gnu_debuglink is followed at once: beside the
@@ -17,7 +17,6 @@
  */
 #include "symbols/finder.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,6 +25,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "symbols/debuginfod.h"
 #include "symbols/elf_image.h"
 #include "symbols/elf_source.h"
 #include "symbols/live_files.h"
@@ -48,18 +48,12 @@ struct indexed_file {
     size_t build_id_length;
 };
 
-struct debuginfod {
-    void *library, *client;
-    int (*find_debuginfo)(void *, const unsigned char *, int, char **);
-    void (*end)(void *);
-};
-
 struct symbol_finder {
     struct symbol_directories directories;
     bool by_build_id, automatic;
     struct indexed_file *files;
     size_t file_count, file_capacity;
-    struct debuginfod debuginfod;
+    struct debuginfod *debuginfod; /* NULL: no servers */
     pid_t processes[PROCESSES_MAX];
     size_t process_count;
 };
@@ -144,25 +138,6 @@ static int index_file(void *context, const FTSENT *entry)
 
 /* --- opening --- */
 
-/* Open the debuginfod client. The library is loaded only if it is needed, so that nothing depends
- * on it. */
-static void open_debuginfod(struct debuginfod *debuginfod)
-{
-    const char *servers = getenv("DEBUGINFOD_URLS");
-    if (servers == NULL || *servers == '\0')
-        return;
-    /* RTLD_NODELETE: libraries below it never free some memory. Unloaded, they would leak it. */
-    debuginfod->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (debuginfod->library == NULL)
-        return;
-    void *(*begin)(void) = NULL;
-    *(void **)&begin = dlsym(debuginfod->library, "debuginfod_begin");
-    *(void **)&debuginfod->find_debuginfo = dlsym(debuginfod->library, "debuginfod_find_debuginfo");
-    *(void **)&debuginfod->end = dlsym(debuginfod->library, "debuginfod_end");
-    if (begin != NULL && debuginfod->find_debuginfo != NULL && debuginfod->end != NULL)
-        debuginfod->client = begin();
-}
-
 struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *options,
                                          struct error *warning, struct error *error)
 {
@@ -184,7 +159,7 @@ struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *opt
         return NULL;
     }
     if (options->automatic && !options->offline)
-        open_debuginfod(&finder->debuginfod);
+        finder->debuginfod = debuginfod_open(0);
     return finder;
 }
 
@@ -198,10 +173,7 @@ void symbol_finder_close(struct symbol_finder *finder)
 {
     if (finder == NULL)
         return;
-    if (finder->debuginfod.client != NULL)
-        finder->debuginfod.end(finder->debuginfod.client);
-    if (finder->debuginfod.library != NULL)
-        dlclose(finder->debuginfod.library);
+    debuginfod_close(finder->debuginfod);
     for (size_t i = 0; i < finder->file_count; i++)
         free(finder->files[i].path);
     free(finder->files);
@@ -415,17 +387,22 @@ static void search_vdso(struct search *search)
         take_path(search, ELF_SOURCE_VDSO, &image);
 }
 
-static void ask_servers(struct search *search, const struct debuginfod *debuginfod)
+static void search_caches(struct search *search, const char *hex)
 {
-    char *path = NULL;
-    if (debuginfod->client == NULL || is_done(search))
+    char path[PATH_MAX];
+    for (size_t i = 0; debuginfod_cache_path(i, hex, path, sizeof(path)); i++) {
+        if (path[0] != '\0')
+            try_path(search, "%s", path);
+    }
+}
+
+static void ask_servers(struct search *search, struct debuginfod *debuginfod)
+{
+    if (debuginfod == NULL || is_done(search))
         return;
-    int fd = debuginfod->find_debuginfo(debuginfod->client, search->build_id,
-                                        (int)search->build_id_length, &path);
-    if (fd < 0)
-        return;
-    close(fd);
-    try_path(search, "%s", path);
+    char *path = debuginfod_find(debuginfod, search->build_id, search->build_id_length);
+    if (path != NULL)
+        try_path(search, "%s", path);
     free(path);
 }
 
@@ -457,7 +434,8 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
             search_vdso(&search);
         else if (search.found->path == NULL)
             live_files_each(finder->processes, finder->process_count, plain, try_live, &search);
-        ask_servers(&search, &finder->debuginfod);
+        search_caches(&search, hex);
+        ask_servers(&search, finder->debuginfod);
     }
     if (search.error < 0)
         symbol_found_clear(found);

@@ -176,7 +176,8 @@ static int collect_table(Elf *elf, GElf_Word table_type, struct symbol_array *ar
                 !symbol_describes_code(elf, &entry, &code, &symbol))
                 continue;
             symbol.name = strings + entry.st_name;
-            if (symbol.name[0] == '\0' || (symbol.type == STT_NOTYPE && is_marker(symbol.name)))
+            /* The names of functions are not read yet: they are most of the file's bytes. */
+            if (entry.st_name == 0 || (symbol.type == STT_NOTYPE && is_marker(symbol.name)))
                 continue;
             if (ARRAY_ADD(&array->items, &array->count, &array->capacity, symbol) < 0)
                 return -ENOMEM;
@@ -191,7 +192,7 @@ static int collect_table(Elf *elf, GElf_Word table_type, struct symbol_array *ar
 static int collect_debugdata(struct symbol_file *file, Elf *elf, struct symbol_array *array)
 {
     size_t size;
-    file->debugdata = debugdata_unpack(elf, &size);
+    file->debugdata = debugdata_unpack(elf, DEBUGDATA_BYTES_MAX, &size);
     if (file->debugdata == NULL)
         return 0;
     file->elfs[2] = elf_memory(file->debugdata, size);
@@ -278,54 +279,64 @@ static bool is_better(const struct symbol *a, const struct symbol *b)
     return memcmp(a->name, b->name, a_length) < 0;
 }
 
+/* The symbols by address, the best one of each address: indexes in an array, which is larger than
+ * they are and is not moved. */
+struct symbol_order {
+    struct symbol *items;
+    struct sort_key *keys;
+    size_t count;
+};
+
+static struct symbol *symbol_at(const struct symbol_order *order, size_t place)
+{
+    return &order->items[order->keys[place].index];
+}
+
 /* Sort the symbols by address and keep the best one of each address. */
-static int order_symbols(struct symbol_array *array)
+static int order_symbols(const struct symbol_array *array, struct symbol_order *order)
 {
     size_t count = array->count, kept = 0;
     struct sort_key *keys = reallocarray(NULL, count, 2 * sizeof(*keys));
-    struct symbol *ordered = reallocarray(NULL, count, sizeof(*ordered));
-    if (count > UINT32_MAX || keys == NULL || ordered == NULL) {
+    if (count > UINT32_MAX || keys == NULL) {
         free(keys);
-        free(ordered);
         return -ENOMEM;
     }
+    *order = (struct symbol_order){.items = array->items, .keys = keys};
     for (size_t i = 0; i < count; i++)
         keys[i] = (struct sort_key){array->items[i].start, (uint32_t)i};
     sort_keys(keys, keys + count, count);
     for (size_t i = 0; i < count; i++) {
-        const struct symbol *symbol = &array->items[keys[i].index];
-        if (kept == 0 || ordered[kept - 1].start != symbol->start)
-            ordered[kept++] = *symbol;
-        else if (is_better(symbol, &ordered[kept - 1]))
-            ordered[kept - 1] = *symbol;
+        if (kept == 0 || keys[kept - 1].key != keys[i].key)
+            keys[kept++] = keys[i];
+        else if (is_better(&array->items[keys[i].index], symbol_at(order, kept - 1)))
+            keys[kept - 1] = keys[i];
     }
-    free(keys);
-    free(array->items);
-    *array = (struct symbol_array){ordered, kept, count};
+    order->count = kept;
     return 0;
 }
 
 /* Drop labels inside functions, and give symbols without a size an end. */
-static void resolve_symbols(struct symbol_array *array)
+static void resolve_symbols(struct symbol_order *order)
 {
-    struct symbol *items = array->items;
     size_t kept = 0;
     uint64_t covered = 0;
-    for (size_t i = 0; i < array->count; i++) {
-        if (items[i].end == items[i].start && items[i].start < covered)
+    for (size_t i = 0; i < order->count; i++) {
+        const struct symbol *symbol = symbol_at(order, i);
+        if (symbol->end == symbol->start && symbol->start < covered)
             continue;
-        if (items[i].end > covered)
-            covered = items[i].end;
-        items[kept++] = items[i];
+        if (symbol->end > covered)
+            covered = symbol->end;
+        order->keys[kept++] = order->keys[i];
     }
     for (size_t i = 0; i < kept; i++) {
-        if (items[i].end != items[i].start)
+        struct symbol *symbol = symbol_at(order, i);
+        if (symbol->end != symbol->start)
             continue;
-        items[i].end = items[i].section_end;
-        if (i + 1 < kept && items[i + 1].start < items[i].end)
-            items[i].end = items[i + 1].start;
+        symbol->end = symbol->section_end;
+        if (i + 1 < kept && order->keys[i + 1].key < symbol->end)
+            symbol->end = order->keys[i + 1].key;
     }
-    array->count = kept;
+    order->count = kept;
 }
 
 static void append_range(struct symbol_file *file, uint64_t address, const char *name)
@@ -356,19 +367,20 @@ static size_t close_ranges(struct symbol_file *file, const struct symbol **open,
 
 /* Turn sorted symbols, which may nest, into ranges, which do not: at most one range per start and
  * one per end. */
-static int build_ranges(struct symbol_file *file, const struct symbol_array *array)
+static int build_ranges(struct symbol_file *file, const struct symbol_order *order)
 {
-    file->ranges = calloc(2 * array->count + 1, sizeof(*file->ranges));
-    const struct symbol **open = calloc(array->count + 1, sizeof(const struct symbol *));
+    file->ranges = calloc(2 * order->count + 1, sizeof(*file->ranges));
+    const struct symbol **open = calloc(order->count + 1, sizeof(const struct symbol *));
     if (file->ranges == NULL || open == NULL) {
         free(open);
         return -ENOMEM;
     }
     size_t depth = 0;
-    for (size_t i = 0; i < array->count; i++) {
-        depth = close_ranges(file, open, depth, array->items[i].start);
-        open[depth++] = &array->items[i];
-        append_range(file, array->items[i].start, array->items[i].name);
+    for (size_t i = 0; i < order->count; i++) {
+        const struct symbol *symbol = symbol_at(order, i);
+        depth = close_ranges(file, open, depth, symbol->start);
+        open[depth++] = symbol;
+        append_range(file, symbol->start, symbol->name);
     }
     close_ranges(file, open, depth, UINT64_MAX);
     free(open);
@@ -411,18 +423,20 @@ static struct symbol_file *read_tables(struct symbol_file *file, const char *nam
                                        struct error *error)
 {
     struct symbol_array array = {0};
+    struct symbol_order order = {0};
     int result = check_file(file->elfs[0], name, build_id, build_id_length, error);
     if (result == 0) {
         result = collect_all(file, &array);
         if (result == 0 && array.count > 0)
-            result = order_symbols(&array);
-        if (result == 0)
-            resolve_symbols(&array);
-        if (result == 0)
-            result = build_ranges(file, &array);
+            result = order_symbols(&array, &order);
+        if (result == 0) {
+            resolve_symbols(&order);
+            result = build_ranges(file, &order);
+        }
         if (result < 0)
             error_set(error, result, "%s: no memory for its symbols", name);
     }
+    free(order.keys);
     free(array.items);
     if (result < 0) {
         symbol_file_close(file);
