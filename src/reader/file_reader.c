@@ -48,8 +48,13 @@ int reader_program_take(const void *bytes, size_t length, struct program_file *p
         return -EBADMSG;
     memcpy(program, bytes, sizeof(*program));
     bool is_whole = program->sanitizer < PROGRAM_SANITIZERS &&
+                    program->allocator_source < PROGRAM_SYMBOLS_KINDS &&
+                    program->debug_file < PROGRAM_DEBUG_FILE_RESULTS &&
                     memchr(program->allocator, 0, sizeof(program->allocator)) != NULL &&
-                    memchr(program->build_id, 0, sizeof(program->build_id)) != NULL;
+                    memchr(program->debug_link, 0, sizeof(program->debug_link)) != NULL &&
+                    strchr(program->debug_link, '/') == NULL &&
+                    memchr(program->build_id, 0, sizeof(program->build_id)) != NULL &&
+                    program->build_id[strspn(program->build_id, "0123456789abcdef")] == 0;
     return is_whole ? 0 : -EBADMSG;
 }
 
@@ -187,31 +192,30 @@ int file_reader_segment(const struct reader_file *file, uint64_t offset,
     return code;
 }
 
-int file_reader_program(int fd, const char *path, unsigned deadline_ms,
+int file_reader_program(const struct reader_file *file, unsigned deadline_ms,
                         struct program_file *program)
 {
-    const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
     const struct reader_request request = {.kind = READER_PROGRAM};
     void *reply;
     size_t length;
-    int code = reader_link_request(&file, &request, NULL, deadline_ms, &reply, &length);
+    int code = reader_link_request(file, &request, NULL, deadline_ms, &reply, &length);
     if (code >= 0)
-        code = checked(&file, reader_program_take(reply, length, program));
+        code = checked(file, reader_program_take(reply, length, program));
     free(reply);
     return code;
 }
 
-int file_reader_functions(int fd, const char *path, const char *names, size_t bytes, size_t count,
-                          struct reader_function **functions)
+int file_reader_functions(const struct reader_file *file, const char *names, size_t bytes,
+                          size_t count, struct reader_function **functions, bool *is_whole)
 {
-    const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
     const struct reader_request request = {.kind = READER_FUNCTIONS, .bytes = (uint32_t)bytes};
     void *reply;
     size_t length;
     *functions = NULL;
-    int code = reader_link_request(&file, &request, names, WALK_DEADLINE_MS, &reply, &length);
+    int code = reader_link_request(file, &request, names, WALK_DEADLINE_MS, &reply, &length);
+    *is_whole = code > 0;
     if (code >= 0)
-        code = checked(&file, reader_functions_take(reply, length, count));
+        code = checked(file, reader_functions_take(reply, length, count));
     if (code < 0)
         free(reply);
     else

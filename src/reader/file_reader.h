@@ -14,6 +14,7 @@
 #ifndef HEAPPROFD_READER_FILE_READER_H
 #define HEAPPROFD_READER_FILE_READER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -83,13 +84,14 @@ int file_reader_segment(const struct reader_file *file, uint64_t offset,
                         struct reader_segment *segment);
 
 /* Read the facts of a program. */
-int file_reader_program(int fd, const char *path, unsigned deadline_ms,
+int file_reader_program(const struct reader_file *file, unsigned deadline_ms,
                         struct program_file *program);
 
-/* Find functions of .symtab by name (`count` terminated names, one after the other). Return how
- * many were found and set *functions, which the caller frees. */
-int file_reader_functions(int fd, const char *path, const char *names, size_t bytes, size_t count,
-                          struct reader_function **functions);
+/* Find functions by name (`count` terminated names, one after the other). Return how many were
+ * found and set *functions, which the caller frees. *is_whole: the file itself lists all its
+ * functions, so that a debug file has no others. */
+int file_reader_functions(const struct reader_file *file, const char *names, size_t bytes,
+                          size_t count, struct reader_function **functions, bool *is_whole);
 
 /* Return why the file with this path and build id could not be read. NULL: it was read, or nobody
  * asked for it. */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reader/allocator_names.h"
+#include "reader/symbol_tables.h"
 #include "symbols/symbols.h"
 #include "util/array.h"
 
@@ -114,52 +116,42 @@ static struct wanted *sort_wanted(const struct reader_call *call, size_t *count)
     return wanted;
 }
 
-static Elf_Scn *find_symtab(Elf *elf, GElf_Shdr *header)
-{
-    Elf_Scn *section = NULL;
-    while ((section = elf_nextscn(elf, section)) != NULL) {
-        if (gelf_getshdr(section, header) != NULL && header->sh_type == SHT_SYMTAB &&
-            header->sh_entsize != 0)
-            return section;
-    }
-    return NULL;
-}
+struct search {
+    const struct wanted *wanted; /* sorted */
+    size_t wanted_count, found;
+    struct reader_function *functions;
+};
 
-static void find_functions(Elf *elf, const struct wanted *wanted, size_t wanted_count,
-                           struct reader_result *result)
+static void take_function(void *context, const char *name, const GElf_Sym *symbol, unsigned type,
+                          enum program_symbols source)
 {
-    GElf_Shdr header;
-    Elf_Scn *section = find_symtab(elf, &header);
-    Elf_Data *data = section != NULL ? elf_getdata(section, NULL) : NULL;
-    size_t count = data != NULL ? header.sh_size / header.sh_entsize : 0, found = 0;
-    struct reader_function *functions = result->bytes;
-    for (size_t i = 0; i < count && i < INT32_MAX && found < READER_FUNCTIONS_MAX; i++) {
-        GElf_Sym symbol;
-        if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_value == 0 ||
-            symbol.st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) != STT_FUNC)
-            continue;
-        const struct wanted key = {.name = elf_strptr(elf, header.sh_link, symbol.st_name)};
-        const struct wanted *hit =
-            key.name == NULL ? NULL
-                             : bsearch(&key, wanted, wanted_count, sizeof(*wanted), compare_wanted);
-        if (hit != NULL)
-            functions[found++] = (struct reader_function){
-                .name = hit->index, .value = symbol.st_value, .size = symbol.st_size};
-    }
-    result->length = found * sizeof(*functions);
+    struct search *search = context;
+    (void)type, (void)source;
+    if (search->found == READER_FUNCTIONS_MAX || symbol->st_value == 0 ||
+        symbol->st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
+        return;
+    const struct wanted key = {.name = allocator_name_demangle(name)};
+    const struct wanted *hit = bsearch(&key, search->wanted, search->wanted_count,
+                                       sizeof(*search->wanted), compare_wanted);
+    if (hit != NULL)
+        search->functions[search->found++] = (struct reader_function){
+            .name = hit->index, .value = symbol->st_value, .size = symbol->st_size};
 }
 
 int handle_functions(const struct reader_call *call, struct reader_result *result)
 {
-    size_t count;
-    struct wanted *wanted = sort_wanted(call, &count);
+    struct search search = {.functions = calloc(READER_FUNCTIONS_MAX, sizeof(*search.functions))};
+    struct wanted *wanted = sort_wanted(call, &search.wanted_count);
+    struct symbol_tables tables = {0};
     Elf *elf = elf_begin(call->fd, ELF_C_READ_MMAP, NULL);
-    result->bytes = calloc(READER_FUNCTIONS_MAX, sizeof(struct reader_function));
-    if (wanted != NULL && elf != NULL && result->bytes != NULL)
-        find_functions(elf, wanted, count, result);
+    search.wanted = wanted;
+    if (wanted != NULL && elf != NULL && search.functions != NULL)
+        tables = symbol_tables_read(elf, call->debug_fd, take_function, &search);
+    result->bytes = search.functions;
+    result->length = search.found * sizeof(*search.functions);
     elf_end(elf);
     free(wanted);
-    return 0;
+    return tables.is_whole;
 }
 
 /* --- segments --- */

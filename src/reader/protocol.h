@@ -34,10 +34,11 @@ enum reader_kind {
     READER_UNWIND_CLOSE,
     /* Descriptor: the file; argument: an offset. Reply: a struct reader_segment. */
     READER_SEGMENT,
-    /* Descriptor: the file. Reply: a struct program_file. */
+    /* Descriptors: the file, then its debug file if there is one. Reply: a struct program_file. */
     READER_PROGRAM,
-    /* Descriptor: the file. Bytes: names, each terminated. Reply: a struct reader_function for each
-     * function of .symtab with one of these names, in the order of the table. */
+    /* The same descriptors. Bytes: names, each terminated. Reply: code 1 if the file itself lists
+     * all its functions; a struct reader_function for each function with one of these names, in the
+     * order of the tables. */
     READER_FUNCTIONS,
 };
 

@@ -91,7 +91,7 @@ static int handle_program(const struct reader_call *call, struct reader_result *
     struct program_file *program = calloc(1, sizeof(*program));
     result->bytes = program;
     result->length = sizeof(*program);
-    return program == NULL ? -ENOMEM : program_file_parse(call->fd, program);
+    return program == NULL ? -ENOMEM : program_file_parse(call->fd, call->debug_fd, program);
 }
 
 static int handle_call(const struct reader_call *call, struct reader_result *result)

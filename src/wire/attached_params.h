@@ -13,10 +13,11 @@
 
 #include <stdint.h>
 
+#include "wire/allocator_functions.h"
 #include "wire/ring.h"
 
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
-#define ATTACHED_VERSION 1
+#define ATTACHED_VERSION 4
 
 /* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
@@ -39,8 +40,9 @@ enum attached_function {
     ATTACHED_FREE_SIZED,
     ATTACHED_FREE_ALIGNED_SIZED,
     ATTACHED_DLCLOSE,
-    ATTACHED_CXX, /* the first of enum cxx_function */
-    ATTACHED_FUNCTIONS = ATTACHED_CXX + 20,
+    ATTACHED_CXX,                          /* the first of enum cxx_function */
+    ATTACHED_EXTENDED = ATTACHED_CXX + 20, /* the first of enum extended_function */
+    ATTACHED_FUNCTIONS = ATTACHED_EXTENDED + EXTENDED_FUNCTIONS,
 };
 
 #define ATTACHED_SITES_MAX ATTACHED_FUNCTIONS
@@ -93,6 +95,7 @@ struct attached_params {
     uint64_t interval_bytes;
     uint64_t certain_bytes; /* sampling_certain_bytes() of interval_bytes */
     uint64_t block_client_timeout_us;
+    uint64_t adaptive_threshold_bytes, adaptive_max_interval_bytes; /* as in the handshake */
     uint64_t start_ms;
     uint64_t seed;
     uint32_t flags; /* enum handshake_flag */
@@ -100,8 +103,10 @@ struct attached_params {
     uint64_t clock_gettime;      /* of the vdso */
     uint64_t stack_end;          /* of the initial thread */
     uint64_t dl_find_object;     /* of the loader */
-    uint32_t cxx_allocates;      /* operator new does not call malloc */
+    uint64_t exit, pthread_exit; /* of the C library */
+    uint64_t heap_visit;         /* mi_heap_visit_blocks of mimalloc */
     uint32_t avoid_copying;      /* process_vm_readv would kill the process (seccomp) */
+    uint32_t at_entry;           /* the program has not run yet: it may have no thread pointer */
     uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring */
     uint64_t ring_bytes;         /* of address space */
     /* Address of a word that is 1 in this process and 0 in a forked child: a child whose first

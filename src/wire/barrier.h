@@ -34,6 +34,11 @@
 #define cas_ordered(p, expected, v)                                                                \
     __atomic_compare_exchange_n((p), (expected), (v), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
+/* Order what comes before against later stores, or later loads and stores: for words whose readers,
+ * or writers, do not use release and acquire. */
+#define barrier_release() __atomic_thread_fence(__ATOMIC_RELEASE)
+#define barrier_acquire() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+
 /* Orders only the compiler: for a signal handler of the same thread. */
 #define barrier_signal() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 

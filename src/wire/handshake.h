@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define HANDSHAKE_MAGIC UINT32_C(0x48504853) /* "HPHS" */
-#define HANDSHAKE_VERSION 1
+#define HANDSHAKE_VERSION 3
 #define HANDSHAKE_SOCKET_ENV "HEAPPROFD_SOCKET"
 
 /* After this time a client gives up on the daemon and runs unprofiled. */
@@ -24,17 +24,21 @@ enum handshake_origin {
     HANDSHAKE_STARTUP = 1, /* first allocation of a new image */
     HANDSHAKE_FORK = 2,    /* first allocation of a forked child */
     HANDSHAKE_RUNNING = 3, /* a process that was dormant until now */
+    /* It is about to become a static program. The reply has no ring; the sender then calls exec at
+     * once. Only for the profiler of a command. */
+    HANDSHAKE_EXEC = 4,
 };
 
 struct handshake_hello {
     uint32_t magic;
     uint32_t version;
-    uint32_t origin;     /* enum handshake_origin */
-    uint32_t tid;        /* of the caller, in its own namespace */
-    uint32_t pid;        /* in its own namespace */
-    uint32_t parent_pid; /* for HANDSHAKE_FORK: the process that forked */
-    char allocator[64];  /* file name of the object with the real malloc, terminated; empty: malloc
-                            is not hooked */
+    uint32_t origin;         /* enum handshake_origin */
+    uint32_t tid;            /* of the caller, in its own namespace */
+    uint32_t pid;            /* in its own namespace */
+    uint32_t is_initialized; /* 0: no constructor of another object, not even the C library's, has
+                                run yet */
+    char allocator[64]; /* file name of the object with the real malloc, terminated; empty: malloc
+                           is not hooked */
 };
 
 enum handshake_verdict {
@@ -45,6 +49,7 @@ enum handshake_verdict {
 enum handshake_flag {
     HANDSHAKE_BLOCK_CLIENT = 1,     /* wait when the ring is full */
     HANDSHAKE_HELLO_AFTER_FORK = 2, /* forked children send a hello, too */
+    HANDSHAKE_SCOPES = 8,           /* send each begin and end of a scope */
     HANDSHAKE_MAY_COPY = 4,         /* the seccomp filters of the process allow process_vm_readv */
 };
 
@@ -52,6 +57,12 @@ static inline bool handshake_hello_is_sound(const struct handshake_hello *hello)
 {
     return hello->magic == HANDSHAKE_MAGIC && hello->version == HANDSHAKE_VERSION &&
            hello->origin >= HANDSHAKE_STARTUP && hello->origin <= HANDSHAKE_RUNNING;
+}
+
+static inline bool handshake_is_before_exec(const struct handshake_hello *hello)
+{
+    return hello->magic == HANDSHAKE_MAGIC && hello->version == HANDSHAKE_VERSION &&
+           hello->origin == HANDSHAKE_EXEC;
 }
 
 struct handshake_reply {
@@ -66,6 +77,8 @@ struct handshake_reply {
     uint64_t adaptive_threshold_bytes;
     uint64_t adaptive_max_interval_bytes; /* 0: no limit */
     uint64_t start_ms;                    /* start of time_ms, CLOCK_MONOTONIC_COARSE */
+    uint32_t max_samples; /* as in struct heap_config; client/sample/sample_rate.h */
+    uint32_t pad;
 };
 
 #endif

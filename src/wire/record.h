@@ -5,8 +5,9 @@
  *
  * Order: a MODULE precedes the first STACK with a frame in it, a STACK the first ALLOC that names
  * it, a THREAD the first ALLOC or FREE of its slot, a HEAP the first record with its index, an
- * INTERVAL the first ALLOC with its index, a NAME and a CONTEXT the first TAGGED_ALLOC that names
- * them, and a WALK the one ALLOC that names it.
+ * INTERVAL the first ALLOC with its index, a NAME and a CONTEXT the first TAGGED_ALLOC or SCOPE
+ * that names them, a CODE the first STACK with a frame in its function, and a WALK the one ALLOC
+ * that names it.
  *
  * After MODULES_RESET all modules and stacks are dropped and sent again: a library was unloaded,
  * and its addresses may belong to another module. It contains the new generation of modules, and
@@ -36,6 +37,8 @@ enum record_type {
     RECORD_CONTEXT = 14,
     RECORD_UNMAP = 15,
     RECORD_WALK = 16,
+    RECORD_SCOPE = 17,
+    RECORD_CODE = 18,
 };
 
 /* Read and written as one 64-bit word. */
@@ -107,6 +110,23 @@ struct record_context {
 
 #define RECORD_CONTEXT_NAMES_MAX 256
 
+enum record_scope_flag {
+    RECORD_SCOPE_BEGINS = 1,     /* else it ends */
+    RECORD_SCOPE_AFTER_LOSS = 2, /* before this one, records of the thread's scopes were lost */
+};
+
+/* A scope begins or ends, with all scopes that are still open inside it. Only if the session asks
+ * for it (HANDSHAKE_SCOPES). */
+struct record_scope {
+    union record_header header;
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    uint64_t scope;   /* its place in memory: identifies it among the open scopes of its thread */
+    uint64_t outer;   /* the innermost scope before it began, or after it ended; 0: none */
+    uint64_t name;    /* hash of a NAME that was sent before; 0 if it ends */
+    uint32_t flags;   /* enum record_scope_flag */
+    uint32_t pad;
+};
+
 /* The free of a sampled allocation, sent before the allocator gets the memory back. */
 struct record_free {
     union record_header header;
@@ -149,6 +169,78 @@ struct record_stack {
 enum record_stack_flag {
     RECORD_STACK_TRUNCATED = 1, /* deeper than `count`: the outer frames are missing */
 };
+
+/*
+ * A frame of an interpreted language, in a STACK between native ones: no address, but the function
+ * (a CODE) and the place in it. The function's frame comes directly before that of the native loop
+ * that executes it, or before another function's that the same loop executes.
+ *
+ *   63   62     60   59          20   19             0
+ *   1    language    id of the CODE   place in the code
+ */
+#define RECORD_CODE_FRAME (UINT64_C(1) << 63)
+#define RECORD_CODE_ID_BITS 40
+#define RECORD_CODE_PLACE_BITS 20
+/* Too far into the function for its bits: the line is unknown. */
+#define RECORD_CODE_PLACE_UNKNOWN ((1u << RECORD_CODE_PLACE_BITS) - 1)
+
+enum record_language {
+    RECORD_LANGUAGE_PYTHON = 0,
+    RECORD_LANGUAGE_RUBY = 1,
+    RECORD_LANGUAGES = 2,
+};
+
+static inline uint64_t record_code_frame(enum record_language language, uint64_t id, uint64_t place)
+{
+    id &= (UINT64_C(1) << RECORD_CODE_ID_BITS) - 1;
+    if (place > RECORD_CODE_PLACE_UNKNOWN)
+        place = RECORD_CODE_PLACE_UNKNOWN;
+    return RECORD_CODE_FRAME | (uint64_t)language << 60 | id << RECORD_CODE_PLACE_BITS | place;
+}
+
+/* Return the language of a frame, or Python if there is no such language. */
+static inline enum record_language record_code_language(uint64_t frame)
+{
+    uint64_t language = frame >> 60 & 7;
+    return language < RECORD_LANGUAGES ? (enum record_language)language : RECORD_LANGUAGE_PYTHON;
+}
+
+/* Return the frame without its place: it identifies the function. */
+static inline uint64_t record_code_function(uint64_t frame)
+{
+    return frame & ~(uint64_t)RECORD_CODE_PLACE_UNKNOWN;
+}
+
+/* How `table` of a CODE says which line a place belongs to (src/interp/code_lines.h). */
+enum record_line_table {
+    RECORD_LINES_NONE = 0, /* the place is the line */
+    /* The place is the number of the instruction, from 1 on; 0: before the first. */
+    RECORD_LINES_PYTHON_39 = 1,  /* co_lnotab */
+    RECORD_LINES_PYTHON_310 = 2, /* co_linetable */
+    RECORD_LINES_PYTHON_311 = 3, /* co_linetable with columns */
+};
+
+/* A function of an interpreted language. It may be sent again. Two functions with the same id but
+ * other contents cannot be told apart from then on. */
+struct record_code {
+    union record_header header;
+    uint64_t function;   /* record_code_function() */
+    uint32_t first_line; /* 0: unknown */
+    uint32_t table_length;
+    uint16_t name_length; /* UTF-8, with its class or outer function, if known */
+    uint16_t file_length; /* UTF-8 */
+    uint16_t lines;       /* enum record_line_table */
+    uint16_t flags;       /* enum record_code_flag */
+    uint8_t bytes[];      /* name, file, table */
+};
+
+enum record_code_flag {
+    RECORD_CODE_TABLE_CUT = 1, /* the table is longer: lines after its end are unknown */
+};
+
+#define RECORD_CODE_NAME_MAX 1024u
+#define RECORD_CODE_FILE_MAX 4096u /* PATH_MAX */
+#define RECORD_CODE_TABLE_MAX 32768u
 
 /*
  * A walk that stopped in a module for which the client has no CFI, with everything that the daemon

@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 8
+#define RING_VERSION 10
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -44,7 +44,9 @@
  * counted in RING_LOST_NO_THREAD_SLOT and not profiled. */
 #define RING_THREADS_MAX 16384u
 #define RING_HEAPS_OFFSET 4096u
-#define RING_HEAPS_BYTES 20480u
+/* To a multiple of 64 KiB, the largest page of aarch64: the data that follow are mapped by
+ * themselves. */
+#define RING_HEAPS_BYTES (65536u - RING_HEAPS_OFFSET)
 #define RING_THREADS_OFFSET (RING_HEAPS_OFFSET + RING_HEAPS_BYTES)
 
 /* A line is assigned when a thread first uses a heap, and belongs to the thread's slot and the heap
@@ -88,6 +90,9 @@ enum ring_unwinding {
     RING_UNWINDING_NONE = 2,    /* nobody has data: only frame pointers are left */
 };
 
+/* 2^39 times any interval exceeds every memory. */
+#define RING_DOUBLINGS_MAX 39u
+
 /* Modules with a higher number stay RING_UNWINDING_UNKNOWN. */
 #define RING_MODULES_MAX 4096u
 #define RING_UNWINDING_PER_WORD 16u /* two bits each */
@@ -108,6 +113,11 @@ enum ring_loss {
      * did not reach the ring for any reason: those above, or a longjmp out of the writer. */
     RING_LOST_CALLS,
     RING_LOST_BYTES,
+    RING_LOST_SCOPES, /* begins and ends of scopes */
+    /* Stacks through an interpreter without its language's frames: the thread's state was in doubt,
+     * or the interpreter is a version or build that the client does not know. */
+    RING_LOST_INTERPRETER_STATE,
+    RING_LOST_INTERPRETER_UNKNOWN,
     RING_LOSSES_USED,
     RING_LOSS_COUNT = 16, /* entries of `lost` */
 };
@@ -152,7 +162,23 @@ struct ring_control {
     /* Written by a preloaded client. 1: the process loaded a library with RTLD_DEEPBIND, whose
      * calls of malloc go to libc and bypass the client. */
     uint32_t has_deepbind;
+
+    /* Written by the daemon: a request for another interval of malloc, from
+     * ring_ask_doublings(); 0: none yet. The client reads it after a sample. */
+    uint32_t asked_doublings;
 };
+
+/* Return a request to double the first interval so many times. `last` is the one before: each
+ * differs from it, because the client may have changed its interval by itself since. */
+static inline uint32_t ring_ask_doublings(uint32_t last, uint32_t doublings)
+{
+    return (last | 0xffu) + 1 + (doublings < RING_DOUBLINGS_MAX ? doublings : RING_DOUBLINGS_MAX);
+}
+
+static inline uint32_t ring_asked_doublings(uint32_t asked)
+{
+    return asked & 0xffu;
+}
 
 /*
  * A thread's sampler. Only that thread writes it, and the daemon may read it at any time: so the
@@ -239,6 +265,7 @@ struct ring_heaps {
 
 _Static_assert(sizeof(struct ring_control) <= RING_HEAPS_OFFSET, "control fits its page");
 _Static_assert(sizeof(struct ring_heaps) <= RING_HEAPS_BYTES, "the heaps fit their pages");
+_Static_assert(RING_DATA_OFFSET % 65536 == 0, "the data begin on a page of any size");
 _Static_assert(sizeof(struct ring_thread) == 64, "one cache line a thread");
 _Static_assert(sizeof(struct ring_pending) == 64, "one cache line a thread");
 

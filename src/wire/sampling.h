@@ -25,4 +25,28 @@ static inline uint64_t sampling_certain_bytes(uint64_t interval_bytes)
     return interval_bytes / billion * times + interval_bytes % billion * times / billion + 1;
 }
 
+/*
+ * Return s/p, the bytes that a sampled allocation stands for, to the nearest whole number, or to
+ * one part in 10^8, from integers only.
+ *
+ * With x = s/T: s / (1 - exp(-x)) = s/2 + T h(x/2) for h(u) = u coth u, and
+ * h(2u) = h(u) + u^2/h(u). So the series of h is needed only for small u, and no step cancels.
+ */
+static inline uint64_t sampling_weighted_bytes(uint64_t size, uint64_t interval_bytes)
+{
+    if (size == 0 || size >= sampling_certain_bytes(interval_bytes))
+        return size;
+    /* Fixed point, 30 bits after the point. x < 4.61, so u < 0.145 after four halvings. */
+    const unsigned point = 30, halvings = 4;
+    const uint64_t one = UINT64_C(1) << point;
+    uint64_t u = (uint64_t)(((unsigned __int128)size << (point - 1 - halvings)) / interval_bytes);
+    uint64_t square = u * u >> point; /* u^2 */
+    uint64_t h = one + square / 3 - (square * square >> point) / 45;
+    for (unsigned i = 0; i < halvings; i++, u *= 2)
+        h += u * u / h;
+    unsigned __int128 weighted =
+        ((unsigned __int128)size << (point - 1)) + (unsigned __int128)interval_bytes * h;
+    return (uint64_t)((weighted + one / 2) >> point);
+}
+
 #endif
