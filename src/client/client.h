@@ -37,7 +37,8 @@ enum client_state {
     CLIENT_CONNECTING = 1, /* one thread is in the handshake */
     CLIENT_DORMANT = 2,    /* no session */
     CLIENT_ACTIVE = 3,
-    CLIENT_ENDED = 4, /* the session is over; its memory stays mapped */
+    CLIENT_ENDED = 4,    /* the session is over; its memory stays mapped */
+    CLIENT_LISTENED = 5, /* no session, but samples for a tracer (client/probes.h) */
 };
 
 /* State that a forked child does not inherit: it is in memory that is wiped on fork, as soon as
@@ -50,6 +51,11 @@ struct client_process {
     uint32_t threads_numbered;    /* slots that a thread has, or had */
     uint32_t interval_index;      /* of the sampling interval in force (client/sample/adaptive.h) */
     uint32_t lengthened_ms;       /* time of the last doubling */
+    uint32_t served_doublings;    /* the last value of asked_doublings that was taken */
+    uint32_t samples_limit;       /* for each second of processor time; 0: none (sample_rate.h) */
+    uint32_t rate_samples;        /* samples since the last check of their rate */
+    uint32_t rate_checked_ms;     /* time of that check */
+    uint64_t rate_checked_us;     /* the process's processor time then */
     uint32_t newcomers;           /* threads in the client that had no slot when they entered */
     uint32_t heaps_callbacks_due; /* 1: callbacks of the program are due (client/heaps/heaps.h) */
     uint32_t heap_states[RING_HEAPS_MAX]; /* enum heap_state */
@@ -70,17 +76,18 @@ struct client {
     uint64_t seed;
     uint64_t adaptive_threshold_bytes; /* free bytes of the ring; 0: not adaptive */
     uint64_t adaptive_max_interval_bytes;
-    uint32_t flags; /* enum handshake_flag */
+    uint32_t max_samples; /* as in struct handshake_reply */
+    uint32_t flags;       /* enum handshake_flag */
     int32_t pid;
     int32_t daemon_pid; /* 0: in another namespace */
 };
 
 extern HIDDEN struct client client;
 
+#ifdef HEAPPROFD_ATTACHED
+
 /* The cell of a thread without a slot: always NULL. */
 extern HIDDEN struct ring_thread *client_no_slot;
-
-#ifdef HEAPPROFD_ATTACHED
 
 /* There is no thread-local storage: the cell is in a table, by thread pointer. */
 static inline struct ring_thread **client_cell(void)
@@ -89,7 +96,27 @@ static inline struct ring_thread **client_cell(void)
     return thread != NULL ? &thread->cell : &client_no_slot;
 }
 
+static inline bool client_is_python(size_t size)
+{
+    (void)size;
+    return false;
+}
+
 #else
+
+/* What leads a thread to its counters. */
+struct client_cell {
+    struct ring_thread *thread;
+    struct ring_thread *python; /* of the heap python.object; NULL: not known yet */
+    uint64_t next_is_python; /* 1: malloc's next small request is one that python.object counts */
+    uint64_t pad;
+};
+
+/* pymalloc's SMALL_REQUEST_THRESHOLD. */
+#define PYMALLOC_BYTES_MAX 512u
+
+/* The cell of a thread without a slot: always NULL. */
+extern HIDDEN struct client_cell client_no_slot;
 
 /* This thread's cell, as its distance from client_no_slot. A thread without a cell has distance 0,
  * which needs no relocation: an IFUNC resolver may allocate before the loader has copied initial
@@ -97,16 +124,32 @@ static inline struct ring_thread **client_cell(void)
  * static TLS. */
 extern HIDDEN __thread uintptr_t client_cell_distance __attribute__((tls_model("initial-exec")));
 
+static inline struct client_cell *client_own_cell(void)
+{
+    return (struct client_cell *)((uintptr_t)&client_no_slot + client_cell_distance);
+}
+
 static inline struct ring_thread **client_cell(void)
 {
-    return (struct ring_thread **)((uintptr_t)&client_no_slot + client_cell_distance);
+    return &client_own_cell()->thread;
+}
+
+/* Return whether malloc must not count this request, because the heap python.object does. */
+static inline bool client_is_python(size_t size)
+{
+    uint64_t *next_is_python = &client_own_cell()->next_is_python;
+    if (likely(load_relaxed(next_is_python) == 0))
+        return false;
+    store_relaxed(next_is_python, 0);
+    return size <= PYMALLOC_BYTES_MAX;
 }
 
 #endif
 
+/* Ordered after the thread's own mark that it is inside (client/sample/thread_slot.h). */
 static inline uint32_t client_state(void)
 {
-    return load_acquire(&client.process->state);
+    return load_ordered(&client.process->state);
 }
 
 /* Take `size` bytes from the bytes left, and return whether there were enough. One comparison

@@ -37,6 +37,11 @@ uint64_t clock_now_ms(void)
 
 uint64_t clock_now_us(void)
 {
+    return clock_now_ns() / 1000;
+}
+
+uint64_t clock_now_ns(void)
+{
     struct timespec now = clock_read(CLOCK_MONOTONIC);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }

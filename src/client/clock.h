@@ -14,7 +14,8 @@ void clock_init(void);
 /* CLOCK_MONOTONIC_COARSE, which ticks every 1 to 4 ms: for timestamps. */
 uint64_t clock_now_ms(void);
 
-/* CLOCK_MONOTONIC: for waits. */
+/* CLOCK_MONOTONIC: for waits, and for the begin and end of scopes. */
 uint64_t clock_now_us(void);
+uint64_t clock_now_ns(void); /* 0: it cannot be read */
 
 #endif

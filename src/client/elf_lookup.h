@@ -19,6 +19,10 @@ struct elf_found {
  */
 struct elf_found elf_lookup_next(const char *name, int startup);
 
+/* Find the first definition of `name` in all loaded objects. Call it at start-up, before there are
+ * threads. */
+struct elf_found elf_lookup_first(const char *name);
+
 /* Return whether an object before this library in link order defines `name`, so that calls never
  * reach this library. Call it at start-up, before there are threads. */
 int elf_lookup_is_shadowed(const char *name);

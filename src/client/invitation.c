@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "client/client.h"
 #include "client/environment.h"
+#include "client/libc/libc.h"
 #include "client/system.h"
 #include "wire/control_page.h"
 

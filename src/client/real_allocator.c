@@ -3,9 +3,10 @@
 #include "client/real_allocator.h"
 
 #include <malloc.h>
-#include <stdlib.h>
 
 #include "client/elf_lookup.h"
+#include "client/libc/libc.h"
+#include "client/libc/musl.h"
 #include "client/system.h"
 
 static const char *const cxx_names[CXX_FUNCTIONS] = {
@@ -78,6 +79,17 @@ static void free_aligned_sized_as_free(void *memory, size_t alignment, size_t si
     real.free(memory);
 }
 
+/* musl has no pvalloc. */
+static void *pvalloc_as_valloc(size_t size)
+{
+    size_t page = getauxval(AT_PAGESZ), rounded;
+    if (__builtin_add_overflow(size, page - 1, &rounded)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return real.valloc(rounded & ~(page - 1));
+}
+
 static void resolve_cxx(void)
 {
     for (int i = 0; i < CXX_FUNCTIONS; i++)
@@ -110,6 +122,8 @@ void real_resolve(void)
     real.dlclose = next_function("dlclose");
     real.dlopen = next_function("dlopen");
     real.free = found_free;
+    if (real.pvalloc == NULL)
+        real.pvalloc = pvalloc_as_valloc;
     if (real.cfree == NULL)
         real.cfree = found_free;
     if (real.free_sized == NULL)
@@ -117,6 +131,7 @@ void real_resolve(void)
     if (real.free_aligned_sized == NULL)
         real.free_aligned_sized = free_aligned_sized_as_free;
     resolve_cxx();
+    musl_replace_callers_of_hooks();
     real.malloc = found_malloc.address;
 }
 

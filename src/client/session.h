@@ -12,14 +12,15 @@
 /*
  * Called at the first allocation of a program or of a forked child: set the client
  * up, say hello to the daemon if there is one, and join its session or stay
- * dormant. On return the state is ACTIVE, DORMANT or ENDED, or CONNECTING while
- * another thread joins.
+ * dormant. On return the state is ACTIVE, DORMANT, LISTENED or ENDED, or
+ * CONNECTING while another thread joins.
  */
 void session_join(void);
 
 /*
- * Leave a session that is over, and join one that this process is invited to. Called now and then,
- * by a thread that is not recording a sample. Cheap if there is nothing to do.
+ * Leave a session that is over, join one that this process is invited to, and begin or end to
+ * sample for a tracer. Called now and then, by a thread that is not recording a sample. Cheap if
+ * there is nothing to do.
  */
 void session_tick(void);
 

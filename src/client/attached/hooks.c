@@ -4,6 +4,7 @@
  * src/client/hooks/hooks.c, on real functions that may end in hooked ones (hooks.h).
  */
 #include "client/attached/hooks.h"
+#include "client/extended.h"
 #include "client/hooks/hook_entries.h"
 #include "client/modules/module.h"
 #include "client/real_allocator.h"
@@ -53,9 +54,10 @@ struct hook_call hook_call_begin(const struct unwind_registers *caller, bool pas
 {
     add_relaxed(&heapprofd_attach_params.inside, 1);
     struct hook_call call = {.passing = passing};
-    if (unlikely(client_state() == CLIENT_NEW))
+    if (unlikely(client_state() == CLIENT_NEW || client_state() == CLIENT_CONNECTING))
         session_join();
-    if (unlikely(client_state() == CLIENT_CONNECTING))
+    enum client_state state = (enum client_state)client_state();
+    if (unlikely(state == CLIENT_NEW || state == CLIENT_CONNECTING))
         return call;
     struct attached_thread *thread = thread_table_own();
     if (thread != NULL && thread_passes(thread)) {
@@ -258,6 +260,9 @@ static int hook_dlclose(void *handle)
 
 #define HOOKED_CXX(form, symbol) [ATTACHED_CXX + form] = (uintptr_t)hook_##symbol,
 
+#define HOOKED_EXTENDED(name, ...)                                                                 \
+    [ATTACHED_EXTENDED + EXTENDED_##name] = (uintptr_t)extended_##name,
+
 struct attached_params heapprofd_attach_params = {
     .magic = ATTACHED_MAGIC,
     .version = ATTACHED_VERSION,
@@ -269,5 +274,6 @@ struct attached_params heapprofd_attach_params = {
               HOOKED(VALLOC, entry_valloc), HOOKED(PVALLOC, entry_pvalloc),
               HOOKED(CFREE, hook_cfree), HOOKED(FREE_SIZED, hook_free_sized),
               HOOKED(FREE_ALIGNED_SIZED, hook_free_aligned_sized), HOOKED(DLCLOSE, hook_dlclose),
-              HOOK_CXX_NEWS(HOOKED_CXX) HOOK_CXX_DELETES(HOOKED_CXX)},
+              HOOK_CXX_NEWS(HOOKED_CXX) HOOK_CXX_DELETES(HOOKED_CXX)
+                  ALLOCATOR_EXTENDED(HOOKED_EXTENDED)},
 };

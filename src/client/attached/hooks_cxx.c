@@ -5,7 +5,8 @@
  *
  * No exception may pass through this code, which has no unwind information. So the throwing forms
  * call their nothrow siblings. If a sibling finds no memory, the hook jumps to the real throwing
- * form, with none of our frames on the stack.
+ * form, with none of our frames on the stack. It does so, too, if the call does not count: it may
+ * come from the sibling itself, which in libstdc++ calls the throwing form.
  *
  * All hooks take three arguments, as many as the longest form: the ABI passes integer arguments
  * alike, however many there are.
@@ -35,8 +36,8 @@ static inline void *call_nothrow(enum cxx_function form, size_t size, uintptr_t 
 
 #define PARAMETERS size_t size, uintptr_t b, uintptr_t c
 
-/* A throwing form. or_throw_ (entry_cxx.S) enters the slow half, and jumps to throw_ if that
- * returns NULL. */
+/* A throwing form. or_throw_ (arch/<cpu>/entry_throw.S) enters the slow half, and jumps to throw_
+ * if that returns NULL. */
 #define THROWING(symbol, form, sibling)                                                            \
     HIDDEN void *or_throw_##symbol(PARAMETERS);                                                    \
     HIDDEN void *throw_##symbol(PARAMETERS);                                                       \
@@ -49,7 +50,7 @@ static inline void *call_nothrow(enum cxx_function form, size_t size, uintptr_t 
     {                                                                                              \
         (void)c;                                                                                   \
         struct hook_call call = hook_call_begin(caller, true);                                     \
-        void *memory = call_nothrow(sibling, size, b);                                             \
+        void *memory = call.thread != NULL ? call_nothrow(sibling, size, b) : NULL;                \
         hook_call_end(call, memory, size, caller);                                                 \
         return memory;                                                                             \
     }                                                                                              \

@@ -8,6 +8,9 @@
  */
 #include "client/session.h"
 
+#ifdef __x86_64__
+#include <asm/prctl.h>
+#endif
 #include <errno.h>
 
 #include "client/attached.h"
@@ -27,21 +30,31 @@ struct client client = {.process = &process_at_start};
 
 struct ring_thread *client_no_slot;
 
-/* The end of the initial stack, for the unwinder. */
-HIDDEN void *__libc_stack_end;
-
 static bool is_set_up; /* stays true in a forked child */
+
+/* Threads in join(), one of which works. Others give way to it at most JOIN_YIELDS times. */
+static uint32_t joining;
+#define JOIN_YIELDS 10000u
+
+/* A thread has waited in vain. In a forked child, the thread that worked is missing. */
+static bool waited_in_vain;
 
 static int set_up(const struct attached_params *params)
 {
     struct client_process *process = system_map_wiped(sizeof(*process));
     if (process == NULL)
         return -ENOMEM;
+    /* Old versions of glibc lack _dl_find_object, too, but have CFI for all of their code. */
+    const struct unwind_process facts = {
+        .stack_end = params->stack_end,
+        .follows_code = params->dl_find_object == 0,
+        .exit = params->exit,
+        .pthread_exit = params->pthread_exit,
+    };
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
-        unwind_init() != 0 || live_set_init(&sample_live_set, params->interval_bytes) != 0)
+        unwind_init(&facts) != 0 || live_set_init(&sample_live_set, params->interval_bytes) != 0)
         return -ENOMEM;
     clock_init();
-    __libc_stack_end = (void *)params->stack_end;
     process->state = CLIENT_CONNECTING;
     client.process = process;
     is_set_up = true;
@@ -58,6 +71,8 @@ static void start_session(const struct attached_params *params)
     client.data_mask = params->data_bytes - 1;
     client.start_ms = params->start_ms;
     client.block_timeout_us = params->block_client_timeout_us;
+    client.adaptive_threshold_bytes = params->adaptive_threshold_bytes;
+    client.adaptive_max_interval_bytes = params->adaptive_max_interval_bytes;
     client.seed = params->seed;
     client.flags = params->flags;
     client.daemon_pid = params->daemon_pid;
@@ -96,9 +111,21 @@ static enum client_state leave_parents_session(struct attached_params *params)
     return CLIENT_DORMANT;
 }
 
-void session_join(void)
+/* Return whether this thread has a thread pointer, by which its slot is found. A program that was
+ * attached to at its first instruction sets it up soon after. */
+static bool has_thread_pointer(const struct attached_params *params)
 {
-    struct attached_params *params = &heapprofd_attach_params;
+#ifdef __x86_64__
+    uint64_t base = 0;
+    return params->at_entry == 0 || system_call(SYS_arch_prctl, ARCH_GET_FS, &base) < 0 ||
+           base != 0;
+#else
+    return params->at_entry == 0 || thread_table_own_key() != 0;
+#endif
+}
+
+static void join(struct attached_params *params)
+{
     uint32_t state = CLIENT_NEW;
     if (!cas_acq_rel(&client.process->state, &state, CLIENT_CONNECTING))
         return;
@@ -107,14 +134,46 @@ void session_join(void)
     client.pid = (int32_t)system_call(SYS_getpid);
     if (params->avoid_copying != 0)
         system_avoid_copying();
-    if (!is_set_up && set_up(params) != 0)
-        return; /* stays CONNECTING: every allocation passes through */
-    if (is_child)
-        next = leave_parents_session(params);
-    else
-        start_session(params);
-    thread_table_open();
-    store_release(&client.process->state, next);
+    if (is_set_up || set_up(params) == 0) {
+        if (is_child)
+            next = leave_parents_session(params);
+        else
+            start_session(params);
+        thread_table_open();
+        store_release(&client.process->state, next);
+    } /* else it stays CONNECTING: every allocation passes through */
+}
+
+/* Wait for the thread that sets the client up, so that this one's allocation is counted, too. */
+static void wait_for_join(void)
+{
+    for (unsigned i = 0; load_ordered(&joining) != 0 && !load_relaxed(&waited_in_vain); i++) {
+        if (i == JOIN_YIELDS)
+            store_relaxed(&waited_in_vain, true);
+        system_call(SYS_sched_yield);
+    }
+}
+
+void session_join(void)
+{
+    struct attached_params *params = &heapprofd_attach_params;
+    if (client_state() == CLIENT_CONNECTING) {
+        wait_for_join();
+        return;
+    }
+    if (!has_thread_pointer(params)) {
+        struct ring_control *control = (struct ring_control *)params->ring;
+        if (control != NULL)
+            add_relaxed(&control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+        return;
+    }
+    /* A handler would wait for the thread that it interrupted. */
+    struct system_signals signals = system_hold_signals();
+    add_ordered(&joining, 1);
+    join(params);
+    add_ordered(&joining, -1);
+    system_release_signals(&signals);
+    wait_for_join();
 }
 
 /* An attached client has no control page to check. */

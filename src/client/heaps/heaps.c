@@ -2,12 +2,14 @@
 /* Register heaps, apply the session's rules to them, and call the program's callbacks. */
 #include "client/heaps/heaps.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "client/forward.h"
+#include "client/heaps/python_object.h"
+#include "client/libc/libc.h"
 #include "client/sample/ring_writer.h"
+#include "client/sample/sample_rate.h"
 #include "client/sample/thread_slot.h"
 #include "client/session.h"
 #include "client/system.h"
@@ -98,13 +100,9 @@ int heaps_init(void)
     return 0;
 }
 
-struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
+/* Take a line for the slot in the heap, and keep its number. Return NULL if none is free. */
+static struct ring_thread *take_line(uint32_t slot, uint32_t id, uint32_t *number)
 {
-    uint32_t slot = (uint32_t)(thread - client.threads);
-    heap_line_numbers = line_numbers[slot];
-    uint32_t *number = &heap_line_numbers[id];
-    if (likely(*number != 0))
-        return &client.heap_lines[*number - 1];
     uint32_t used = load_relaxed(&client.control->heap_lines_used);
     do {
         if (used >= RING_HEAP_LINES_MAX) {
@@ -118,6 +116,18 @@ struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
     line->samples = slot;
     store_release(&line->tid, id);
     *number = used + 1;
+    return line;
+}
+
+struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
+{
+    uint32_t slot = (uint32_t)(thread - client.threads);
+    heap_line_numbers = line_numbers[slot];
+    uint32_t *number = &heap_line_numbers[id];
+    struct ring_thread *line =
+        likely(*number != 0) ? &client.heap_lines[*number - 1] : take_line(slot, id, number);
+    if (heaps[id].is_python)
+        store_relaxed(&client_own_cell()->python, line);
     return line;
 }
 
@@ -143,6 +153,11 @@ static uint64_t wanted_interval(const struct AHeapInfo *heap)
     return rule != NULL ? rule->interval_bytes : client.wanted_heaps->other_interval_bytes;
 }
 
+bool heaps_want(const struct AHeapInfo *heap)
+{
+    return client_state() == CLIENT_ACTIVE && wanted_interval(heap) != 0;
+}
+
 /* Return the number of an interval; HEAP_INTERVALS_MAX: there are too many. */
 static uint32_t number_interval(uint64_t interval_bytes)
 {
@@ -165,6 +180,12 @@ static uint32_t number_interval(uint64_t interval_bytes)
     }
 }
 
+static int init_live_set(struct AHeapInfo *heap, uint64_t interval)
+{
+    return heap->is_python ? live_set_init(&heap->live, interval)
+                           : live_set_init_small(&heap->live, interval);
+}
+
 /* Apply the session's rule to one heap. It counts as soon as its state says so. */
 static void begin_heap(uint32_t id)
 {
@@ -174,11 +195,13 @@ static void begin_heap(uint32_t id)
     uint64_t interval = wanted_interval(heap);
     uint32_t number = interval != 0 ? number_interval(interval) : HEAP_INTERVALS_MAX;
     heap->rule = (struct sampler_rule){0};
-    if (number == HEAP_INTERVALS_MAX ||
-        (!heap->of_ranges && live_set_init_small(&heap->live, interval) != 0))
+    if (number == HEAP_INTERVALS_MAX || (!heap->of_ranges && init_live_set(heap, interval) != 0))
         return;
     heap->rule = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
-    heap->interval_index = HEAP_INTERVALS_FIRST + number;
+    memset(heap->interval_numbers, 0, sizeof(heap->interval_numbers));
+    heap->interval_numbers[0] = HEAP_INTERVALS_FIRST + number;
+    if (heap->is_python)
+        sample_rate_begin_python(interval);
     store_release(&client.process->heap_states[id], HEAP_CHANGED);
     store_release(&client.process->heaps_callbacks_due, 1);
 }
@@ -259,21 +282,43 @@ EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
     return counts ? id : 0;
 }
 
+static bool announce_interval(struct ring_thread *thread, uint64_t interval_bytes, uint32_t number)
+{
+    struct record_interval *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return false;
+    record->interval_bytes = interval_bytes;
+    record->index = number;
+    return ring_writer_commit(thread, record, RECORD_INTERVAL);
+}
+
+uint32_t heap_doublings(struct ring_thread *thread, uint32_t id, uint32_t drawn_by)
+{
+    struct AHeapInfo *heap = &heaps[id];
+    uint32_t doublings = adaptive_index();
+    if (likely(doublings == drawn_by) || heap->rule.interval_bytes <= 1)
+        return drawn_by;
+    if (load_acquire(&heap->interval_numbers[doublings]) != 0)
+        return doublings;
+    uint64_t interval_bytes = adaptive_interval(heap->rule.interval_bytes, doublings);
+    uint32_t number = number_interval(interval_bytes);
+    if (number == HEAP_INTERVALS_MAX ||
+        !announce_interval(thread, interval_bytes, HEAP_INTERVALS_FIRST + number))
+        return drawn_by;
+    store_release(&heap->interval_numbers[doublings], HEAP_INTERVALS_FIRST + number);
+    return doublings;
+}
+
 bool heap_announce(struct ring_thread *thread, uint32_t id)
 {
     const struct AHeapInfo *heap = &heaps[id];
-    struct record_interval *interval = ring_writer_reserve(thread, sizeof(*interval));
-    if (interval == NULL)
-        return false;
-    interval->interval_bytes = heap->rule.interval_bytes;
-    interval->index = heap->interval_index;
-    if (!ring_writer_commit(thread, interval, RECORD_INTERVAL))
+    if (!announce_interval(thread, heap->rule.interval_bytes, heap->interval_numbers[0]))
         return false;
     struct record_heap *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL)
         return false;
     record->interval_bytes = heap->rule.interval_bytes;
-    record->interval = heap->interval_index;
+    record->interval = heap->interval_numbers[0];
     memcpy(record->name, heap->name, sizeof(record->name));
     return ring_writer_commit_of_heap(thread, record, RECORD_HEAP, (uint8_t)id);
 }
@@ -290,7 +335,7 @@ bool heap_apply_state(struct ring_thread *thread, uint32_t id)
     if (session == CLIENT_ACTIVE)
         return heap_announce(thread, id) &&
                (cas_acq_rel(state, &found, HEAP_COUNTS) || found == HEAP_COUNTS);
-    if (session == CLIENT_DORMANT || session == CLIENT_ENDED)
+    if (session == CLIENT_DORMANT || session == CLIENT_ENDED || session == CLIENT_LISTENED)
         cas_acq_rel(state, &found, HEAP_IDLE);
     return false;
 }
@@ -328,6 +373,7 @@ void heaps_run_callbacks(void)
 {
     int saved_errno = errno;
     store_release(&client.process->heaps_callbacks_due, 0);
+    python_object_register_noticed();
     for (uint32_t id = 1; id < heaps_end_id(); id++) {
         if (load_acquire(&heaps[id].stage) == HEAP_REGISTERED)
             run_callbacks_of(id);

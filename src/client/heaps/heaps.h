@@ -12,22 +12,28 @@
 
 #include "client/client.h"
 #include "client/invitation.h"
+#include "client/sample/adaptive.h"
 #include "client/sample/heap_states.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
 #include "heap_profile.h"
+#include "wire/sampling.h"
 
 enum heap_stage { HEAP_FREE = 0, HEAP_DESCRIBED = 1, HEAP_REGISTERED = 2 };
 
 /* A heap. Each one has its own set of live allocations. */
 struct AHeapInfo {
     struct live_set live;
-    struct sampler_rule rule; /* of the session; interval 0: not profiled */
-    uint32_t interval_index;
+    struct sampler_rule rule; /* of the session, not doubled; interval 0: not profiled */
+    /* By number of doublings (sample/adaptive.h): the number under which the daemon has the
+     * interval; 0: it does not have it yet. */
+    uint32_t interval_numbers[ADAPTIVE_RULES_MAX];
     uint32_t stage;       /* enum heap_stage */
     uint32_t in_callback; /* 1 while a thread calls a callback, or is about to */
     uint32_t was_enabled; /* 1: the last call was that of the enabled callback */
     uint32_t of_ranges;   /* 1: the heap libc.mmap, which has no set of live allocations */
+    uint32_t is_python;   /* 1: python.object: its set of live allocations has the size of malloc's,
+                             and a thread's cell leads to its line */
     AHeapProfileEnabledCallback enabled;
     AHeapProfileDisabledCallback disabled;
     void *enabled_data, *disabled_data;
@@ -48,6 +54,9 @@ int heaps_init(void);
 /* The session is active: begin to count the heaps that it profiles. */
 void heaps_begin(void);
 
+/* Return whether the active session profiles the heap. */
+bool heaps_want(const struct AHeapInfo *heap);
+
 /* Forget lines and live allocations. No thread may be in the client. */
 void heaps_forget(void);
 
@@ -57,6 +66,27 @@ void heaps_after_fork(void);
 
 /* Send the heap's records that precede its first sample. */
 bool heap_announce(struct ring_thread *thread, uint32_t id);
+
+/* Return the number of doublings of the heap's interval by which to draw the next gap: those in
+ * force, or `drawn_by` if they cannot be announced. An interval of 1 stays. */
+uint32_t heap_doublings(struct ring_thread *thread, uint32_t id, uint32_t drawn_by);
+
+/* Return the heap's rule with this number of doublings. */
+static inline struct sampler_rule heap_rule(const struct AHeapInfo *heap, uint32_t doublings)
+{
+    if (likely(doublings == 0))
+        return heap->rule;
+    uint64_t interval_bytes = adaptive_interval(heap->rule.interval_bytes, doublings);
+    return (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
+}
+
+/* The slow halves of reports. Return whether the allocation was sampled; whether the freed one was.
+ * heap_report_unfree() takes such a free back. */
+struct unwind_registers;
+bool heap_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
+                            const struct unwind_registers *caller);
+bool heap_report_free(uint32_t id, uint64_t allocation);
+void heap_report_unfree(uint32_t id, uint64_t allocation);
 
 /* Act on the heap's state. The thread is inside. Return whether the heap counts. */
 bool heap_apply_state(struct ring_thread *thread, uint32_t id);

@@ -2,11 +2,9 @@
 /* Count mapped ranges and send their records, except for the allocator's own calls. */
 #include "client/heaps/ranges.h"
 
-#include <errno.h>
-#include <sys/auxv.h>
-
 #include "client/arch/registers.h"
 #include "client/heaps/heaps.h"
+#include "client/libc/libc.h"
 #include "client/modules/module_object.h"
 #include "client/real_allocator.h"
 #include "client/sample/ring_writer.h"
@@ -98,7 +96,7 @@ static void account_range(struct ring_thread *thread, uint32_t id, uintptr_t add
     const struct sample sample = {
         .address = address,
         .size = bytes,
-        .interval = heap->interval_index,
+        .interval = heap->interval_numbers[0],
         .flags = RECORD_ALLOC_RANGE,
         .ordinal = (uint32_t)line->calls,
         .heap = (uint8_t)id,

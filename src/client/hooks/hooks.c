@@ -8,15 +8,14 @@
  * function first and then counts the allocation.
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 #include "client/client.h"
-#include "client/elf_lookup.h"
 #include "client/hooks/hook_entries.h"
+#include "client/libc/libc.h"
 #include "client/modules/module.h"
+#include "client/probes.h"
 #include "client/real_allocator.h"
 #include "client/sample/sample.h"
 #include "client/session.h"
@@ -120,6 +119,7 @@ EXPORT void free_aligned_sized(void *memory, size_t alignment, size_t size)
 /* Count the memory that a real function returned, and return it. */
 static void *counted(void *memory, size_t size, const struct unwind_registers *caller)
 {
+    probes_keep_frame();
     sample_allocation(memory, size, caller);
     return memory;
 }
@@ -147,6 +147,7 @@ HIDDEN void *slow_realloc(void *memory, size_t size, size_t unused,
                           const struct unwind_registers *caller)
 {
     (void)unused;
+    probes_keep_frame();
     real_resolve();
     int freed = sample_free_for_realloc(memory);
     void *moved = real.realloc(memory, size);
@@ -173,6 +174,7 @@ HIDDEN void *slow_reallocarray(void *memory, size_t count, size_t size,
 HIDDEN int slow_posix_memalign(void **memory, size_t alignment, size_t size,
                                const struct unwind_registers *caller)
 {
+    probes_keep_frame();
     real_resolve();
     int result = real.posix_memalign(memory, alignment, size);
     if (result == 0)
@@ -241,12 +243,17 @@ EXPORT void *dlopen(const char *file, int flags)
     return open(file, flags);
 }
 
-/* --- programs whose allocations never reach the hooks --- */
+/* --- programs that do not allocate through the hooks before main --- */
 
-/* Say hello before main if the executable has its own malloc: no first allocation would do so. The
- * daemon may then attach to the process. */
-__attribute__((constructor(102))) static void join_if_shadowed(void)
+/* Say hello before main if no first allocation has done so.
+ *
+ * If the executable has its own malloc, exported or not, none need reach the hooks, and the daemon
+ * may attach to the process. glibc runs the constructors of this library before all others (it is
+ * linked with initfirst), so that the daemon misses none of their allocations.
+ *
+ * musl's loader does not allocate through the hooks, so the first allocation might come from one of
+ * several threads: those of the others are not counted during the hello. */
+__attribute__((constructor(102))) static void join_before_main(void)
 {
-    if (elf_lookup_is_shadowed("malloc"))
-        session_join();
+    session_join();
 }

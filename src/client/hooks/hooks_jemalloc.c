@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of jemalloc's extended free functions, which may release memory from malloc. Its extended
- * allocation functions (mallocx, rallocx) are neither profiled nor hooked: programs test for them
- * to find out whether jemalloc is loaded.
+ * Hooks of jemalloc's extended free functions, by their names: they may release memory from malloc
+ * in libraries that are opened later, whose calls bindings.c does not bind.
  */
 #include <stddef.h>
 

@@ -7,7 +7,6 @@
  * function. Otherwise the slow half calls the real function and counts its result. A failed call
  * changes nothing.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +15,9 @@
 #include "client/client.h"
 #include "client/elf_lookup.h"
 #include "client/heaps/heaps.h"
+#include "client/heaps/python_object.h"
 #include "client/heaps/ranges.h"
+#include "client/libc/libc.h"
 
 /* As in <linux/mman.h>. <sys/mman.h> cannot be included: it declares mremap with a variable
  * argument. On x86-64 and aarch64 that argument is passed in the same register as a fixed one. It
@@ -75,17 +76,29 @@ static inline __attribute__((always_inline)) bool is_unprofiled(void)
            likely(!heaps_should_check());
 }
 
+/* Return the result of mmap, after telling the heap python.object of a failure. */
+static inline void *noted(void *memory, const void *address, size_t length, int fd)
+{
+    if (unlikely(memory == MAP_FAILED))
+        python_object_note_failed_mapping(address, length, fd);
+    return memory;
+}
+
 void *mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
+    python_object_note_mapping();
     if (is_unprofiled() && likely(next.mmap != NULL))
-        return next.mmap(address, length, protection, flags, fd, offset);
+        return noted(next.mmap(address, length, protection, flags, fd, offset), address, length,
+                     fd);
     return entry_mmap(address, length, protection, flags, fd, offset);
 }
 
 void *mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
+    python_object_note_mapping();
     if (is_unprofiled() && likely(next.mmap64 != NULL))
-        return next.mmap64(address, length, protection, flags, fd, offset);
+        return noted(next.mmap64(address, length, protection, flags, fd, offset), address, length,
+                     fd);
     return entry_mmap64(address, length, protection, flags, fd, offset);
 }
 
@@ -132,7 +145,8 @@ void *slow_mmap(void *address, size_t length, int protection, int flags, int fd,
     if (next.mmap == NULL)
         return (void *)refuse();
     struct range_call call = ranges_enter(caller);
-    void *memory = next.mmap(address, length, protection, flags, fd, offset);
+    void *memory =
+        noted(next.mmap(address, length, protection, flags, fd, offset), address, length, fd);
     if (memory != MAP_FAILED)
         ranges_leave(&call, 0, 0, (uintptr_t)memory, ranges_round_up(length), caller);
     return memory;

@@ -8,7 +8,6 @@
  * The hook of syscall() is in arch/<cpu>/syscall_hook.S. It must end in a jump, because the call
  * may use the stack in any way.
  */
-#include <errno.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,6 +17,7 @@
 
 #include "client/client.h"
 #include "client/elf_lookup.h"
+#include "client/libc/libc.h"
 #include "client/modules/module.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"

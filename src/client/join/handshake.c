@@ -12,6 +12,7 @@
 
 #include "client/client.h"
 #include "client/environment.h"
+#include "client/libc/libc.h"
 #include "client/real_allocator.h"
 #include "client/system.h"
 #include "wire/ring.h"
@@ -90,7 +91,7 @@ static void send_hello(int socket, enum handshake_origin origin)
         .origin = origin,
         .tid = (uint32_t)system_call(SYS_gettid),
         .pid = (uint32_t)client.pid,
-        .parent_pid = (uint32_t)system_call(SYS_getppid),
+        .is_initialized = libc_is_initialized(),
     };
     const char *allocator = real_allocator_name();
     size_t length = strlen(allocator);

@@ -9,18 +9,23 @@
  */
 #include "client/session.h"
 
-#include <errno.h>
 #include <stddef.h>
 
 #include "client/arena.h"
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/elf_lookup.h"
 #include "client/heaps/heaps.h"
 #include "client/invitation.h"
 #include "client/join/handshake.h"
+#include "client/libc/libc.h"
+#include "client/libc/musl.h"
+#include "client/probes.h"
 #include "client/sample/adaptive.h"
+#include "client/sample/context.h"
 #include "client/sample/live_set.h"
 #include "client/sample/sample.h"
+#include "client/sample/sample_rate.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
@@ -30,7 +35,7 @@
 static struct client_process process_at_start; /* until wiped memory is mapped */
 struct client client = {.process = &process_at_start};
 
-struct ring_thread *client_no_slot;
+struct client_cell client_no_slot;
 __thread uintptr_t client_cell_distance;
 
 /* malloc's interval if the session does not profile it: a sample in 36 petabytes, which the daemon
@@ -39,20 +44,38 @@ __thread uintptr_t client_cell_distance;
 
 static bool is_set_up;        /* stays true in a forked child */
 static uint32_t has_deepbind; /* as in struct ring_control; a forked child inherits the libraries */
+static bool cannot_be_listened;    /* there was no memory */
 static const char *session_socket; /* of the daemon of this process's present or last session */
+
+static struct unwind_process unwinding_facts(void)
+{
+    struct unwind_process facts = {.stack_end = libc_stack_end()};
+    if (libc_is_musl()) {
+        facts.follows_code = true;
+        facts.exit = (uintptr_t)elf_lookup_next("exit", 1).address;
+        facts.pthread_exit = (uintptr_t)elf_lookup_next("pthread_exit", 1).address;
+    }
+    return facts;
+}
 
 /* Map the memory and tables that a program needs once. */
 static int set_up(void)
 {
+#ifndef HEAPPROFD_NO_HOOKS
+    if (musl_is_too_old())
+        return -ENOTSUP;
+#endif
     struct client_process *process = system_map_wiped(sizeof(*process));
     if (process == NULL)
         return -ENOMEM;
+    const struct unwind_process facts = unwinding_facts();
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
-        unwind_init() != 0)
+        unwind_init(&facts) != 0)
         return -ENOMEM;
     clock_init();
     handshake_init();
     invitation_init();
+    probes_init();
     process->state = CLIENT_CONNECTING;
     client.process = process;
     is_set_up = true;
@@ -87,14 +110,36 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     client.block_timeout_us = reply.block_client_timeout_us;
     client.adaptive_threshold_bytes = reply.adaptive_threshold_bytes;
     client.adaptive_max_interval_bytes = reply.adaptive_max_interval_bytes;
+    client.max_samples = reply.max_samples;
+    sample_rate_begin(reply.interval_bytes);
     client.daemon_pid = daemon_pid;
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
     return 0;
 }
 
+/* Whether to sample without a session. */
+static bool wants_to_be_listened(void)
+{
+    return probes_want_samples() && !cannot_be_listened;
+}
+
+/* Choose the state in the private arena: if a tracer listens to the probes, sample for it. This
+ * keeps the arena, because tracers may come and go faster than a preempted thread leaves the hot
+ * path, on which it may still write to its slot. */
+static enum client_state rest(void)
+{
+    if (!wants_to_be_listened())
+        return CLIENT_DORMANT;
+    const struct sampler_rule *rule = probes_rule();
+    cannot_be_listened = live_set_init(&sample_live_set, rule->interval_bytes) != 0;
+    adaptive_begin(*rule);
+    return cannot_be_listened ? CLIENT_DORMANT : CLIENT_LISTENED;
+}
+
+/* Leave the ring of a session, or of a forked child's parent, for a private arena. */
 static enum client_state become_dormant(void)
 {
-    return arena_enter_dormant() == 0 ? CLIENT_DORMANT : CLIENT_CONNECTING;
+    return arena_enter_dormant() == 0 ? rest() : CLIENT_CONNECTING;
 }
 
 /* Choose the state at the first allocation of a program or of a forked child. */
@@ -131,6 +176,8 @@ void session_note_deepbind(void)
  * library at this moment reads the state afterwards. */
 static void publish(enum client_state state)
 {
+    store_relaxed(&context_is_recorded,
+                  state == CLIENT_ACTIVE && (client.flags & HANDSHAKE_SCOPES) != 0);
     store_ordered(&client.process->state, (uint32_t)state);
     if (state == CLIENT_ACTIVE) {
         heaps_begin();
@@ -149,7 +196,7 @@ static void join(void)
     client.pid = (int32_t)system_call(SYS_getpid);
     if (system_call(SYS_getrandom, &client.seed, sizeof(client.seed), 1 /* GRND_NONBLOCK */) < 0)
         client.seed = clock_now_us() ^ ((uint64_t)client.pid << 40) ^ (uintptr_t)&saved_errno;
-    /* Without memory the state stays CONNECTING: every allocation passes through. */
+    /* After an error the state stays CONNECTING: every allocation passes through. */
     if (forked)
         heaps_after_fork();
     if (forked || set_up() == 0)
@@ -174,31 +221,41 @@ static void forget_session(void)
     heaps_forget();
     store_relaxed(&client.process->announced_generation, 0);
     store_relaxed(&client.process->interval_index, 0);
+    store_relaxed(&client.process->served_doublings, 0);
+    store_relaxed(&client.process->samples_limit, 0);
     store_relaxed(&client.process->modules_checked_ms, 0);
     store_relaxed(&client.process->slot_to_check, 0);
 }
 
-/* Leave a session that is over, and join the one at this socket, if it is not NULL. */
+/* Return whether the samples of this state are not, or no longer, wanted. */
+static bool is_over(uint32_t state)
+{
+    return state == CLIENT_ENDED || (state == CLIENT_LISTENED) != wants_to_be_listened();
+}
+
+/* Leave a session that is over, or begin or end to sample for a tracer; and join the session at
+ * this socket, if it is not NULL. */
 static void move(uint32_t state, const char *socket_path)
 {
-    if (!cas_acq_rel(&client.process->state, &state, CLIENT_CONNECTING))
+    /* Ordered before reading who is inside. */
+    if (!cas_ordered(&client.process->state, &state, CLIENT_CONNECTING))
         return;
     if (!thread_slot_none_inside()) {
         store_release(&client.process->state, state);
         return;
     }
     uint32_t next = state;
-    if (state == CLIENT_ENDED) {
+    if (is_over(state)) {
         forget_session();
-        next = become_dormant();
+        next = state == CLIENT_ENDED ? become_dormant() : rest();
     }
-    if (socket_path != NULL && next == CLIENT_DORMANT) {
+    if (socket_path != NULL && (next == CLIENT_DORMANT || next == CLIENT_LISTENED)) {
         forget_session();
         invitation_answered();
         if (shake_hands(socket_path, HANDSHAKE_RUNNING) == 0)
             next = CLIENT_ACTIVE;
-        else if (client.data != NULL)
-            next = become_dormant();
+        else
+            next = client.data != NULL ? become_dormant() : rest();
     }
     publish(next);
 }
@@ -206,12 +263,12 @@ static void move(uint32_t state, const char *socket_path)
 void session_tick(void)
 {
     uint32_t state = client_state();
-    if (state != CLIENT_DORMANT && state != CLIENT_ENDED)
+    if (state != CLIENT_DORMANT && state != CLIENT_ENDED && state != CLIENT_LISTENED)
         return;
     if (system_calls_are_forbidden())
         return;
     const char *socket_path = invitation_find();
-    if (state == CLIENT_DORMANT && socket_path == NULL)
+    if (socket_path == NULL && !is_over(state))
         return;
     int saved_errno = errno;
     struct system_signals signals = system_hold_signals();

@@ -10,6 +10,12 @@
 #include <link.h>
 
 #include "client/elf_lookup.h"
+#ifdef HEAPPROFD_ATTACHED
+#include "client/attached.h"
+#include "wire/barrier.h"
+#else
+#include "client/libc/musl_objects.h"
+#endif
 #include "client/system.h"
 
 #define PAGE_BYTES 4096u
@@ -39,10 +45,8 @@ bool module_object_copy(bool in_use, void *to, uintptr_t from, size_t bytes)
                   : system_read_memory(to, from, bytes) == (long)bytes;
 }
 
-bool module_object_find(uintptr_t pc, struct module_object *object)
+static bool find_by_glibc(uintptr_t pc, struct module_object *object)
 {
-    if (loader_find == NULL)
-        return module_maps_find(pc, object);
     struct loader_object found;
     if (loader_find((void *)pc, &found) != 0)
         return false;
@@ -52,15 +56,97 @@ bool module_object_find(uintptr_t pc, struct module_object *object)
     return true;
 }
 
+/* An attached client does not know musl's list of objects. */
+#ifdef HEAPPROFD_ATTACHED
+
+static bool loader_is_musl(void)
+{
+    return false;
+}
+
+static bool find_by_musl(uintptr_t pc, struct module_object *object)
+{
+    (void)pc;
+    (void)object;
+    return false;
+}
+
+static bool is_permanent_by_musl(const void *link_map)
+{
+    (void)link_map;
+    return false;
+}
+
+/* The object that has the patched allocator, which stays loaded: a static program, or musl. Its
+ * end is set first. 0: not found yet. */
+static uintptr_t patched_start, patched_end;
+
+static bool find_by_maps(uintptr_t pc, struct module_object *object)
+{
+    uintptr_t site =
+        heapprofd_attach_params.site_count > 0 ? heapprofd_attach_params.sites[0].address : 0;
+    uintptr_t start = load_acquire(&patched_start);
+    if (start != 0 && pc >= start && pc < load_relaxed(&patched_end)) {
+        *object = (struct module_object){.start = start, .end = load_relaxed(&patched_end)};
+        return true;
+    }
+    if (!module_maps_find(pc, object))
+        return false;
+    if (site >= object->start && site < object->end) {
+        store_relaxed(&patched_end, object->end);
+        store_release(&patched_start, object->start);
+    }
+    return true;
+}
+
+#else
+
+static bool find_by_maps(uintptr_t pc, struct module_object *object)
+{
+    return module_maps_find(pc, object);
+}
+
+static bool loader_is_musl(void)
+{
+    return musl_objects_are_known();
+}
+
+static bool find_by_musl(uintptr_t pc, struct module_object *object)
+{
+    struct musl_object found;
+    if (!musl_objects_find(pc, &found))
+        return false;
+    object->start = found.start;
+    object->end = found.end;
+    object->link_map = found.link_map;
+    return true;
+}
+
+static bool is_permanent_by_musl(const void *link_map)
+{
+    return musl_objects_is_permanent(link_map);
+}
+
+#endif
+
+bool module_object_find(uintptr_t pc, struct module_object *object)
+{
+    if (loader_find != NULL)
+        return find_by_glibc(pc, object);
+    return loader_is_musl() ? find_by_musl(pc, object) : find_by_maps(pc, object);
+}
+
 bool module_object_exists(uintptr_t pc)
 {
-    struct loader_object found;
-    return loader_find != NULL && loader_find((void *)pc, &found) == 0;
+    struct module_object object;
+    return loader_find != NULL ? find_by_glibc(pc, &object) : find_by_musl(pc, &object);
 }
 
 bool module_object_is_permanent(const void *link_map)
 {
     struct loader_object loader;
+    if (loader_is_musl())
+        return is_permanent_by_musl(link_map);
     if (link_map == NULL || loader_find == NULL || loader_find((void *)loader_find, &loader) != 0)
         return false;
     const struct link_map *map = loader.link_map;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watch the ring's free room, and double the interval at most once in PAUSE_MS. */
+/* Watch the ring's free room, and double the interval at most once in PAUSE_MS; take the interval
+ * that the daemon asks for. */
 #include "client/sample/adaptive.h"
 
 #include <stddef.h>
@@ -9,13 +10,12 @@
 #include "wire/record.h"
 #include "wire/sampling.h"
 
-/* Doublings: 2^40 times any interval exceeds every memory. */
-#define RULES_MAX 40
-
 /* Pause between two doublings: the daemon drains a crowded ring every few milliseconds. */
 #define PAUSE_MS 20
 
-static struct sampler_rule rules[RULES_MAX]; /* [0]: the session's own */
+/* By number of doublings; [0] is the session's own. Threads may set the others at the same time, to
+ * the same values. */
+static struct sampler_rule rules[ADAPTIVE_RULES_MAX];
 
 void adaptive_begin(struct sampler_rule rule)
 {
@@ -34,29 +34,50 @@ static bool ring_is_crowded(void)
     return client.data_mask + 1 - used < client.adaptive_threshold_bytes;
 }
 
-/* Called by one thread at a time. The new number is used only after its record is in the ring. */
-static void lengthen(struct ring_thread *thread)
+/* Threads may set a rule at the same time, to the same values. The number is used only after its
+ * record is in the ring. */
+bool adaptive_change(struct ring_thread *thread, uint32_t index)
 {
-    uint32_t index = adaptive_index(), next = index + 1;
-    uint64_t interval_bytes = adaptive_rule(index)->interval_bytes;
-    uint64_t bound = client.adaptive_max_interval_bytes;
-    if (next == RULES_MAX || interval_bytes > UINT64_MAX / 8 ||
-        (bound != 0 && interval_bytes * 2 > bound))
-        return;
-    interval_bytes *= 2;
+    if (index >= ADAPTIVE_RULES_MAX)
+        return false;
+    uint64_t interval_bytes = adaptive_interval(rules[0].interval_bytes, index);
     struct record_interval *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL)
-        return;
+        return false;
     record->interval_bytes = interval_bytes;
-    record->index = next;
+    record->index = index;
     if (!ring_writer_commit(thread, record, RECORD_INTERVAL))
+        return false;
+    rules[index] = (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
+    store_release(&client.process->interval_index, index);
+    return true;
+}
+
+/* Double the interval. Called by one thread at a time. */
+static void lengthen(struct ring_thread *thread)
+{
+    uint32_t index = adaptive_index();
+    uint64_t bound = client.adaptive_max_interval_bytes;
+    if (bound == 0 || adaptive_rule(index)->interval_bytes <= bound / 2)
+        adaptive_change(thread, index + 1);
+}
+
+/* Take the interval that the daemon asks for. Each request is served by one thread. */
+static void serve_request(struct ring_thread *thread, uint32_t asked)
+{
+    uint32_t served = load_relaxed(&client.process->served_doublings);
+    if (asked == served || !cas_acq_rel(&client.process->served_doublings, &served, asked))
         return;
-    rules[next] = (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
-    store_release(&client.process->interval_index, next);
+    uint32_t next = ring_asked_doublings(asked);
+    if (next != adaptive_index())
+        adaptive_change(thread, next);
 }
 
 void adaptive_adjust(struct ring_thread *thread)
 {
+    uint32_t asked = load_relaxed(&client.control->asked_doublings);
+    if (unlikely(asked != load_relaxed(&client.process->served_doublings)))
+        serve_request(thread, asked);
     if (likely(client.adaptive_threshold_bytes == 0) || likely(!ring_is_crowded()))
         return;
     uint32_t now_ms = (uint32_t)clock_now_ms();

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Adaptive sampling: when the ring is nearly full, the process doubles its sampling interval, up to
- * a bound, instead of waiting or losing samples.
+ * a bound, instead of waiting or losing samples. The daemon can ask for another one, too
+ * (asked_doublings in wire/ring.h).
  *
- * Intervals are numbered; 0 is the session's own. Each sample carries the number of the interval
- * that drew its gap, and the daemon learns an interval before its first sample. So every sample
- * keeps its true weight.
+ * Intervals are numbered by how often the session's own was doubled. Each sample carries the number
+ * of the interval that drew its gap, and the daemon learns an interval before its first sample. So
+ * every sample keeps its true weight.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_ADAPTIVE_H
 #define HEAPPROFD_CLIENT_SAMPLE_ADAPTIVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/client.h"
 #include "client/sample/sampler.h"
+
+/* Intervals have numbers below this. */
+#define ADAPTIVE_RULES_MAX (RING_DOUBLINGS_MAX + 1)
 
 /* The number of the interval in force. */
 static inline uint32_t adaptive_index(void)
@@ -27,7 +32,24 @@ void adaptive_begin(struct sampler_rule rule);
 /* Return the sampling rule of the interval with this number. */
 const struct sampler_rule *adaptive_rule(uint32_t index);
 
-/* Double the interval if the ring is nearly full. Call it after a sample was committed. */
+/* Put the interval in force that is the session's own, doubled `index` times, for malloc and for
+ * the other heaps. Return false if there was no room for its record. */
+bool adaptive_change(struct ring_thread *thread, uint32_t index);
+
+/* Return the interval, doubled `index` times, or itself if that would be too large. */
+static inline uint64_t adaptive_interval(uint64_t interval_bytes, uint32_t index)
+{
+    return interval_bytes <= UINT64_MAX / 8 >> index ? interval_bytes << index : interval_bytes;
+}
+
+/* Return the number that the daemon asks for; 0 without a request. */
+static inline uint32_t adaptive_asked(void)
+{
+    return ring_asked_doublings(load_relaxed(&client.process->served_doublings));
+}
+
+/* Take the interval that the daemon asks for, or double it if the ring is nearly full. Call it
+ * after a sample was committed. */
 void adaptive_adjust(struct ring_thread *thread);
 
 #endif

@@ -2,20 +2,26 @@
 /* Push, pop and check scopes; hash and send contexts and names. */
 #include "client/sample/context.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "client/clock.h"
 #include "client/forward.h"
+#include "client/libc/libc.h"
 #include "client/sample/ring_writer.h"
 #include "client/sample/sample.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
+#include "client/session.h"
 #include "client/system.h"
 #include "heap_profile.h"
 #include "wire/record.h"
 
 HIDDEN __thread struct HeapProfileScope *context_innermost;
+HIDDEN uint32_t context_is_recorded = 1; /* the first scope says hello, if no allocation did */
+
+/* Whether a record of this thread's scopes was lost since the last one that was sent. */
+static __thread bool record_was_lost;
 
 /* Factor of a scope's checksum. A scope whose memory was reused does not have it. */
 #define CHECK UINT64_C(0x5c0be5c0be5c0be5)
@@ -27,6 +33,49 @@ HIDDEN __thread struct HeapProfileScope *context_innermost;
 
 /* Limit for following a chain that a jump may have broken. */
 #define SCOPES_MAX 300
+
+/* --- records of scopes --- */
+
+/* Send a record. Return false if it is lost. */
+static bool send_scope(struct ring_thread *thread, const struct HeapProfileScope *scope,
+                       uint32_t flags)
+{
+    bool begins = (flags & RECORD_SCOPE_BEGINS) != 0;
+    uint64_t now_ns = clock_now_ns(); /* 0: no clock can be read */
+    sample_introduce(thread);
+    uint64_t name = begins ? context_send_name(thread, scope->name) : 0;
+    if (now_ns == 0 || (begins && name == 0))
+        return false;
+    struct record_scope *record = ring_writer_reserve(thread, sizeof(*record));
+    if (record == NULL)
+        return false;
+    record->time_ns = now_ns;
+    record->scope = (uintptr_t)scope;
+    record->outer = (uintptr_t)(begins ? scope->outer : context_innermost);
+    record->name = name;
+    record->flags = flags | (record_was_lost ? RECORD_SCOPE_AFTER_LOSS : 0);
+    return ring_writer_commit(thread, record, RECORD_SCOPE);
+}
+
+/* Record that a scope has begun or ended. */
+static __attribute__((noinline)) void record_scope(const struct HeapProfileScope *scope,
+                                                   uint32_t flags)
+{
+    int saved_errno = errno;
+    if (client_state() == CLIENT_NEW)
+        session_join_or_tick();
+    struct thread_passage passage = thread_enter();
+    bool is_wanted = client_state() == CLIENT_ACTIVE && load_relaxed(&context_is_recorded) != 0;
+    struct ring_thread *thread = is_wanted ? thread_slot_get() : NULL;
+    /* Contexts leave out scopes without a name, too. */
+    if (thread != NULL && (scope->name != NULL || (flags & RECORD_SCOPE_BEGINS) == 0)) {
+        record_was_lost = !send_scope(thread, scope, flags);
+        if (record_was_lost)
+            sample_lose(RING_LOST_SCOPES);
+    }
+    thread_leave(&passage);
+    errno = saved_errno;
+}
 
 /* --- scopes --- */
 
@@ -92,6 +141,8 @@ EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const ch
     scope->check = check_of(scope, (uintptr_t)scope);
     barrier_signal(); /* a signal handler that allocates sees it complete */
     context_innermost = scope;
+    if (unlikely(load_relaxed(&context_is_recorded) != 0))
+        record_scope(scope, RECORD_SCOPE_BEGINS);
 }
 
 /* Pop a scope that is not the innermost: pop the scopes inside it, too, unless it was popped
@@ -103,6 +154,8 @@ static __attribute__((noinline)) void pop_out_of_turn(struct HeapProfileScope *s
     if (standing == IS_IN || (standing == IS_UNKNOWN && whole))
         context_innermost = scope->outer;
     scope->check = 0;
+    if (load_relaxed(&context_is_recorded) != 0)
+        record_scope(scope, 0);
 }
 
 EXPORT_HOT void HeapProfile_popContext(struct HeapProfileScope *scope)
@@ -114,6 +167,8 @@ EXPORT_HOT void HeapProfile_popContext(struct HeapProfileScope *scope)
     }
     context_innermost = scope->outer;
     scope->check = 0;
+    if (unlikely(load_relaxed(&context_is_recorded) != 0))
+        record_scope(scope, 0);
 }
 
 /* Copy a scope. Return false if it is not valid. */

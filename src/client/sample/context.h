@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scopes that a thread is in (include/heap_profile.h) and the names of types, sent with a
- * sample. Scopes are in the frames of their functions, each with a pointer to the next outer one. A
- * longjmp may have left some of them in memory that now holds something else. So each scope is
- * checked before it is used, and read only if its memory is mapped.
+ * sample; and on request a record of each begin and end of a scope. Scopes are in the frames of
+ * their functions, each with a pointer to the next outer one. A longjmp may have left some of them
+ * in memory that now holds something else. So each scope is checked before it is used, and read
+ * only if its memory is mapped.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_CONTEXT_H
 #define HEAPPROFD_CLIENT_SAMPLE_CONTEXT_H
@@ -39,6 +40,9 @@ struct HeapProfileScope;
 /* The innermost scope. */
 extern HIDDEN __thread struct HeapProfileScope *context_innermost
     __attribute__((tls_model("initial-exec")));
+
+/* 1: the session wants a record of each begin and end of a scope, or there was no hello yet. */
+extern HIDDEN uint32_t context_is_recorded;
 
 static inline bool context_is_empty(void)
 {

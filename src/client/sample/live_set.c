@@ -22,6 +22,10 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define REGION_SHIFT_MIN 8u
 #define REGION_SHIFT_MAX 26u
 
+/* A stretch is a sixteenth of an interval, so one in 16 has a sample. Allocators align to 16. */
+#define NEAR_REGION_SHIFT 7u
+#define NEAR_SHIFT_MIN 4u
+
 #define BUCKETS 4096u        /* of a hashed level 0, which does not exist */
 #define LEVEL_GROWTH_SHIFT 2 /* each level has four times the buckets of the one before */
 #define BUCKET_REGION_SHIFT 9u
@@ -49,12 +53,12 @@ static struct live_set_line *map_lines(uint32_t *count)
     return lines;
 }
 
-/* The counters, then a flag for address 0, whose place means free. */
-#define COUNTERS_BYTES (LIVE_SET_COUNTERS + sizeof(uint32_t))
+/* The counters of both kinds, then a flag for address 0, whose place means free. */
+#define COUNTERS_BYTES (LIVE_SET_COUNTERS + LIVE_SET_NEAR_COUNTERS + sizeof(uint32_t))
 
 static uint32_t *holds_zero(const struct live_set *set)
 {
-    return (uint32_t *)(void *)(set->counters + LIVE_SET_COUNTERS);
+    return (uint32_t *)(void *)(set->near + LIVE_SET_NEAR_COUNTERS);
 }
 
 static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
@@ -68,6 +72,7 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
             system_unmap(lines, count * sizeof(*lines));
             return -ENOMEM;
         }
+        store_relaxed(&set->near, set->counters + LIVE_SET_COUNTERS);
         store_relaxed(&set->level0, lines);
         store_release(&set->mask0, count - 1);
     } /* else this is a forked child, which finds all levels mapped and wiped */
@@ -75,6 +80,8 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
     while (shift < REGION_SHIFT_MAX && (UINT64_C(1) << shift) / 8 < interval_bytes)
         shift++;
     store_relaxed(&set->region_shift, shift - LIVE_SET_PLACE_SHIFT);
+    bool is_fine = shift < NEAR_REGION_SHIFT + NEAR_SHIFT_MIN;
+    store_relaxed(&set->near_shift, is_fine ? NEAR_SHIFT_MIN : shift - NEAR_REGION_SHIFT);
     return 0;
 }
 
@@ -248,9 +255,13 @@ bool live_set_insert(struct live_set *set, uint64_t address)
         store_relaxed(holds_zero(set), 1);
         return true;
     }
+    counter_add(live_set_near(set, address), 1);
     if (has_place(address) && line_put(live_set_line(set, address), live_set_place(address)))
         return true;
-    return insert_deeper(set, address);
+    if (insert_deeper(set, address))
+        return true;
+    counter_add(live_set_near(set, address), -1);
+    return false;
 }
 
 bool live_set_remove(struct live_set *set, uint64_t address)
@@ -260,7 +271,67 @@ bool live_set_remove(struct live_set *set, uint64_t address)
         return set->counters != NULL && cas_relaxed(holds_zero(set), &held, 0);
     }
     struct live_set_line *line = live_set_line(set, address);
-    if (has_place(address) && line_take(line, live_set_place(address)))
-        return true;
-    return load_relaxed(&line->overflow) != 0 && remove_deeper(set, address);
+    if (!(has_place(address) && line_take(line, live_set_place(address))) &&
+        (load_relaxed(&line->overflow) == 0 || !remove_deeper(set, address)))
+        return false;
+    counter_add(live_set_near(set, address), -1);
+    return true;
+}
+
+/* --- ranges --- */
+
+static bool deeper_holds(struct live_set *set, uint64_t address)
+{
+    if (load_relaxed(live_set_counter(set, address)) == 0)
+        return false;
+    for (int level = 1; level < LIVE_SET_LEVELS; level++) {
+        const struct live_set_bucket *bucket = bucket_at(set, level, address, false);
+        if (bucket == NULL)
+            return false;
+        for (int i = 0; i < LIVE_SET_BUCKET_ADDRESSES; i++) {
+            if (load_relaxed(&bucket->address[i]) == address)
+                return true;
+        }
+        if (load_relaxed(&bucket->overflow) == 0)
+            return false;
+    }
+    return false;
+}
+
+/* Return the set's lowest address in [start, end), which is part of one region; or `end`. */
+static uint64_t region_next(struct live_set *set, uint64_t start, uint64_t end)
+{
+    const struct live_set_line *line = live_set_line(set, start);
+    uint64_t high = start >> LIVE_SET_HIGH_SHIFT << LIVE_SET_HIGH_SHIFT, found = end;
+    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++) {
+        uint64_t place = load_relaxed(&line->place[i]);
+        uint64_t address = high | place << LIVE_SET_PLACE_SHIFT;
+        if (place != 0 && address >= start && address < found)
+            found = address;
+    }
+    if (load_relaxed(&line->overflow) == 0)
+        return found;
+    for (uint64_t at = start; at < found; at += 1u << LIVE_SET_PLACE_SHIFT) {
+        if (deeper_holds(set, at))
+            return at;
+    }
+    return found;
+}
+
+bool live_set_next(struct live_set *set, uint64_t *address, uint64_t end)
+{
+    if (set->counters == NULL) /* not initialized: empty */
+        return false;
+    uint64_t step = UINT64_C(1) << (set->region_shift + LIVE_SET_PLACE_SHIFT);
+    uint64_t at = (*address + 7) & ~UINT64_C(7);
+    while (at < end) {
+        uint64_t region_end = (at & ~(step - 1)) + step;
+        if (region_end > end)
+            region_end = end;
+        *address = region_next(set, at, region_end);
+        if (*address < region_end)
+            return true;
+        at = region_end;
+    }
+    return false;
 }

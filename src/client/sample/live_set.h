@@ -15,6 +15,9 @@
  * removed before the allocator can reuse it. So a look-up only has to see the insertion of its own
  * address. The program orders that insertion before the look-up when it hands the pointer over.
  * There are no false negatives.
+ *
+ * A filter counts the addresses in each small stretch of memory. Nearly all stretches have none, so
+ * a caller for whom even a cache line's comparison is dear asks live_set_has_near() first.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
 #define HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
@@ -33,6 +36,9 @@
  */
 #define LIVE_SET_COUNTERS (UINT32_C(1) << 20)
 
+/* Counters of the addresses near each other: 256 KiB, of which only used pages are touched. */
+#define LIVE_SET_NEAR_COUNTERS (UINT32_C(1) << 18)
+
 struct live_set_line {
     uint32_t overflow;                    /* addresses of this line in deeper levels */
     uint32_t place[LIVE_SET_LINE_PLACES]; /* live_set_place() of an address; 0: free */
@@ -50,6 +56,9 @@ struct live_set {
     uint32_t region_shift;
     struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
     uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
+    /* LIVE_SET_NEAR_COUNTERS, in the same mapping: the addresses in each 2^near_shift bytes. */
+    uint8_t *near;
+    uint32_t near_shift;
 };
 
 /* Initialize an empty set for this interval. Return 0 or -ENOMEM. Before that, level 0 is NULL or
@@ -66,6 +75,10 @@ bool live_set_insert(struct live_set *set, uint64_t address);
 
 /* Remove an address. Return whether it was in the set. */
 bool live_set_remove(struct live_set *set, uint64_t address);
+
+/* Find the lowest address of the set in [*address, end). Return false if there is no such one. Only
+ * multiples of 8 are found. Reads one cache line for each region. */
+bool live_set_next(struct live_set *set, uint64_t *address, uint64_t end);
 
 /*
  * A user-space address has bits 0 to 46, on aarch64 0 to 47. Its place is bits 3 to 34. For a given
@@ -108,6 +121,19 @@ static inline uint8_t *live_set_counter(const struct live_set *set, uint64_t add
 static inline void live_set_prefetch(const struct live_set *set, uint64_t address)
 {
     __builtin_prefetch(live_set_line(set, address), 1);
+}
+
+static inline uint8_t *live_set_near(const struct live_set *set, uint64_t address)
+{
+    uint64_t stretch = address >> (load_relaxed(&set->near_shift) & 63);
+    return &load_relaxed(&set->near)[stretch & (LIVE_SET_NEAR_COUNTERS - 1)];
+}
+
+/* Return false only if the set, which is initialized, certainly has no address in the same small
+ * stretch of memory as this one. Takes a third of the instructions of live_set_might_hold(). */
+static inline bool live_set_has_near(const struct live_set *set, uint64_t address)
+{
+    return load_relaxed(live_set_near(set, address)) != 0;
 }
 
 /* The thread sanitizer must see atomic loads. (gcc and clang announce it differently.) */

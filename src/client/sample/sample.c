@@ -3,17 +3,23 @@
 #include "client/sample/sample.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <linux/prctl.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/interp/interpreter.h"
 #include "client/modules/module.h"
+#include "client/probes.h"
 #include "client/sample/abandoned_frame.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/context.h"
 #include "client/sample/heap_states.h"
+#include "client/sample/own_frames.h"
 #include "client/sample/ring_writer.h"
+#include "client/sample/sample_rate.h"
 #include "client/sample/sampler.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/stack_sender.h"
@@ -27,12 +33,18 @@
 /* Interval of the search for libraries that were unloaded without a call of dlclose. */
 #define MODULES_CHECK_MS 50u
 
+/* Walks of one stack, as long as its modules turn out to have interpreters. */
+#define WALKS_MAX 4u
+
 /* Buffers for stacks. The target's own stack may have only 16 KiB. A thread holds
  * one during a walk; a signal handler that interrupts the walk takes another. */
 #define SCRATCHES 64u
 
-/* Number of yields before a sample counts as lost. */
-#define SCRATCH_WAITS 1000
+/* A thread that finds no buffer yields, then sleeps for a millisecond, at most this many times.
+ * Then its sample's stack counts as lost. While it sleeps, the holders have the processor: under
+ * load, hundreds of waiting threads would only yield to each other. */
+#define SCRATCH_YIELDS 100
+#define SCRATCH_SLEEPS 100
 
 /*
  * The thread that holds a scratch buffer and the frame that took it, in one word. So at every
@@ -57,6 +69,7 @@ struct scratch {
     struct unwind_memory memory;
     struct unfinished_walk unfinished;
     uint64_t frames[UNWIND_FRAMES_MAX];
+    struct interpreter_merge merge;
 } __attribute__((aligned(64)));
 
 static const struct live_set_line no_live_addresses;
@@ -71,7 +84,8 @@ int sample_init(void)
 {
     scratches = system_map_wiped(SCRATCHES * sizeof(*scratches));
     introduced = system_map_wiped(RING_THREADS_MAX);
-    if (scratches == NULL || introduced == NULL || stack_sender_init() != 0)
+    if (scratches == NULL || introduced == NULL || stack_sender_init() != 0 ||
+        interpreters_init() != 0)
         return -ENOMEM;
     return ring_writer_init();
 }
@@ -79,6 +93,7 @@ int sample_init(void)
 void sample_forget(void)
 {
     stack_sender_forget();
+    interpreters_forget();
 }
 
 static union scratch_holder scratch_holder_of(const struct ring_thread *thread, uintptr_t here)
@@ -131,6 +146,14 @@ static struct scratch *scratch_inherit(const struct ring_thread *thread, uintptr
     return NULL;
 }
 
+/* A futex that nobody wakes: no further system call for filters (seccomp) to allow. */
+static void sleep_a_millisecond(void)
+{
+    uint32_t never_woken = 0;
+    struct timespec millisecond = {.tv_nsec = 1000000};
+    system_call(SYS_futex, &never_woken, FUTEX_WAIT_PRIVATE, 0, &millisecond);
+}
+
 static struct scratch *scratch_take(const struct ring_thread *thread)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -138,8 +161,11 @@ static struct scratch *scratch_take(const struct ring_thread *thread)
     if (unlikely(scratch == NULL))
         scratch = scratch_inherit(thread, here);
     /* The holders are threads that lost the processor during a walk. */
-    for (int i = 0; scratch == NULL && i < SCRATCH_WAITS; i++) {
-        system_call(SYS_sched_yield);
+    for (int i = 0; scratch == NULL && i < SCRATCH_YIELDS + SCRATCH_SLEEPS; i++) {
+        if (i < SCRATCH_YIELDS)
+            system_call(SYS_sched_yield);
+        else
+            sleep_a_millisecond();
         scratch = scratch_try(thread, here);
     }
     return scratch;
@@ -186,6 +212,68 @@ static bool announce_generation(struct ring_thread *thread, uint32_t *generation
     return true;
 }
 
+/* Walk the stack, and insert the frames of interpreted languages. Return false if the daemon does
+ * not know of the present generation of modules. */
+static bool walk_stack(struct ring_thread *thread, const struct unwind_registers *caller,
+                       struct scratch *scratch, struct unwind_walk *walk, uint32_t *generation)
+{
+    bool interprets = interpreters_known() != 0;
+    do {
+        if (unlikely(!announce_generation(thread, generation)))
+            return false;
+        *walk = unwind_callstack(caller, thread_slot_bounds(thread), &scratch->memory,
+                                 scratch->frames, interprets ? scratch->merge.places : NULL,
+                                 UNWIND_FRAMES_MAX, &scratch->unfinished);
+        barrier_acquire(); /* the walk's loads come before */
+    } while (unlikely(*generation != module_generation()));
+    if (unlikely(own_frames_expected()))
+        walk->count = own_frames_remove(scratch->frames, interprets ? scratch->merge.places : NULL,
+                                        walk->count);
+    scratch->merge.interpreter = NULL;
+    if (interprets)
+        interpreters_merge(&scratch->merge, walk, scratch->frames, *generation);
+    return true;
+}
+
+/* Give up open records that a jump has left, if the walk proves that it did. */
+static inline __attribute__((always_inline)) void give_up_open(struct ring_thread *thread,
+                                                               const struct unwind_walk *walk)
+{
+    if (unlikely(load_relaxed(&thread->in_ring) == RING_WRITES) && walk->uninterrupted)
+        ring_writer_give_up_open(thread, (uintptr_t)__builtin_frame_address(0));
+}
+
+/* Send a walk that the daemon finishes. Return its token; 0: it is lost. */
+static uint64_t send_unfinished(struct ring_thread *thread, const struct unwind_walk *walk,
+                                struct scratch *scratch, uint32_t generation)
+{
+    uint64_t token =
+        stack_sender_send_walk(thread, walk, scratch->frames, &scratch->unfinished, generation);
+    if (unlikely(token == 0))
+        sample_lose(RING_LOST_UNWIND);
+    return token;
+}
+
+/* Send a stack whose modules the daemon has. Return its hash; 0: it is lost. */
+static uint64_t send_stack(struct ring_thread *thread, struct unwind_walk *walk,
+                           const struct scratch *scratch)
+{
+    const struct interpreter_merge *merge = &scratch->merge;
+    const uint64_t *frames = scratch->frames;
+    bool sent = true;
+    if (merge->interpreter != NULL) {
+        frames = merge->frames;
+        walk->count = merge->count;
+        sent = interpreters_send(thread, merge);
+    }
+    if (sent && stack_sender_send(thread, walk, frames)) {
+        stack_cache_add(walk->hash);
+        return walk->hash;
+    }
+    sample_lose(RING_LOST_UNWIND);
+    return 0;
+}
+
 /* Walk the stack, and send it if the daemon does not have it. Return its hash; or set
  * RECORD_ALLOC_WALK in *flags and return the token of a walk for the daemon to finish; 0: lost. */
 static uint64_t record_stack(struct ring_thread *thread, const struct unwind_registers *caller,
@@ -197,42 +285,38 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
         return 0;
     }
     struct unwind_walk walk;
-    uint32_t generation;
+    uint32_t generation, known, walks = 0;
+    bool is_new, has_modules;
     scratch->unfinished.ask = stack_sender_ask;
     do {
-        if (unlikely(!announce_generation(thread, &generation))) {
-            sample_lose(RING_LOST_UNWIND);
-            scratch_give(scratch);
-            return 0;
-        }
-        walk = unwind_callstack(caller, thread_slot_bounds(thread), &scratch->memory,
-                                scratch->frames, UNWIND_FRAMES_MAX, &scratch->unfinished);
-    } while (unlikely(generation != module_generation()));
+        known = interpreters_known();
+        is_new = false;
+        has_modules = walk_stack(thread, caller, scratch, &walk, &generation);
+        if (unlikely(!has_modules) || walk.stop == UNWIND_FOR_DAEMON)
+            break;
+        give_up_open(thread, &walk);
+        is_new = !stack_cache_holds(walk.hash);
+        if (is_new)
+            has_modules = stack_sender_send_modules(thread, &walk, scratch->frames, generation);
+        /* A module that is sent for the first time may have an interpreter. */
+    } while (unlikely(known != interpreters_known()) && ++walks < WALKS_MAX);
 
-    if (unlikely(load_relaxed(&thread->in_ring) == RING_WRITES) && walk.uninterrupted)
-        ring_writer_give_up_open(thread, (uintptr_t)__builtin_frame_address(0));
-
-    if (unlikely(walk.stop == UNWIND_FOR_DAEMON)) {
-        walk.hash = stack_sender_send_walk(thread, &walk, scratch->frames, &scratch->unfinished,
-                                           generation);
-        *flags |= RECORD_ALLOC_WALK;
-        if (unlikely(walk.hash == 0))
-            sample_lose(RING_LOST_UNWIND);
+    uint64_t stack = 0;
+    if (unlikely(!has_modules)) {
+        sample_lose(RING_LOST_UNWIND);
         scratch_give(scratch);
-        return walk.hash;
+        return 0;
     }
-    if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)
-        add_relaxed(&client.control->lost[RING_LOST_UNWIND], 1);
-    if (!stack_cache_holds(walk.hash)) {
-        if (stack_sender_send(thread, &walk, scratch->frames, generation)) {
-            stack_cache_add(walk.hash);
-        } else {
-            sample_lose(RING_LOST_UNWIND);
-            walk.hash = 0;
-        }
+    if (unlikely(walk.stop == UNWIND_FOR_DAEMON)) {
+        *flags |= RECORD_ALLOC_WALK;
+        stack = send_unfinished(thread, &walk, scratch, generation);
+    } else {
+        if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)
+            add_relaxed(&client.control->lost[RING_LOST_UNWIND], 1);
+        stack = is_new ? send_stack(thread, &walk, scratch) : walk.hash;
     }
     scratch_give(scratch);
-    return walk.hash;
+    return stack;
 }
 
 /* Return whether the daemon does not know the slot's thread yet. Its THREAD record may have been
@@ -346,10 +430,25 @@ bool sample_record(struct ring_thread *thread, const struct sample *sample,
     return false;
 }
 
+/* Count an allocation for a tracer that listens without a session, and show it if it is sampled. */
+static void account_listened(struct ring_thread *thread, struct ring_pending *pending,
+                             const void *memory, size_t size)
+{
+    probes_keep_frame();
+    const struct sampler_rule *rule = adaptive_rule(0);
+    if (!sampler_count(thread, pending, size, rule, rule))
+        return;
+    sampler_settle(pending, ring_pending_word(size));
+    live_set_insert(&sample_live_set, (uintptr_t)memory);
+    if (probes_want_allocations())
+        probes_fire_allocation((uintptr_t)memory, size, rule);
+}
+
 /* `nested`: the caller is a signal handler that interrupted a sample of its thread. */
 static void account_allocation(const void *memory, size_t size, bool nested,
                                const struct unwind_registers *caller)
 {
+    probes_keep_frame();
     if (unlikely(client_state() == CLIENT_CONNECTING))
         return;
     struct ring_thread *thread = thread_slot_get();
@@ -357,26 +456,33 @@ static void account_allocation(const void *memory, size_t size, bool nested,
         return;
     struct ring_pending *pending = &client.pending[thread - client.threads];
     if (unlikely(client_state() != CLIENT_ACTIVE)) {
-        sampler_idle(thread, pending, 1, size);
+        if (client_state() == CLIENT_LISTENED)
+            account_listened(thread, pending, memory, size);
+        else
+            sampler_idle(thread, pending, 1, size);
         session_tick();
         return;
     }
+    if (unlikely(client_is_python(size)))
+        return;
     uint32_t drawn_by = thread->rule, index = adaptive_index();
-    if (sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
-        if (likely(!nested))
-            sample_lose_abandoned(pending, size);
-        thread->rule = (uint16_t)index;
-        const struct sample sample = {
-            .address = (uintptr_t)memory,
-            .size = size,
-            .interval = drawn_by,
-            .ordinal = (uint32_t)thread->calls,
-            .live = &sample_live_set,
-            .pending = pending,
-        };
-        sample_record(thread, &sample, caller);
-        adaptive_adjust(thread);
-    }
+    if (!sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index)))
+        return;
+    if (likely(!nested))
+        sample_lose_abandoned(pending, size);
+    thread->rule = (uint16_t)index;
+    const struct sample sample = {
+        .address = (uintptr_t)memory,
+        .size = size,
+        .interval = drawn_by,
+        .ordinal = (uint32_t)thread->calls,
+        .live = &sample_live_set,
+        .pending = pending,
+    };
+    if (sample_record(thread, &sample, caller) && probes_want_allocations())
+        probes_fire_allocation(sample.address, size, adaptive_rule(drawn_by));
+    adaptive_adjust(thread);
+    sample_rate_count(thread);
 }
 
 void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)
@@ -433,7 +539,11 @@ static int account_free(const void *memory)
     /* A joining thread may be about to empty the set. */
     if (unlikely(client_state() == CLIENT_CONNECTING))
         return 0;
-    if (!live_set_remove(&sample_live_set, (uintptr_t)memory) || client_state() != CLIENT_ACTIVE)
+    if (!live_set_remove(&sample_live_set, (uintptr_t)memory))
+        return 0;
+    if (probes_want_frees())
+        probes_fire_free((uintptr_t)memory);
+    if (client_state() != CLIENT_ACTIVE)
         return 0;
     struct ring_thread *thread = thread_slot_get();
     if (thread == NULL)
@@ -458,23 +568,36 @@ void sample_free(const void *memory)
         record_free(memory);
 }
 
+void sample_free_range(uintptr_t start, uintptr_t end)
+{
+    for (uint64_t at = start; live_set_next(&sample_live_set, &at, end); at++)
+        sample_free((const void *)at);
+}
+
 int sample_free_for_realloc(const void *memory)
 {
     return memory != NULL ? record_free(memory) : 0;
 }
 
-static void account_unfree(const void *memory)
+void sample_record_unfree(struct ring_thread *thread, const struct sample_freed *freed)
 {
-    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
-    if (thread == NULL || !live_set_insert(&sample_live_set, (uintptr_t)memory))
+    if (!live_set_insert(freed->live, freed->address))
         return;
     struct record_unfree *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL) {
         sample_lose(RING_LOST_REENTRANT);
         return;
     }
-    record->address = (uintptr_t)memory;
-    ring_writer_commit(thread, record, RECORD_UNFREE);
+    record->address = freed->address;
+    ring_writer_commit_of_heap(thread, record, RECORD_UNFREE, freed->heap);
+}
+
+static void account_unfree(const void *memory)
+{
+    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
+    const struct sample_freed freed = {.address = (uintptr_t)memory, .live = &sample_live_set};
+    if (thread != NULL)
+        sample_record_unfree(thread, &freed);
 }
 
 void sample_unfree(const void *memory)

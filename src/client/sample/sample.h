@@ -62,6 +62,9 @@ struct sample_freed {
 /* Record the free. Return false if that failed; the address is then in the set again. */
 bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed);
 
+/* Take back the free, of an allocation that a failed realloc has left in place. */
+void sample_record_unfree(struct ring_thread *thread, const struct sample_freed *freed);
+
 /* Count a record that found no room in the ring. After the session's end nothing is lost. */
 void sample_lose(enum ring_loss loss);
 
@@ -74,6 +77,9 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
 
 /* The slow path of a free, called before the real function gets the memory back. */
 void sample_free(const void *memory);
+
+/* The same for all blocks in [start, end), which die without a call of free. */
+void sample_free_range(uintptr_t start, uintptr_t end);
 
 /* The hot path of a free. */
 static inline void sample_check_free(const void *memory)

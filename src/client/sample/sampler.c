@@ -82,11 +82,12 @@ static void begin_counting(const struct ring_thread *thread, struct ring_pending
     uint64_t bytes = load_relaxed(&thread->bytes_before) + load_relaxed(&thread->bytes_loaded) -
                      load_relaxed(&thread->bytes_left);
     uint64_t samples = load_relaxed(&pending->samples);
-    store_relaxed(&pending->settled_bytes, bytes - ring_pending_bytes(samples));
+    /* Release: not before the end of the last counting. */
+    store_release(&pending->settled_bytes, bytes - ring_pending_bytes(samples));
     uint64_t calls = load_relaxed(&thread->calls);
     store_relaxed(&pending->settled_calls, calls - ring_pending_calls(samples));
     store_release(&pending->counting, calls + 1);
-    barrier_signal();
+    barrier_release(); /* the line's words change after it */
 }
 
 static void end_counting(struct ring_pending *pending)
@@ -128,7 +129,7 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
     begin_counting(thread, pending);
     if (sampled) {
         counter_add_own(&pending->samples, ring_pending_word(size));
-        barrier_signal();
+        barrier_signal(); /* readers of a living process use the settled totals */
     }
     counter_add_own(&thread->bytes_before, size);
     counter_add_own(&thread->calls, 1);
@@ -142,8 +143,17 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
 
 void sampler_settle(struct ring_pending *pending, uint64_t samples)
 {
-    barrier_signal();
+    barrier_release(); /* the record is in the ring before */
     counter_add_own(&pending->samples, -samples);
+}
+
+void sampler_call_next(struct ring_thread *thread, struct ring_pending *pending)
+{
+    begin_counting(thread, pending);
+    uint64_t left = load_relaxed(&thread->bytes_left);
+    thread->gap_rest += left;
+    reload(thread, left, 0);
+    end_counting(pending);
 }
 
 void sampler_idle(struct ring_thread *thread, struct ring_pending *pending, uint64_t calls,

@@ -32,6 +32,9 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
  * lost. */
 void sampler_settle(struct ring_pending *pending, uint64_t samples);
 
+/* Make the line's next allocation take the slow path. The gap and the totals stay. */
+void sampler_call_next(struct ring_thread *thread, struct ring_pending *pending);
+
 /* Count calls and their bytes without a session: no samples are drawn until the next tick. */
 void sampler_idle(struct ring_thread *thread, struct ring_pending *pending, uint64_t calls,
                   uint64_t bytes);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/interp/interpreter.h"
 #include "client/modules/module.h"
 #include "client/sample/ring_writer.h"
 #include "client/system.h"
@@ -89,6 +90,8 @@ static bool send_module_once(struct ring_thread *thread, const struct module *mo
     if (!send_module(thread, module, in_use))
         return false;
     store_release(&sent_modules[(mark >> 4) % SENT_MODULES], mark);
+    if (in_use)
+        interpreters_notice(module, generation);
     return true;
 }
 
@@ -110,7 +113,13 @@ static bool send_modules_of(struct ring_thread *thread, const uint64_t *frames, 
     return true;
 }
 
-static bool send_stack(struct ring_thread *thread, const struct unwind_walk *walk,
+bool stack_sender_send_modules(struct ring_thread *thread, const struct unwind_walk *walk,
+                               const uint64_t *frames, uint32_t generation)
+{
+    return send_modules_of(thread, frames, walk->count, walk->proven, generation);
+}
+
+bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *walk,
                        const uint64_t *frames)
 {
     unsigned count = walk->count;
@@ -130,13 +139,6 @@ static bool send_stack(struct ring_thread *thread, const struct unwind_walk *wal
     record->error = (uint16_t)(truncated ? UNWIND_OUTERMOST : walk->stop);
     memcpy(record->frames, frames, count * sizeof(frames[0]));
     return ring_writer_commit(thread, record, RECORD_STACK);
-}
-
-bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *walk,
-                       const uint64_t *frames, uint32_t generation)
-{
-    return send_modules_of(thread, frames, walk->count, walk->proven, generation) &&
-           send_stack(thread, walk, frames);
 }
 
 /* --- walks that the daemon finishes --- */

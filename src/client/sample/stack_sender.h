@@ -22,9 +22,13 @@ int stack_sender_init(void);
 /* Forget what was sent: the next session's daemon knows no module. */
 void stack_sender_forget(void);
 
-/* Send a stack. Return false if the session is over or the stack is lost. */
+/* Send the modules of a walk's frames. Return false if the session is over or there is no room. */
+bool stack_sender_send_modules(struct ring_thread *thread, const struct unwind_walk *walk,
+                               const uint64_t *frames, uint32_t generation);
+
+/* Send a stack, after its modules. Return false if the session is over or the stack is lost. */
 bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *walk,
-                       const uint64_t *frames, uint32_t generation);
+                       const uint64_t *frames);
 
 /* Return the daemon's answer on a module, for struct unfinished_walk: _FOUND before it has
  * answered, and _UNKNOWN while the ring has no room for copies of stacks. */

@@ -54,7 +54,7 @@ static void leave_slot(struct ring_thread *thread)
 
 #else
 
-static struct ring_thread **cells; /* wiped on fork */
+static struct client_cell *cells; /* wiped on fork */
 
 static int table_init(void)
 {
@@ -70,7 +70,8 @@ static struct ring_thread *own_slot(void)
 static bool enter_slot(struct ring_thread *thread)
 {
     size_t index = (size_t)(thread - client.threads);
-    store_relaxed(&cells[index], thread);
+    store_relaxed(&cells[index].next_is_python, 0); /* perhaps the last owner's */
+    store_relaxed(&cells[index].thread, thread);
     client_cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
     return true;
 }
@@ -80,7 +81,7 @@ static uint32_t number_before(void)
 {
     if (client_cell_distance == 0)
         return RING_THREADS_MAX;
-    return (uint32_t)(client_cell() - cells);
+    return (uint32_t)(client_own_cell() - cells);
 }
 
 void thread_slot_forget(void)
@@ -155,7 +156,7 @@ static struct ring_thread *take_slot(void);
 void thread_settle(struct thread_passage *passage, uintptr_t here)
 {
     uint32_t state = client_state();
-    bool has_slots = state == CLIENT_ACTIVE || state == CLIENT_DORMANT || state == CLIENT_ENDED;
+    bool has_slots = state != CLIENT_NEW && state != CLIENT_CONNECTING;
     struct ring_thread *thread = has_slots ? take_slot() : NULL;
     if (passage->thread != NULL || thread == NULL)
         return;
@@ -254,7 +255,8 @@ static void open_account(struct ring_thread *thread, uint32_t tid)
     thread->inside = 0;
     thread->rule = (uint16_t)adaptive_index();
     uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
-    if (client_state() == CLIENT_ACTIVE)
+    uint32_t state = client_state();
+    if (state == CLIENT_ACTIVE || state == CLIENT_LISTENED)
         sampler_start(thread, &client.pending[number], sampler_random(&seed),
                       adaptive_rule(thread->rule));
     else

@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) struct thread_passage thread_enter(
         if (unlikely(passage.was != 0))
             passage.was = thread_still_inside(passage.thread, here);
         store_ordered(&passage.thread->inside, (uint32_t)here | 1);
-        if (unlikely(load_acquire(&passage.process->state) == CLIENT_CONNECTING) ||
+        if (unlikely(load_ordered(&passage.process->state) == CLIENT_CONNECTING) ||
             unlikely(load_relaxed(client_cell()) != passage.thread))
             thread_enter_anew(&passage, here);
     } else {

@@ -19,6 +19,7 @@
 #include "client/modules/module.h"
 #include "client/system.h"
 #include "client/unwind/cfi.h"
+#include "client/unwind/epilogue.h"
 #include "client/unwind/frame_rule.h"
 #include "client/unwind/unfinished_walk.h"
 #include "client/unwind/unwind_memory.h"
@@ -42,6 +43,7 @@ struct walk {
     unsigned track_until;    /* the frame that needs them */
     unsigned restarts;
     uint64_t *frames;
+    uintptr_t *places; /* NULL: not wanted */
     unsigned count, max;
     uint64_t hash, power;
     uint32_t generation;
@@ -53,10 +55,13 @@ struct walk {
     struct unwind_stack stack;
 };
 
-int unwind_init(void)
+static struct unwind_process facts;
+
+int unwind_init(const struct unwind_process *process)
 {
+    facts = *process;
     module_init();
-    unwind_stack_init();
+    unwind_stack_init(process->stack_end);
     return rule_init();
 }
 
@@ -77,6 +82,7 @@ static void walk_write(struct walk *walk, uint64_t pc)
 struct warm_walk {
     struct rule_frame frame;
     uint64_t *frames;
+    uintptr_t *places;
     unsigned count, max;
     uint64_t hash, power;
     struct unwind_memory *memory;
@@ -85,7 +91,7 @@ struct warm_walk {
     unsigned noted;                  /* frames noted for the next walk */
 };
 
-static inline void warm_write(struct warm_walk *warm, uint64_t pc)
+static inline __attribute__((always_inline)) void warm_write(struct warm_walk *warm, uint64_t pc)
 {
     warm->frames[warm->count++] = pc;
     warm->hash += hash_pc(pc) * warm->power;
@@ -101,7 +107,8 @@ static inline void warm_expect(struct warm_walk *warm, const struct unwind_step 
 
 /* If the walk has reached a remembered state, go outwards as long as the remembered frames still
  * hold. Return whether they held to the end. */
-static bool warm_recall(struct warm_walk *warm, uintptr_t high)
+static inline __attribute__((always_inline)) bool warm_recall(struct warm_walk *warm,
+                                                              uintptr_t high, bool noting_places)
 {
     const struct unwind_step *steps = warm->memory->steps, *step = warm->known;
     while (step > steps && step->sp < warm->frame.sp)
@@ -111,8 +118,11 @@ static bool warm_recall(struct warm_walk *warm, uintptr_t high)
         !unwind_memory_is(step, warm->frame.address, warm->frame.sp, warm->frame.fp))
         return false;
 
-    for (; step > steps && unwind_memory_holds(step); step--)
+    for (; step > steps && unwind_memory_holds(step); step--) {
+        if (noting_places)
+            warm->places[warm->count] = step->sp;
         warm_write(warm, step->address - ARCH_CALL_BYTES);
+    }
     warm->frame = (struct rule_frame){step->address, step->sp, step->fp};
     if (step == steps)
         return true;
@@ -122,11 +132,18 @@ static bool warm_recall(struct warm_walk *warm, uintptr_t high)
     return false;
 }
 
-/* Unwind frames that are remembered or have rules, directly on the thread's own stack. */
-static __attribute__((noinline)) void walk_warm(struct walk *walk)
+/* See walk_warm(). `noting_places` is a constant: without places a frame costs nothing more. */
+static inline __attribute__((always_inline)) void walk_warm_noting(struct walk *walk,
+                                                                   bool noting_places)
 {
-    struct warm_walk warm = {walk->frame, walk->frames, walk->count, walk->max, walk->hash,
-                             walk->power, walk->memory, NULL,        0,         0};
+    struct warm_walk warm = {.frame = walk->frame,
+                             .frames = walk->frames,
+                             .places = walk->places,
+                             .count = walk->count,
+                             .max = walk->max,
+                             .hash = walk->hash,
+                             .power = walk->power,
+                             .memory = walk->memory};
     const uint64_t *table = rule_table;
     uint64_t generation_bits = walk->generation_bits;
     uintptr_t high = walk->stack.high;
@@ -134,7 +151,7 @@ static __attribute__((noinline)) void walk_warm(struct walk *walk)
 
     warm_expect(&warm, unwind_memory_top(warm.memory, walk->generation));
     while (warm.count < warm.max) {
-        if (unlikely(warm.frame.sp >= warm.known_sp) && warm_recall(&warm, high)) {
+        if (unlikely(warm.frame.sp >= warm.known_sp) && warm_recall(&warm, high, noting_places)) {
             kept = (unsigned)(warm.known - warm.memory->steps);
             break;
         }
@@ -148,6 +165,8 @@ static __attribute__((noinline)) void walk_warm(struct walk *walk)
         step.return_slot = slots.return_address;
         step.fp_slot = slots.fp;
         unwind_memory_note(warm.memory, warm.noted++, &step);
+        if (noting_places)
+            warm.places[warm.count] = step.sp;
         warm_write(&warm, step.address - ARCH_CALL_BYTES);
     }
     if (warm.count > walk->count) {
@@ -159,6 +178,17 @@ static __attribute__((noinline)) void walk_warm(struct walk *walk)
     walk->count = warm.count;
     walk->hash = warm.hash;
     walk->power = warm.power;
+}
+
+/* Unwind frames that are remembered or have rules, directly on the thread's own stack. */
+static __attribute__((noinline)) void walk_warm(struct walk *walk)
+{
+    walk_warm_noting(walk, false);
+}
+
+static __attribute__((noinline)) void walk_warm_with_places(struct walk *walk)
+{
+    walk_warm_noting(walk, true);
 }
 
 static bool walk_read(void *context, uintptr_t address, uint64_t *value)
@@ -199,12 +229,16 @@ static void walk_fill_machine(struct walk *walk)
 {
     struct cfi_machine *machine = &walk->machine;
     if (!walk->tracking) {
-        machine->known = 0;
+        /* The signal frame has just set all registers of an interrupted frame. */
+        if (!walk->interrupted)
+            machine->known = 0;
         machine->registers[ARCH_STACK_POINTER] = walk->frame.sp;
         machine->registers[ARCH_FRAME_POINTER] = walk->frame.fp;
     }
-    machine->registers[ARCH_RETURN_ADDRESS] =
-        walk->interrupted ? walk->frame.address - ARCH_CALL_BYTES : walk->frame.address;
+    if (!walk->interrupted)
+        machine->registers[ARCH_RETURN_ADDRESS] = walk->frame.address;
+    else if (!ARCH_HAS_LINK_REGISTER)
+        machine->registers[ARCH_RETURN_ADDRESS] = walk->frame.address - ARCH_CALL_BYTES;
     machine->known |= UINT64_C(1) << ARCH_STACK_POINTER | UINT64_C(1) << ARCH_FRAME_POINTER |
                       UINT64_C(1) << ARCH_RETURN_ADDRESS;
 }
@@ -256,6 +290,56 @@ static int walk_interpret(struct walk *walk, const struct cfi_row *row)
         return UNWIND_NO_PROGRESS;
     return WALK_GOES_ON;
 }
+
+#ifdef ARCH_SIGNAL_REGISTERS
+/* Return whether the frame is the kernel's signal trampoline. The frame record above the saved
+ * registers has the same frame pointer and return address as these. */
+static bool is_signal_trampoline(struct walk *walk, uintptr_t registers)
+{
+    uintptr_t record = walk->frame.fp;
+    uint64_t fp, saved_fp, address, saved_address, code;
+    if (walk->interrupted || record < walk->frame.sp ||
+        record - walk->frame.sp < ARCH_SIGNAL_FRAME_BYTES || record % 16 != 0)
+        return false;
+    return unwind_stack_read(&walk->stack, record, &fp) &&
+           unwind_stack_read(&walk->stack, record + 8, &address) &&
+           unwind_stack_read(&walk->stack, registers + 8 * ARCH_FRAME_POINTER, &saved_fp) &&
+           unwind_stack_read(&walk->stack, registers + 8 * ARCH_RETURN_ADDRESS, &saved_address) &&
+           fp == saved_fp && address == saved_address &&
+           system_read_in_use(&code, walk->frame.address, sizeof(code)) &&
+           code == ARCH_SIGNAL_RETURN;
+}
+
+/* Unwind the kernel's signal trampoline to the interrupted frame, with all of its registers. Return
+ * false if the frame is another one. */
+static bool walk_signal_trampoline(struct walk *walk)
+{
+    uintptr_t registers = walk->frame.sp + ARCH_SIGNAL_REGISTERS;
+    uint64_t *to = walk->machine.registers, pc;
+    if (likely(!is_signal_trampoline(walk, registers)) ||
+        !unwind_stack_read(&walk->stack, registers + 8 * ARCH_REGISTERS, &pc))
+        return false;
+    for (unsigned i = 0; i < ARCH_REGISTERS; i++) {
+        if (!unwind_stack_read(&walk->stack, registers + 8 * i, &to[i]))
+            return false;
+    }
+    walk_write(walk, walk->frame.address);
+    walk->machine.known = (UINT64_C(1) << ARCH_REGISTERS) - 1;
+    walk->frame = (struct rule_frame){.address = pc + ARCH_CALL_BYTES,
+                                      .sp = to[ARCH_STACK_POINTER],
+                                      .fp = to[ARCH_FRAME_POINTER]};
+    walk->interrupted = walk->signalled = true;
+    unwind_stack_open(&walk->stack, walk->frame.sp, false);
+    return true;
+}
+#else
+/* The trampoline has CFI. */
+static bool walk_signal_trampoline(struct walk *walk)
+{
+    (void)walk;
+    return false;
+}
+#endif
 
 /* Unwind a frame of code without CFI by its frame pointer, if that is plausible. */
 static int walk_guess(struct walk *walk)
@@ -339,6 +423,58 @@ static enum cfi_result find_row(const struct module *module, uintptr_t pc, struc
     return cfi_find_row(&source, pc, copy, row);
 }
 
+/* Bytes of code before a return address that show its call, and after it that show a signal's. */
+#define CALL_BYTES 8u
+#define SIGNAL_CODE_BYTES 16u
+
+/* Return whether frames return to the address. It may be any word of the stack, so the code there
+ * is copied: another thread may unload it meanwhile. */
+static bool is_return_address(uintptr_t address)
+{
+    uint8_t code[CALL_BYTES + SIGNAL_CODE_BYTES];
+    const struct module *module = module_find(address - ARCH_CALL_BYTES, false);
+    if (module == NULL || address < module->start || address >= module->end)
+        return false;
+    uintptr_t before = address - module->start, after = module->end - address;
+    before = before < CALL_BYTES ? before : CALL_BYTES;
+    after = after < SIGNAL_CODE_BYTES ? after : SIGNAL_CODE_BYTES;
+    uintptr_t start = (uintptr_t)code;
+    return system_read_in_use(code, address - before, before + after) &&
+           epilogue_is_return_address(start, start + before + after, start + before);
+}
+
+/* Return whether the row leads to an address that frames return to. */
+static bool leads_to_caller(struct walk *walk, const struct cfi_row *row)
+{
+    const struct cfi_columns *columns = &row->columns;
+    uintptr_t base = columns->cfa_register == ARCH_FRAME_POINTER ? walk->frame.fp : walk->frame.sp;
+    uintptr_t cfa = base + (uintptr_t)cfi_cell_value(columns->cfa);
+    uint64_t address;
+    return cfa > walk->frame.sp && unwind_stack_read(&walk->stack, cfa - 8, &address) &&
+           is_return_address(address);
+}
+
+/* Find the row of a frame without CFI by following its code. */
+static enum cfi_result find_row_in_code(struct walk *walk, const struct module *module,
+                                        struct cfi_row *row)
+{
+    if (!facts.follows_code)
+        return CFI_NONE;
+    struct epilogue_code code = {
+        .start = module->start,
+        .end = module->end,
+        .exit = facts.exit,
+        .pthread_exit = facts.pthread_exit,
+    };
+    /* An interrupted frame continues at its pc itself, as does a trampoline. */
+    uintptr_t pc = walk->interrupted ? walk->frame.address - ARCH_CALL_BYTES : walk->frame.address;
+    enum cfi_result found = epilogue_find_row(&code, pc, row);
+    bool has_caller =
+        found == CFI_FOUND && !row->signal_frame &&
+        row->columns.cells[ARCH_RETURN_ADDRESS] != cfi_cell_make(CFI_RULE_UNDEFINED, 0);
+    return has_caller && !leads_to_caller(walk, row) ? CFI_NONE : found;
+}
+
 /* Unwind a frame of a module's code by interpreting its CFI. `cached`: the cache already has a rule
  * for the address, which needs the interpreter. */
 static int walk_module(struct walk *walk, const struct module *module, struct cfi_copy *copy,
@@ -357,6 +493,8 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
             return UNWIND_OUTERMOST;
         }
     }
+    if (found == CFI_NONE)
+        found = find_row_in_code(walk, module, &row);
     switch (found) {
     case CFI_FOUND:
         rule = rule_compile(&row);
@@ -429,6 +567,8 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
         walk->interrupted = false;
         return WALK_GOES_ON;
     }
+    if (walk_signal_trampoline(walk))
+        return WALK_GOES_ON;
     if (rule == (RULE_IS_SPECIAL | RULE_OUTERMOST) || rule == (RULE_IS_SPECIAL | RULE_BAD_CFI)) {
         walk_write(walk, frame->address - ARCH_CALL_BYTES);
         return rule == (RULE_IS_SPECIAL | RULE_OUTERMOST) ? UNWIND_OUTERMOST : UNWIND_BAD_CFI;
@@ -461,7 +601,8 @@ static uint64_t hash_finish(uint64_t hash, uint32_t generation)
 
 struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_stack_bounds *bounds,
-                                    struct unwind_memory *memory, uint64_t *frames, unsigned max,
+                                    struct unwind_memory *memory, uint64_t *frames,
+                                    uintptr_t *places, unsigned max,
                                     struct unfinished_walk *unfinished)
 {
     struct walk walk;
@@ -471,6 +612,7 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
     walk.memory = memory;
     walk.unfinished = unfinished;
     walk.frames = frames;
+    walk.places = places;
     walk.max = max;
     walk.generation = generation;
     walk.generation_bits = rule_generation_bits(generation);
@@ -485,15 +627,22 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
     while (stop == WALK_GOES_ON) {
         if (walk.tracking && walk.count > walk.track_until)
             walk.tracking = false;
-        if (!walk.tracking)
+        if (!walk.tracking && places == NULL)
             walk_warm(&walk);
+        else if (!walk.tracking)
+            walk_warm_with_places(&walk);
+        if (places != NULL)
+            places[walk.count] = walk.frame.sp;
         stop = walk.count < max ? walk_cold(&walk) : UNWIND_TRUNCATED;
     }
+    if (places != NULL)
+        places[walk.count] = walk.frame.sp;
     return (struct unwind_walk){
         .count = walk.count,
         .proven = walk.guessed ? walk.proven : walk.count,
         .stop = (enum unwind_stop)stop,
         .hash = hash_finish(walk.hash, generation),
         .uninterrupted = stop == UNWIND_OUTERMOST && !walk.guessed && !walk.signalled,
+        .signalled = walk.signalled,
     };
 }

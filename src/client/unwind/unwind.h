@@ -49,6 +49,7 @@ struct unwind_walk {
     /* The walk reached the outermost frame by CFI alone, without a signal frame: the thread is in
      * no handler on this stack. */
     bool uninterrupted;
+    bool signalled; /* a signal frame was unwound: the frames outside it were interrupted */
 };
 
 /*
@@ -57,16 +58,29 @@ struct unwind_walk {
  * after a signal frame it is the exact interrupted pc. `memory` (unwind_memory.h) is
  * zeroed at first. One walk at a time may use it, best always of the same thread.
  *
+ * If `places` is not NULL, it has max + 1 entries: frame n has [places[n], places[n + 1]) of the
+ * stack, except where the walk moves to another stack.
+ *
  * If `unfinished` (unfinished_walk.h) is not NULL, it decides at code without CFI whether to stop
  * with UNWIND_FOR_DAEMON.
  */
 struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_stack_bounds *bounds,
-                                    struct unwind_memory *memory, uint64_t *frames, unsigned max,
+                                    struct unwind_memory *memory, uint64_t *frames,
+                                    uintptr_t *places, unsigned max,
                                     struct unfinished_walk *unfinished);
+
+/* Facts about the process. 0: unknown. */
+struct unwind_process {
+    uintptr_t stack_end; /* an address in the last page of the initial stack */
+    /* Whether to follow code without CFI to its end (epilogue.h), as the C library has none and
+     * unloads no object: musl. Its functions that end the program and a thread. */
+    bool follows_code;
+    uintptr_t exit, pthread_exit;
+};
 
 /* Map the rule cache (private, wiped on fork). Call it once, before the first
  * walk. Return 0 or a negative errno. */
-int unwind_init(void);
+int unwind_init(const struct unwind_process *process);
 
 #endif

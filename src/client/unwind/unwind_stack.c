@@ -16,8 +16,7 @@
  * page by page (about 50 ns each). */
 #define HOME_BYTES_MAX (UINT64_C(256) << 20)
 
-/* The end of the initial stack, set by glibc's loader; missing in other C libraries. */
-extern void *__libc_stack_end __attribute__((weak));
+static uintptr_t initial_stack_end; /* 0: unknown */
 
 /* The initial thread's control block. It is near the libraries, not on top of a stack, so a range
  * that ends there is not a stack. 0: unknown. */
@@ -94,8 +93,7 @@ static bool home_find(struct unwind_stack_bounds *bounds, uintptr_t sp)
     uintptr_t low = page_down(sp);
     if (low >= bounds->away_low && low < bounds->away_high)
         return false;
-    uintptr_t initial = &__libc_stack_end != NULL ? (uintptr_t)__libc_stack_end : 0;
-    if (home_reaches(bounds, sp, page_down(initial + PAGE_BYTES - 1)))
+    if (home_reaches(bounds, sp, page_down(initial_stack_end + PAGE_BYTES - 1)))
         return true;
     if (control_block_ends_stack() && home_reaches(bounds, sp, arch_thread_pointer()))
         return true;
@@ -104,8 +102,9 @@ static bool home_find(struct unwind_stack_bounds *bounds, uintptr_t sp)
     return false;
 }
 
-void unwind_stack_init(void)
+void unwind_stack_init(uintptr_t stack_end)
 {
+    initial_stack_end = stack_end;
     if (runs_initial_thread())
         initial_control_block = arch_thread_pointer();
 }

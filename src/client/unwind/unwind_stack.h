@@ -3,8 +3,8 @@
  * Reads the stack without touching unmapped memory.
  *
  * A thread's home stack reaches from the stack pointer to a known high end: the end of the
- * initial stack, or in other threads the control block that glibc puts on top of the stack. Once
- * that range was checked to be readable without a hole, it is read directly. Other stacks
+ * initial stack, or in other threads the control block that the C library puts on top of the stack.
+ * Once that range was checked to be readable without a hole, it is read directly. Other stacks
  * (sigaltstack, fibers) are copied in small chunks through the kernel. If the kernel may not be
  * asked to copy (seccomp), only those parts of them are read that cannot vanish.
  */
@@ -26,8 +26,9 @@ struct unwind_stack {
     uint64_t chunk[UNWIND_CHUNK_BYTES / 8];
 };
 
-/* Call it once, before the first walk, best in the initial thread. */
-void unwind_stack_init(void);
+/* Call it once, before the first walk, best in the initial thread. stack_end: an address in the
+ * last page of the initial stack; 0: unknown. */
+void unwind_stack_init(uintptr_t stack_end);
 
 /* Begin with the stack that contains sp. Call it again when a walk moves to another stack.
  * innermost: sp is the stack pointer of the frame that called us. */

@@ -6,6 +6,19 @@
 #define ARCH_STACK_POINTER 31u
 #define ARCH_RETURN_ADDRESS 30u
 
+/* A function that has not saved its return address has it in the register of that column. */
+#define ARCH_HAS_LINK_REGISTER 1
+
+/*
+ * The signal trampoline, at the sp of the handler's caller: siginfo, ucontext, whose general context
+ * has x0 to x30, sp and pc. Above them is a frame record with the interrupted x29 and x30. The
+ * kernel's trampoline has no CFI (from Linux 5.8; before, it leads to the interrupted function's
+ * caller), and it stays these two instructions: mov x8, #139 (rt_sigreturn); svc #0.
+ */
+#define ARCH_SIGNAL_REGISTERS 312u
+#define ARCH_SIGNAL_FRAME_BYTES 4096u /* at least, from sp to the frame record */
+#define ARCH_SIGNAL_RETURN UINT64_C(0xd4000001d2801168)
+
 /* Distance from an address inside a call to its return address. */
 #define ARCH_CALL_BYTES 4u
 
@@ -20,6 +33,12 @@ static inline uintptr_t arch_thread_pointer(void)
     uintptr_t thread;
     __asm__("mrs %0, tpidr_el0" : "=r"(thread));
     return thread;
+}
+
+/* Return the C library's list of the thread's blocks of thread-local variables (glibc's "dtv"). */
+static inline uintptr_t arch_thread_blocks(void)
+{
+    return *(const volatile uintptr_t *)arch_thread_pointer();
 }
 
 /* Strip the authentication bits from a return address: xpaclri, which is a nop on

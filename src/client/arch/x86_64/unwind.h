@@ -6,6 +6,9 @@
 #define ARCH_STACK_POINTER 7u
 #define ARCH_RETURN_ADDRESS 16u
 
+/* Each call saves its return address. */
+#define ARCH_HAS_LINK_REGISTER 0
+
 /* Distance from an address inside a call to its return address. */
 #define ARCH_CALL_BYTES 1u
 
@@ -20,6 +23,14 @@ static inline uintptr_t arch_thread_pointer(void)
     uintptr_t thread;
     __asm__("mov %%fs:0, %0" : "=r"(thread));
     return thread;
+}
+
+/* Return the C library's list of the thread's blocks of thread-local variables (glibc's "dtv"). */
+static inline uintptr_t arch_thread_blocks(void)
+{
+    uintptr_t blocks;
+    __asm__ volatile("mov %%fs:8, %0" : "=r"(blocks));
+    return blocks;
 }
 
 /* Return addresses have no authentication bits. */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bind calls of the allocators' extended functions to their hooks.
+ *
+ * The library does not export these names: programs test for them to find out which allocator they
+ * have. And allocators call some of them themselves, which must not count twice. So at start-up,
+ * before main, the calls of each object but the allocator itself are bound anew: the words that its
+ * relocations filled in with a real function's address (or, before a first call, with that of the
+ * loader's resolver) get the hook's. Libraries that the program opens later keep the real
+ * functions.
+ *
+ * If another library or the executable comes first with its malloc, nothing is bound: a block from
+ * mallocx may be released by a free that is not hooked.
+ */
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/elf_lookup.h"
+#include "client/elf_tables.h"
+#include "client/extended.h"
+#include "client/libc/libc.h"
+#include "client/modules/module_object.h"
+#include "client/real_extended.h"
+#include "client/system.h"
+
+#define OBJECTS_MAX 8192u
+#define PROGRAM_HEADERS_MAX 64u
+
+#if defined(__x86_64__)
+#define RELOCATION_OF_CALL R_X86_64_JUMP_SLOT
+#define RELOCATION_OF_ADDRESS R_X86_64_GLOB_DAT
+#define RELOCATION_OF_WORD R_X86_64_64
+#elif defined(__aarch64__)
+#define RELOCATION_OF_CALL R_AARCH64_JUMP_SLOT
+#define RELOCATION_OF_ADDRESS R_AARCH64_GLOB_DAT
+#define RELOCATION_OF_WORD R_AARCH64_ABS64
+#endif
+
+static const char library_keys[EXTENDED_LIBRARIES][12] = {EXTENDED_LIBRARY_KEYS};
+
+#define NAME(name, library, ...) {#name, EXTENDED_OF_##library},
+static const struct {
+    char name[32];
+    uint8_t library;
+} names[EXTENDED_FUNCTIONS] = {ALLOCATOR_EXTENDED(NAME)};
+
+#define HOOK(name, ...) extended_##name,
+static uint64_t (*const hooks[EXTENDED_FUNCTIONS])(EXTENDED_PARAMETERS) = {
+    ALLOCATOR_EXTENDED(HOOK)};
+
+uint64_t extended_reals[EXTENDED_FUNCTIONS];
+static void *heap_visit;
+
+static uintptr_t page_bytes;
+
+void *real_heap_visit(void)
+{
+    return heap_visit;
+}
+
+/* An object whose calls are bound anew. */
+struct object {
+    struct elf_tables tables;
+    uintptr_t protected_start, protected_end; /* whole pages that are read-only now */
+};
+
+static bool read_header(uintptr_t at, Elf64_Ehdr *header)
+{
+    return system_read_in_use(header, at, sizeof(*header)) &&
+           memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum <= PROGRAM_HEADERS_MAX;
+}
+
+/* Find the pages that the loader made read-only after its relocations. Return false if the object's
+ * headers are not found. */
+static bool find_protected(struct object *object, const struct link_map *map)
+{
+    struct module_object mapped;
+    Elf64_Ehdr header;
+    Elf64_Phdr segments[PROGRAM_HEADERS_MAX];
+    uintptr_t at = map->l_addr;
+    /* An object that was linked for a fixed address has its header elsewhere. */
+    if (!read_header(at, &header)) {
+        if (!module_maps_find((uintptr_t)map->l_ld, &mapped) || !read_header(mapped.start, &header))
+            return false;
+        at = mapped.start;
+    }
+    if (!system_read_in_use(segments, at + header.e_phoff, header.e_phnum * sizeof(segments[0])))
+        return false;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        uintptr_t start = map->l_addr + segments[i].p_vaddr;
+        if (segments[i].p_type == PT_GNU_RELRO) {
+            object->protected_start = start & ~(uintptr_t)(page_bytes - 1);
+            object->protected_end = (start + segments[i].p_memsz) & ~(uintptr_t)(page_bytes - 1);
+        }
+    }
+    return true;
+}
+
+/* Return the hooked function with this name, or EXTENDED_FUNCTIONS. */
+static unsigned function_of(const char *name)
+{
+    for (unsigned i = 0; i < EXTENDED_FUNCTIONS; i++) {
+        if (extended_reals[i] != 0 && name[0] == names[i].name[0] &&
+            strncmp(name, names[i].name, sizeof(names[i].name)) == 0)
+            return i;
+    }
+    return EXTENDED_FUNCTIONS;
+}
+
+static void bind(const struct object *object, const Elf64_Rela *relocation)
+{
+    const struct elf_tables *tables = &object->tables;
+    unsigned type = ELF64_R_TYPE(relocation->r_info);
+    const Elf64_Sym *symbol = (const Elf64_Sym *)tables->symbols + ELF64_R_SYM(relocation->r_info);
+    if (type != RELOCATION_OF_CALL && type != RELOCATION_OF_ADDRESS && type != RELOCATION_OF_WORD)
+        return;
+    unsigned function = function_of((const char *)tables->strings + symbol->st_name);
+    if (function == EXTENDED_FUNCTIONS)
+        return;
+    uintptr_t at = tables->base + relocation->r_offset;
+    uint64_t *word = (uint64_t *)at;
+    /* A word for a call may hold the loader's resolver; in an object that has a function of this
+     * name (DT_SYMBOLIC), its own function. A word for an address may hold the address of the
+     * executable's stub, which then stays the function's address for all objects. */
+    bool may_be_unbound = type == RELOCATION_OF_CALL && symbol->st_shndx == SHN_UNDEF;
+    if (!may_be_unbound && load_relaxed(word) != extended_reals[function])
+        return;
+    bool is_protected = at >= object->protected_start && at < object->protected_end;
+    uintptr_t page = at & ~(uintptr_t)(page_bytes - 1);
+    if (is_protected && system_call(SYS_mprotect, page, page_bytes, PROT_READ | PROT_WRITE) != 0)
+        return;
+    store_relaxed(word, (uint64_t)hooks[function]);
+    if (is_protected)
+        system_call(SYS_mprotect, page, page_bytes, PROT_READ);
+}
+
+static void bind_table(const struct object *object, uintptr_t table, uintptr_t bytes)
+{
+    const Elf64_Rela *relocations = (const Elf64_Rela *)table;
+    for (size_t i = 0; table != 0 && i < bytes / sizeof(*relocations); i++) {
+        if (ELF64_R_SYM(relocations[i].r_info) != 0)
+            bind(object, &relocations[i]);
+    }
+}
+
+static void bind_object(const struct link_map *map)
+{
+    struct object object = {0};
+    const struct elf_tables *tables = &object.tables;
+    if (!elf_tables_read(true, map->l_addr, (uintptr_t)map->l_ld, &object.tables) ||
+        !find_protected(&object, map))
+        return;
+    bind_table(&object, tables->relocations, tables->relocations_bytes);
+    bind_table(&object, tables->plt_relocations, tables->plt_relocations_bytes);
+}
+
+/* Find the real functions. Return whether there are any. */
+static bool find_real_functions(const void *allocators[EXTENDED_LIBRARIES])
+{
+    bool found_any = false;
+    for (int library = 0; library < EXTENDED_LIBRARIES; library++) {
+        const char *key = library_keys[library];
+        allocators[library] = key[0] != 0 ? elf_lookup_next(key, 1).object : NULL;
+    }
+    for (unsigned i = 0; i < EXTENDED_FUNCTIONS; i++) {
+        const void *allocator = allocators[names[i].library];
+        if (allocator == NULL || elf_lookup_is_shadowed(names[i].name))
+            continue;
+        struct elf_found found = elf_lookup_next(names[i].name, 1);
+        if (found.object == allocator)
+            extended_reals[i] = (uint64_t)found.address;
+        found_any |= extended_reals[i] != 0;
+    }
+    if (allocators[EXTENDED_OF_MIMALLOC] != NULL)
+        heap_visit = elf_lookup_next(EXTENDED_HEAP_VISIT, 1).address;
+    return found_any;
+}
+
+__attribute__((constructor(102))) static void bind_at_start(void)
+{
+    const void *allocators[EXTENDED_LIBRARIES];
+    if (elf_lookup_is_shadowed("malloc") || !find_real_functions(allocators))
+        return;
+    page_bytes = getauxval(AT_PAGESZ);
+    const struct link_map *map = libc_objects();
+    for (unsigned i = 0; i < OBJECTS_MAX && map != NULL; i++, map = map->l_next) {
+        bool is_allocator = false;
+        for (int library = 0; library < EXTENDED_LIBRARIES; library++)
+            is_allocator |= map == allocators[library];
+        if (!is_allocator)
+            bind_object(map);
+    }
+}

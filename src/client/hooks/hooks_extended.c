@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The common hook of the allocators' extended functions.
+ *
+ * The preloaded and the attached client differ in how they count a call: an attached hook also sees
+ * the calls that the allocator makes of its own functions, and only the outermost one counts. And
+ * exceptions may not pass through the attached client, which has no unwind information.
+ */
+#include "client/extended.h"
+
+#include <string.h>
+
+#include "client/real_extended.h"
+#include "client/sample/sample.h"
+#ifdef HEAPPROFD_ATTACHED
+#include "client/attached/hooks.h"
+#endif
+
+#define ARGUMENT__ EXTENDED_NO_ARGUMENT
+#define ARGUMENT_0 0
+#define ARGUMENT_1 1
+#define ARGUMENT_2 2
+#define ARGUMENT_3 3
+#define EXTENDED__ EXTENDED_FUNCTIONS
+#define ROW(name, library, since, row_kind, row_block, row_count, row_bytes, row_nothrow)          \
+    [EXTENDED_##name] = {                                                                          \
+        .kind = EXTENDED_##row_kind,                                                               \
+        .block = ARGUMENT_##row_block,                                                             \
+        .count = ARGUMENT_##row_count,                                                             \
+        .bytes = ARGUMENT_##row_bytes,                                                             \
+        .nothrow = EXTENDED_##row_nothrow,                                                         \
+    },
+
+const struct extended_row extended_rows[EXTENDED_FUNCTIONS] = {ALLOCATOR_EXTENDED(ROW)};
+
+/* --- arguments and results --- */
+
+/* Return the size that the caller requests; SIZE_MAX, which no allocator has, for an overflow. */
+static size_t requested_bytes(const struct extended_row *row, const uint64_t *arguments)
+{
+    size_t bytes = row->bytes != EXTENDED_NO_ARGUMENT ? arguments[row->bytes] : 0;
+    if (row->count != EXTENDED_NO_ARGUMENT &&
+        __builtin_mul_overflow(arguments[row->count], bytes, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+/* Return the block that is resized, or NULL. */
+static void *resized_block(const struct extended_row *row, const uint64_t *arguments)
+{
+    if (row->kind == EXTENDED_STORE || row->block == EXTENDED_NO_ARGUMENT)
+        return NULL;
+    void *block = (void *)arguments[row->block];
+    return row->kind == EXTENDED_RESIZE_STORED && block != NULL ? *(void **)block : block;
+}
+
+/* Return the block that the caller has now; NULL: the call failed. Set *bytes where only the result
+ * shows it. */
+static void *resulting_block(const struct extended_row *row, const uint64_t *arguments,
+                             uint64_t result, size_t *bytes)
+{
+    switch (row->kind) {
+    case EXTENDED_STRING:
+        *bytes = result != 0 ? strlen((const char *)result) + 1 : 0;
+        return (void *)result;
+    case EXTENDED_STORE:
+    case EXTENDED_RESIZE_STORED:
+        return (int)result == 0 ? *(void **)arguments[row->block] : NULL;
+    case EXTENDED_RESIZE_IN_PLACE: {
+        if (result < *bytes)
+            return NULL;
+        size_t extra = arguments[row->bytes + 1];
+        *bytes = result - *bytes < extra ? result : *bytes + extra;
+        return (void *)arguments[row->block];
+    }
+    default:
+        return (void *)result;
+    }
+}
+
+typedef uint64_t extended_function(EXTENDED_PARAMETERS);
+
+static uint64_t call_real(unsigned function, const uint64_t *arguments)
+{
+    return ((extended_function *)real_extended(function))(arguments[0], arguments[1], arguments[2],
+                                                          arguments[3], arguments[4], arguments[5]);
+}
+
+/* --- what the two clients do differently --- */
+
+#ifdef HEAPPROFD_ATTACHED
+
+typedef struct hook_call extended_account;
+
+static extended_account account_begin(const struct unwind_registers *caller)
+{
+    return hook_call_begin(caller, true);
+}
+
+static bool account_counts(extended_account account)
+{
+    return account.thread != NULL;
+}
+
+static void account_end(extended_account account, const void *memory, size_t bytes,
+                        const struct unwind_registers *caller)
+{
+    hook_call_end(account, memory, bytes, caller);
+}
+
+static bool might_be_live(const void *block)
+{
+    /* Without the table, the live set may not be mapped either. */
+    return unlikely(load_acquire(&thread_table) == NULL) ||
+           live_set_might_hold(&sample_live_set, (uintptr_t)block);
+}
+
+static void note_free(const void *block)
+{
+    hook_check_free(block);
+}
+
+/* Call a function that does not throw in place of one that does. */
+static unsigned callable(const struct extended_row *row, unsigned function)
+{
+    return row->nothrow != EXTENDED_FUNCTIONS ? row->nothrow : function;
+}
+
+/* Make a call that needs nothing but counting: `counted` is the thread's entry. */
+#define CALL_COUNTED(function, counted)                                                            \
+    const struct extended_row *row = &extended_rows[function];                                     \
+    uint64_t result = PASS(counted, uint64_t, CALL_REAL(callable(row, function)));                 \
+    return likely(result != 0) || callable(row, function) == function ? result : CALL_REAL(function)
+
+#define COUNT(bytes) hook_count(bytes)
+
+#else
+
+typedef struct {
+    bool unused;
+} extended_account;
+
+static extended_account account_begin(const struct unwind_registers *caller)
+{
+    (void)caller;
+    return (extended_account){false};
+}
+
+static bool account_counts(extended_account account)
+{
+    (void)account;
+    return true;
+}
+
+static void account_end(extended_account account, const void *memory, size_t bytes,
+                        const struct unwind_registers *caller)
+{
+    (void)account;
+    sample_allocation(memory, bytes, caller);
+}
+
+static bool might_be_live(const void *block)
+{
+    return live_set_might_hold(&sample_live_set, (uintptr_t)block);
+}
+
+static void note_free(const void *block)
+{
+    sample_check_free(block);
+}
+
+static unsigned callable(const struct extended_row *row, unsigned function)
+{
+    (void)row;
+    return function;
+}
+
+#define CALL_COUNTED(function, counted) return CALL_REAL(function)
+
+#define COUNT(bytes) client_count(bytes)
+
+#endif
+
+/* --- heaps of mimalloc --- */
+
+/* The first members of mi_heap_area_t, the same in all versions. */
+struct heap_area {
+    void *blocks;
+    size_t reserved;
+};
+
+static bool forget_area(const void *heap, const struct heap_area *area, void *block,
+                        size_t block_bytes, void *argument)
+{
+    (void)heap;
+    (void)block;
+    (void)block_bytes;
+    (void)argument;
+    sample_free_range((uintptr_t)area->blocks, (uintptr_t)area->blocks + area->reserved);
+    return true;
+}
+
+/* The heap's blocks die without calls of free. Without mi_heap_visit_blocks they stay live in the
+ * profile: count that as a lost free. */
+static void forget_heap(const void *heap, const struct unwind_registers *caller)
+{
+    typedef bool (*visit_function)(const void *, bool, void *, void *);
+    visit_function visit = (visit_function)real_heap_visit();
+    extended_account account = account_begin(caller);
+    if (visit == NULL)
+        sample_lose(RING_LOST_FREE);
+    else if (account_counts(account))
+        visit(heap, false, (void *)forget_area, NULL);
+    account_end(account, NULL, 0, caller);
+}
+
+/* --- the hook --- */
+
+static struct extended_verdict call_slowly(unsigned function, const uint64_t *arguments,
+                                           size_t bytes, const struct unwind_registers *caller)
+{
+    const struct extended_row *row = &extended_rows[function];
+    extended_account account = account_begin(caller);
+    if (!account_counts(account) && callable(row, function) != function) {
+        account_end(account, NULL, 0, caller);
+        return (struct extended_verdict){.jump = real_extended(function)};
+    }
+    const void *block = resized_block(row, arguments);
+    /* Remove the block from the live set before another thread can get its address. */
+    int freed = block != NULL && account_counts(account) ? sample_free_for_realloc(block) : 0;
+    struct extended_verdict verdict = {call_real(callable(row, function), arguments), 0};
+    const void *memory = resulting_block(row, arguments, verdict.result, &bytes);
+    bool survives = bytes != 0 && row->kind != EXTENDED_RESIZE_OR_FREE;
+    if (memory == NULL && freed && survives)
+        sample_unfree(block);
+    account_end(account, memory, bytes, caller);
+    return verdict;
+}
+
+struct extended_verdict extended_call(unsigned function, const uint64_t *arguments,
+                                      const struct unwind_registers *caller)
+{
+    const struct extended_row *row = &extended_rows[function];
+    if (row->kind == EXTENDED_DESTROY_HEAP) {
+        forget_heap((const void *)arguments[0], caller);
+        return (struct extended_verdict){.jump = real_extended(function)};
+    }
+    struct extended_verdict verdict =
+        call_slowly(function, arguments, requested_bytes(row, arguments), caller);
+    /* A function that throws reports the failure itself, with none of our frames on the stack. */
+    if (unlikely(verdict.jump == 0 && verdict.result == 0) && callable(row, function) != function)
+        verdict.jump = real_extended(function);
+    return verdict;
+}
+
+/* --- hot --- */
+
+#define CALL_REAL(function) ((extended_function *)real_extended(function))(a, b, c, d, e, f)
+#define CALL_SLOWLY(name) return extended_slow_##name(a, b, c, d, e, f)
+
+#define VALUE__ 1
+#define VALUE_0 a
+#define VALUE_1 b
+#define VALUE_2 c
+#define VALUE_3 d
+
+#define HOOK_ALLOCATE(name, block, count, bytes)                                                   \
+    size_t total;                                                                                  \
+    if (likely(!__builtin_mul_overflow(VALUE_##count, VALUE_##bytes, &total))) {                   \
+        __auto_type counted = COUNT(total);                                                        \
+        if (likely(counted)) {                                                                     \
+            CALL_COUNTED(EXTENDED_##name, counted);                                                \
+        }                                                                                          \
+    }                                                                                              \
+    CALL_SLOWLY(name)
+
+/* For NULL, might_be_live() is true (a free place holds 0). */
+#define HOOK_RESIZE(name, block, count, bytes)                                                     \
+    if (unlikely(VALUE_##block != 0 && might_be_live((const void *)VALUE_##block)))                \
+        CALL_SLOWLY(name);                                                                         \
+    HOOK_ALLOCATE(name, block, count, bytes)
+
+#define HOOK_RELEASE(name, block, count, bytes)                                                    \
+    note_free((const void *)VALUE_##block);                                                        \
+    return CALL_REAL(EXTENDED_##name)
+
+#define HOOK_STORE HOOK_ALLOCATE
+#define HOOK_RESIZE_OR_FREE HOOK_RESIZE
+#define HOOK_STRING(name, ...) CALL_SLOWLY(name)
+#define HOOK_RESIZE_STORED HOOK_STRING
+#define HOOK_EXPAND HOOK_STRING
+#define HOOK_RESIZE_IN_PLACE HOOK_STRING
+#define HOOK_DESTROY_HEAP HOOK_STRING
+
+#define HOOK(name, library, since, kind, block, count, bytes, nothrow)                             \
+    HIDDEN uint64_t extended_##name(EXTENDED_PARAMETERS)                                           \
+    {                                                                                              \
+        HOOK_##kind(name, block, count, bytes);                                                    \
+    }
+
+ALLOCATOR_EXTENDED(HOOK)

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Find interpreters in modules, and put a language's frames among the native ones. */
+#include "client/interp/interpreter.h"
+
+#include <elf.h>
+#include <errno.h>
+
+#include "client/arch/unwind.h"
+#include "client/sample/ring_writer.h"
+#include "client/system.h"
+#include "wire/barrier.h"
+
+#define FOUND_MAX 8u
+#define PROGRAM_HEADERS_MAX 64u
+
+/* Sets of eight keys, as in the stack cache. */
+#define SETS 1024u
+#define WAYS 8u
+
+/* A native stack frame is smaller than this. A larger distance is that of two stacks. */
+#define STACK_FRAME_BYTES_MAX (1u << 20)
+
+#define HASH_STEP UINT64_C(0xd1342543de82ef95)
+
+enum found_state {
+    FOUND_FREE = 0,
+    FOUND_FILLING = 1,
+    FOUND_READY = 2,
+};
+
+static const struct interpreter_language *const languages[] = {&interpreter_python,
+                                                               &interpreter_ruby};
+
+static struct interpreter found[FOUND_MAX];
+static uint32_t found_count; /* number of times that one was found */
+
+static uint64_t (*sent)[WAYS]; /* wiped on fork; 0: free */
+
+int interpreters_init(void)
+{
+    sent = system_map_wiped(SETS * sizeof(*sent));
+    return sent != NULL ? 0 : -ENOMEM;
+}
+
+void interpreters_forget(void)
+{
+    system_wipe(sent, SETS * sizeof(*sent));
+}
+
+uint32_t interpreters_known(void)
+{
+    return load_acquire(&found_count);
+}
+
+bool interpreter_open(const struct module *module, struct elf_tables *tables)
+{
+    Elf64_Ehdr header;
+    if (!elf_tables_peek(false, &header, module->header, sizeof(header)) ||
+        header.e_phentsize != sizeof(Elf64_Phdr))
+        return false;
+    for (unsigned i = 0; i < header.e_phnum && i < PROGRAM_HEADERS_MAX; i++) {
+        Elf64_Phdr segment;
+        uintptr_t at = module->header + header.e_phoff + i * sizeof(segment);
+        if (!elf_tables_peek(false, &segment, at, sizeof(segment)))
+            return false;
+        if (segment.p_type == PT_DYNAMIC)
+            /* Without DT_GNU_HASH, each look-up would copy all symbols, one after the other. */
+            return elf_tables_read(false, module->load_address,
+                                   module->load_address + segment.p_vaddr, tables) &&
+                   tables->gnu_hash != 0;
+    }
+    return false;
+}
+
+const uint8_t *interpreter_view(bool direct, uintptr_t from, void *room, size_t bytes)
+{
+    if (from < 4096 || from >> ARCH_ADDRESS_BITS != 0)
+        return NULL;
+    if (direct)
+        return (const uint8_t *)from;
+    return system_read_memory(room, from, bytes) == (long)bytes ? room : NULL;
+}
+
+/* --- finding --- */
+
+/* Return whether the module's interpreter is known. If it was found in an earlier generation of
+ * modules, it is still there: the loader cannot replace an object that is in use. */
+static bool is_noticed(const struct module *module, uint32_t generation)
+{
+    for (unsigned i = 0; i < FOUND_MAX; i++) {
+        if (load_acquire(&found[i].state) != FOUND_READY || found[i].module != module)
+            continue;
+        store_release(&found[i].generation, generation);
+        interpreter_noticed(&found[i]);
+        return true;
+    }
+    return false;
+}
+
+void interpreters_notice(const struct module *module, uint32_t generation)
+{
+    if (is_noticed(module, generation)) {
+        add_relaxed(&found_count, 1);
+        return;
+    }
+    struct interpreter candidate = {.module = module, .generation = generation};
+    const struct interpreter_language *language = NULL;
+    for (unsigned i = 0; i < sizeof(languages) / sizeof(*languages) && language == NULL; i++) {
+        if (languages[i]->find(module, &candidate))
+            language = languages[i];
+    }
+    for (unsigned i = 0; i < FOUND_MAX && language != NULL; i++) {
+        uint32_t state = FOUND_FREE;
+        if (!cas_acquire(&found[i].state, &state, FOUND_FILLING))
+            continue;
+        candidate.state = FOUND_FILLING;
+        candidate.language = language;
+        found[i] = candidate;
+        store_release(&found[i].state, FOUND_READY);
+        interpreter_noticed(&found[i]);
+        add_relaxed(&found_count, 1);
+        return;
+    }
+}
+
+/* Return the interpreter in whose module a frame of the walk is. */
+static struct interpreter *interpreter_of(const struct unwind_walk *walk, const uint64_t *frames,
+                                          uint32_t generation)
+{
+    for (unsigned i = 0; i < FOUND_MAX; i++) {
+        struct interpreter *known = &found[i];
+        if (load_acquire(&known->state) != FOUND_READY ||
+            load_acquire(&known->generation) != generation)
+            continue;
+        for (unsigned j = 0; j < walk->proven; j++) {
+            if (frames[j] >= known->module->start && frames[j] < known->module->end)
+                return known;
+        }
+    }
+    return NULL;
+}
+
+/* --- merging --- */
+
+struct merging {
+    struct interpreter_merge *merge;
+    const struct interpreter *interpreter;
+    const uint64_t *frames;
+    unsigned frame_count, next; /* the walk's frames, and the first that is not merged yet */
+    unsigned loops;             /* number of those merged that are in the loop and have no group */
+    uint64_t hash;
+};
+
+static bool is_in_loop(const struct merging *merging, unsigned frame)
+{
+    return merging->frames[frame] >= merging->interpreter->loop_start &&
+           merging->frames[frame] < merging->interpreter->loop_end;
+}
+
+/* Return whether a frame is of the code that executes functions in the place of the loop, which
+ * called it. */
+static bool is_core(const struct merging *merging, unsigned frame)
+{
+    return merging->frames[frame] >= load_acquire(&merging->interpreter->core_start) &&
+           merging->frames[frame] < load_acquire(&merging->interpreter->core_end);
+}
+
+/* Return the walk's frame that executes the group, or frame_count. */
+static unsigned frame_of_group(const struct merging *merging, uintptr_t anchor)
+{
+    const uintptr_t *places = merging->merge->places;
+    unsigned i = merging->next;
+    for (; i < merging->frame_count; i++) {
+        if (anchor == 0 ? is_in_loop(merging, i)
+                        : anchor >= places[i] && anchor < places[i + 1] &&
+                              places[i + 1] - places[i] < STACK_FRAME_BYTES_MAX)
+            break;
+    }
+    return i;
+}
+
+/* Return the frame before which the functions of a loop's frame belong. */
+static unsigned start_of_loop(const struct merging *merging, unsigned loop)
+{
+    return loop > merging->next && is_core(merging, loop - 1) ? loop - 1 : loop;
+}
+
+/* Append native frames up to `end`. */
+static void merge_native(struct merging *merging, unsigned end)
+{
+    struct interpreter_merge *merge = merging->merge;
+    while (merging->next < end) {
+        merging->loops += is_in_loop(merging, merging->next);
+        merge->frames[merge->count++] = merging->frames[merging->next++];
+    }
+}
+
+static void merge_items(struct merging *merging, const struct interpreter_item *items,
+                        const struct interpreter_item *end)
+{
+    struct interpreter_merge *merge = merging->merge;
+    for (; items < end; items++) {
+        merge->frames[merge->count++] = items->frame;
+        merging->hash = (merging->hash ^ items->frame ^ items->key) * HASH_STEP;
+    }
+}
+
+/* Append the frames of a group and then the loop's. Return false if the loop is not in the walk. */
+static bool merge_group(struct merging *merging, const struct interpreter_item *items,
+                        const struct interpreter_item *end)
+{
+    struct interpreter_merge *merge = merging->merge;
+    unsigned loop = frame_of_group(merging, end->anchor);
+    if (loop == merging->frame_count)
+        return false;
+    merge_native(merging, start_of_loop(merging, loop));
+    merge_items(merging, items, end);
+    merging->hash = (merging->hash ^ loop) * HASH_STEP;
+    while (merging->next <= loop)
+        merge->frames[merge->count++] = merging->frames[merging->next++];
+    return true;
+}
+
+/* Append the frames of the group that is only begun, and end the stack there. */
+static void merge_cut(struct merging *merging, const struct interpreter_item *items,
+                      const struct interpreter_item *end, struct unwind_walk *walk)
+{
+    merge_native(merging, start_of_loop(merging, frame_of_group(merging, 0)));
+    merge_items(merging, items, end);
+    walk->stop = UNWIND_TRUNCATED;
+}
+
+/* Merge all groups. Return whether the result is certain. */
+static bool merge_all(struct merging *merging, struct unwind_walk *walk)
+{
+    const struct interpreter_stack *stack = &merging->merge->stack;
+    unsigned first = 0;
+    bool all = true;
+    for (unsigned i = 0; i < stack->count && all; i++) {
+        if (stack->items[i].frame != 0)
+            continue;
+        all = merge_group(merging, &stack->items[first], &stack->items[i]);
+        first = i + 1;
+    }
+    if (stack->count == 0)
+        merge_native(merging, merging->frame_count);
+    /* Between the groups, each activation of the loop must have one. */
+    if (merging->loops > 0)
+        return false;
+    if (!all)
+        merge_native(merging, merging->frame_count);
+    if (!all || stack->count == 0)
+        return all || walk->stop != UNWIND_OUTERMOST;
+    if (stack->cut) {
+        merge_cut(merging, &stack->items[first], &stack->items[stack->count], walk);
+        return true;
+    }
+    bool ordered = stack->items[stack->count - 1].anchor == 0;
+    merge_native(merging, merging->frame_count);
+    /* Loops further out may be those of a suspended coroutine (greenlet) under which this one was
+     * started. Groups without a place must be all there are. */
+    return !ordered || merging->loops == 0;
+}
+
+static bool has_loop(const struct merging *merging, const struct unwind_walk *walk)
+{
+    for (unsigned i = 0; i < walk->proven; i++) {
+        if (is_in_loop(merging, i))
+            return true;
+    }
+    return false;
+}
+
+void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *walk,
+                        const uint64_t *frames, uint32_t generation)
+{
+    merge->interpreter = NULL;
+    struct interpreter *interpreter = interpreter_of(walk, frames, generation);
+    if (interpreter == NULL)
+        return;
+    struct merging merging = {
+        .merge = merge,
+        .interpreter = interpreter,
+        .frames = frames,
+        .frame_count = walk->count,
+    };
+    if (interpreter->language->read_in_loop && !has_loop(&merging, walk))
+        return;
+    merge->count = 0;
+    merge->stack.count = 0;
+    merge->stack.cut = false;
+    enum interpreter_result result = INTERPRETER_UNCERTAIN;
+    if (walk->stop != UNWIND_FOR_DAEMON && !walk->signalled)
+        result = interpreter->language->read(interpreter, &merge->stack);
+    if (result == INTERPRETER_READ && merge_all(&merging, walk)) {
+        if (merging.hash == 0)
+            return;
+        walk->hash = (walk->hash ^ merging.hash) * HASH_STEP;
+        walk->hash += walk->hash == 0;
+        merge->interpreter = interpreter;
+        return;
+    }
+    merge_native(&merging, merging.frame_count);
+    if (merging.loops > 0 || merge->stack.count > 0)
+        add_relaxed(
+            &client.control->lost[result == INTERPRETER_UNSUPPORTED ? RING_LOST_INTERPRETER_UNKNOWN
+                                                                    : RING_LOST_INTERPRETER_STATE],
+            1);
+}
+
+/* --- sending --- */
+
+static bool is_sent(uint64_t key)
+{
+    const uint64_t *set = sent[key % SETS];
+    for (unsigned i = 0; i < WAYS; i++) {
+        if (load_acquire(&set[i]) == key)
+            return true;
+    }
+    return false;
+}
+
+static void note_sent(uint64_t key)
+{
+    uint64_t *set = sent[key % SETS];
+    for (unsigned i = 0; i < WAYS; i++) {
+        if (load_relaxed(&set[i]) == 0) {
+            store_release(&set[i], key);
+            return;
+        }
+    }
+    store_release(&set[(key >> 32) % WAYS], key);
+}
+
+bool interpreters_send(struct ring_thread *thread, const struct interpreter_merge *merge)
+{
+    const struct interpreter *interpreter = merge->interpreter;
+    for (unsigned i = 0; i < merge->stack.count; i++) {
+        const struct interpreter_item *item = &merge->stack.items[i];
+        if (item->frame == 0 || is_sent(item->key))
+            continue;
+        if (!interpreter->language->send(thread, interpreter, &merge->stack, item))
+            return false;
+        note_sent(item->key);
+    }
+    return true;
+}

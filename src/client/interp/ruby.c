@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ruby's frames (MRI 3.1). A thread's execution context is a thread-local variable, that of the
+ * fiber which it executes. It has a stack of frames, innermost first. A frame has its code object
+ * (in Ruby "iseq") and the address of the next instruction. Frames of functions in C are left out:
+ * the native stack shows these.
+ *
+ * The exported rb_vm_exec() is the loop: each activation executes the frames up to one that is
+ * marked. For most of the time its core does, a function without a name. Instructions are
+ * addresses in the core, so any code object leads to it.
+ *
+ * If the thread has the global lock, nobody else frees or moves code objects: they are read
+ * directly. Otherwise they are copied through the kernel.
+ */
+#include <string.h>
+
+#include "client/arch/unwind.h"
+#include "client/interp/interpreter.h"
+#include "client/interp/ruby_layout.h"
+#include "client/interp/ruby_lines.h"
+#include "client/sample/ring_writer.h"
+#include "client/system.h"
+#include "client/unwind/cfi.h"
+#include "wire/barrier.h"
+
+/* Members of struct interpreter.places. */
+enum ruby_place {
+    RUBY_THREAD_LOCAL, /* two words for the thread-local variable: module and offset */
+    RUBY_VM,           /* ruby_current_vm_ptr */
+};
+
+/* A thread's own pthread_self() is this near to its thread pointer. */
+#define THREAD_BYTES_MAX 8192u
+
+#define STACK_WORDS_MAX (1u << 27)
+#define PIECE_BYTES 128u
+
+/* --- finding --- */
+
+static bool has_version(const struct elf_tables *tables)
+{
+    uint64_t size;
+    char version[sizeof(RUBY_VERSION) - 1];
+    uintptr_t at = elf_tables_find_sized(tables, "ruby_version", &size);
+    return at != 0 && elf_tables_peek(false, version, at, sizeof(version)) &&
+           memcmp(version, RUBY_VERSION, sizeof(version)) == 0;
+}
+
+static bool ruby_find(const struct module *module, struct interpreter *found)
+{
+    struct elf_tables tables;
+    uint64_t loop_bytes, size;
+    if (!interpreter_open(module, &tables))
+        return false;
+    uintptr_t loop = elf_tables_find_sized(&tables, "rb_vm_exec", &loop_bytes);
+    found->places[RUBY_VM] = elf_tables_find_sized(&tables, "ruby_current_vm_ptr", &size);
+    if (loop == 0 || found->places[RUBY_VM] == 0)
+        return false;
+    found->loop_start = loop;
+    found->loop_end = loop + loop_bytes;
+    found->places[RUBY_THREAD_LOCAL] = elf_tables_thread_local(&tables, "ruby_current_ec");
+    found->supported = found->places[RUBY_THREAD_LOCAL] != 0 && has_version(&tables);
+    return true;
+}
+
+/* --- the thread's execution context --- */
+
+/* Read the thread-local variable, without the loader: its code in the loop has read it before, so
+ * the thread has the block. */
+static bool read_variable(const struct interpreter *ruby, bool direct, uint64_t *context)
+{
+    const uint64_t *variable = (const uint64_t *)ruby->places[RUBY_THREAD_LOCAL];
+    uint64_t count, block;
+    uintptr_t blocks = arch_thread_blocks();
+    return interpreter_copy_words(direct, blocks - 2 * sizeof(count), &count, 1) &&
+           variable[0] != 0 && variable[0] <= count &&
+           interpreter_copy_words(direct, blocks + variable[0] * 2 * sizeof(block), &block, 1) &&
+           interpreter_copy_words(direct, block + variable[1], context, 1);
+}
+
+/* Find the context, and whether the thread has the global lock. Return false if in doubt. */
+static bool find_context(const struct interpreter *ruby, bool direct, uint64_t *context,
+                         bool *has_lock)
+{
+    uint64_t thread, owners[2], id, blocking;
+    if (!read_variable(ruby, direct, context) ||
+        !interpreter_copy_words(direct, *context + RUBY_CONTEXT_THREAD, &thread, 1) ||
+        !interpreter_copy_words(direct, thread + RUBY_THREAD_VM, owners, 2) ||
+        !interpreter_copy_words(direct, thread + RUBY_THREAD_ID, &id, 1) ||
+        !interpreter_copy_words(direct, thread + RUBY_THREAD_BLOCKING, &blocking, 1) ||
+        owners[0] != load_relaxed((const uint64_t *)ruby->places[RUBY_VM]) ||
+        owners[1] != *context || arch_thread_pointer() - id >= THREAD_BYTES_MAX)
+        return false;
+    *has_lock = blocking == 0;
+    return true;
+}
+
+/* --- code objects --- */
+
+struct text {
+    uintptr_t at;
+    uint32_t length;
+};
+
+struct code {
+    uint64_t body[RUBY_BODY_WORDS];
+    struct text label, path;
+};
+
+static bool read_text(bool direct, uintptr_t object, uint32_t most, struct text *text)
+{
+    uint64_t words[RUBY_OBJECT_WORDS];
+    if (!interpreter_copy_words(direct, object, words, RUBY_OBJECT_WORDS) ||
+        (words[RUBY_OBJECT_FLAGS] & RUBY_TYPE) != RUBY_TYPE_STRING)
+        return false;
+    bool embedded = !(words[RUBY_OBJECT_FLAGS] & RUBY_NOT_EMBEDDED);
+    uint64_t length =
+        embedded ? words[RUBY_OBJECT_FLAGS] >> RUBY_EMBEDDED_LENGTH_SHIFT & RUBY_EMBEDDED_LENGTH
+                 : words[RUBY_STRING_LENGTH];
+    text->at = embedded ? object + RUBY_OBJECT_DATA * sizeof(*words) : words[RUBY_STRING_BYTES];
+    text->length = length < most ? (uint32_t)length : most;
+    return true;
+}
+
+static bool read_path(bool direct, uintptr_t object, struct text *text)
+{
+    uint64_t words[RUBY_OBJECT_WORDS];
+    if (!interpreter_copy_words(direct, object, words, RUBY_OBJECT_WORDS))
+        return false;
+    if ((words[RUBY_OBJECT_FLAGS] & RUBY_TYPE) == RUBY_TYPE_ARRAY) {
+        bool embedded = words[RUBY_OBJECT_FLAGS] & RUBY_ARRAY_EMBEDDED;
+        uint64_t first = words[RUBY_OBJECT_DATA];
+        if (!embedded && !interpreter_copy_words(direct, words[RUBY_ARRAY_ITEMS], &first, 1))
+            return false;
+        object = first;
+    }
+    return read_text(direct, object, RECORD_CODE_FILE_MAX, text);
+}
+
+static bool read_code(bool direct, uintptr_t object, struct code *code)
+{
+    uint64_t words[RUBY_CODE_BODY + 1];
+    return interpreter_copy_words(direct, object, words, RUBY_CODE_BODY + 1) &&
+           (words[RUBY_OBJECT_FLAGS] & RUBY_CODE_TYPE) == RUBY_CODE_OBJECT &&
+           interpreter_copy_words(direct, words[RUBY_CODE_BODY], code->body, RUBY_BODY_WORDS) &&
+           read_text(direct, code->body[RUBY_BODY_LABEL], RECORD_CODE_NAME_MAX, &code->label) &&
+           read_path(direct, code->body[RUBY_BODY_PATH], &code->path);
+}
+
+static bool hash_text(bool direct, struct text text, uint64_t factor, uint64_t *hash)
+{
+    *hash += interpreter_mix(text.length + 1, factor);
+    for (uint32_t done = 0; done < text.length;) {
+        uint8_t room[PIECE_BYTES];
+        uint32_t more = text.length - done < PIECE_BYTES ? text.length - done : PIECE_BYTES;
+        const uint8_t *view = interpreter_view(direct, text.at + done, room, more);
+        if (view == NULL)
+            return false;
+        for (uint32_t i = 0; i < more; i += sizeof(uint64_t)) {
+            uint64_t word = 0;
+            memcpy(&word, view + i, more - i < sizeof(word) ? more - i : sizeof(word));
+            *hash = interpreter_mix(*hash ^ word, factor);
+        }
+        done += more;
+    }
+    return true;
+}
+
+/* Compute the key of a function: a hash of its addresses, label and path. An object that has taken
+ * a dead one's address has the same key only if all of these are equal. */
+static bool hash_code(bool direct, uintptr_t object, const struct code *code, uint64_t *key)
+{
+    const uint64_t *body = code->body;
+    uint64_t hash = interpreter_mix(object, UINT64_C(0x9e3779b97f4a7c15)) +
+                    interpreter_mix(body[RUBY_BODY_CODE], UINT64_C(0xd6e8feb86659fd93)) +
+                    interpreter_mix(body[RUBY_BODY_SIZE], UINT64_C(0xff51afd7ed558ccd)) +
+                    interpreter_mix(body[RUBY_BODY_FIRST_LINE], UINT64_C(0x94d049bb133111eb)) +
+                    interpreter_mix(body[RUBY_BODY_ENTRIES], UINT64_C(0xc4ceb9fe1a85ec53));
+    if (!hash_text(direct, code->label, UINT64_C(0x2545f4914f6cdd1d), &hash) ||
+        !hash_text(direct, code->path, UINT64_C(0xd1342543de82ef95), &hash))
+        return false;
+    hash = interpreter_mix(hash ^ hash >> 32, UINT64_C(0xe7037ed1a0b428db));
+    *key = hash != 0 ? hash : 1;
+    return true;
+}
+
+/* --- frames --- */
+
+/* Find the function of the loop's core. */
+static void find_core(struct interpreter *ruby, bool direct, const struct code *code)
+{
+    const struct module *module = ruby->module;
+    const struct cfi_source source = {
+        .low = module->cfi_low,
+        .high = module->cfi_high,
+        .eh_frame_hdr = (uintptr_t)module->eh_frame_hdr,
+    };
+    struct cfi_row row = {.start = 1, .end = 1};
+    uint64_t instruction;
+    if (load_acquire(&ruby->core_end) != 0 || module->eh_frame_hdr == NULL ||
+        !interpreter_copy_words(direct, code->body[RUBY_BODY_CODE], &instruction, 1))
+        return;
+    if (instruction < module->start || instruction >= module->end ||
+        cfi_find_row(&source, instruction, NULL, &row) != CFI_FOUND)
+        row.start = row.end = 1;
+    store_release(&ruby->core_start, row.start);
+    store_release(&ruby->core_end, row.end);
+}
+
+static bool add_frame(struct interpreter *ruby, struct interpreter_stack *stack,
+                      const uint64_t *frame)
+{
+    struct code code;
+    struct interpreter_item *item = &stack->items[stack->count];
+    uint64_t line;
+    if (!read_code(stack->direct, frame[RUBY_FRAME_CODE], &code) ||
+        !ruby_lines_find(stack->direct, code.body, frame[RUBY_FRAME_PC], &line) ||
+        !hash_code(stack->direct, frame[RUBY_FRAME_CODE], &code, &item->key))
+        return false;
+    find_core(ruby, stack->direct, &code);
+    item->frame = record_code_frame(RECORD_LANGUAGE_RUBY, item->key, line);
+    item->code = frame[RUBY_FRAME_CODE];
+    stack->count++;
+    return true;
+}
+
+/* Add a frame, and the end of its group. Return false if something is wrong with it. */
+static bool read_frame(struct interpreter *ruby, struct interpreter_stack *stack,
+                       const uint64_t *frame, bool *ended)
+{
+    uint64_t flags;
+    if (!interpreter_copy_words(stack->direct, frame[RUBY_FRAME_ENVIRONMENT], &flags, 1))
+        return false;
+    /* Without a pc, the frame stands for something in C, as the start of an extension. */
+    if (frame[RUBY_FRAME_CODE] == 0 || frame[RUBY_FRAME_PC] == 0 ||
+        (flags & RUBY_FRAME_IS_NATIVE) || (flags & RUBY_FRAME_KIND) == RUBY_FRAME_DUMMY)
+        return true;
+    if (!add_frame(ruby, stack, frame))
+        return false;
+    *ended = flags & RUBY_FRAME_IS_ENTRY;
+    if (*ended)
+        stack->items[stack->count++] = (struct interpreter_item){0};
+    return true;
+}
+
+static bool read_frames(struct interpreter *ruby, struct interpreter_stack *stack,
+                        uintptr_t context)
+{
+    uint64_t place[3];
+    bool ended = true;
+    if (!interpreter_copy_words(stack->direct, context + RUBY_CONTEXT_STACK, place, 3) ||
+        place[1] < RUBY_FRAME_WORDS || place[1] > STACK_WORDS_MAX)
+        return false;
+    /* The outermost frame stands for the thread or fiber itself. */
+    const size_t frame_bytes = RUBY_FRAME_WORDS * sizeof(uint64_t);
+    uintptr_t end = place[0] + place[1] * sizeof(uint64_t) - frame_bytes;
+    if (place[2] < place[0] || place[2] > end || (end - place[2]) % frame_bytes != 0)
+        return false;
+    for (uintptr_t at = place[2]; at < end; at += frame_bytes) {
+        uint64_t frame[RUBY_FRAME_WORDS];
+        if (stack->count >= INTERPRETER_ITEMS_MAX - 2) {
+            stack->cut = true;
+            return true;
+        }
+        if (!interpreter_copy_words(stack->direct, at, frame, RUBY_FRAME_WORDS) ||
+            !read_frame(ruby, stack, frame, &ended))
+            return false;
+    }
+    return ended;
+}
+
+static enum interpreter_result ruby_read(struct interpreter *ruby, struct interpreter_stack *stack)
+{
+    /* Once a whole stack was right, so are the offsets. */
+    bool proven = load_relaxed(&ruby->proven) != 0, has_lock;
+    uint64_t context;
+    if (!ruby->supported)
+        return INTERPRETER_UNSUPPORTED;
+    if (!find_context(ruby, proven, &context, &has_lock))
+        return INTERPRETER_UNCERTAIN;
+    stack->direct = proven && has_lock;
+    if (!read_frames(ruby, stack, context))
+        return INTERPRETER_UNCERTAIN;
+    if (!proven && stack->count != 0)
+        store_relaxed(&ruby->proven, 1);
+    return INTERPRETER_READ;
+}
+
+/* --- sending --- */
+
+static void write_text(bool direct, struct text text, uint8_t *to)
+{
+    if (direct)
+        memcpy(to, (const void *)text.at, text.length);
+    else
+        system_read_memory(to, text.at, text.length);
+}
+
+static bool ruby_send(struct ring_thread *thread, const struct interpreter *ruby,
+                      const struct interpreter_stack *stack, const struct interpreter_item *item)
+{
+    (void)ruby;
+    struct code code;
+    if (!read_code(stack->direct, item->code, &code))
+        return false;
+    struct record_code *record = ring_writer_reserve(
+        thread, (uint32_t)sizeof(*record) + code.label.length + code.path.length);
+    if (record == NULL)
+        return false;
+    record->function = record_code_function(item->frame);
+    record->first_line = (uint32_t)(code.body[RUBY_BODY_FIRST_LINE] >> 1);
+    record->table_length = 0;
+    record->name_length = (uint16_t)code.label.length;
+    record->file_length = (uint16_t)code.path.length;
+    record->lines = RECORD_LINES_NONE;
+    record->flags = 0;
+    memset(record->bytes, '?', code.label.length + code.path.length);
+    write_text(stack->direct, code.label, record->bytes);
+    write_text(stack->direct, code.path, record->bytes + code.label.length);
+    return ring_writer_commit(thread, record, RECORD_CODE);
+}
+
+const struct interpreter_language interpreter_ruby = {
+    .read_in_loop = true,
+    .find = ruby_find,
+    .read = ruby_read,
+    .send = ruby_send,
+};

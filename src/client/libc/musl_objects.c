@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Read musl's list of objects, and the ranges of their segments from their program headers. */
+#include "client/libc/musl_objects.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "client/libc/libc.h"
+#include "client/system.h"
+
+#define PAGE_BYTES 4096u
+#define LATER_OBJECTS_MAX 8192u /* bounds a list that changes while we read it */
+#define HEADERS_MAX 64u
+#define HEADERS_AT_ONCE 8u /* few, because they are on the program's stack */
+
+/* The objects that the program began with; a constructor fills this before there are threads. If
+ * there are more, the rest counts as later. */
+static struct musl_object first[256];
+static unsigned first_count;
+
+/* Copy memory of an object. `stays`: nothing can remove it meanwhile, so it is read even if the
+ * kernel may not be asked to copy. */
+static bool copy(bool stays, void *to, uintptr_t from, size_t bytes)
+{
+    return stays ? system_read_in_use(to, from, bytes)
+                 : system_read_memory(to, from, bytes) == (long)bytes;
+}
+
+static bool add_segments(bool stays, struct musl_object *object, uintptr_t base, uintptr_t headers,
+                         unsigned count)
+{
+    Elf64_Phdr segments[HEADERS_AT_ONCE];
+    object->start = UINTPTR_MAX;
+    object->end = 0;
+    for (unsigned i = 0; i < count && i < HEADERS_MAX; i++) {
+        unsigned number = i % HEADERS_AT_ONCE;
+        unsigned left = count - i < HEADERS_AT_ONCE ? count - i : HEADERS_AT_ONCE;
+        if (number == 0 &&
+            !copy(stays, segments, headers + i * sizeof(segments[0]), left * sizeof(segments[0])))
+            return false;
+        const Elf64_Phdr *segment = &segments[number];
+        uintptr_t start = base + segment->p_vaddr, end = start + segment->p_memsz;
+        if (segment->p_type != PT_LOAD || end < start)
+            continue;
+        if (start < object->start)
+            object->start = start & ~(uintptr_t)(PAGE_BYTES - 1);
+        if (end > object->end)
+            object->end = (end + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    }
+    return object->start < object->end;
+}
+
+/* Find the object's program headers. Those of an executable at a fixed address are where the kernel
+ * says: its base is 0, and not where its ELF header is. */
+static bool read_object(bool stays, const struct link_map *map, uintptr_t base,
+                        struct musl_object *object)
+{
+    Elf64_Ehdr header;
+    object->link_map = map;
+    if (base == 0)
+        return map == libc_objects() && getauxval(AT_BASE) != 0 &&
+               add_segments(stays, object, 0, getauxval(AT_PHDR), (unsigned)getauxval(AT_PHNUM));
+    return copy(stays, &header, base, sizeof(header)) &&
+           memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+           header.e_phentsize == sizeof(Elf64_Phdr) &&
+           add_segments(stays, object, base, base + header.e_phoff, header.e_phnum);
+}
+
+__attribute__((constructor(101))) static void read_first_objects(void)
+{
+    const struct link_map *map = libc_is_musl() ? libc_objects() : NULL;
+    for (; map != NULL && first_count < sizeof(first) / sizeof(first[0]); map = map->l_next) {
+        struct musl_object *object = &first[first_count++];
+        if (!read_object(true, map, map->l_addr, object))
+            object->start = object->end = 0;
+    }
+}
+
+static bool find_later(uintptr_t address, struct musl_object *found)
+{
+    const struct link_map *last = first[first_count - 1].link_map;
+    const struct link_map *map = load_relaxed(&last->l_next);
+    for (unsigned i = 0; i < LATER_OBJECTS_MAX && map != NULL; i++) {
+        struct link_map here;
+        if (!copy(false, &here, (uintptr_t)map, sizeof(here)))
+            return false;
+        if (read_object(false, map, here.l_addr, found) && address >= found->start &&
+            address < found->end)
+            return true;
+        map = here.l_next;
+    }
+    return false;
+}
+
+bool musl_objects_are_known(void)
+{
+    return first_count > 0;
+}
+
+bool musl_objects_find(uintptr_t address, struct musl_object *found)
+{
+    for (unsigned i = 0; i < first_count; i++) {
+        if (address >= first[i].start && address < first[i].end) {
+            *found = first[i];
+            return true;
+        }
+    }
+    return find_later(address, found);
+}
+
+bool musl_objects_is_permanent(const void *link_map)
+{
+    for (unsigned i = 0; i < first_count; i++) {
+        if (first[i].link_map == link_map)
+            return true;
+    }
+    return false;
+}

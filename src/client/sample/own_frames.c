@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recognize this library's code by the linker's marks of its start and end. */
+#include "client/sample/own_frames.h"
+
+#include <stddef.h>
+
+extern __attribute__((visibility("hidden"))) const char __ehdr_start[], etext[];
+
+uint32_t own_frames_are_expected;
+
+static inline bool is_own(uint64_t frame)
+{
+    return frame - (uintptr_t)__ehdr_start < (uintptr_t)etext - (uintptr_t)__ehdr_start;
+}
+
+unsigned own_frames_remove(uint64_t *frames, uintptr_t *places, unsigned count)
+{
+    unsigned kept = 0;
+    while (kept < count && !is_own(frames[kept]))
+        kept++;
+    if (likely(kept == count))
+        return count;
+    for (unsigned i = kept; i < count; i++) {
+        if (is_own(frames[i]))
+            continue;
+        frames[kept] = frames[i];
+        if (places != NULL)
+            places[kept] = places[i];
+        kept++;
+    }
+    if (places != NULL)
+        places[kept] = places[count];
+    return kept;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames of this library on the stacks of samples. A hook ends in a jump to the real function, so
+ * stacks have such frames only while the library stands between the program and an allocator, as
+ * between CPython and pymalloc (heaps/python_object.h).
+ */
+#ifndef HEAPPROFD_CLIENT_SAMPLE_OWN_FRAMES_H
+#define HEAPPROFD_CLIENT_SAMPLE_OWN_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/system.h"
+
+#if defined(HEAPPROFD_ATTACHED) || defined(HEAPPROFD_NO_HOOKS)
+
+static inline bool own_frames_expected(void)
+{
+    return false;
+}
+
+#else
+
+extern __attribute__((visibility("hidden"))) uint32_t own_frames_are_expected;
+
+static inline bool own_frames_expected(void)
+{
+    return load_relaxed(&own_frames_are_expected) != 0;
+}
+
+/* Samples may have such frames from now on. */
+static inline void own_frames_expect(void)
+{
+    store_relaxed(&own_frames_are_expected, 1);
+}
+
+#endif
+
+/* Remove this library's frames, and their places (see unwind_callstack()) if these are not NULL.
+ * Return how many frames remain. */
+unsigned own_frames_remove(uint64_t *frames, uintptr_t *places, unsigned count);
+
+#endif
