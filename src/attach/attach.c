@@ -14,6 +14,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "attach/arch/processor.h"
 #include "attach/image.h"
 #include "attach/inject.h"
 #include "attach/installed_client.h"
@@ -85,6 +86,35 @@ static void note_refused(struct attach_outcome *outcome, const char *name, const
              used > 0 ? ", " : "", name, why);
 }
 
+/* Return whether the functions that can be patched are enough: malloc, and free if there is one;
+ * or, if the allocator has neither, any others. */
+static bool can_profile(const struct attempt *attempt)
+{
+    const struct located_function *functions = attempt->located.functions;
+    const struct attached_params *params = image_params(&attempt->image);
+    bool has_malloc = functions[ATTACHED_MALLOC].address != 0;
+    bool has_free = functions[ATTACHED_FREE].address != 0;
+    return has_malloc ? params->real[ATTACHED_MALLOC] != 0 &&
+                            (params->real[ATTACHED_FREE] != 0 || !has_free)
+                      : attempt->attach->count > (params->real[ATTACHED_DLCLOSE] != 0);
+}
+
+/* A hook may call another function than its own in place of it (one that does not throw). Give it
+ * the addresses of those, too, that are aliases or cannot be patched. */
+static void name_all_functions(struct attempt *attempt)
+{
+    struct attached_params *params = image_params(&attempt->image);
+    const struct located_function *functions = attempt->located.functions;
+    for (int i = ATTACHED_CXX; i < ATTACHED_FUNCTIONS; i++) {
+        for (int j = 0; j < i && functions[i].is_alias && params->real[i] == 0; j++) {
+            if (functions[j].address == functions[i].address)
+                params->real[i] = params->real[j];
+        }
+        if (params->real[i] == 0)
+            params->real[i] = functions[i].address;
+    }
+}
+
 static int make_trampolines(struct attempt *attempt)
 {
     struct attach *attach = attempt->attach;
@@ -94,8 +124,13 @@ static int make_trampolines(struct attempt *attempt)
         return error_set(attempt->error, -ENOMEM, "out of memory");
     for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {
         const struct located_function *function = &attempt->located.functions[i];
-        if (function->address == 0)
+        if (function->address == 0 || function->is_alias)
             continue;
+        if (function->only_throws) {
+            note_refused(attempt->outcome, function->name,
+                         "its form that does not throw is missing");
+            continue;
+        }
         size_t wanted = function->size > 0 ? function->size : UNSIZED_BYTES;
         if (wanted > FUNCTION_BYTES_MAX)
             wanted = FUNCTION_BYTES_MAX;
@@ -114,13 +149,23 @@ static int make_trampolines(struct attempt *attempt)
         params->sites[attach->count++] = trampoline->site;
     }
     free(code);
-    if (params->real[ATTACHED_MALLOC] != 0 && params->real[ATTACHED_FREE] != 0)
+    if (can_profile(attempt))
         return 0;
     attempt->outcome->refusal = ATTACH_UNSUPPORTED;
     return error_set(attempt->error, -ENOTSUP,
                      "process %d: its allocator (%s) cannot be patched: %s; start it under "
                      "heap_profile host",
                      (int)attach->pid, attempt->located.allocator, attempt->outcome->refused);
+}
+
+static uint64_t first_address(const struct located *located)
+{
+    uint64_t address = 0;
+    for (int i = 0; i < ATTACHED_FUNCTIONS && address == 0; i++) {
+        if (i != ATTACHED_DLCLOSE)
+            address = located->functions[i].address;
+    }
+    return address;
 }
 
 /* Find the allocator, choose the image's address, and make the trampolines. This only reads the
@@ -134,12 +179,11 @@ static int prepare(struct attempt *attempt)
     if (code < 0)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
-    attempt->base = inject_find_place(&attempt->process,
-                                      located->functions[ATTACHED_MALLOC].address, image_total());
+    attempt->base = inject_find_place(&attempt->process, first_address(located), image_total());
     if (attempt->base == 0)
         return error_set(attempt->error, -ENOMEM,
-                         "process %d has no free address space within 2 GiB of its allocator",
-                         (int)attempt->attach->pid);
+                         "process %d has no free address space within %u MiB of its allocator",
+                         (int)attempt->attach->pid, (unsigned)(PROCESSOR_JUMP_REACH >> 20));
     code = image_make(&attempt->image, attempt->base, attempt->error);
     return code < 0 ? code : make_trampolines(attempt);
 }
@@ -153,13 +197,21 @@ static void fill_params(struct attempt *attempt)
     params->interval_bytes = options->interval_bytes;
     params->certain_bytes = sampling_certain_bytes(options->interval_bytes);
     params->block_client_timeout_us = options->block_client_timeout_us;
+    params->adaptive_threshold_bytes = options->adaptive_threshold_bytes;
+    params->adaptive_max_interval_bytes = options->adaptive_max_interval_bytes;
     params->start_ms = options->start_ms;
     params->flags = options->flags;
     params->daemon_pid = options->daemon_pid;
     params->clock_gettime = located->clock_gettime;
     params->stack_end = located->stack_end;
-    params->dl_find_object = located->dl_find_object;
-    params->cxx_allocates = params->real[ATTACHED_CXX] != 0;
+    /* At its first instruction the program has not set up what this function reads. */
+    if (options->moment != ATTACH_AT_ENTRY)
+        params->dl_find_object = located->dl_find_object;
+    params->exit = located->exit;
+    params->pthread_exit = located->pthread_exit;
+    params->at_entry = options->moment == ATTACH_AT_ENTRY;
+    params->heap_visit = located->heap_visit;
+    name_all_functions(attempt);
     params->site_count = attempt->attach->count;
     if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=
         (ssize_t)sizeof(params->seed))
@@ -202,12 +254,13 @@ static pid_t clear_entries(const struct attach *attach, struct tracee *tracee)
             uint64_t start = trampoline->site.address, end = start + trampoline->site.length;
             if (may_return && handler_returns_to(tracee, registers, start + 1, end))
                 return tracee->threads[t].tid;
-            if (registers->rip <= start || registers->rip >= end)
+            uint64_t pc = registers_pc(registers);
+            if (pc <= start || pc >= end)
                 continue;
-            uint64_t to = trampoline_enter(trampoline, registers->rip);
+            uint64_t to = trampoline_enter(trampoline, pc);
             if (to == 0)
                 return tracee->threads[t].tid;
-            registers->rip = to;
+            registers_set_pc(registers, to);
             tracee->threads[t].moved = true;
         }
     }
@@ -366,7 +419,7 @@ static int attach_to(struct attempt *attempt)
 }
 
 /* Begin an attempt: read the process, and open its memory. Call end_attempt() in any case. */
-static int begin_attempt(struct attempt *attempt, pid_t pid, bool beside_client)
+static int begin_attempt(struct attempt *attempt, pid_t pid, enum attach_moment moment)
 {
     attempt->tracee.memory_fd = -1;
     *attempt->outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
@@ -375,14 +428,14 @@ static int begin_attempt(struct attempt *attempt, pid_t pid, bool beside_client)
         return error_set(attempt->error, -ENOMEM, "out of memory");
     attempt->attach->pid = pid;
     attempt->attach->start_time = start_time_of(pid);
-    int code =
-        process_read(&attempt->process, pid, beside_client, attempt->outcome, attempt->error);
+    int code = process_read(&attempt->process, pid, moment, attempt->outcome, attempt->error);
     if (code < 0)
         return code;
     attempt->process.symbols = executable_symbols_open(pid);
     code = tracee_open(&attempt->tracee, pid);
     if (code < 0)
         stop_explain(&attempt->tracee, code, attempt->outcome, attempt->error);
+    attempt->tracee.is_held = moment == ATTACH_AT_ENTRY;
     return code;
 }
 
@@ -400,7 +453,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
                            struct error *error)
 {
     struct attempt attempt = {.options = options, .outcome = outcome, .error = error};
-    int code = begin_attempt(&attempt, options->pid, options->beside_client);
+    int code = begin_attempt(&attempt, options->pid, options->moment);
     if (code == 0)
         code = attach_to(&attempt);
     if (end_attempt(&attempt, options->pid, code) == 0)
@@ -469,7 +522,7 @@ int attach_check_released(pid_t pid, struct error *error)
 int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     struct attempt attempt = {.outcome = outcome, .error = error};
-    int code = begin_attempt(&attempt, pid, false);
+    int code = begin_attempt(&attempt, pid, ATTACH_WHILE_IT_RUNS);
     if (code == 0)
         code = prepare(&attempt);
     code = end_attempt(&attempt, pid, code);
@@ -482,7 +535,7 @@ int attach_check_loaded(pid_t pid)
     struct process process;
     struct tracee tracee;
     struct attach_outcome outcome;
-    int code = process_read(&process, pid, false, &outcome, NULL);
+    int code = process_read(&process, pid, ATTACH_WHILE_IT_RUNS, &outcome, NULL);
     if (code == 0) {
         code = tracee_open(&tracee, pid);
         struct remote_memory memory = {&tracee, REMOTE_READS_MAX};

@@ -37,6 +37,16 @@ enum attach_refusal {
     ATTACH_BUSY,        /* a thread could not be stopped in time: try again later */
 };
 
+/* When a process is attached to. */
+enum attach_moment {
+    ATTACH_WHILE_IT_RUNS,
+    /* It has the preload library, which has said hello and is dormant because the program's own
+     * allocator comes before it. Patch only that allocator. */
+    ATTACH_AT_HELLO,
+    /* It stands at its program's first instruction (entry.h). Attaching releases it. */
+    ATTACH_AT_ENTRY,
+};
+
 /* Options of an attach. The fields are those of struct handshake_reply. */
 struct attach_options {
     pid_t pid;
@@ -44,11 +54,10 @@ struct attach_options {
     uint64_t data_bytes;     /* of the ring */
     uint64_t interval_bytes; /* >= 1 */
     uint64_t block_client_timeout_us;
+    uint64_t adaptive_threshold_bytes, adaptive_max_interval_bytes;
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
     uint32_t flags; /* enum handshake_flag; HELLO_AFTER_FORK has no effect: children are dormant */
-    /* The process has the preload library, which is dormant because the program's own allocator
-     * comes before it. Patch only that allocator. */
-    bool beside_client;
+    enum attach_moment moment;
     pid_t daemon_pid; /* the process whose life the client checks when the ring is full; 0: use the
                          heartbeat */
     /* How long to wait for threads that wait in the kernel; 0: one second. A thread that gets no

@@ -9,17 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/arch/processor.h"
 #include "attach/trampoline.h"
 #include "attached_blob.h" /* static const unsigned char attached_blob[] */
 
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES PROCESSOR_PAGE_BYTES
 #define PARAMS_NAME "heapprofd_attach_params"
-
-#if defined(__x86_64__)
-#define RELATIVE_RELOCATION R_X86_64_RELATIVE
-#else
-#define RELATIVE_RELOCATION R_AARCH64_RELATIVE
-#endif
 
 static size_t whole_pages(size_t bytes)
 {
@@ -115,7 +110,7 @@ static bool relocate(const struct image *image, const struct dynamic *dynamic, u
 {
     for (size_t i = 0; i < dynamic->relocation_count; i++) {
         const Elf64_Rela *relocation = &dynamic->relocations[i];
-        if (ELF64_R_TYPE(relocation->r_info) != RELATIVE_RELOCATION ||
+        if (ELF64_R_TYPE(relocation->r_info) != PROCESSOR_RELATIVE ||
             relocation->r_offset + 8 > image->total)
             return false;
         uint64_t value = base + (uint64_t)relocation->r_addend;

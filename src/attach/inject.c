@@ -11,41 +11,69 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/arch/processor.h"
 #include "util/pass_descriptor.h"
+#include "util/process_files.h"
 #include "wire/ring.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
 #endif
 
-/* Reach of a 32-bit jump, minus room for the image and the function. */
-#define REACH ((UINT64_C(1) << 31) - (UINT64_C(64) << 20))
+/* Reach of a patched entry's jump, minus room for the image and the allocator's code. */
+#define REACH (PROCESSOR_JUMP_REACH - PROCESSOR_JUMP_REACH / 32)
 
-/* Left free on both sides of the image: heaps and stacks grow. */
+/* Left free on both sides of the image: stacks grow. */
 #define MARGIN (UINT64_C(1) << 20)
+
+/* Nothing is mapped below this address: the kernel may forbid it (vm.mmap_min_addr). */
+#define LOWEST (UINT64_C(1) << 20)
 
 static uint64_t distance(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
 
-uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes)
+/* Return a place in the gap, which has room: at its end that is nearer. */
+static uint64_t place_in(uint64_t gap_start, uint64_t gap_end, bool is_of_heap, uint64_t near,
+                         size_t bytes)
 {
-    uint64_t best = 0;
-    for (size_t i = 1; i < process->region_count; i++) {
-        uint64_t gap_start = process->regions[i - 1].end, gap_end = process->regions[i].start;
+    uint64_t low = gap_start + MARGIN, high = gap_end - MARGIN - bytes;
+    if (is_of_heap) {
+        /* The heap (brk) grows here from below: leave it as much as possible. */
+        uint64_t farthest = near + REACH - bytes - MARGIN;
+        return farthest > low && farthest < high ? farthest : high;
+    }
+    return distance(low, near) < distance(high, near) || (near > low && near < high) ? low : high;
+}
+
+/* Return the free place that is nearest to `near`, and nearer than `reach`; or 0. */
+static uint64_t find_place(const struct process *process, uint64_t near, size_t bytes,
+                           uint64_t reach)
+{
+    uint64_t best = 0, gap_start = LOWEST;
+    struct process_stat stat;
+    bool is_below_heap = process_stat_read(process->pid, &stat) && stat.heap_start != 0;
+    for (size_t i = 0; i < process->region_count; gap_start = process->regions[i++].end) {
+        uint64_t gap_end = process->regions[i].start;
+        bool is_of_heap = is_below_heap && gap_end > stat.heap_start;
+        is_below_heap &= !is_of_heap || gap_end == gap_start;
         if (gap_end < gap_start || gap_end - gap_start < bytes + 2 * MARGIN)
             continue;
-        /* Choose the nearer end of the gap. */
-        uint64_t low = gap_start + MARGIN, high = gap_end - MARGIN - bytes;
-        uint64_t place = distance(low, near) < distance(high, near) ? low : high;
-        if (near > low && near < high)
-            place = low;
-        if (distance(place, near) < REACH && distance(place + bytes, near) < REACH &&
+        uint64_t place = place_in(gap_start, gap_end, is_of_heap, near, bytes);
+        if (distance(place, near) < reach && distance(place + bytes, near) < reach &&
             (best == 0 || distance(place, near) < distance(best, near)))
             best = place;
     }
-    return best & ~UINT64_C(4095);
+    return best & ~(uint64_t)(PROCESSOR_PAGE_BYTES - 1);
+}
+
+uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes)
+{
+    uint64_t place = find_place(process, near, bytes, REACH);
+    if (place == 0 && PROCESSOR_HAS_FAR_JUMP)
+        place = find_place(process, near, bytes, UINT64_MAX);
+    return place;
 }
 
 /* What the steps have opened and mapped so far. A failed injection undoes it. */

@@ -14,7 +14,7 @@
 #include "attach/tracee.h"
 #include "util/error.h"
 
-/* Return the address of `bytes` free bytes that a 32-bit jump from `near` reaches; 0: there are
+/* Return the address of `bytes` free bytes that a patched entry at `near` reaches; 0: there are
  * none. */
 uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/arch/processor.h"
 #include "attach/inject.h"
 
 /* Bytes of a stack that are searched for frames of signal handlers. Such a frame is where the
@@ -101,22 +102,14 @@ int installed_client_restore(const struct installed_client *client, struct trace
 
 /* --- threads inside --- */
 
-/* Return whether this word is a saved pc: in the frame of a handler the flags and the code segment
- * follow the interrupted pc. */
-static bool is_saved_pc(const uint64_t *words)
-{
-    const uint64_t code_segment = 0x33, always_set = 2, flags = 0x3fffff;
-    return (words[1] & always_set) != 0 && (words[1] & ~flags) == 0 &&
-           (words[2] & 0xffff) == code_segment;
-}
-
 bool handler_returns_to(const struct tracee *tracee, const struct user_regs_struct *registers,
                         uint64_t start, uint64_t end)
 {
     uint64_t words[STACK_BYTES_MAX / 8];
-    size_t got = tracee_read_some(tracee, registers->rsp & ~UINT64_C(7), words, sizeof(words)) / 8;
-    for (size_t i = 0; i + 2 < got; i++) {
-        if (words[i] >= start && words[i] < end && is_saved_pc(words + i))
+    uint64_t stack = registers_sp(registers) & ~UINT64_C(7);
+    size_t got = tracee_read_some(tracee, stack, words, sizeof(words)) / 8;
+    for (size_t i = 0; i + PROCESSOR_FRAME_WORDS <= got; i++) {
+        if (words[i] >= start && words[i] < end && processor_is_saved_pc(words + i))
             return true;
     }
     return false;
@@ -127,13 +120,14 @@ static bool move_out(const struct installed_client *client, struct tracee_thread
                      struct user_regs_struct *registers)
 {
     const struct attached_params *params = &client->params;
-    if (registers->rip < params->image || registers->rip >= params->image + params->image_bytes)
+    uint64_t pc = registers_pc(registers);
+    if (pc < params->image || pc >= params->image + params->image_bytes)
         return true;
     for (unsigned i = 0; i < client->trampoline_count; i++) {
-        uint64_t to = trampoline_leave(&client->trampolines[i], registers->rip);
+        uint64_t to = trampoline_leave(&client->trampolines[i], pc);
         if (to == 0)
             continue;
-        registers->rip = to;
+        registers_set_pc(registers, to);
         thread->moved = true;
         return true;
     }

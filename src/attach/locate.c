@@ -9,63 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/arch/processor.h"
+#include "attach/function_names.h"
 #include "attach/symbols_remote.h"
 #include "reader/allocator_names.h"
 #include "reader/file_reader.h"
+#include "reader/program_debug_file.h"
 #include "util/base_name.h"
 #include "util/regular_file.h"
 
 /* Limits of bytes that are searched for instructions: per mapping, and in total. */
 #define CODE_BYTES_MAX (4u << 20)
 #define CODE_TOTAL_MAX (1u << 30)
-
-static const char *const names[ATTACHED_FUNCTIONS] = {
-    [ATTACHED_MALLOC] = "malloc",
-    [ATTACHED_FREE] = "free",
-    [ATTACHED_CALLOC] = "calloc",
-    [ATTACHED_REALLOC] = "realloc",
-    [ATTACHED_REALLOCARRAY] = "reallocarray",
-    [ATTACHED_POSIX_MEMALIGN] = "posix_memalign",
-    [ATTACHED_ALIGNED_ALLOC] = "aligned_alloc",
-    [ATTACHED_MEMALIGN] = "memalign",
-    [ATTACHED_VALLOC] = "valloc",
-    [ATTACHED_PVALLOC] = "pvalloc",
-    [ATTACHED_CFREE] = "cfree",
-    [ATTACHED_FREE_SIZED] = "free_sized",
-    [ATTACHED_FREE_ALIGNED_SIZED] = "free_aligned_sized",
-    [ATTACHED_DLCLOSE] = "dlclose",
-    /* In the order of enum cxx_function (src/client/real_allocator.h). */
-    [ATTACHED_CXX] = "_Znwm",
-    "_Znam",
-    "_ZnwmRKSt9nothrow_t",
-    "_ZnamRKSt9nothrow_t",
-    "_ZnwmSt11align_val_t",
-    "_ZnamSt11align_val_t",
-    "_ZnwmSt11align_val_tRKSt9nothrow_t",
-    "_ZnamSt11align_val_tRKSt9nothrow_t",
-    "_ZdlPv",
-    "_ZdaPv",
-    "_ZdlPvm",
-    "_ZdaPvm",
-    "_ZdlPvRKSt9nothrow_t",
-    "_ZdaPvRKSt9nothrow_t",
-    "_ZdlPvSt11align_val_t",
-    "_ZdaPvSt11align_val_t",
-    "_ZdlPvmSt11align_val_t",
-    "_ZdaPvmSt11align_val_t",
-    "_ZdlPvSt11align_val_tRKSt9nothrow_t",
-    "_ZdaPvSt11align_val_tRKSt9nothrow_t",
-};
-
-/* jemalloc's names for a release with a size or with flags. The arguments that a hook reads are the
- * same. */
-static const struct {
-    const char *name;
-    enum attached_function function;
-} jemalloc_names[] = {
-    {"dallocx", ATTACHED_FREE_SIZED},
-    {"sdallocx", ATTACHED_FREE_ALIGNED_SIZED},
-};
 
 static void take_function(struct located *located, enum attached_function function,
                           const char *name, uint64_t address, uint64_t size)
@@ -81,19 +36,12 @@ static void take_function(struct located *located, enum attached_function functi
 static void take_exported(struct located *located, struct remote_memory *memory,
                           const struct remote_object *object, bool with_cxx)
 {
-    int end = with_cxx ? ATTACHED_FUNCTIONS : ATTACHED_CXX;
+    int end = with_cxx ? ATTACHED_EXTENDED : ATTACHED_CXX;
     for (int i = 0; i < end; i++) {
         struct remote_symbol symbol;
-        if (i != ATTACHED_DLCLOSE && remote_symbol_find(memory, object, names[i], &symbol))
-            take_function(located, (enum attached_function)i, names[i], symbol.address,
+        if (i != ATTACHED_DLCLOSE && remote_symbol_find(memory, object, function_names[i], &symbol))
+            take_function(located, (enum attached_function)i, function_names[i], symbol.address,
                           symbol.size);
-    }
-    for (size_t i = 0; i < sizeof(jemalloc_names) / sizeof(jemalloc_names[0]); i++) {
-        enum attached_function function = jemalloc_names[i].function;
-        struct remote_symbol symbol;
-        if (located->functions[function].address == 0 &&
-            remote_symbol_find(memory, object, jemalloc_names[i].name, &symbol))
-            take_function(located, function, jemalloc_names[i].name, symbol.address, symbol.size);
     }
 }
 
@@ -109,12 +57,38 @@ static const struct remote_object *first_with(struct remote_memory *memory,
     return NULL;
 }
 
+/* The extended functions of a library's allocator need not belong to the object with malloc. */
+static void take_extended(struct located *located, struct remote_memory *memory,
+                          const struct remote_object *objects, size_t count)
+{
+    for (unsigned library = 0; library < EXTENDED_LIBRARIES; library++) {
+        struct remote_symbol symbol;
+        const char *key = function_library_keys[library];
+        const struct remote_object *object =
+            key[0] != 0 ? first_with(memory, objects, count, key, &symbol) : NULL;
+        for (int i = 0; object != NULL && i < EXTENDED_FUNCTIONS; i++) {
+            enum attached_function function = (enum attached_function)(ATTACHED_EXTENDED + i);
+            if (function_library(function) == library &&
+                remote_symbol_find(memory, object, function_names[function], &symbol))
+                take_function(located, function, function_names[function], symbol.address,
+                              symbol.size);
+        }
+        if (object != NULL && library == EXTENDED_OF_MIMALLOC &&
+            remote_symbol_find(memory, object, EXTENDED_HEAP_VISIT, &symbol))
+            located->heap_visit = symbol.address;
+    }
+}
+
 static bool locate_in_objects(struct located *located, struct remote_memory *memory,
                               const struct remote_object *objects, size_t count)
 {
     struct remote_symbol symbol;
     if (first_with(memory, objects, count, "_dl_find_object", &symbol) != NULL)
         located->dl_find_object = symbol.address;
+    if (first_with(memory, objects, count, "exit", &symbol) != NULL)
+        located->exit = symbol.address;
+    if (first_with(memory, objects, count, "pthread_exit", &symbol) != NULL)
+        located->pthread_exit = symbol.address;
     if (first_with(memory, objects, count, "dlclose", &symbol) != NULL)
         take_function(located, ATTACHED_DLCLOSE, "dlclose", symbol.address, symbol.size);
     const struct remote_object *allocator = first_with(memory, objects, count, "malloc", &symbol);
@@ -123,6 +97,7 @@ static bool locate_in_objects(struct located *located, struct remote_memory *mem
     /* operator new of another object calls malloc, whose hook sees it. */
     bool with_cxx = first_with(memory, objects, count, "_Znwm", &symbol) == allocator;
     take_exported(located, memory, allocator, with_cxx);
+    take_extended(located, memory, objects, count);
     snprintf(located->allocator, sizeof(located->allocator), "%s", allocator->name);
     return true;
 }
@@ -139,29 +114,6 @@ struct executable_symbols {
     char *text;         /* of the names */
 };
 
-/* Write all names that are searched for, one after the other, and list them. Return the number of
- * bytes. */
-static size_t list_names(char *text, const char **list, size_t *count)
-{
-    size_t used = 0;
-    *count = 0;
-    for (size_t i = 0; i <= ALLOCATOR_PREFIXES; i++) {
-        const char *prefix = i < ALLOCATOR_PREFIXES ? allocator_prefixes[i] : "";
-        int plain = i < ALLOCATOR_PREFIXES ? ATTACHED_DLCLOSE : ATTACHED_FUNCTIONS;
-        int end = plain + (int)(sizeof(jemalloc_names) / sizeof(jemalloc_names[0]));
-        for (int j = 0; j < end; j++) {
-            const char *name = j < plain ? names[j] : jemalloc_names[j - plain].name;
-            list[(*count)++] = text + used;
-            used += (size_t)sprintf(text + used, "%s%s", prefix, name) + 1;
-        }
-    }
-    list[(*count)++] = text + used;
-    return used + (size_t)sprintf(text + used, "_dl_find_object") + 1;
-}
-
-#define NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4))
-#define NAME_BYTES 64
-
 void executable_symbols_close(struct executable_symbols *symbols)
 {
     if (symbols == NULL)
@@ -172,15 +124,29 @@ void executable_symbols_close(struct executable_symbols *symbols)
     free(symbols);
 }
 
-/* Let the file reader find the functions. Return false if it finds none. */
-static bool read_functions(struct executable_symbols *symbols, int fd, const char *path)
+/* Let the file reader find the functions, in the debug file if the program is stripped. Return
+ * false if it finds none. */
+static bool read_functions(struct executable_symbols *symbols, struct reader_file *file)
 {
-    symbols->text = calloc(NAMES_MAX, NAME_BYTES);
-    symbols->names = calloc(NAMES_MAX, sizeof(*symbols->names));
+    symbols->text = calloc(FUNCTION_NAMES_MAX, FUNCTION_NAME_BYTES);
+    symbols->names = calloc(FUNCTION_NAMES_MAX, sizeof(*symbols->names));
     if (symbols->text == NULL || symbols->names == NULL)
         return false;
-    size_t count, bytes = list_names(symbols->text, symbols->names, &count);
-    int found = file_reader_functions(fd, path, symbols->text, bytes, count, &symbols->functions);
+    size_t count, bytes = function_names_list(symbols->text, symbols->names, &count);
+    bool is_whole;
+    int found =
+        file_reader_functions(file, symbols->text, bytes, count, &symbols->functions, &is_whole);
+    struct program_file program;
+    struct program_debug_file debug;
+    if (found >= 0 && !is_whole &&
+        program_debug_file_read(file, FILE_READER_DEADLINE_MS, &program, &debug) == 0 &&
+        debug.fd >= 0) {
+        free(symbols->functions);
+        file->debug_fd = debug.fd;
+        found = file_reader_functions(file, symbols->text, bytes, count, &symbols->functions,
+                                      &is_whole);
+        close(debug.fd);
+    }
     symbols->count = found > 0 ? (size_t)found : 0;
     return found > 0;
 }
@@ -194,7 +160,8 @@ struct executable_symbols *executable_symbols_open(pid_t pid)
     if (fd < 0)
         return NULL;
     struct executable_symbols *symbols = calloc(1, sizeof(*symbols));
-    if (symbols != NULL && !read_functions(symbols, fd, path)) {
+    struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
+    if (symbols != NULL && !read_functions(symbols, &file)) {
         executable_symbols_close(symbols);
         symbols = NULL;
     }
@@ -219,58 +186,48 @@ static bool runs_same_program(const struct executable_symbols *symbols, pid_t pi
     return status.st_dev == symbols->device && status.st_ino == symbols->inode;
 }
 
-/* Return the function that this name with the prefix denotes; ATTACHED_FUNCTIONS: none. */
-static enum attached_function function_of(const char *name, const char *prefix)
-{
-    size_t length = strlen(prefix);
-    if (strncmp(name, prefix, length) != 0)
-        return ATTACHED_FUNCTIONS;
-    name += length;
-    int end = length == 0 ? ATTACHED_FUNCTIONS : ATTACHED_DLCLOSE;
-    for (int i = 0; i < end; i++) {
-        if (strcmp(name, names[i]) == 0)
-            return (enum attached_function)i;
-    }
-    for (size_t i = 0; i < sizeof(jemalloc_names) / sizeof(jemalloc_names[0]); i++) {
-        if (strcmp(name, jemalloc_names[i].name) == 0)
-            return jemalloc_names[i].function;
-    }
-    return ATTACHED_FUNCTIONS;
-}
-
 /* Locate the executable's functions with that prefix. Return false, with nothing changed, if malloc
- * and free are not among them. */
+ * or free is not among them. */
 static bool take_with_prefix(struct located *located, const struct executable_symbols *symbols,
-                             uint64_t base, const char *prefix)
+                             uint64_t base, size_t prefix)
 {
     struct located found = {0};
     for (size_t i = 0; i < symbols->count; i++) {
         const struct reader_function *symbol = &symbols->functions[i];
         const char *name = symbols->names[symbol->name];
-        enum attached_function function = function_of(name, prefix);
+        enum attached_function function = function_of_name(name, prefix);
         if (function != ATTACHED_FUNCTIONS)
             take_function(&found, function, name, base + symbol->value, symbol->size);
         else if (strcmp(name, "_dl_find_object") == 0)
             found.dl_find_object = base + symbol->value;
+        else if (strcmp(name, "exit") == 0)
+            found.exit = base + symbol->value;
+        else if (strcmp(name, "pthread_exit") == 0)
+            found.pthread_exit = base + symbol->value;
     }
+    /* A static program, whose malloc has no prefix here, may never call free(). */
     if (found.functions[ATTACHED_MALLOC].address == 0 ||
-        found.functions[ATTACHED_FREE].address == 0)
+        (found.functions[ATTACHED_FREE].address == 0 && prefix != ALLOCATOR_PREFIXES))
         return false;
-    /* In a single executable we cannot find out whether operator new calls malloc. libstdc++'s
-     * operator new, the usual one, does. */
+    /* The usual operator new, libstdc++'s, calls malloc. Those of tcmalloc and mimalloc have other
+     * names, too. jemalloc's are added later. */
     memset(&found.functions[ATTACHED_CXX], 0,
-           (ATTACHED_FUNCTIONS - ATTACHED_CXX) * sizeof(found.functions[0]));
+           (ATTACHED_EXTENDED - ATTACHED_CXX) * sizeof(found.functions[0]));
     if (located->functions[ATTACHED_DLCLOSE].address != 0)
         found.functions[ATTACHED_DLCLOSE] = located->functions[ATTACHED_DLCLOSE];
     if (located->dl_find_object != 0)
         found.dl_find_object = located->dl_find_object;
+    if (located->exit != 0)
+        found.exit = located->exit;
+    if (located->pthread_exit != 0)
+        found.pthread_exit = located->pthread_exit;
     *located = found;
     return true;
 }
 
 /* Add the allocator functions that the executable defines without exporting them, if it exports its
- * own malloc. */
-static void add_unexported(struct located *located, const struct executable_symbols *symbols,
+ * own malloc. Return whether it does. */
+static bool add_unexported(struct located *located, const struct executable_symbols *symbols,
                            uint64_t base)
 {
     struct located found = *located;
@@ -278,7 +235,7 @@ static void add_unexported(struct located *located, const struct executable_symb
     for (size_t i = 0; i < symbols->count; i++) {
         const struct reader_function *symbol = &symbols->functions[i];
         const char *name = symbols->names[symbol->name];
-        enum attached_function function = function_of(name, "");
+        enum attached_function function = function_of_name(name, ALLOCATOR_PREFIXES);
         if (function >= ATTACHED_DLCLOSE)
             continue;
         uint64_t address = base + symbol->value;
@@ -289,6 +246,97 @@ static void add_unexported(struct located *located, const struct executable_symb
     }
     if (is_own)
         *located = found;
+    return is_own;
+}
+
+static bool has_symbol(const struct executable_symbols *symbols, const char *name)
+{
+    for (size_t i = 0; i < symbols->count; i++) {
+        if (strcmp(symbols->names[symbols->functions[i].name], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Add the executable's operator new and delete if they are jemalloc's, which do not call malloc. */
+static void add_jemallocs_new(struct located *located, const struct executable_symbols *symbols,
+                              uint64_t base)
+{
+    if (!has_symbol(symbols, FUNCTION_OF_JEMALLOCS_NEW))
+        return;
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct reader_function *symbol = &symbols->functions[i];
+        const char *name = symbols->names[symbol->name];
+        enum attached_function function = function_of_name(name, ALLOCATOR_PREFIXES);
+        if (function >= ATTACHED_CXX && function < ATTACHED_EXTENDED &&
+            located->functions[function].address == 0)
+            take_function(located, function, name, base + symbol->value, symbol->size);
+    }
+}
+
+/* What an executable's extended functions can do. */
+struct extended_found {
+    struct located located;
+    bool can_allocate;
+    bool is_only_rust; /* and none but Rust's functions can */
+};
+
+static void find_extended(struct extended_found *found, const struct executable_symbols *symbols,
+                          uint64_t base)
+{
+    *found = (struct extended_found){.is_only_rust = true};
+    bool is_default_rust = has_symbol(symbols, ALLOCATOR_RUSTS_DEFAULT); /* it calls malloc */
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct reader_function *symbol = &symbols->functions[i];
+        const char *name = symbols->names[symbol->name];
+        uint64_t address = base + symbol->value;
+        if (strcmp(name, EXTENDED_HEAP_VISIT) == 0)
+            found->located.heap_visit = address;
+        for (size_t prefix = 0; prefix <= ALLOCATOR_PREFIXES; prefix++) {
+            enum attached_function function = function_of_name(name, prefix);
+            if (function < ATTACHED_EXTENDED || function == ATTACHED_FUNCTIONS ||
+                (is_default_rust && function_library(function) == EXTENDED_OF_RUST))
+                continue;
+            take_function(&found->located, function, name, address, symbol->size);
+            if (allocator_name_allocates(name)) {
+                found->can_allocate = true;
+                found->is_only_rust &= function_library(function) == EXTENDED_OF_RUST;
+            }
+        }
+    }
+}
+
+static void forget_library(struct located *located)
+{
+    struct located_function dlclose = located->functions[ATTACHED_DLCLOSE];
+    memset(located->functions, 0, sizeof(located->functions));
+    located->functions[ATTACHED_DLCLOSE] = dlclose;
+    located->allocator[0] = 0;
+}
+
+/*
+ * Add the executable's extended functions. `has_own`: its malloc is located, too. A linker may have
+ * left only the extended ones (Rust's mimalloc crate calls nothing else); they are preferred to
+ * libc's malloc, and both may be too far apart for one client. Only Rust's own functions often lead
+ * to libc's malloc. Return whether the executable can allocate.
+ */
+static bool add_extended(struct located *located, const struct executable_symbols *symbols,
+                         uint64_t base, bool has_own)
+{
+    struct extended_found found;
+    find_extended(&found, symbols, base);
+    bool has_library = located->functions[ATTACHED_MALLOC].address != 0 && !has_own;
+    if (!found.can_allocate || (found.is_only_rust && has_library))
+        return false;
+    if (has_library)
+        forget_library(located);
+    for (int i = ATTACHED_EXTENDED; i < ATTACHED_FUNCTIONS; i++) {
+        if (found.located.functions[i].address != 0)
+            located->functions[i] = found.located.functions[i];
+    }
+    if (found.located.heap_visit != 0)
+        located->heap_visit = found.located.heap_visit;
+    return true;
 }
 
 static bool locate_in_executable(struct located *located, const struct process *process,
@@ -302,12 +350,14 @@ static bool locate_in_executable(struct located *located, const struct process *
         return false;
     /* An allocator with a prefix is there because the program uses it: prefer it to libc's. */
     for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
-        found = take_with_prefix(located, symbols, base, allocator_prefixes[i]);
+        found = take_with_prefix(located, symbols, base, i);
     if (!found && !has_malloc)
-        found = take_with_prefix(located, symbols, base, "");
+        found = take_with_prefix(located, symbols, base, ALLOCATOR_PREFIXES);
     if (!found && has_malloc)
-        add_unexported(located, symbols, base);
-    return found;
+        found = add_unexported(located, symbols, base);
+    if (found)
+        add_jemallocs_new(located, symbols, base);
+    return add_extended(located, symbols, base, found) || found;
 }
 
 /* --- the vdso, system calls, the stack --- */
@@ -318,22 +368,31 @@ static void locate_vdso(struct located *located, const struct process *process,
     struct remote_object vdso;
     struct remote_symbol symbol;
     if (process->vdso != 0 && remote_object_at(memory, process->vdso, &vdso) &&
-        remote_symbol_find(memory, &vdso, "__vdso_clock_gettime", &symbol))
+        remote_symbol_find(memory, &vdso, PROCESSOR_VDSO_CLOCK, &symbol))
         located->clock_gettime = symbol.address;
 }
 
-static uint64_t find_code(const uint8_t *code, size_t bytes, uint64_t address, const void *wanted,
-                          size_t wanted_bytes)
+/* Return the address of the first place with this code, or 0. */
+static uint64_t find_code(const uint8_t *code, size_t bytes, uint64_t address,
+                          struct processor_code wanted)
 {
-    const uint8_t *at = memmem(code, bytes, wanted, wanted_bytes);
+    const uint8_t *at = memmem(code, bytes, wanted.bytes, wanted.count);
+    while (at != NULL && (size_t)(at - code) % PROCESSOR_CODE_ALIGNMENT != 0) {
+        size_t next = (size_t)(at - code) + 1;
+        at = memmem(code + next, bytes - next, wanted.bytes, wanted.count);
+    }
     return at != NULL ? address + (uint64_t)(at - code) : 0;
 }
 
+/* Addresses of code in the process; 0: not found. */
+struct call_code {
+    uint64_t call, call_and_return, sigreturn;
+};
+
 /* Search a mapping for system call instructions. Return the number of bytes that were searched. */
-static size_t find_in_region(const struct process_region *region, struct tracee *tracee)
+static size_t find_in_region(const struct process_region *region, const struct tracee *tracee,
+                             struct call_code *found)
 {
-    static const uint8_t call[] = {0x0f, 0x05}, call_and_return[] = {0x0f, 0x05, 0xc3};
-    static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05};
     size_t bytes = region->end - region->start;
     if (bytes > CODE_BYTES_MAX)
         bytes = CODE_BYTES_MAX;
@@ -341,30 +400,38 @@ static size_t find_in_region(const struct process_region *region, struct tracee 
     if (code == NULL)
         return 0;
     bytes = tracee_read_some(tracee, region->start, code, bytes);
-    uint64_t both = find_code(code, bytes, region->start, call_and_return, sizeof(call_and_return));
-    uint64_t back = find_code(code, bytes, region->start, sigreturn, sizeof(sigreturn));
-    if (both != 0 && back != 0) {
-        tracee->syscall_instruction = both;
-        tracee->sigreturn = back;
-    } else if (tracee->syscall_instruction == 0) {
-        tracee->syscall_instruction = find_code(code, bytes, region->start, call, sizeof(call));
-    }
+    if (found->call_and_return == 0)
+        found->call_and_return = find_code(code, bytes, region->start, processor_call_and_return);
+    if (found->sigreturn == 0)
+        found->sigreturn = find_code(code, bytes, region->start, processor_sigreturn);
+    if (found->call == 0)
+        found->call = find_code(code, bytes, region->start, processor_call);
     free(code);
     return bytes;
 }
 
+/* Return whether the mapping belongs to an attached client, which will be unmapped. */
+static bool is_client(const struct process_region *region)
+{
+    return strstr(region->path, "/memfd:" ATTACHED_MEMFD_NAME) != NULL;
+}
+
 int locate_system_call(const struct process *process, struct tracee *tracee)
 {
+    struct call_code found = {0};
     size_t searched = 0;
-    tracee->syscall_instruction = tracee->sigreturn = 0;
-    /* Search backwards: the C library has both instructions and is mapped above the executable. */
-    for (size_t i = process->region_count;
-         i-- > 0 && tracee->sigreturn == 0 && searched < CODE_TOTAL_MAX;) {
+    /* Search backwards: the vdso and the C library are mapped above the executable. */
+    for (size_t i = process->region_count; i-- > 0 &&
+                                           (found.call_and_return == 0 || found.sigreturn == 0) &&
+                                           searched < CODE_TOTAL_MAX;) {
         const struct process_region *region = &process->regions[i];
         if (region->executable && region->readable &&
-            (region->path[0] == '/' || strcmp(region->path, "[vdso]") == 0))
-            searched += find_in_region(region, tracee);
+            ((region->path[0] == '/' && !is_client(region)) || strcmp(region->path, "[vdso]") == 0))
+            searched += find_in_region(region, tracee, &found);
     }
+    bool has_return = found.call_and_return != 0 && found.sigreturn != 0;
+    tracee->syscall_instruction = has_return ? found.call_and_return : found.call;
+    tracee->sigreturn = has_return ? found.sigreturn : 0;
     return tracee->syscall_instruction != 0 ? 0 : -ENOTSUP;
 }
 
@@ -377,13 +444,23 @@ static void locate_stack_end(struct located *located, const struct process *proc
 }
 
 /* Keep only the first of several names of one address. */
-static void drop_aliases(struct located *located)
+static void mark_aliases(struct located *located)
 {
     for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {
-        for (int j = i + 1; j < ATTACHED_FUNCTIONS; j++) {
+        for (int j = i + 1; j < ATTACHED_FUNCTIONS && located->functions[i].address != 0; j++) {
             if (located->functions[j].address == located->functions[i].address)
-                located->functions[j].address = 0;
+                located->functions[j].is_alias = true;
         }
+    }
+}
+
+/* Mark functions that throw if the one that the client would call in their place is missing. */
+static void mark_throwing(struct located *located)
+{
+    for (int i = ATTACHED_CXX; i < ATTACHED_FUNCTIONS; i++) {
+        unsigned nothrow = function_nothrow_form(i);
+        located->functions[i].only_throws =
+            nothrow != 0 && located->functions[nothrow].address == 0;
     }
 }
 
@@ -406,6 +483,29 @@ static size_t leave_out_client(struct remote_object *objects, size_t count)
     return kept;
 }
 
+/* Refuse the process: no allocator was found. `is_static`: it has no list of objects. */
+static int refuse(const struct process *process, bool is_static, struct attach_outcome *outcome,
+                  struct error *error)
+{
+    struct stat status;
+    struct program_file program;
+    struct program_debug_file debug;
+    char path[64], reason[PROGRAM_MISSING_BYTES] = "none of its libraries defines malloc";
+    outcome->refusal = ATTACH_UNSUPPORTED;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+    int fd = is_static ? regular_file_open(path, &status) : -1;
+    const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
+    if (fd >= 0) {
+        if (program_debug_file_read(&file, FILE_READER_DEADLINE_MS, &program, &debug) == 0)
+            program_debug_file_explain(&program, debug.path, reason, sizeof(reason));
+        if (debug.fd >= 0)
+            close(debug.fd);
+        close(fd);
+    }
+    return error_set(error, -ENOTSUP, "no allocator was found in pid %d%s: %s", (int)process->pid,
+                     is_static ? ", which is linked statically" : "", reason);
+}
+
 int locate_functions(struct located *located, const struct process *process,
                      const struct tracee *tracee, struct attach_outcome *outcome,
                      struct error *error)
@@ -418,26 +518,23 @@ int locate_functions(struct located *located, const struct process *process,
         free(objects);
         return error_set(error, -ENOMEM, "out of memory");
     }
-    if (process->beside_client)
+    if (process->moment == ATTACH_AT_HELLO)
         count = leave_out_client(objects, count);
     bool found = locate_in_objects(located, &memory, objects, count);
     free(objects);
     /* The allocator in a library belongs to the preloaded client. */
-    if (process->beside_client && located->allocator[0] != 0)
+    if (process->moment == ATTACH_AT_HELLO && located->allocator[0] != 0) {
+        forget_library(located);
         found = false;
+    }
     if (locate_in_executable(located, process, &memory, found))
         found = true;
-    if (!found) {
-        outcome->refusal = ATTACH_UNSUPPORTED;
-        return error_set(error, -ENOTSUP, "no allocator was found in pid %d: %s", (int)process->pid,
-                         count == 0 ? "it is linked statically and has no symbol \"malloc\"; build "
-                                      "it without stripping its symbols, or link it dynamically (a "
-                                      "Go program has its own profiler, runtime/pprof)"
-                                    : "none of its libraries defines malloc");
-    }
+    if (!found)
+        return refuse(process, count == 0, outcome, error);
     if (located->allocator[0] == 0)
         name_executable(located, process);
-    drop_aliases(located);
+    mark_throwing(located);
+    mark_aliases(located);
     locate_vdso(located, process, &memory);
     locate_stack_end(located, process);
     return 0;

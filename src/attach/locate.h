@@ -7,6 +7,7 @@
 #ifndef HEAPPROFD_ATTACH_LOCATE_H
 #define HEAPPROFD_ATTACH_LOCATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "attach/process.h"
@@ -15,7 +16,9 @@
 
 /* A function that can be patched. */
 struct located_function {
-    uint64_t address; /* 0: not found, or an alias of another */
+    uint64_t address; /* 0: not found */
+    bool is_alias;    /* a function before it in the list has the same address */
+    bool only_throws; /* the one that returns NULL instead of throwing is missing */
     uint64_t size;    /* 0: unknown */
     char name[48];
 };
@@ -23,11 +26,13 @@ struct located_function {
 struct located {
     char allocator[64]; /* file name of the object that defines malloc */
     struct located_function functions[ATTACHED_FUNCTIONS];
-    uint64_t dl_find_object, clock_gettime, stack_end; /* 0: not found */
+    /* 0: not found */
+    uint64_t dl_find_object, exit, pthread_exit, clock_gettime, stack_end, heap_visit;
 };
 
-/* Read the allocator's functions in .symtab of a process's executable. Call it before the process
- * is stopped, because another process reads the file. Return NULL if it has no such functions. */
+/* Read the allocator's functions in the symbol tables of a process's executable and its debug file.
+ * Call it before the process is stopped, because another process reads the files. Return NULL if
+ * they have no such functions. */
 struct executable_symbols *executable_symbols_open(pid_t pid);
 void executable_symbols_close(struct executable_symbols *symbols);
 

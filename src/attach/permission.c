@@ -48,6 +48,15 @@ int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *
                      are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
 }
 
+/* The kernel asks the same question for ptrace() and for this file. A filter of ours asks another. */
+bool permission_to_trace(pid_t pid)
+{
+    int memory = process_file_open(pid, "mem");
+    if (memory >= 0)
+        close(memory);
+    return memory >= 0 && !are_filtered();
+}
+
 int permission_check_stopped(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     struct process_status own, status;

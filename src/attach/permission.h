@@ -3,6 +3,7 @@
 #ifndef HEAPPROFD_ATTACH_PERMISSION_H
 #define HEAPPROFD_ATTACH_PERMISSION_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "attach/attach.h"
@@ -10,6 +11,10 @@
 
 /* Explain an EPERM or EACCES of the kernel in `error`, and set the refusal. Return -EPERM. */
 int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *error);
+
+/* Return whether we may trace the process. Then ptrace(2) fails with EPERM only because somebody else
+ * traces it. */
+bool permission_to_trace(pid_t pid);
 
 /* Check that a stopped process has no rights of root that we lack. The kernel judges this when it
  * lets us trace; but the process may execute a program at that moment, and from now on it cannot.

@@ -12,24 +12,25 @@
 
 #include "attach/permission.h"
 #include "util/array.h"
+#include "util/elf_machine.h"
 #include "util/process_files.h"
 #include "util/process_maps.h"
 #include "util/sorted_search.h"
 
 #define REGIONS_MAX (1u << 20)
 
-#if defined(__x86_64__)
-#define OWN_MACHINE EM_X86_64
-#define OWN_MACHINE_NAME "x86-64"
-#else
-#define OWN_MACHINE EM_AARCH64
-#define OWN_MACHINE_NAME "aarch64"
-#endif
-
 static int refuse(struct attach_outcome *outcome, enum attach_refusal refusal, int code)
 {
     outcome->refusal = refusal;
     return code;
+}
+
+/* Return whether a tracer is a heapprofd, which traces only while it attaches. */
+static bool is_profiler(pid_t tracer)
+{
+    char comm[16] = "";
+    return process_file_read(tracer, "comm", comm, sizeof(comm)) > 0 &&
+           strncmp(comm, "heap", 4) == 0;
 }
 
 static int check_status(const struct process *process, struct attach_outcome *outcome,
@@ -52,9 +53,18 @@ static int check_status(const struct process *process, struct attach_outcome *ou
         return error_set(error, -ESRCH, "pid %d has ended, but its parent has not waited for it",
                          pid);
     }
+    if (status.tracer == (uint64_t)getpid() && process->moment == ATTACH_AT_ENTRY)
+        return 0;
     if (status.tracer == (uint64_t)getpid() && attach_check_released(process->pid, error) < 0) {
         refuse(outcome, ATTACH_BUSY, -EAGAIN);
         return -EAGAIN;
+    }
+    if (status.tracer != 0 && is_profiler((pid_t)status.tracer)) {
+        refuse(outcome, ATTACH_BUSY, -EAGAIN);
+        return error_set(error, -EAGAIN,
+                         "pid %d is traced by pid %d, another heapprofd that attaches to it: try "
+                         "again",
+                         pid, (int)status.tracer);
     }
     if (status.tracer != 0) {
         refuse(outcome, ATTACH_TRACED, -EBUSY);
@@ -74,7 +84,8 @@ static int check_executable(const struct process *process, struct attach_outcome
                             struct error *error)
 {
     char path[64];
-    Elf64_Ehdr header = {0};
+    char head[ELF_MACHINE_HEAD_BYTES], name[ELF_MACHINE_NAME_BYTES];
+    struct elf_machine machine;
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -90,21 +101,19 @@ static int check_executable(const struct process *process, struct attach_outcome
         return error_set(error, -ESRCH, "cannot open the executable of pid %d: %s",
                          (int)process->pid, strerror(reason));
     }
-    ssize_t got = read(fd, &header, sizeof(header));
+    ssize_t got = read(fd, head, sizeof(head));
     close(fd);
     refuse(outcome, ATTACH_UNSUPPORTED, -ENOTSUP);
-    if (got < EI_NIDENT || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    if (got < 0 || elf_machine_read(&machine, head, (size_t)got) < 0)
         return error_set(error, -ENOTSUP, "the executable of pid %d is not an ELF file",
                          (int)process->pid);
-    if (header.e_ident[EI_CLASS] != ELFCLASS64)
+    if (!elf_machine_is_own(&machine)) {
+        elf_machine_name(&machine, name);
         return error_set(error, -ENOTSUP,
-                         "pid %d is a 32-bit process; only 64-bit ones can be profiled",
-                         (int)process->pid);
-    if (header.e_machine != OWN_MACHINE)
-        return error_set(error, -ENOTSUP,
-                         "pid %d runs code of another processor (ELF machine %u) than this "
-                         "heapprofd (" OWN_MACHINE_NAME ")",
-                         (int)process->pid, header.e_machine);
+                         "pid %d runs a program for %s, and this heapprofd profiles programs for "
+                         "%s only",
+                         (int)process->pid, name, elf_machine_own);
+    }
     outcome->refusal = ATTACH_FAILED;
     return 0;
 }
@@ -171,7 +180,7 @@ static int check_regions(const struct process *process, struct attach_outcome *o
 {
     for (size_t i = 0; i < process->region_count; i++) {
         const struct process_region *region = &process->regions[i];
-        if (!process->beside_client && region_is(region, PROCESS_CLIENT_NAME)) {
+        if (process->moment != ATTACH_AT_HELLO && region_is(region, PROCESS_CLIENT_NAME)) {
             refuse(outcome, ATTACH_HAS_CLIENT, -EALREADY);
             return error_set(error, -EALREADY,
                              "pid %d was started with heapprofd's library; it joins a session by "
@@ -182,12 +191,12 @@ static int check_regions(const struct process *process, struct attach_outcome *o
     return 0;
 }
 
-int process_read(struct process *process, pid_t pid, bool beside_client,
+int process_read(struct process *process, pid_t pid, enum attach_moment moment,
                  struct attach_outcome *outcome, struct error *error)
 {
     memset(process, 0, sizeof(*process));
     process->pid = pid;
-    process->beside_client = beside_client;
+    process->moment = moment;
     int code = check_status(process, outcome, error);
     if (code == 0)
         code = check_executable(process, outcome, error);

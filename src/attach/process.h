@@ -25,7 +25,7 @@ struct process_region {
 
 struct process {
     pid_t pid;
-    bool beside_client; /* as in struct attach_options */
+    enum attach_moment moment;
     struct process_region *regions;
     size_t region_count;
     uint64_t headers, header_count;     /* AT_PHDR, AT_PHNUM */
@@ -35,7 +35,7 @@ struct process {
 
 /* Read everything. Return 0, or a negative errno with the refusal in `outcome` and a message in
  * `error`. */
-int process_read(struct process *process, pid_t pid, bool beside_client,
+int process_read(struct process *process, pid_t pid, enum attach_moment moment,
                  struct attach_outcome *outcome, struct error *error);
 
 /* Read the mappings again. */

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <string.h>
@@ -20,15 +19,10 @@
 #include <unistd.h>
 
 #include "util/process_files.h"
+#include "util/seccomp_program.h"
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
-#endif
-
-#if defined(__x86_64__)
-#define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
-#else
-#define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
 /* How bad it is if the filter makes the system call fail. */
@@ -248,7 +242,7 @@ static int check_program(const struct sock_filter *program, size_t length, size_
                          bool *avoid_copying, struct error *error)
 {
     for (size_t i = 0; i < needed_count; i++) {
-        struct seccomp_data data = {.nr = needed[i].number, .arch = OWN_ARCHITECTURE};
+        struct seccomp_data data = {.nr = needed[i].number, .arch = SECCOMP_OUR_MACHINE};
         memcpy(data.args, needed[i].arguments, sizeof(data.args));
         bool bad = is_bad(seccomp_filter_run(program, length, &data), needed[i].severity);
         if (bad && needed[i].severity == AVOIDABLE)

@@ -10,6 +10,13 @@
 int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *outcome,
                  struct error *error)
 {
+    if (code == -EPERM && permission_to_trace(tracee->pid)) {
+        outcome->refusal = ATTACH_BUSY;
+        return error_set(error, -EAGAIN,
+                         "process %d was traced by another program (a profiler or a debugger): try "
+                         "again",
+                         (int)tracee->pid);
+    }
     if (code == -EPERM || code == -EACCES)
         return permission_explain(tracee->pid, outcome, error);
     if (code == -ESRCH) {

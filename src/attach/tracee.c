@@ -15,9 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/arch/processor.h"
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
+#include "util/process_files.h"
 
 /* Interval of checks for stopped threads, and the longer interval after a while: a poller runs
  * before the threads that it waits for. */
@@ -155,6 +157,12 @@ static int seize_new(struct tracee *tracee)
         return errno == ENOENT ? -ESRCH : -errno;
     int found = 0, code = 0;
     struct dirent *entry;
+    if (tracee->is_held) {
+        code = add_thread(tracee, tracee->pid);
+        tracee->is_held = code < 0;
+        if (code == 0)
+            tracee->threads[0].stopped = true;
+    }
     while (code == 0 && (entry = readdir(tasks)) != NULL) {
         pid_t tid = atoi(entry->d_name);
         if (tid <= 0 || is_known(tracee, tid))
@@ -187,15 +195,30 @@ static int seize_new(struct tracee *tracee)
     return code < 0 ? code : found;
 }
 
+void tracee_reap(pid_t tid)
+{
+    struct process_stat stat;
+    struct process_status status;
+    bool is_own_child = process_stat_read(tid, &stat) && stat.parent == getpid() &&
+                        process_status_read(tid, &status) == 0 && status.leader == (uint64_t)tid;
+    if (!is_own_child)
+        waitpid(tid, NULL, __WALL | WNOHANG);
+}
+
 /* Check once whether the thread has stopped. */
 static void check_stop(struct tracee_thread *thread)
 {
     int status;
-    pid_t got = waitpid(thread->tid, &status, __WALL | WNOHANG);
-    if (got == 0 || (got < 0 && errno == EINTR))
+    siginfo_t info = {0};
+    int code = waitid(P_PID, (id_t)thread->tid, &info,
+                      WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
+    if ((code == 0 && info.si_pid == 0) || (code < 0 && errno == EINTR))
         return;
-    if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
+    bool is_stop = code == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED);
+    if (!is_stop || waitpid(thread->tid, &status, __WALL | WNOHANG) <= 0 || !WIFSTOPPED(status)) {
         thread->gone = true;
+        if (code == 0 && !is_stop)
+            tracee_reap(thread->tid);
         return;
     }
     if (status >> 16 == PTRACE_EVENT_STOP) {
@@ -370,6 +393,19 @@ unsigned tracee_release_pending(void)
     return (unsigned)pending_count;
 }
 
+static void add_pending(pid_t pid, pid_t tid)
+{
+    if (pending_count == PENDING_MAX)
+        return;
+    pending[pending_count].pid = pid;
+    pending[pending_count++].tid = tid;
+}
+
+void tracee_release_later(pid_t pid)
+{
+    add_pending(pid, pid);
+}
+
 /* Release threads that have not stopped in time. Only a stopped thread can be released. A thread
  * that waits in the kernel is released later. */
 static void release_unstopped(const struct tracee *tracee)
@@ -381,10 +417,8 @@ static void release_unstopped(const struct tracee *tracee)
         bool released = thread->gone || thread->stopped;
         while (!released && !(released = release_if_stopped(thread->tid)) && now_us() < deadline_us)
             poll_pause(began_us);
-        if (released || pending_count == PENDING_MAX)
-            continue;
-        pending[pending_count].pid = tracee->pid;
-        pending[pending_count++].tid = thread->tid;
+        if (!released)
+            add_pending(tracee->pid, thread->tid);
     }
 }
 
@@ -393,7 +427,7 @@ void tracee_move(struct tracee *tracee)
     for (size_t i = 0; i < tracee->thread_count; i++) {
         struct tracee_thread *thread = &tracee->threads[i];
         if (thread->stopped && !thread->gone && thread->moved)
-            tracee_request(PTRACE_SETREGS, thread->tid, NULL, &thread->registers);
+            registers_write(thread->tid, &thread->registers);
         thread->moved = false;
     }
 }
@@ -416,8 +450,7 @@ struct user_regs_struct *tracee_registers(struct tracee_thread *thread)
 {
     if (!thread->stopped || thread->gone)
         return NULL;
-    if (!thread->has_registers &&
-        tracee_request(PTRACE_GETREGS, thread->tid, NULL, &thread->registers) < 0)
+    if (!thread->has_registers && registers_read(thread->tid, &thread->registers) < 0)
         return NULL;
     thread->has_registers = true;
     return &thread->registers;

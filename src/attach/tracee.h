@@ -43,6 +43,7 @@ struct tracee {
     unsigned patience_ms;         /* TRACEE_STOP_MS, unless the caller sets it */
     uint64_t syscall_instruction; /* address of a system call instruction; the caller finds it */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` follows syscall_instruction */
+    bool is_held; /* the process, one thread, is seized and stopped already */
     pid_t stuck;                  /* a thread that did not stop in time */
     bool stuck_without_processor; /* it got no processor */
     bool priority_raised;         /* we have real-time priority until the threads continue */
@@ -52,6 +53,7 @@ struct tracee {
     /* During system calls. */
     struct tracee_thread *worker;
     uint64_t worker_mask;
+    bool worker_in_call;   /* it entered its own system call again (arch/aarch64/own_call.c) */
     uint64_t worker_frame; /* address of its return frame (return_frame.h); 0: none */
     uint64_t rseq_field;   /* address of the pointer to its critical section (rseq); 0: none */
     uint64_t rseq_value;   /* that pointer */
@@ -78,6 +80,13 @@ void tracee_move(struct tracee *tracee);
 /* Release threads that did not stop in time but are stopped now. Return how many have not stopped.
  */
 unsigned tracee_release_pending(void);
+
+/* Reap a traced thread that has ended, so that its parent learns of it. The end of a child of ours
+ * is left to whoever waits for it. */
+void tracee_reap(pid_t tid);
+
+/* Release this process, of one thread, which was told to stop and has not, once it has. */
+void tracee_release_later(pid_t pid);
 
 /* Return a thread of the process that did not stop in time and has not stopped since; 0: none. */
 pid_t tracee_pending_of(pid_t pid);

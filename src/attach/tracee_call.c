@@ -3,27 +3,25 @@
  * Make system calls in a stopped thread.
  *
  * A thread that PTRACE_INTERRUPT took out of a system call is inside the kernel's signal delivery,
- * with -ERESTART... in rax and the call's number in orig_rax. If it continues from there with these
- * registers, the kernel restarts the call. Therefore a system call of ours ends in a stop of the
- * same kind, and the thread's own registers are restored only there.
+ * and its registers say that the call is to be restarted (on x86-64: -ERESTART... in rax and the
+ * call's number in orig_rax). If it continues from there with these registers, the kernel restarts
+ * the call. Therefore a system call of ours ends in a stop of the same kind, and the thread's own
+ * registers are restored only there.
  */
-#include "attach/tracee.h"
+#include "attach/tracee_call.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "attach/arch/processor.h"
 #include "attach/return_frame.h"
 
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
 #endif
 
-#define SYSCALL_STOP (SIGTRAP | 0x80) /* see PTRACE_O_TRACESYSGOOD */
-
-/* Wait for the worker's next stop. Return its status, or a negative errno. */
-static int wait_worker(struct tracee *tracee)
+int worker_wait(struct tracee *tracee)
 {
     int status;
     pid_t got;
@@ -58,26 +56,9 @@ static void note_rseq(struct tracee *tracee)
 static long prepare_call(struct tracee *tracee, long number, const uint64_t arguments[6])
 {
     struct user_regs_struct registers = tracee->worker->registers;
-    registers.rip = tracee->syscall_instruction;
-    if (tracee->worker_frame != 0)
-        registers.rsp = tracee->worker_frame;
-    registers.rax = (uint64_t)number;
-    registers.orig_rax = UINT64_MAX; /* nothing must be restarted */
-    registers.rdi = arguments[0];
-    registers.rsi = arguments[1];
-    registers.rdx = arguments[2];
-    registers.r10 = arguments[3];
-    registers.r8 = arguments[4];
-    registers.r9 = arguments[5];
-    return tracee_request(PTRACE_SETREGS, tracee->worker->tid, NULL, &registers);
-}
-
-/* Return whether the thread sleeps for a time, or is about to continue such a sleep. */
-static bool sleeps(const struct user_regs_struct *registers)
-{
-    const int64_t restart_block = -516; /* ERESTART_RESTARTBLOCK */
-    return (int64_t)registers->orig_rax >= 0 &&
-           ((int64_t)registers->rax == restart_block || registers->rax == SYS_restart_syscall);
+    registers_set_call(&registers, tracee->syscall_instruction, tracee->worker_frame,
+                       tracee->sigreturn, number, arguments);
+    return registers_write(tracee->worker->tid, &registers);
 }
 
 /* Choose a thread, if possible one that does not sleep: if we are killed, its sleep ends early. */
@@ -88,7 +69,7 @@ static struct tracee_thread *choose_worker(struct tracee *tracee)
         const struct user_regs_struct *registers = tracee_registers(&tracee->threads[i]);
         if (registers == NULL)
             continue;
-        if (!sleeps(registers))
+        if (!registers_sleep(registers))
             return &tracee->threads[i];
         if (any == NULL)
             any = &tracee->threads[i];
@@ -110,6 +91,8 @@ int tracee_work_begin(struct tracee *tracee)
     note_rseq(tracee);
     long code = tracee_request(PTRACE_GETSIGMASK, tid, (void *)8, &tracee->worker_mask);
     tracee->worker_frame = 0;
+    if (code == 0)
+        code = own_call_enter(tracee);
     if (code == 0) {
         tracee->worker_frame = return_frame_put(tracee, tid, &tracee->worker->registers,
                                                 tracee->worker_mask, tracee->sigreturn);
@@ -119,19 +102,20 @@ int tracee_work_begin(struct tracee *tracee)
     }
     if (code == 0)
         code = tracee_request(PTRACE_SETSIGMASK, tid, (void *)8, &all);
+    if (code == 0)
+        code = own_call_replace(tracee);
     if (code < 0)
         tracee->worker = NULL;
     return (int)code;
 }
 
-/* Run the worker until its next system call stop. */
-static int run_to_syscall_stop(struct tracee *tracee)
+int worker_run_to_call(struct tracee *tracee)
 {
     for (;;) {
         long code = tracee_request(PTRACE_SYSCALL, tracee->worker->tid, NULL, NULL);
         if (code < 0)
             return (int)code;
-        int status = wait_worker(tracee);
+        int status = worker_wait(tracee);
         if (status < 0)
             return status;
         if (WSTOPSIG(status) == SYSCALL_STOP)
@@ -148,12 +132,12 @@ long tracee_system_call(struct tracee *tracee, int *code, long number, const uin
     struct user_regs_struct registers;
     *code = (int)prepare_call(tracee, number, arguments);
     if (*code == 0)
-        *code = run_to_syscall_stop(tracee);
+        *code = worker_run_to_call(tracee);
     if (*code == 0)
-        *code = run_to_syscall_stop(tracee);
+        *code = worker_run_to_call(tracee);
     if (*code == 0)
-        *code = (int)tracee_request(PTRACE_GETREGS, tracee->worker->tid, NULL, &registers);
-    return *code == 0 ? (long)registers.rax : -EIO;
+        *code = (int)registers_read(tracee->worker->tid, &registers);
+    return *code == 0 ? registers_result(&registers) : -EIO;
 }
 
 int tracee_work_end(struct tracee *tracee)
@@ -165,12 +149,13 @@ int tracee_work_end(struct tracee *tracee)
     tracee_request(PTRACE_INTERRUPT, worker->tid, NULL, NULL);
     do {
         long code = tracee_request(PTRACE_CONT, worker->tid, NULL, NULL);
-        status = code < 0 ? (int)code : wait_worker(tracee);
+        status = code < 0 ? (int)code : worker_wait(tracee);
     } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
     if (status >= 0) {
         /* Restore its own registers last: until then the return frame protects it. */
         tracee_request(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
-        tracee_request(PTRACE_SETREGS, worker->tid, NULL, &worker->registers);
+        registers_write(worker->tid, &worker->registers);
+        own_call_leave(tracee);
         if (tracee->rseq_field != 0)
             tracee_write(tracee, tracee->rseq_field, &tracee->rseq_value, 8);
     }

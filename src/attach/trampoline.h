@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Patching the entry of a function: the bytes that a jump replaces, and a trampoline that does the
- * same and continues after them.
+ * same and continues after them. arch/<processor>/trampoline.c decodes and moves instructions.
  */
 #ifndef HEAPPROFD_ATTACH_TRAMPOLINE_H
 #define HEAPPROFD_ATTACH_TRAMPOLINE_H
@@ -10,9 +10,6 @@
 #include <stdint.h>
 
 #include "wire/attached_params.h"
-
-/* `jmp rel32`. */
-#define TRAMPOLINE_JUMP_BYTES 5
 
 /* Room for the replaced instructions, some of them in a longer form, and a jump. */
 #define TRAMPOLINE_BYTES 96

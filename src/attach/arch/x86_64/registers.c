@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registers, system calls and signal frames of x86-64. */
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include "attach/arch/processor.h"
+
+static const uint8_t call_and_return[] = {0x0f, 0x05, 0xc3}; /* syscall; ret */
+/* mov $15, %rax; syscall */
+static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05};
+
+const struct processor_code processor_call = {call_and_return, 2};
+const struct processor_code processor_call_and_return = {call_and_return, 3};
+const struct processor_code processor_sigreturn = {sigreturn, sizeof(sigreturn)};
+
+long registers_read(pid_t tid, struct user_regs_struct *registers)
+{
+    return tracee_request(PTRACE_GETREGS, tid, NULL, registers);
+}
+
+long registers_write(pid_t tid, const struct user_regs_struct *registers)
+{
+    return tracee_request(PTRACE_SETREGS, tid, NULL, (void *)(uintptr_t)registers);
+}
+
+void registers_set_call(struct user_regs_struct *registers, uint64_t instruction, uint64_t frame,
+                        uint64_t sigreturn_code, long number, const uint64_t arguments[6])
+{
+    (void)sigreturn_code; /* the frame contains its address */
+    registers->rip = instruction;
+    if (frame != 0)
+        registers->rsp = frame;
+    registers->rax = (uint64_t)number;
+    registers->orig_rax = UINT64_MAX; /* nothing must be restarted */
+    registers->rdi = arguments[0];
+    registers->rsi = arguments[1];
+    registers->rdx = arguments[2];
+    registers->r10 = arguments[3];
+    registers->r8 = arguments[4];
+    registers->r9 = arguments[5];
+}
+
+bool registers_sleep(const struct user_regs_struct *registers)
+{
+    const int64_t restart_block = -516; /* ERESTART_RESTARTBLOCK */
+    return (int64_t)registers->orig_rax >= 0 &&
+           ((int64_t)registers->rax == restart_block || registers->rax == SYS_restart_syscall);
+}
+
+int own_call_enter(struct tracee *tracee)
+{
+    (void)tracee;
+    return 0;
+}
+
+int own_call_replace(struct tracee *tracee)
+{
+    (void)tracee;
+    return 0;
+}
+
+void own_call_leave(const struct tracee *tracee)
+{
+    (void)tracee;
+}
+
+/* The flags and the code segment follow the interrupted pc. */
+bool processor_is_saved_pc(const uint64_t *words)
+{
+    const uint64_t code_segment = 0x33, always_set = 2, flags = 0x3fffff;
+    return (words[1] & always_set) != 0 && (words[1] & ~flags) == 0 &&
+           (words[2] & 0xffff) == code_segment;
+}
