@@ -16,11 +16,16 @@
 
 #include "daemon/host/host.h"
 #include "daemon/host/preload_path.h"
+#include "daemon/service/child_process.h"
 #include "daemon/service/serve.h"
+#include "daemon/sockets/daemon_client.h"
+#ifdef HEAPPROFD_TRACING
+#include "tracing/producer/producer.h"
+#endif
 #include "util/output_file.h"
 
 static const char usage[] =
-    "usage: heapprofd\n"
+    "usage: heapprofd [--producer [SOCKET]]\n"
     "       heapprofd prepare\n"
     "       heapprofd host [-o FILE] [-i BYTES] [-n NAME]... [--follow-children] -- COMMAND "
     "[ARGS]\n"
@@ -29,6 +34,12 @@ static const char usage[] =
     "foreground, until SIGTERM or Ctrl-C. SIGUSR1 takes a dump of all profiled processes. Its run\n"
     "directory is $HEAPPROFD_RUN_DIR, else /run/heapprofd for root, else\n"
     "$XDG_RUNTIME_DIR/heapprofd.\n"
+    "\n"
+    "--producer: also is a producer of Perfetto's tracing service (traced), with the data sources\n"
+    "android.heapprofd and heapprofd. SOCKET is the service's producer socket, by default\n"
+    "$PERFETTO_PRODUCER_SOCK_NAME, else /run/perfetto/traced-producer.sock, else\n"
+    "/tmp/perfetto-producer. If a daemon serves the run directory already, its sessions are used,\n"
+    "and this process serves nothing else.\n"
     "\n"
     "prepare: makes that directory, so that programs that are started before the daemon, with the\n"
     "library preloaded, can be profiled later.\n"
@@ -102,10 +113,27 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
             puts("heapprofd " HEAPPROFD_VERSION);
             return 1;
         default:
+            fputs("heapprofd: see heapprofd --help\n", stderr);
             return 3;
         }
     }
     return 0;
+}
+
+/* Return whether the arguments ask for a producer. *socket: NULL if they are wrong. */
+static bool asks_for_producer(int argc, char **argv, const char **socket)
+{
+    static const char option[] = "--producer";
+    size_t length = sizeof(option) - 1;
+    if (strncmp(argv[1], option, length) != 0 ||
+        (argv[1][length] != '\0' && argv[1][length] != '='))
+        return false;
+    bool is_joined = argv[1][length] == '=';
+    if (argc > 3 || (argc == 3 && (is_joined || argv[2][0] == '-')))
+        *socket = NULL;
+    else
+        *socket = is_joined ? argv[1] + length + 1 : argc == 3 ? argv[2] : "";
+    return true;
 }
 
 /* End as the command ended, so that a shell sees no difference. */
@@ -153,11 +181,42 @@ static int run(struct arguments *arguments)
     return end_like(&result);
 }
 
+/* Run the daemon with a producer, or only the producer if there is a daemon. `socket` "": the
+ * default one. */
+static int produce(const char *socket)
+{
+#ifdef HEAPPROFD_TRACING
+    struct error error;
+    int daemon = daemon_connect(0, &error);
+    if (daemon == -ENOENT && getenv(CHILD_PROCESS_ENV) == NULL)
+        return serve(socket);
+    if (daemon < 0) {
+        fprintf(stderr, "heapprofd: %s\n", error.message);
+        return 1;
+    }
+    close(daemon);
+    return producer_run(socket[0] != 0 ? socket : NULL, serve_log);
+#else
+    (void)socket;
+    fputs("heapprofd: --producer is not in this build: build it with -Dtracing=enabled\n", stderr);
+    return 1;
+#endif
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {.output = "raw-trace"};
     if (argc == 1)
-        return serve();
+        return serve(NULL);
+    const char *socket;
+    if (asks_for_producer(argc, argv, &socket)) {
+        if (socket != NULL)
+            return produce(socket);
+        fputs("heapprofd: --producer takes at most one socket, and no other option goes with it; "
+              "see heapprofd --help\n",
+              stderr);
+        return 2;
+    }
     if (argc == 2 && strcmp(argv[1], "prepare") == 0)
         return serve_prepare();
     heap_config_init(&arguments.config);

@@ -230,6 +230,9 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
     const struct ledger_heap *heap = &snapshot->heaps[index];
     const struct ring_heap_totals *totals = dump->request->heap_totals;
     filled->interval_bytes = index == 0 ? snapshot->interval_bytes : heap->interval_bytes;
+    /* A callsite may have gone unseen under the longest interval. */
+    if (heap->longest_interval_bytes > filled->interval_bytes)
+        filled->interval_bytes = heap->longest_interval_bytes;
     filled->first_interval_bytes =
         index == 0 ? snapshot->first_interval_bytes : heap->interval_bytes;
     filled->heap_samples = heap->samples;
@@ -368,6 +371,9 @@ static const enum trace_loss_id in_trace_of[] = {
     [RING_LOST_FREE] = TRACE_LOST_FREE,
     [RING_LOST_CALLS] = TRACE_LOST_ALLOCATIONS,
     [RING_LOST_BYTES] = TRACE_LOST_ALLOCATED_BYTES,
+    [RING_LOST_SCOPES] = TRACE_LOST_SCOPES,
+    [RING_LOST_INTERPRETER_STATE] = TRACE_LOST_INTERPRETER_STATE,
+    [RING_LOST_INTERPRETER_UNKNOWN] = TRACE_LOST_INTERPRETER_UNKNOWN,
 };
 #define LOSSES (sizeof(in_trace_of) / sizeof(*in_trace_of))
 

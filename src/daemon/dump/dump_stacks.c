@@ -95,6 +95,26 @@ static uint64_t non_module_frame(struct dump *dump, uint64_t pc)
                : trace_writer_frame(dump->writer, mapping_of(dump, module), address, name);
 }
 
+static const char *const language_paths[] = {
+    [RECORD_LANGUAGE_PYTHON] = TRACE_PYTHON_PATH,
+    [RECORD_LANGUAGE_RUBY] = TRACE_RUBY_PATH,
+};
+
+/* Return the id of a frame of an interpreted language. */
+static uint64_t code_frame(struct dump *dump, uint64_t pc)
+{
+    const struct code_table *code = &dump->tree->code;
+    struct code_place place = code->places[pc & UINT32_MAX];
+    const struct code_function *function = &code->functions[place.function];
+    const struct trace_source source = {
+        .function = function->name, .file = function->file, .line = place.line};
+    const struct trace_mapping mapping = {.path = language_paths[function->language]};
+    return is_skipped(dump->files, function->name)
+               ? FRAME_SKIPPED
+               : trace_writer_source_frame(dump->writer,
+                                           trace_writer_mapping(dump->writer, &mapping), &source);
+}
+
 /* Return the id of a frame in a module. */
 static uint64_t listed_frame(struct dump *dump, struct callsite_node node)
 {
@@ -120,8 +140,12 @@ static uint32_t frame_id(struct dump *dump, uint32_t number)
     if (*slot != 0)
         return dump->frame_of_node[number] = dump->frame_of_node[*slot - 1];
 
-    uint64_t id = node.module == CALLSITE_NO_MODULE ? non_module_frame(dump, node.pc)
-                                                    : listed_frame(dump, node);
+    uint64_t id;
+    if (node.module == CALLSITE_CODE)
+        id = code_frame(dump, node.pc);
+    else
+        id = node.module == CALLSITE_NO_MODULE ? non_module_frame(dump, node.pc)
+                                               : listed_frame(dump, node);
     if (id != 0) {
         *slot = number + 1;
         table->count++;

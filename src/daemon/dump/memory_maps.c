@@ -65,18 +65,36 @@ static bool has_flag(const char *flags, const char *name)
     return strstr(flags, padded) != NULL;
 }
 
-static void read_detail(const char *line, struct memory_map *map)
+/* Return whether the line is the detail with this name, in KiB. */
+static bool is_detail(const char *line, const char *name, uint64_t *kb)
 {
+    size_t length = strlen(name);
+    if (strncmp(line, name, length) != 0 || line[length] != ':')
+        return false;
+    *kb = strtoull(line + length + 1, NULL, 10);
+    return true;
+}
+
+static void read_detail(const char *line, struct memory_maps *maps)
+{
+    struct memory_map *map = &maps->items[maps->count - 1];
     uint64_t kb;
-    if (begins_with(line, "VmFlags:"))
+    if (begins_with(line, "VmFlags:")) {
         map->ours = has_flag(line, "nr") && has_flag(line, "dd") &&
                     (has_flag(line, "nh") || has_flag(line, "wf"));
-    else if (sscanf(line, "Rss: %" SCNu64, &kb) == 1)
+    } else if (is_detail(line, "Rss", &kb)) {
         map->rss_bytes = kb * 1024;
-    else if (sscanf(line, "Anonymous: %" SCNu64, &kb) == 1)
+    } else if (is_detail(line, "Anonymous", &kb)) {
         map->anonymous_bytes = kb * 1024;
-    else if (sscanf(line, "Swap: %" SCNu64, &kb) == 1)
+    } else if (is_detail(line, "Swap", &kb)) {
         map->swap_bytes = kb * 1024;
+    } else if (is_detail(line, "Pss", &kb)) {
+        maps->pss_kb += kb;
+        maps->has_pss = true;
+    } else if (is_detail(line, "SwapPss", &kb)) {
+        maps->swap_pss_kb += kb;
+        maps->has_swap_pss = true;
+    }
 }
 
 static int read_lines(struct memory_maps *maps, FILE *file)
@@ -97,7 +115,7 @@ static int read_lines(struct memory_maps *maps, FILE *file)
                        ? ARRAY_ADD(&maps->items, &maps->count, &maps->capacity, map)
                        : -E2BIG;
         } else if (maps->count > 0) {
-            read_detail(line, &maps->items[maps->count - 1]);
+            read_detail(line, maps);
         }
     }
     free(line);

@@ -31,6 +31,8 @@ struct memory_map {
 struct memory_maps {
     struct memory_map *items; /* by address */
     size_t count, capacity;
+    uint64_t pss_kb, swap_pss_kb; /* sums of all mappings */
+    bool has_pss, has_swap_pss;   /* the kernel has these lines */
 };
 
 /* Read the mappings from a smaps file. Return 0 or a negative errno: -ENOENT, -EACCES, -ENOMEM, or

@@ -3,6 +3,7 @@
 #include "daemon/dump/memory_watch.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,12 +158,47 @@ static bool has_memory(pid_t pid)
     return process_file_read(pid, "statm", text, sizeof(text)) > 1 && strncmp(text, "0 ", 2) != 0;
 }
 
+static void take_rollup_line(struct trace_smaps_sums *sums, const char *line)
+{
+    uint64_t kb;
+    if (sscanf(line, "Pss_Anon: %" SCNu64, &kb) == 1)
+        sums->pss_anon_kb = kb;
+    else if (sscanf(line, "Pss_File: %" SCNu64, &kb) == 1)
+        sums->pss_file_kb = kb;
+    else if (sscanf(line, "Pss_Shmem: %" SCNu64, &kb) == 1)
+        sums->pss_shmem_kb = kb;
+}
+
+static void read_rollup(struct trace_smaps_sums *sums, pid_t pid)
+{
+    char text[4096];
+    if (process_file_read(pid, "smaps_rollup", text, sizeof(text)) <= 0)
+        return;
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        take_rollup_line(sums, line);
+    }
+}
+
+/* Take the sums that smaps has. */
+static void take_sums(struct trace_smaps_sums *sums, const struct survey *survey)
+{
+    const struct memory_maps *maps = &survey->maps;
+    sums->boottime_ns = survey->snapshot->boottime_ns;
+    sums->pid = survey->snapshot->pid;
+    sums->rss_kb = memory_snapshot_sum(survey->snapshot).rss_bytes / 1024;
+    sums->pss_kb = maps->has_pss ? maps->pss_kb : TRACE_UNKNOWN;
+    sums->swap_pss_kb = maps->has_swap_pss ? maps->swap_pss_kb : TRACE_UNKNOWN;
+}
+
 void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                                const char *allocator)
+                                const char *allocator, bool with_rollup)
 {
     char path[64];
     uint64_t began_us = clock_read_us(CLOCK_MONOTONIC);
     struct memory_snapshot snapshot = {.pid = pid, .boottime_ns = clock_read_ns(CLOCK_BOOTTIME)};
+    struct trace_smaps_sums sums = {
+        .pss_anon_kb = TRACE_UNKNOWN, .pss_file_kb = TRACE_UNKNOWN, .pss_shmem_kb = TRACE_UNKNOWN};
     snapshot.allocator = allocator[0] != '\0' ? allocator : NULL;
     struct survey survey = {
         .snapshot = &snapshot,
@@ -171,6 +207,9 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
         .pages_left = PAGES_READ_MAX,
         .reads_left = READS_MAX,
     };
+    /* First, so that it is of the same program as the mappings: an exec may come at any time. */
+    if (with_rollup)
+        read_rollup(&sums, pid);
     snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
     if (memory_maps_read(&survey.maps, path) < 0)
         return;
@@ -183,6 +222,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
     if (snapshot.pages_unknown)
         snapshot.untouched_bytes = snapshot.swapped_bytes = 0;
     memory_maps_sum(&survey.maps, snapshot.parts);
+    take_sums(&sums, &survey);
     memory_maps_clear(&survey.maps);
     if (survey.pagemap >= 0)
         close(survey.pagemap);
@@ -192,19 +232,25 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
      * memory is not that of the program whose live samples the ledger has. */
     if (snapshot.parts[MEMORY_PROFILER].mappings > 0 && has_memory(pid)) {
         watch->last = snapshot;
+        watch->sums = sums;
         watch->has_last = true;
     }
-    watch->next_us = ended_us + snapshot.duration_us * PAUSE_TIMES;
+    watch->taken_us = ended_us;
+    watch->pause_us = snapshot.duration_us * PAUSE_TIMES;
 }
 
 void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                       const char *allocator)
+                       const char *allocator, size_t processes)
 {
-    if (clock_read_us(CLOCK_MONOTONIC) >= watch->next_us)
-        memory_watch_take_snapshot(watch, pid, ledger, allocator);
+    if (clock_read_us(CLOCK_MONOTONIC) >= watch->taken_us + watch->pause_us * processes)
+        memory_watch_take_snapshot(watch, pid, ledger, allocator, false);
 }
 
-int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer)
+int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer,
+                       bool with_sums)
 {
-    return watch->has_last ? trace_writer_memory_snapshot(writer, &watch->last) : 0;
+    if (!watch->has_last)
+        return 0;
+    int code = trace_writer_memory_snapshot(writer, &watch->last);
+    return code < 0 || !with_sums ? code : trace_writer_smaps_sums(writer, &watch->sums);
 }

@@ -4,30 +4,38 @@
  * it live allocations use. They are taken at each dump, and between dumps, so that there is a last
  * one of a process that ends by itself. The process is not involved, but the kernel delays its
  * changes of mappings while it lists them (about 2 ms for each 100 MB resident). Snapshots between
- * dumps take at most 1 % of the time.
+ * dumps take at most 1 % of the time, those of all processes together.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 #define HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 
 #include "daemon/ledger/ledger.h"
 #include "trace/memory_snapshot.h"
+#include "trace/write/trace_timeline.h"
 
 struct memory_watch {
     struct memory_snapshot last;
+    struct trace_smaps_sums sums; /* of the same reading */
     bool has_last;
-    uint64_t next_us; /* CLOCK_MONOTONIC; no snapshot between dumps before this */
+    uint64_t taken_us; /* CLOCK_MONOTONIC; 0: none yet */
+    uint64_t pause_us; /* after it */
 };
 
-/* Take a snapshot now. `allocator` is that of the handshake, "" if unknown; the caller keeps it. If
- * this fails because the process has ended or may not be read, the last snapshot stays. */
+/* Take a snapshot now. `allocator` is that of the handshake, "" if unknown; the caller keeps it.
+ * `with_rollup`: add to its sums what only smaps_rollup has, for which the kernel walks the
+ * process's page tables a second time. If this fails because the process has ended or may not be
+ * read, the last snapshot stays. */
 void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                                const char *allocator);
+                                const char *allocator, bool with_rollup);
 
-/* Take a snapshot, unless it is too soon after the last one. */
+/* Take a snapshot, unless it is too soon after the last one. `processes` are watched in the same
+ * way. */
 void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                       const char *allocator);
+                       const char *allocator, size_t processes);
 
-/* Write the last snapshot, if there is one. Return 0 or a negative errno. */
-int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer);
+/* Write the last snapshot, if there is one, and the sums of its mappings if they are wanted. Return
+ * 0 or a negative errno. */
+int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer,
+                       bool with_sums);
 
 #endif

@@ -10,14 +10,17 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/entry.h"
 #include "daemon/host/command_signals.h"
 #include "daemon/host/launcher.h"
 #include "daemon/host/session_requests.h"
+#include "daemon/processes/program.h"
 #include "daemon/processes/self_read.h"
 #include "daemon/server/descendants.h"
 #include "daemon/server/server.h"
@@ -51,9 +54,39 @@ struct host {
 
 /* --- setting up --- */
 
+/* Decide how to start the command. If the library cannot be loaded into it, it is attached to at
+ * its first instruction, if that is possible. A program for another machine runs without the
+ * library, about which its loader would complain, and not as a script if the kernel does not run
+ * it. */
+static void choose_start(struct host *host, struct launch *launch, char path[PATH_MAX])
+{
+    const struct host_options *options = host->options;
+    bool follows = options->follow_children || options->config->process_cmdline != NULL;
+    program_find(options->command[0], path, PATH_MAX);
+    launch->holds = path[0] != 0 && program_is_enterable(path);
+    bool is_foreign = path[0] != 0 && program_is_foreign(path);
+    if (is_foreign && !follows)
+        launch->library = NULL;
+    program_locate(options->command[0], path, PATH_MAX);
+    if (is_foreign && program_is_foreign(path))
+        launch->program = path;
+}
+
+/* Attach to the command, which is held at its first instruction, and let it go on. */
+static void enter_command(struct host *host, pid_t pid)
+{
+    int pidfd; /* the command has a pidfd already */
+    struct error *failure = &host->session.entry_failure;
+    if (failure->code == 0 && session_enter(&host->session, pid, &pidfd, failure) == 0)
+        server_drain_soon(&host->server);
+    else
+        entry_release(pid);
+}
+
 static int start_command(struct host *host, struct error *error)
 {
     sigset_t missed;
+    char path[PATH_MAX];
     struct launch launch = {
         .command = host->options->command,
         .library = host->options->preload_library,
@@ -63,11 +96,13 @@ static int start_command(struct host *host, struct error *error)
         .missed = &missed,
     };
     int code = 0;
-    descendants_open(&host->descendants, &host->session, launch.library, launch.socket);
+    descendants_open(&host->descendants, &host->server, launch.library, launch.socket);
+    choose_start(host, &launch, path);
     if (host->descendants.events >= 0)
         server_watch(&host->server, host->descendants.events);
     self_read_try();
-    pid_t pid = launcher_start(&launch, &host->result->exec_errno, error);
+    pid_t pid =
+        launcher_start(&launch, &host->result->exec_errno, &host->session.entry_failure, error);
     if (pid < 0)
         return pid;
     host->result->started = host->result->exec_errno == 0;
@@ -77,6 +112,8 @@ static int start_command(struct host *host, struct error *error)
     host->session.command_pid = pid;
     command_signals_pass_to(pid, &missed);
     descendants_begin(&host->descendants, pid);
+    if (launch.holds)
+        enter_command(host, pid);
     host->command_pidfd = pidfd_open(pid, 0);
     if (host->command_pidfd < 0 || (code = server_watch(&host->server, host->command_pidfd)) < 0) {
         code = code < 0 ? code : -errno;
@@ -129,6 +166,13 @@ static bool descends(void *context, pid_t pid)
 {
     struct host *host = context;
     return descendants_include(&host->descendants, pid);
+}
+
+static void read_events(void *context)
+{
+    struct host *host = context;
+    if (host->descendants.events >= 0)
+        descendants_read(&host->descendants);
 }
 
 static void handle_readable(void *context, int fd)
@@ -299,10 +343,11 @@ int host_run(const struct host_options *options, struct host_result *result, str
         .readable = handle_readable,
         .progress = report_progress,
         .request = handle_request,
+        .read_events = read_events,
         .session = {.descends = descends, .ending = report_ending, .context = &host},
         .context = &host};
-    code =
-        session_open(&host.session, options->config, options->follow_children, options->trace_fd);
+    code = session_open(&host.session, options->config, options->follow_children,
+                        SESSION_TRACE_FILE, options->trace_fd);
     if (code < 0)
         return error_set(error, code, "cannot begin the trace: %s", strerror(-code));
 

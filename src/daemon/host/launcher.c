@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/entry.h"
 #include "wire/handshake.h"
 
 extern char **environ;
@@ -79,52 +80,89 @@ static int environment_make(struct environment *environment, const struct launch
     return 0;
 }
 
-/* Run in the child until exec. */
-static _Noreturn void become_command(const struct launch *launch, char **environment, int report)
+/* Run in the child until exec. `go` (-1: none) is readable once the profiler is ready. */
+static _Noreturn void become_command(const struct launch *launch, char **environment, int report,
+                                     int go)
 {
+    char byte;
+    while (go >= 0 && read(go, &byte, 1) < 0 && errno == EINTR)
+        ;
     sigaction(SIGCHLD, &launch->child, NULL);
     sigprocmask(SIG_SETMASK, &launch->signal_mask, NULL);
-    execvpe(launch->command[0], launch->command, environment);
+    if (launch->program != NULL)
+        execve(launch->program, launch->command, environment);
+    else
+        execvpe(launch->command[0], launch->command, environment);
     int reason = errno;
     if (write(report, &reason, sizeof(reason)) < 0)
         _exit(126);
     _exit(127);
 }
 
-pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error *error)
+/* Pipes between us and the child until its exec. */
+struct launch_pipes {
+    int report[2]; /* from the child: why its exec failed */
+    int go[2];     /* to the child: its end allows the exec */
+};
+
+static void close_end(int *fd)
 {
-    int report[2] = {-1, -1};
-    pid_t pid = -1;
-    *exec_errno = 0;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static pid_t start_child(const struct launch *launch, char **environment,
+                         struct launch_pipes *pipes)
+{
+    if (pipe2(pipes->report, O_CLOEXEC) < 0 || (launch->holds && pipe2(pipes->go, O_CLOEXEC) < 0))
+        return -errno;
+    /* From here on, the kernel delivers signals to our group to both processes. */
+    sigpending(launch->missed);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close_end(&pipes->go[1]);
+        become_command(launch, environment, pipes->report[1], pipes->go[0]);
+    }
+    return pid < 0 ? -errno : pid;
+}
+
+/* Let the child call exec, and hold it there if it is to be held. */
+static void let_exec(pid_t pid, struct launch_pipes *pipes, bool holds, struct error *not_held)
+{
+    bool is_watched = holds && entry_watch(pid, not_held) == 0;
+    close_end(&pipes->report[1]);
+    close_end(&pipes->go[0]);
+    close_end(&pipes->go[1]);
+    if (is_watched && entry_hold(pid, 0) < 0)
+        error_set(not_held, -ESRCH, "it ended before it began");
+}
+
+pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error *not_held,
+                     struct error *error)
+{
+    struct launch_pipes pipes = {{-1, -1}, {-1, -1}};
     struct environment environment;
+    *exec_errno = 0;
+    *not_held = (struct error){0};
     if (environment_make(&environment, launch) < 0)
         return error_set(error, -ENOMEM, "cannot start %s: no memory", launch->command[0]);
-    int code = pipe2(report, O_CLOEXEC) < 0 ? -errno : 0;
-    if (code == 0) {
-        /* From here on, the kernel delivers signals to our group to both processes. */
-        sigpending(launch->missed);
-        pid = fork();
-        if (pid == 0)
-            become_command(launch, environment.entries, report[1]);
-        if (pid < 0)
-            code = -errno;
-    }
+    pid_t pid = start_child(launch, environment.entries, &pipes);
     environment_free(&environment);
-    if (report[1] >= 0)
-        close(report[1]);
-    if (code < 0) {
-        if (report[0] >= 0)
-            close(report[0]);
-        return error_set(error, code, "cannot start %s: %s", launch->command[0], strerror(-code));
-    }
+    if (pid > 0)
+        let_exec(pid, &pipes, launch->holds, not_held);
 
     /* The read returns nothing if exec closes the other end. */
     int reason;
-    ssize_t got;
-    do {
-        got = read(report[0], &reason, sizeof(reason));
-    } while (got < 0 && errno == EINTR);
-    close(report[0]);
+    ssize_t got = 0;
+    while (pid > 0 && (got = read(pipes.report[0], &reason, sizeof(reason))) < 0 && errno == EINTR)
+        ;
+    for (int i = 0; i < 2; i++) {
+        close_end(&pipes.report[i]);
+        close_end(&pipes.go[i]);
+    }
+    if (pid < 0)
+        return error_set(error, pid, "cannot start %s: %s", launch->command[0], strerror(-pid));
     if (got == sizeof(reason)) {
         *exec_errno = reason;
         waitpid(pid, NULL, 0);

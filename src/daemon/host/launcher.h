@@ -8,6 +8,7 @@
 #define HEAPPROFD_DAEMON_HOST_LAUNCHER_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "util/error.h"
@@ -22,15 +23,19 @@
 
 struct launch {
     char *const *command;   /* argv, NULL-terminated */
-    const char *library;    /* for LD_PRELOAD, before its old value */
+    const char *program;    /* its file; NULL: execvp() finds it, and passes scripts to the shell */
+    const char *library;    /* for LD_PRELOAD, before its old value; NULL: not loaded */
     const char *socket;     /* for HEAPPROFD_SOCKET */
     sigset_t signal_mask;   /* the command's */
     struct sigaction child; /* its disposition of SIGCHLD */
     sigset_t *missed;       /* receives the signals that were pending before the command existed */
+    bool holds;             /* hold the command at its first instruction (attach/entry.h) */
 };
 
 /* Start the command and return its pid. *exec_errno is 0 once it runs, else the reason why it does
- * not, and it has been waited for. A negative errno with a message: there is no process. */
-pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error *error);
+ * not, and it has been waited for. A negative errno with a message: there is no process. If the
+ * command could not be held, *not_held has the reason, and it runs. */
+pid_t launcher_start(const struct launch *launch, int *exec_errno, struct error *not_held,
+                     struct error *error);
 
 #endif

@@ -34,7 +34,7 @@ int callsite_tree_init(struct callsite_tree *tree)
         (struct callsite_node){.module = CALLSITE_ENDING, .pc = CALLSITE_ENDING_UNKNOWN};
     tree->node_count = 2;
     tree->unknown = 1;
-    return 0;
+    return code_table_init(&tree->code);
 }
 
 void callsite_tree_clear(struct callsite_tree *tree)
@@ -47,6 +47,7 @@ void callsite_tree_clear(struct callsite_tree *tree)
     hash_index_free(&tree->index);
     id_map_free(&tree->stacks);
     free(tree->path);
+    code_table_clear(&tree->code);
     memset(tree, 0, sizeof(*tree));
 }
 
@@ -149,9 +150,17 @@ uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash)
     return node != ID_MAP_NONE ? node : CALLSITE_ROOT;
 }
 
+/* Return the frame's pc as nodes have it. */
+static uint64_t pc_of(struct callsite_tree *tree, uint64_t frame)
+{
+    if (!(frame & RECORD_CODE_FRAME))
+        return frame;
+    return RECORD_CODE_FRAME | code_table_place(&tree->code, frame);
+}
+
 /* Return the node of the outermost frames that the stack shares with the previous stack, and their
  * number in *depth. They need no look-up. */
-static uint32_t shared_path(const struct callsite_tree *tree, const struct record_stack *stack,
+static uint32_t shared_path(struct callsite_tree *tree, const struct record_stack *stack,
                             uint64_t ending, uint32_t *depth)
 {
     uint32_t node = CALLSITE_ROOT;
@@ -159,7 +168,8 @@ static uint32_t shared_path(const struct callsite_tree *tree, const struct recor
     if (ending != tree->path_ending)
         return node;
     while (*depth < stack->count && *depth < tree->path_count &&
-           tree->nodes[tree->path[*depth]].pc == stack->frames[stack->count - 1 - *depth])
+           tree->nodes[tree->path[*depth]].pc ==
+               pc_of(tree, stack->frames[stack->count - 1 - *depth]))
         node = tree->path[(*depth)++];
     return node;
 }
@@ -199,9 +209,13 @@ static uint32_t intern_frames(struct callsite_tree *tree, const struct record_st
             return CALLSITE_ROOT;
     }
     for (; depth < stack->count; depth++) {
-        uint64_t pc = stack->frames[stack->count - 1 - depth];
-        module = module_at(tree, pc, module);
-        node = node_intern(tree, node, module, pc);
+        uint64_t pc = pc_of(tree, stack->frames[stack->count - 1 - depth]);
+        bool is_code = (pc & RECORD_CODE_FRAME) != 0;
+        if (pc == (RECORD_CODE_FRAME | UINT32_MAX))
+            return CALLSITE_ROOT;
+        if (!is_code)
+            module = module_at(tree, pc, module);
+        node = node_intern(tree, node, is_code ? CALLSITE_CODE : module, pc);
         if (node == CALLSITE_ROOT)
             return CALLSITE_ROOT;
         tree->path[depth] = node;

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/ledger/code_table.h"
 #include "util/hash_index.h"
 #include "util/id_map.h"
 #include "wire/record.h"
@@ -25,6 +26,10 @@
 #define CALLSITE_NO_MODULE UINT32_MAX
 /* Not a frame, but the reason why the outer frames are missing. pc is an enum callsite_ending. */
 #define CALLSITE_ENDING (UINT32_MAX - 1)
+
+/* A frame of an interpreted language. pc is RECORD_CODE_FRAME and the number of its place in
+ * callsite_tree.code. */
+#define CALLSITE_CODE (UINT32_MAX - 2)
 
 enum callsite_ending {
     CALLSITE_ENDING_UNKNOWN = 0x100, /* no stack at all */
@@ -60,6 +65,8 @@ struct callsite_tree {
     size_t module_count, module_capacity;
     uint32_t *mapped; /* the currently mapped ones, by address */
     size_t mapped_count, mapped_capacity;
+
+    struct code_table code;
 
     uint32_t unknown; /* the callsite of samples whose stack is unknown */
 

@@ -180,6 +180,9 @@ static uint32_t figures_of(struct ledger *ledger, const struct heap_event *event
         figures_table_intern(&ledger->figures, key, ledger->heaps[event->heap].epoch);
     if (figures == FIGURES_NONE)
         return FIGURES_NONE;
+    uint64_t *longest = &ledger->heaps[event->heap].longest_interval_bytes;
+    if (ledger->intervals[key.interval] > *longest)
+        *longest = ledger->intervals[key.interval];
     if (ledger->figures.count * 2 > ledger->figures_cached &&
         ledger->figures_cached < FIGURES_CACHED_MAX)
         grow_figures_cache(ledger);
@@ -191,6 +194,12 @@ void ledger_observe(struct ledger *ledger, ledger_observer *observer, void *cont
 {
     ledger->observer = observer;
     ledger->observer_context = context;
+}
+
+void ledger_observe_scopes(struct ledger *ledger, ledger_scope_observer *observer, void *context)
+{
+    ledger->scope_observer = observer;
+    ledger->scope_context = context;
 }
 
 /* Return the live samples of a heap; NULL: it has had none. */

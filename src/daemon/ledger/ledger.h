@@ -48,8 +48,9 @@
 #define LEDGER_THREAD_OTHERS 0u
 
 struct ledger_heap {
-    char name[64]; /* "" while unknown */
-    uint64_t interval_bytes;
+    char name[64];                   /* "" while unknown */
+    uint64_t interval_bytes;         /* the first */
+    uint64_t longest_interval_bytes; /* that drew a sample; 0: there is none yet */
     double live_bytes, live_count;
     double peak_bytes, peak_count;
     uint32_t peak_time_ms;
@@ -89,6 +90,19 @@ struct ledger_change {
     uint64_t address, size;
     double count; /* number of allocations that it stands for */
 };
+
+/* A thread's scope begins or ends. */
+struct ledger_scope {
+    const struct record_scope *record;
+    uint16_t slot;
+    const struct ledger_thread *thread;
+    const char *name; /* of a scope that begins */
+};
+
+typedef void ledger_scope_observer(void *context, const struct ledger_scope *scope);
+
+/* Call the observer for each record of a scope. Set it before the first record. */
+void ledger_observe_scopes(struct ledger *ledger, ledger_scope_observer *observer, void *context);
 
 typedef void ledger_observer(void *context, const struct ledger_change *change);
 

@@ -90,6 +90,29 @@ static int take_context(void *context, const struct record_context *scopes)
     return tags_add_context(&ledger->tags, scopes);
 }
 
+static int take_scope(void *context, uint16_t slot_index, const struct record_scope *record)
+{
+    struct ledger *ledger = context;
+    struct ledger_slot *slot = ledger_slot_at(ledger, slot_index);
+    if (slot == NULL)
+        return -ENOMEM;
+    const struct ledger_scope scope = {
+        .record = record,
+        .slot = slot_index,
+        .thread = &ledger->threads[slot->thread],
+        .name = tags_name_of(&ledger->tags, record->name),
+    };
+    if (ledger->scope_observer != NULL)
+        ledger->scope_observer(ledger->scope_context, &scope);
+    return 0;
+}
+
+static int take_code(void *context, const struct record_code *code)
+{
+    struct ledger *ledger = context;
+    return code_table_add(&ledger->callsites.code, code);
+}
+
 const struct ring_visitor ledger_visitor = {
     .events = ledger_take_events,
     .unmap = ledger_take_unmap,
@@ -103,4 +126,6 @@ const struct ring_visitor ledger_visitor = {
     .interval = take_interval,
     .name = take_name,
     .context = take_context,
+    .scope = take_scope,
+    .code = take_code,
 };

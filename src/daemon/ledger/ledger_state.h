@@ -72,6 +72,8 @@ struct ledger {
     ledger_observer *observer; /* NULL: none */
     void *observer_context;
     uint64_t sequence; /* of the last change that it received */
+    ledger_scope_observer *scope_observer; /* NULL: none */
+    void *scope_context;
 
     struct ledger_counts counts;
     struct weight weights[WEIGHTS_CACHED];

@@ -186,6 +186,11 @@ int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, ui
     return code;
 }
 
+const char *tags_name_of(const struct tags *tags, uint64_t hash)
+{
+    return tags->names[number_of(&tags->name_numbers, hash)];
+}
+
 const char *tags_type_name(const struct tags *tags, uint32_t type)
 {
     return tags->names[tags->types[type]];

@@ -73,6 +73,8 @@ int tags_add_context(struct tags *tags, const struct record_context *context);
 /* Find or make the tag of a sample with these hashes (0: none). -ENOMEM if it cannot be made. */
 int tags_intern(struct tags *tags, uint64_t type, uint64_t context, uint32_t *tag);
 
+/* Return the name with this hash; "[unknown]" if it is beyond the bounds or was never sent. */
+const char *tags_name_of(const struct tags *tags, uint64_t hash);
 /* Return the name of a type, "" for TAG_NONE. */
 const char *tags_type_name(const struct tags *tags, uint32_t type);
 /* Return the number of scopes of a context, innermost first; 0 for TAG_NONE. */

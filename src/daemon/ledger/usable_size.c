@@ -4,10 +4,14 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/base_name.h"
 
-#define PAGE_BYTES UINT64_C(4096)
+static uint64_t page_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 static uint64_t round_up(uint64_t size, uint64_t to)
 {
@@ -17,7 +21,7 @@ static uint64_t round_up(uint64_t size, uint64_t to)
 static bool has_own_mapping_in_glibc(uint64_t size, uint64_t address, uint64_t *begins)
 {
     *begins = address - 16;
-    return size >= (128u << 10) && size < UINT64_MAX / 4 && address % PAGE_BYTES == 16;
+    return size >= (128u << 10) && size < UINT64_MAX / 4 && address % page_bytes() == 16;
 }
 
 static bool has_no_own_mapping(uint64_t size, uint64_t address, uint64_t *begins)
@@ -34,7 +38,7 @@ static uint64_t taken_of_glibc(uint64_t size, uint64_t address)
     if (size > UINT64_MAX / 2)
         return size;
     if (has_own_mapping_in_glibc(size, address, &address))
-        return round_up(size + 16, PAGE_BYTES);
+        return round_up(size + 16, page_bytes());
     uint64_t chunk = round_up(size + 8, 16);
     return chunk < 32 ? 32 : chunk;
 }

@@ -260,6 +260,9 @@ int access_policy_read(struct access_policy *policy, const char *path, struct er
         char *text = line + strspn(line, " \t");
         if (*text == 0)
             continue;
+        /* Sections are of continuous mode (util/settings.h). */
+        if (*text == '[')
+            break;
         size_t key_length = strcspn(text, " \t=");
         char *value = text + key_length + strspn(text + key_length, " \t=");
         code = bytes > POLICY_BYTES_MAX ? -EINVAL

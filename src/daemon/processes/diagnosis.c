@@ -87,9 +87,24 @@ static bool is_readable(const char *path)
     return is_set(path) && (access(path, R_OK) == 0 || errno != EACCES);
 }
 
+/* Return why an allocator of the program's own would not be found, as the end of a sentence. */
+static const char *why_not_found(const char *path, char *text, size_t size)
+{
+    struct program program;
+    char missing[PROGRAM_MISSING_BYTES];
+    if (!is_readable(path))
+        return " (the profiler may not read its file: run it as root, or make the file readable)";
+    if (program_read(&program, path) < 0)
+        return ", which was not found";
+    program_debug_file_explain(&program.file, program.debug_file, missing, sizeof(missing));
+    snprintf(text, size, ", which was not found: %s", missing);
+    return text;
+}
+
 /* Explain a profile without calls. Nothing may be concluded about its contents. */
 static void explain_no_calls(const struct diagnosis_facts *facts, char *text, size_t size)
 {
+    char reason[PROGRAM_REASON_BYTES];
     if (is_set(facts->unseen_reason) && !facts->attached)
         say("%s", facts->unseen_reason);
     else if (facts->attached)
@@ -99,10 +114,7 @@ static void explain_no_calls(const struct diagnosis_facts *facts, char *text, si
     else
         say("No call of malloc or a related function was seen: the process allocated nothing, or "
             "has its own allocator%s.",
-            is_readable(facts->executable)
-                ? " that its file does not name"
-                : " (the profiler may not read its file: run it as root, or make the file "
-                  "readable)");
+            why_not_found(facts->executable, reason, sizeof(reason)));
 }
 
 static void explain_amount(const struct diagnosis_facts *facts, char *text, size_t size)
@@ -143,16 +155,27 @@ static void explain_unreported(const struct diagnosis_facts *facts, char *text, 
             facts->unreported);
     if (facts->mmap_unreported && !facts->attached)
         say("The program mapped nothing by itself: there is no libc.mmap.");
+    if (facts->python_unreported && !facts->attached)
+        say("There is no python.object: the program is not CPython, allocated nothing by CPython's "
+            "own allocator, or has one that cannot be counted (docs/heaps.md).");
 }
 
 const char diagnosis_of_attached[] =
-    "In a program that the profiler attached to, only malloc is seen: libc.mmap needs heap_profile "
-    "host or shell to start it. So do the program's own heaps, unless it is linked to the client "
-    "library and started when the run directory existed (heapprofd prepare makes it).";
+    "In a program that the profiler attached to, only malloc is seen: libc.mmap and python.object "
+    "need heap_profile host or shell to start it. So do the program's own heaps, unless it is "
+    "linked to the client library and started when the run directory existed (heapprofd prepare "
+    "makes it).";
 
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
-    if (facts->beside_client)
+    if (facts->is_complete)
+        say("The program %s: the profiler attached to it before %s, so the profile begins with its "
+            "first allocation.",
+            facts->attach_moment == ATTACH_AT_ENTRY ? "is statically linked"
+                                                    : "has its own allocator",
+            facts->attach_moment == ATTACH_AT_ENTRY ? "its first instruction"
+                                                    : "its first constructor");
+    else if (facts->attach_moment == ATTACH_AT_HELLO)
         say("The program has its own allocator, so the profiler attached to it at its "
             "start:");
     else if (facts->attach_missed_us == 0)
@@ -165,9 +188,10 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
             "%.0f ms after it began, of up to %.0f ms that it ran (heap_profile doctor explains "
             "why the kernel does not report new programs):",
             (double)facts->attach_missed_us / 1e3, (double)facts->known_us / 1e3);
-    say("earlier allocations are not part of this profile. Its threads were stopped for %.1f ms "
-        "then, and for %.1f ms at the end.",
-        (double)facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
+    if (!facts->is_complete)
+        say("earlier allocations are not part of this profile.");
+    say("Its threads were stopped for %.1f ms then, and for %.1f ms at the end.",
+        facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
     if (facts->others_wanted)
         say("%s", diagnosis_of_attached);
 }
@@ -177,8 +201,14 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
 {
     if (facts->is_go)
         say("%s is a Go program: Go code allocates from Go's own heap, which is not in this "
-            "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files.",
+            "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files. "
+            "Stacks of C code that Go calls end at runtime.asmcgocall, which changes the stack.",
             facts->name);
+    if (facts->hides_python_objects)
+        say("CPython's small objects are not in this profile: they come from its own allocator, "
+            "which is not seen in a program that the profiler attached to. heap_profile host or "
+            "shell starts the program with them; with PYTHONMALLOC=malloc in its environment, "
+            "malloc serves and shows them.");
     if (facts->totals.has_deepbind)
         say("It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
             "library does not see the allocations of such libraries, so they are missing. "

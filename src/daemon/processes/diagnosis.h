@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "attach/attach.h"
 #include "daemon/ring/ring_reader.h"
 
 #define DIAGNOSIS_BYTES_MAX 1024
@@ -27,14 +28,17 @@ struct diagnosis_facts {
     unsigned heaps_reported;   /* number of heaps other than malloc's */
     const char *unreported; /* heaps that were requested by name and never reported, as in "a, b";
                             NULL: none */
-    bool mmap_unreported;   /* libc.mmap is one of them; it is not in that list */
+    /* These are among them, and not in that list. */
+    bool mmap_unreported, python_unreported;
+    bool hides_python_objects; /* attached to: CPython's own allocator is not seen */
     uint64_t samples;
     struct ring_totals totals;
     bool corrupted;
     bool out_of_memory; /* the daemon had no memory for this process's ledger */
     bool hit_guardrail; /* exceeded max_heapprofd_memory_kb or max_heapprofd_cpu_secs */
     bool attached;      /* the profiler attached to it */
-    bool beside_client; /* when it said hello: it has an allocator of its own */
+    enum attach_moment attach_moment;
+    bool is_complete;   /* attached to before any code of the program had run */
     bool others_wanted; /* heaps other than malloc's are wanted; an attached client does not see
                            them */
     uint64_t attach_stopped_us, detach_stopped_us;

@@ -22,6 +22,7 @@
 #define EVENT_FORK 0x00000001u
 #define EVENT_EXEC 0x00000002u
 #define EVENT_COMM 0x00000200u
+#define EVENT_EXIT 0x80000000u
 
 #define HEADERS_BYTES (NLMSG_HDRLEN + sizeof(struct cn_msg))
 #define DATAGRAM_BYTES_MAX 4096
@@ -45,7 +46,9 @@ struct event_head {
 };
 
 struct event_body {
-    int32_t pids[4]; /* thread and process; in a fork the parent's, then the child's */
+    /* Thread and process; in a fork the parent's, then the child's; at an end the thread's exit
+     * code follows. */
+    int32_t pids[4];
 };
 
 /* --- parsing --- */
@@ -66,6 +69,12 @@ static bool describe(uint32_t what, const struct event_body *body, struct exec_e
         event->kind = EXEC_EVENT_RENAMED;
         event->pid = body->pids[1];
         return body->pids[0] == body->pids[1];
+    case EVENT_EXIT:
+        event->kind = EXEC_EVENT_ENDED;
+        event->pid = body->pids[1];
+        event->is_leader = body->pids[0] == body->pids[1];
+        event->status = body->pids[2];
+        return true;
     default:
         return false;
     }
@@ -110,21 +119,25 @@ void exec_events_parse(const void *bytes, size_t length, exec_event_handler *han
 
 /* --- the socket --- */
 
-/* Attach a filter that drops events without use (threads, and ends), so that they wake nobody. */
+/* Attach a filter that drops events without use (of threads), so that they wake nobody. */
 static int set_filter(int fd)
 {
     enum { WHAT = HEADERS_BYTES, BODY = WHAT + sizeof(struct event_head) };
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, WHAT),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_EXEC), 12, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_NONE), 11, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_EXEC), 15, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_NONE), 14, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_FORK), 0, 4),
         /* The thread is the process. */
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 8),
         BPF_STMT(BPF_MISC | BPF_TAX, 0),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 12),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 6, 5),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_COMM), 0, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 9, 8),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_COMM), 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_EXIT), 0, 6),
+        /* Most threads end with 0. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 8),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 5),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY),
         BPF_STMT(BPF_MISC | BPF_TAX, 0),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 4),

@@ -21,12 +21,15 @@ enum exec_event_kind {
     EXEC_EVENT_FORKED,  /* a new process, still the same program as its parent */
     EXEC_EVENT_BEGAN,   /* a process began a program */
     EXEC_EVENT_RENAMED, /* a process changed its name */
+    EXEC_EVENT_ENDED,   /* a thread ended: the first one, or any with a code that is not 0 */
 };
 
 struct exec_event {
     enum exec_event_kind kind;
     pid_t pid;
     pid_t parent;     /* only of a fork */
+    bool is_leader;   /* only of an end: it is that of the process's first thread */
+    int32_t status;   /* only of an end: the thread's, as waitpid gives that of a process */
     uint64_t time_us; /* CLOCK_MONOTONIC */
 };
 

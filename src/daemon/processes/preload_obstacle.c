@@ -18,12 +18,17 @@ static const struct {
     struct program example; /* for program_way(), which has the text */
 } kinds[OBSTACLE_KINDS] = {
     [OBSTACLE_NONE] = {"none", "", {0}},
-    [OBSTACLE_STATIC] = {"static", NULL, {.is_elf = true, .file = {.allocator = "malloc"}}},
-    [OBSTACLE_STRIPPED] = {"stripped", NULL, {.is_elf = true}},
+    [OBSTACLE_STATIC] =
+        {"static",
+         "it is statically linked, and the profiler could not attach to it before it ended: as the "
+         "command of heap_profile host it is profiled from its first instruction.",
+         {0}},
+    [OBSTACLE_STRIPPED] =
+        {"stripped",
+         "it is statically linked, and its malloc was not found: heap_profile doctor -- PROGRAM "
+         "says what is missing.",
+         {0}},
     [OBSTACLE_GO] = {"go", NULL, {.is_elf = true, .file = {.is_go = 1}}},
-    [OBSTACLE_MUSL] = {"musl",
-                       NULL,
-                       {.is_elf = true, .file = {.has_interpreter = 1, .is_musl = 1}}},
     [OBSTACLE_MACHINE] = {"machine", NULL, {.is_elf = true, .file = {.other_machine = 1}}},
     [OBSTACLE_RIGHTS] = {"rights",
                          NULL,
@@ -70,8 +75,6 @@ static enum preload_obstacle preload_obstacle_of_program(const struct program *p
         return has_allocator         ? OBSTACLE_STATIC
                : program->file.is_go ? OBSTACLE_GO
                                      : OBSTACLE_STRIPPED;
-    if (program->file.is_musl)
-        return OBSTACLE_MUSL;
     return has_allocator ? OBSTACLE_ALLOCATOR : OBSTACLE_NONE;
 }
 
@@ -102,16 +105,10 @@ static enum preload_obstacle preload_obstacle_of_file(struct preload_obstacle_ca
 /* Return whether the process gained rights at its start, by its auxiliary vector. */
 static bool has_gained_rights(pid_t pid)
 {
-    Elf64_auxv_t entries[64] = {0};
-    ssize_t got = process_file_read(pid, "auxv", (char *)entries, sizeof(entries));
+    uint64_t secure;
+    int code = process_auxiliary_read(pid, AT_SECURE, &secure);
     /* The file exists and we may not read it: the process has another user now. */
-    if (got == -EACCES || got == -EPERM)
-        return true;
-    for (size_t i = 0; got > 0 && i < (size_t)got / sizeof(entries[0]); i++) {
-        if (entries[i].a_type == AT_SECURE)
-            return entries[i].a_un.a_val != 0;
-    }
-    return false;
+    return code == -EACCES || code == -EPERM || secure != 0;
 }
 
 enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache *cache,

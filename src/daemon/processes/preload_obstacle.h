@@ -18,7 +18,6 @@ enum preload_obstacle {
     OBSTACLE_STATIC,      /* linked statically, with a malloc that has a symbol */
     OBSTACLE_STRIPPED,    /* linked statically, without one */
     OBSTACLE_GO,          /* a static Go program */
-    OBSTACLE_MUSL,        /* its loader is musl's */
     OBSTACLE_MACHINE,     /* for another processor, or 32-bit */
     OBSTACLE_RIGHTS,      /* it gains rights when it starts */
     OBSTACLE_ALLOCATOR,   /* it loads the library, and has an allocator of its own */

@@ -320,7 +320,6 @@ bool process_memory_read(int fd, struct process_memory *memory)
     if (sscanf(text, "%llu %llu %llu", &pages, &resident, &shared) != 3 || pages == 0)
         return false;
     uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    memory->vm_bytes = pages * page_bytes;
     memory->rss_bytes = resident * page_bytes;
     memory->rss_anon_bytes = (resident > shared ? resident - shared : 0) * page_bytes;
     return true;

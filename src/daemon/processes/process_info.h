@@ -29,7 +29,7 @@ struct process_info {
 };
 
 struct process_memory {
-    uint64_t rss_bytes, rss_anon_bytes, vm_bytes;
+    uint64_t rss_bytes, rss_anon_bytes;
 };
 
 /* Read the info of a process. Return 0, -ESRCH if there is no such process, or -ENOMEM. */

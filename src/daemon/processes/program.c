@@ -2,6 +2,7 @@
 /* Find a program, and decide how to profile it. The file reader parses the files. */
 #include "daemon/processes/program.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +13,9 @@
 #include <unistd.h>
 
 #include "reader/file_reader.h"
+#include "util/process_files.h"
 #include "util/regular_file.h"
+#include "wire/static_program.h"
 
 #define INTERPRETERS_MAX 4 /* as in the kernel: a script's interpreter may be a script */
 
@@ -24,7 +27,7 @@ static bool is_program(const char *path)
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-static void search_path(const char *command, char *path, size_t size)
+void program_locate(const char *command, char *path, size_t size)
 {
     path[0] = 0;
     if (strchr(command, '/') != NULL) {
@@ -68,7 +71,7 @@ static bool follow_script(char *path, size_t size)
 
 void program_find(const char *command, char *path, size_t size)
 {
-    search_path(command, path, size);
+    program_locate(command, path, size);
     for (int i = 0; i < INTERPRETERS_MAX && path[0] != 0 && follow_script(path, size); i++)
         ;
 }
@@ -101,6 +104,14 @@ static const char *const sanitizers[PROGRAM_SANITIZERS] = {
     [PROGRAM_SANITIZER_LEAK] = "LeakSanitizer",
 };
 
+/* Return whether the effective user gains rights by executing the file. */
+static bool gains_rights(int fd, const struct stat *status)
+{
+    return ((status->st_mode & S_ISUID) && status->st_uid != geteuid()) ||
+           ((status->st_mode & S_ISGID) && status->st_gid != getegid()) ||
+           (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
+}
+
 int program_read(struct program *program, const char *path)
 {
     return program_read_within(program, path, FILE_READER_DEADLINE_MS);
@@ -113,10 +124,13 @@ int program_read_within(struct program *program, const char *path, unsigned dead
     int fd = regular_file_open(path, &status);
     if (fd < 0)
         return fd == -EINVAL ? -ENOEXEC : fd;
-    program->gains_rights = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
-                            ((status.st_mode & S_ISGID) && status.st_gid != getegid()) ||
-                            (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0);
-    int code = file_reader_program(fd, path, deadline_ms, &program->file);
+    program->gains_rights = gains_rights(fd, &status);
+    const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
+    struct program_debug_file debug;
+    int code = program_debug_file_read(&file, deadline_ms, &program->file, &debug);
+    memcpy(program->debug_file, debug.path, sizeof(debug.path));
+    if (debug.fd >= 0)
+        close(debug.fd);
     close(fd);
     program->is_elf = code == 0;
     if (code == 0)
@@ -126,7 +140,81 @@ int program_read_within(struct program *program, const char *path, unsigned dead
     return code;
 }
 
+bool program_needs_debug_file(const struct program *program)
+{
+    const struct program_file *file = &program->file;
+    return program->is_elf && !file->other_machine && !file->has_interpreter && !file->is_go &&
+           file->allocator[0] == 0 && !file->has_all_functions && file->build_id[0] != 0 &&
+           file->debug_file != PROGRAM_DEBUG_FILE_USED;
+}
+
+/* --- starting the program --- */
+
+/* Return whether the file is a program for this machine without an interpreter. */
+static bool is_static(int fd)
+{
+    Elf64_Ehdr head;
+    Elf64_Phdr segments[STATIC_PROGRAM_SEGMENTS_MAX];
+    if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || !static_program_head_is_sound(&head))
+        return false;
+    ssize_t bytes = (ssize_t)(head.e_phnum * sizeof(segments[0]));
+    if (pread(fd, segments, (size_t)bytes, (off_t)head.e_phoff) != bytes)
+        return false;
+    for (unsigned i = 0; i < head.e_phnum; i++) {
+        if (segments[i].p_type == PT_INTERP)
+            return false;
+    }
+    return true;
+}
+
+bool program_exec_may_be_traced(pid_t pid)
+{
+    struct process_status status;
+    if (process_status_read(pid, &status) < 0 || status.uid[0] != status.uid[1] ||
+        status.gid[0] != status.gid[1])
+        return false;
+    /* An exec gives root all capabilities that its bounding set has. */
+    return status.uid[0] != 0 || (status.bounding & ~status.permitted) == 0;
+}
+
+bool program_is_enterable(const char *path)
+{
+    struct stat status;
+    int fd = regular_file_open(path, &status);
+    if (fd < 0)
+        return false;
+    bool result =
+        is_static(fd) && !gains_rights(fd, &status) && program_exec_may_be_traced(getpid());
+    close(fd);
+    return result;
+}
+
+bool program_is_foreign(const char *path)
+{
+    char head[ELF_MACHINE_HEAD_BYTES];
+    struct elf_machine machine;
+    struct stat status;
+    int fd = regular_file_open(path, &status);
+    if (fd < 0)
+        return false;
+    ssize_t got = pread(fd, head, sizeof(head), 0);
+    close(fd);
+    return got >= 0 && elf_machine_read(&machine, head, (size_t)got) == 0 &&
+           !elf_machine_is_own(&machine);
+}
+
 /* --- ways of profiling --- */
+
+const char *program_way_name(enum program_way way)
+{
+    static const char *const words[] = {
+        [PROGRAM_BY_PRELOADING] = "preload",
+        [PROGRAM_BY_BOTH] = "attach_at_start",
+        [PROGRAM_BY_ATTACHING] = "attach",
+        [PROGRAM_BY_NEITHER] = "none",
+    };
+    return words[way];
+}
 
 /* Explain a program that loads the library and has an allocator of its own. */
 static void explain_own_allocator(const struct program *program, const char *name, char *reason,
@@ -139,51 +227,61 @@ static void explain_own_allocator(const struct program *program, const char *nam
              program->sanitizer != NULL ? " and so an allocator" : "", program->file.allocator);
 }
 
+static void explain_other_machine(const struct program *program, const char *name, char *reason,
+                                  size_t size)
+{
+    char machine[ELF_MACHINE_NAME_BYTES];
+    elf_machine_name(&program->file.machine, machine);
+    snprintf(reason, size,
+             "%s is a program for %s, and this heapprofd profiles programs for %s only: use a "
+             "build for that.",
+             name, machine, elf_machine_own);
+}
+
+/* Explain a static program whose malloc has no symbol. */
+static void explain_no_allocator(const struct program *program, const char *name, char *reason,
+                                 size_t size)
+{
+    char missing[PROGRAM_MISSING_BYTES];
+    program_debug_file_explain(&program->file, program->debug_file, missing, sizeof(missing));
+    snprintf(
+        reason, size,
+        program->file.is_go
+            ? "%s is a static Go program, and %s."
+            : "%s is statically linked, so the profiling library cannot be loaded into it, and "
+              "its malloc was not found: %s.",
+        name, missing);
+}
+
 enum program_way program_way(const struct program *program, const char *name, char *reason,
                              size_t size)
 {
     bool has_allocator = program->file.allocator[0] != 0;
     reason[0] = 0;
     if (program->file.other_machine) {
-        snprintf(reason, size,
-                 "%s is a program for another kind of machine (32-bit, or another processor), "
-                 "into which the profiling library cannot be loaded: use a build for this machine.",
-                 name);
+        explain_other_machine(program, name, reason, size);
         return PROGRAM_BY_NEITHER;
     }
-    if (program->is_elf && !program->file.has_interpreter && program->file.is_go &&
-        !has_allocator) {
-        snprintf(reason, size,
-                 "%s is a static Go program, and Go does not allocate with malloc: use Go's own "
-                 "profiler (runtime/pprof), whose files heap_profile report opens.",
-                 name);
+    if (program->is_elf && !program->file.has_interpreter && !has_allocator) {
+        explain_no_allocator(program, name, reason, size);
         return PROGRAM_BY_NEITHER;
     }
-    if (program->is_elf && !program->file.has_interpreter) {
+    if (program->is_elf && !program->file.has_interpreter && !program->gains_rights) {
         snprintf(reason, size,
-                 has_allocator
-                     ? "%s is statically linked, so the profiling library cannot be loaded into "
-                       "it: heap_profile -n NAME or -p PID attaches to it as it runs."
-                     : "%s is statically linked and has no symbols, so the profiling library "
-                       "cannot be loaded into it, and its malloc cannot be found: build it with "
-                       "symbols (do not strip it), or link it dynamically.",
+                 "%s is statically linked, so the profiling library cannot be loaded into it: "
+                 "heap_profile host attaches to it at its first instruction, if the kernel allows "
+                 "that (ptrace), and -n NAME or -p PID as it runs.",
                  name);
-        return has_allocator ? PROGRAM_BY_ATTACHING : PROGRAM_BY_NEITHER;
-    }
-    if (program->file.is_musl) {
-        snprintf(reason, size,
-                 "%s runs on musl, and the profiling library was built for glibc: heap_profile -n "
-                 "NAME or -p PID attaches to it as it runs.",
-                 name);
-        return PROGRAM_BY_ATTACHING;
+        return PROGRAM_BY_BOTH;
     }
     if (program->gains_rights) {
-        snprintf(reason, size,
-                 "%s gains rights when it starts (set-user-id, set-group-id or file "
-                 "capabilities), so the dynamic loader ignores LD_PRELOAD: run it as the user that "
-                 "it becomes, or run a copy without these rights; or attach to it as root, with "
-                 "heap_profile -n NAME or -p PID.",
-                 name);
+        snprintf(
+            reason, size,
+            "%s gains rights when it starts (set-user-id, set-group-id or file "
+            "capabilities), so neither the loader nor the kernel lets a profiler in at its "
+            "start: run it as the user that it becomes, or run a copy without these rights; or "
+            "attach to it as root, with heap_profile -n NAME or -p PID.",
+            name);
         return PROGRAM_BY_ATTACHING;
     }
     if (has_allocator)

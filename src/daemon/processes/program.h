@@ -8,18 +8,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
-#include "reader/program_file.h"
+#include "reader/program_debug_file.h"
 
 struct program {
     bool is_elf; /* else `file` is all 0 */
     struct program_file file;
     const char *sanitizer; /* name of the sanitizer linked in with its allocator; NULL: none */
-    bool gains_rights;     /* at its exec: AT_SECURE, the loader drops LD_PRELOAD */
+    char debug_file[PROGRAM_DEBUG_PATH_BYTES]; /* as in struct program_debug_file */
+    bool gains_rights; /* at its exec: AT_SECURE, the loader drops LD_PRELOAD */
 };
 
-/* Find the file that execvp() would run, and follow scripts to their interpreter. path is "" if
- * there is none. */
+/* Find the file that execvp() would run. If it would find no file, path is "". */
+void program_locate(const char *command, char *path, size_t size);
+
+/* Like program_locate(), and follow scripts to their interpreter. */
 void program_find(const char *command, char *path, size_t size);
 
 /* Return why there is no such program, as words that follow the command's name. */
@@ -30,17 +34,36 @@ int program_read(struct program *program, const char *path);
 /* The same with a time limit. -EIO: it has passed, or the file reader failed. */
 int program_read_within(struct program *program, const char *path, unsigned deadline_ms);
 
-#define PROGRAM_REASON_BYTES 512
+/* Return whether the profiler can attach to the program at its first instruction: it is linked
+ * statically, and an exec under a tracer gives it the same rights as any other. Cheap: this comes
+ * before the start of every command. */
+bool program_is_enterable(const char *path);
+
+/* Return whether the file is a program for another machine. Cheap, too. */
+bool program_is_foreign(const char *path);
+
+/* Return whether its debug file, which was not found, could show where its malloc is. */
+bool program_needs_debug_file(const struct program *program);
+
+/* Return whether the exec of an ordinary file gives the process the same rights under a tracer as
+ * without one: it need not if its user ids differ, or if it is root without some capabilities. */
+bool program_exec_may_be_traced(pid_t pid);
+
+#define PROGRAM_REASON_BYTES 768
 
 /* The ways of profiling that see a program's allocations. */
 enum program_way {
     PROGRAM_BY_PRELOADING, /* heap_profile host and shell; attaching works, too */
-    /* It has an allocator of its own. The preloaded library says hello from it, and then the
-     * profiler attaches to it if the kernel permits that. */
+    /* It has an allocator of its own: the profiler attaches to it, if the kernel permits that,
+     * when the preloaded library says hello from it, or at its first instruction if it is linked
+     * statically. */
     PROGRAM_BY_BOTH,
     PROGRAM_BY_ATTACHING, /* only heap_profile -n and -p */
     PROGRAM_BY_NEITHER,
 };
+
+/* Return one word for scripts. */
+const char *program_way_name(enum program_way way);
 
 /*
  * Decide from its file how to profile the program called `name`. Unless preloading works, print a

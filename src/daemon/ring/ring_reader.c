@@ -171,6 +171,12 @@ void ring_reader_restrict(struct ring_reader *reader)
     store_ordered(&reader->control->restricted, 1);
 }
 
+void ring_reader_ask_doublings(struct ring_reader *reader, uint32_t doublings)
+{
+    reader->asked = ring_ask_doublings(reader->asked, doublings);
+    store_release(&reader->control->asked_doublings, reader->asked);
+}
+
 static void wake_writers(struct ring_control *control)
 {
     /* A writer increments `waiters`, then reads `consumed` with the futex word; we store
@@ -284,6 +290,29 @@ static int take_name(struct drain *drain, uint32_t length)
     return drain->visitor->name(drain->context, name);
 }
 
+static int take_modules_reset(struct drain *drain, uint32_t length)
+{
+    const struct record_modules_reset *reset = (const void *)drain->record;
+    struct ring_reader *reader = drain->reader;
+    if (length < sizeof(*reset))
+        return -EBADMSG;
+    if ((int32_t)(reset->generation - reader->generation) <= 0)
+        return 0; /* another thread reported it */
+    reader->generation = reset->generation;
+    return drain->visitor->modules_reset(drain->context);
+}
+
+static int take_code(struct drain *drain, uint32_t length)
+{
+    const struct record_code *code = (const void *)drain->record;
+    if (length < sizeof(*code) || code->name_length > RECORD_CODE_NAME_MAX ||
+        code->file_length > RECORD_CODE_FILE_MAX || code->table_length > RECORD_CODE_TABLE_MAX ||
+        !(code->function & RECORD_CODE_FRAME) ||
+        length - sizeof(*code) < (size_t)code->name_length + code->file_length + code->table_length)
+        return -EBADMSG;
+    return drain->visitor->code(drain->context, code);
+}
+
 static int take_context(struct drain *drain, uint32_t length)
 {
     const struct record_context *scopes = (const void *)drain->record;
@@ -342,22 +371,22 @@ static int take_other(struct drain *drain, union record_header header, const uin
         return take_name(drain, header.length);
     case RECORD_CONTEXT:
         return take_context(drain, header.length);
+    case RECORD_CODE:
+        return take_code(drain, header.length);
     case RECORD_UNMAP: {
         const struct record_unmap *unmap = record;
         if (header.length < sizeof(*unmap) || unmap->length > UINT64_MAX - unmap->address)
             return -EBADMSG;
         return drain->visitor->unmap(drain->context, header.heap, header.thread, unmap);
     }
-    case RECORD_MODULES_RESET: {
-        const struct record_modules_reset *reset = record;
-        struct ring_reader *reader = drain->reader;
-        if (header.length < sizeof(*reset))
+    case RECORD_SCOPE:
+        if (header.length < sizeof(struct record_scope))
             return -EBADMSG;
-        if ((int32_t)(reset->generation - reader->generation) <= 0)
-            return 0; /* another thread reported it */
-        reader->generation = reset->generation;
-        return drain->visitor->modules_reset(drain->context);
-    }
+        return drain->visitor->scope != NULL
+                   ? drain->visitor->scope(drain->context, header.thread, record)
+                   : 0;
+    case RECORD_MODULES_RESET:
+        return take_modules_reset(drain, header.length);
     case RECORD_THREAD: {
         const struct record_thread *thread = record;
         if (header.length < sizeof(*thread) || thread->tid == 0 ||

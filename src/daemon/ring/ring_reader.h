@@ -38,12 +38,15 @@ struct ring_visitor {
     int (*interval)(void *context, uint32_t index, uint64_t interval_bytes);
     int (*name)(void *context, const struct record_name *name);
     int (*context)(void *context, const struct record_context *scopes);
+    int (*code)(void *context, const struct record_code *code);
     int (*unmap)(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap);
     /* *answer: what to report to the client about the module, or RING_UNWINDING_UNKNOWN. */
     int (*walk)(void *context, uint16_t slot, const struct record_walk *walk,
                 enum ring_unwinding *answer);
     /* Return the hash of the stack that a WALK of this slot produced, or 0. */
     uint64_t (*walked)(void *context, uint16_t slot, uint64_t token);
+    /* NULL: SCOPEs are skipped. */
+    int (*scope)(void *context, uint16_t slot, const struct record_scope *scope);
 };
 
 /* The name of a ring's file in /proc, or the beginning of that name (ATTACHED_RING_NAME). */
@@ -66,10 +69,11 @@ struct ring_reader {
     uint64_t busy_bytes; /* bytes that were reserved and never committed */
     /* Bytes that waited when the last drain began, and the most that any drain has found. */
     uint64_t used_bytes, most_used_bytes;
-    uint64_t stuck_at;   /* value of `consumed` when an unfinished record was first seen there */
+    uint64_t stuck_at; /* value of `consumed` when an unfinished record was first seen there */
     uint64_t stuck_since_ms;
     uint64_t stuck_ticks; /* processor time that the record's thread had used by then */
     uint32_t generation;  /* of modules, as the client counts; 0: the first */
+    uint32_t asked;       /* the last value of asked_doublings */
     pid_t process;        /* in our pid namespace; 0: unknown, or in another one */
 };
 
@@ -145,6 +149,9 @@ void ring_reader_beat(struct ring_reader *reader, uint64_t monotonic_ms);
 
 /* Notify an attached client that its process has restricted its system calls. */
 void ring_reader_restrict(struct ring_reader *reader);
+
+/* Ask the client to double its first interval of malloc so many times. */
+void ring_reader_ask_doublings(struct ring_reader *reader, uint32_t doublings);
 
 /* Ask the client to produce no more, and wake those who wait for space. */
 void ring_reader_stop(struct ring_reader *reader);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/processes/exec_events.h"
+#include "daemon/server/target_discovery.h"
 #include "util/array.h"
 #include "util/process_files.h"
 #include "util/sorted_search.h"
@@ -76,6 +77,9 @@ static enum unprofiled_reason reason_of(struct descendants *descendants,
         return UNPROFILED_NAME;
     enum preload_obstacle obstacle =
         preload_obstacle_of_process(&descendants->files, info, descendants->library);
+    /* The profiler would attach to a static program. */
+    if (obstacle == OBSTACLE_STATIC && !is_wanted)
+        return UNPROFILED_CHILD;
     if (obstacle != OBSTACLE_NONE)
         return (enum unprofiled_reason)((unsigned)UNPROFILED_SILENT + obstacle);
     return is_wanted ? UNPROFILED_QUIET : UNPROFILED_CHILD;
@@ -87,8 +91,16 @@ static bool is_profiled(const struct session *session, pid_t pid)
     return target != NULL && !target->image_gone && !target_has_exec(target);
 }
 
-/* Check a process that has run its program since began_us (CLOCK_MONOTONIC). If it reported since
- * then, it is known already. */
+/* Return whether the program that cannot load the library is one to attach to. The session wants
+ * it: else it would have another reason. */
+static bool can_be_attached_to(const struct session *session, enum unprofiled_reason reason)
+{
+    return reason == UNPROFILED_SILENT + OBSTACLE_STATIC &&
+           heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC);
+}
+
+/* Check a process that has run its program since began_us (CLOCK_MONOTONIC; UINT64_MAX: unknown).
+ * If it reported since then, it is known already. */
 static void check_process(struct descendants *descendants, pid_t pid, uint64_t began_us)
 {
     struct session *session = descendants->session;
@@ -109,6 +121,8 @@ static void check_process(struct descendants *descendants, pid_t pid, uint64_t b
                    is_there ? process_info_name(&info) : info.comm,
                    is_there ? reason : UNPROFILED_GONE);
     process_info_clear(&info);
+    if (is_there && can_be_attached_to(session, reason))
+        discovery_begun(descendants->server, pid, began_us != UINT64_MAX ? began_us : 0);
 }
 
 /* List a forked child of a program that cannot report, for its parent's reason. The child may have
@@ -142,6 +156,9 @@ static void handle_event(void *context, const struct exec_event *event)
     case EXEC_EVENT_BEGAN:
         if (known != NULL)
             check_process(descendants, event->pid, event->time_us);
+        break;
+    case EXEC_EVENT_ENDED:
+        session_note_exit(descendants->session, event);
         break;
     case EXEC_EVENT_RENAMED:
         break;
@@ -223,10 +240,11 @@ void descendants_scan(struct descendants *descendants)
 
 /* --- begin and end --- */
 
-void descendants_open(struct descendants *descendants, struct session *session, const char *library,
+void descendants_open(struct descendants *descendants, struct server *server, const char *library,
                       const char *socket)
 {
-    *descendants = (struct descendants){.session = session, .library = library, .socket = socket};
+    *descendants = (struct descendants){
+        .server = server, .session = server->session, .library = library, .socket = socket};
     descendants->events = exec_events_open(&descendants->why_no_events);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Observes from outside the processes that a command starts. Programs that load the library report
- * by themselves. Each program that cannot report, or did not, is added to the session's list of
- * unprofiled processes, with the reason.
+ * by themselves. Static ones cannot, and are attached to as soon as they are seen. Each program that
+ * cannot report, or did not, is added to the session's list of unprofiled processes, with the
+ * reason.
  *
  * The kernel's process events (exec_events.h) report all processes. If they are not available,
  * descendants_scan() scans /proc ten times a second. That misses processes that end sooner, and the
@@ -16,11 +17,13 @@
 #include <sys/types.h>
 
 #include "daemon/processes/preload_obstacle.h"
+#include "daemon/server/server.h"
 #include "daemon/session/session.h"
 #include "util/error.h"
 
 struct descendants {
-    struct session *session;
+    struct server *server;
+    struct session *session; /* the server's */
     const char *library, *socket; /* as in the command's environment */
     int events;                   /* readable when there are events; -1: the kernel sends none */
     struct error why_no_events;
@@ -39,7 +42,7 @@ struct descendants {
 };
 
 /* Begin to listen. Call it before the command starts. `library` and `socket` must outlive it. */
-void descendants_open(struct descendants *descendants, struct session *session, const char *library,
+void descendants_open(struct descendants *descendants, struct server *server, const char *library,
                       const char *socket);
 void descendants_close(struct descendants *descendants);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,11 +40,14 @@
 #define FIRST_PATIENCE_MS 25
 #define LAST_PATIENCE_MS 800
 
-/* Return whether the process has the preload library, or will when its loader is done. */
+/* Return whether the process has the preload library, or will when its loader is done. A static
+ * program has no loader. */
 static bool is_preloaded(pid_t pid)
 {
+    uint64_t loader;
     return process_info_file_contains(pid, "maps", LIBRARY_NAME) ||
-           process_info_file_contains(pid, "environ", LIBRARY_NAME);
+           (process_info_file_contains(pid, "environ", LIBRARY_NAME) &&
+            (process_auxiliary_read(pid, AT_BASE, &loader) < 0 || loader != 0));
 }
 
 /* Return whether the process has mapped the page with our invitations. Nothing else of a client
@@ -128,7 +132,8 @@ static int attach_to(struct server *server, const struct discovery_entry *entry,
     target->start_was_reported = entry->was_reported;
     target->attached_us = clock_read_us(CLOCK_MONOTONIC);
     server_drain_soon(server);
-    return server_watch(server, pidfd);
+    /* The caller who started a command also waits for its end. */
+    return entry->pid == server->session->command_pid ? 0 : server_watch(server, pidfd);
 }
 
 /* Compare paths from /proc. The path of a file that was replaced on disk ends in " (deleted)". */
@@ -139,13 +144,14 @@ static bool is_same_executable(const char *now, const char *then)
            (now[length] == 0 || strcmp(now + length, " (deleted)") == 0);
 }
 
-/* Return whether the program that we attached to is gone, because its process began another one. */
+/* Return whether the profiled program is gone, because its process began another one. */
 static bool has_been_replaced(const struct target *target, const struct process_info *info,
                               const struct discovery_entry *entry)
 {
-    return target->was_attached && !target->image_gone &&
-           ((entry->was_reported && entry->began_us > target->attached_us) ||
-            !is_same_executable(info->executable, target->info.executable));
+    bool was_attached_before = target->was_attached && !target->image_gone &&
+                               ((entry->was_reported && entry->began_us > target->attached_us) ||
+                                !is_same_executable(info->executable, target->info.executable));
+    return was_attached_before || target_has_exec(target);
 }
 
 static void explain_failure(struct session *session, const struct process_info *info,
@@ -153,6 +159,8 @@ static void explain_failure(struct session *session, const struct process_info *
                             const struct error *error)
 {
     char remark[sizeof(error->message) + 64];
+    if (session->of_command)
+        return; /* the list of unprofiled processes has it */
     snprintf(remark, sizeof(remark), "%s", error->message);
     if (error->code == -EAGAIN)
         snprintf(remark, sizeof(remark), "%s (it was tried %u times in %llu s)", error->message,
@@ -166,6 +174,8 @@ static void explain_ended(struct session *session, const struct discovery_entry 
 {
     char remark[256];
     struct process_info info = {.pid = entry->pid};
+    if (session->of_command)
+        return; /* the list of unprofiled processes has it */
     memcpy(info.comm, entry->comm, sizeof(info.comm));
     snprintf(remark, sizeof(remark),
              "It ended within %llu ms, before the profiler could attach to it. With the library "
@@ -275,7 +285,7 @@ static enum discovery_state examine(struct server *server, const struct process_
     if (target != NULL && !target->image_gone)
         return DISCOVERY_DONE;
     /* Check this first: the owner must learn nothing else about other users' processes. */
-    if (session_may_profile(session, info, &error) < 0) {
+    if (!session->of_command && session_may_profile(session, info, &error) < 0) {
         explain_forbidden(session, info, error.message);
         return DISCOVERY_DONE;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/entry.h"
 #include "daemon/processes/exec_events.h"
 #include "daemon/server/target_discovery.h"
 #include "util/clock.h"
@@ -13,15 +14,21 @@
 
 /* Period of the timelines' points, and of calls of `progress`. */
 #define SAMPLE_PERIOD_MS 100
+#define BACKGROUND_PERIOD_MS 1000
 
 /* Rings are drained so often that each drain finds about a sixteenth of a ring, and at least this
  * often. At small intervals the longest delay is shorter: an idle program may suddenly write
  * hundreds of megabytes a second, and must not fill its ring before the next drain. */
 #define DRAIN_DELAY_MAX_MS 50
+#define DRAIN_DELAY_MAX_BACKGROUND_MS 200
 #define DRAIN_DELAY_MAX_DENSE_MS 5
 #define DENSE_INTERVAL_BYTES 256
 
 #define EVENTS_AT_ONCE 64
+
+/* Time from the answer to a process that is about to call exec until it does. Nothing else is done
+ * meanwhile. */
+#define EXEC_PATIENCE_MS 200
 
 /* Threads that stop only after an attempt to attach has failed are released after this time. */
 #define TIDY_PERIOD_MS 2
@@ -57,12 +64,17 @@ void server_close(struct server *server)
     server->epoll = server->exec_events = -1;
 }
 
+static uint64_t sample_period_ms(const struct session *session)
+{
+    return session->config->background ? BACKGROUND_PERIOD_MS : SAMPLE_PERIOD_MS;
+}
+
 void server_begin_session(struct server *server, struct session *session)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     const struct heap_config *config = session->config;
     session->start_ms = now_ms;
-    session->sample_ms = now_ms + SAMPLE_PERIOD_MS;
+    session->sample_ms = now_ms + sample_period_ms(session);
     session->end_ms = config->duration_ms > 0 ? now_ms + config->duration_ms : UINT64_MAX;
     session->dump_ms = UINT64_MAX;
     if (config->dump_interval_ms > 0)
@@ -70,12 +82,14 @@ void server_begin_session(struct server *server, struct session *session)
             now_ms + (config->dump_phase_ms > 0 ? config->dump_phase_ms : config->dump_interval_ms);
     /* No checkpoints: a stream of events goes on while a dump is written, and would be withdrawn
      * with it. */
-    if (config->stream_allocations)
+    if (config->stream_allocations || config->context_slices)
         session->checkpoints.due_ms = UINT64_MAX;
     else
         checkpoints_start(&session->checkpoints, now_ms);
     session->user = &server->user->session;
     server->session = session;
+    if (session->cgroups.epoll >= 0)
+        server_watch(server, session->cgroups.epoll);
     server->drain_ms = now_ms;
     server->drain_delay_ms = 1;
 }
@@ -94,6 +108,41 @@ void server_drain_soon(struct server *server)
     server->drain_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
 }
 
+/* Trace a process that is about to become a static program. */
+static int answer_before_exec(struct server *server, pid_t pid, uid_t uid,
+                              struct handshake_reply *reply)
+{
+    struct process_info info;
+    struct error error;
+    *reply = (struct handshake_reply){
+        .magic = HANDSHAKE_MAGIC, .version = HANDSHAKE_VERSION, .verdict = HANDSHAKE_NOT_A_TARGET};
+    if (server->session == NULL || server->entering != 0 || process_info_read(&info, pid) < 0)
+        return 0;
+    if (session_may_enter(server->session, &info, uid) && entry_watch(pid, &error) == 0)
+        server->entering = pid;
+    process_info_clear(&info);
+    return 0;
+}
+
+/* Attach to the process at the first instruction of its new program. If that fails, it is attached
+ * to later, as other programs of its kind. */
+static void enter(struct server *server)
+{
+    struct error error;
+    int pidfd;
+    pid_t pid = server->entering;
+    server->entering = 0;
+    if (entry_hold(pid, EXEC_PATIENCE_MS) < 0)
+        return;
+    if (session_enter(server->session, pid, &pidfd, &error) < 0) {
+        entry_release(pid);
+        return;
+    }
+    server_drain_soon(server);
+    if (pid != server->session->command_pid)
+        server_watch(server, pidfd);
+}
+
 static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
                         const struct handshake_hello *hello, struct handshake_reply *reply,
                         int *memfd)
@@ -102,6 +151,8 @@ static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
     struct session *session = server->session;
     struct process_info info;
     (void)fd;
+    if (handshake_is_before_exec(hello) && pid > 0)
+        return answer_before_exec(server, pid, uid, reply);
     int code = handshake_hello_is_sound(hello) && pid > 0 ? process_info_read(&info, pid) : -EPROTO;
     if (code < 0)
         return code;
@@ -153,6 +204,15 @@ int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
     return is_taken ? 1 : verdict;
 }
 
+/* Return whether a cgroup of the session may have come near its limit, after a look at it. */
+static bool check_cgroups(struct server *server, int fd)
+{
+    if (server->session == NULL || fd != server->session->cgroups.epoll)
+        return false;
+    session_check_cgroups(server->session);
+    return true;
+}
+
 static bool handle_ended_process(struct server *server, int pidfd)
 {
     struct session *session = server->session;
@@ -161,6 +221,10 @@ static bool handle_ended_process(struct server *server, int pidfd)
         if (target->pidfd != pidfd)
             continue;
         /* An event of a closed pidfd may still come, and its number belong to another one. */
+        if (target_is_dead(target) && server->exec_events >= 0)
+            discovery_serve(server, server->exec_events);
+        if (target_is_dead(target) && server->user->read_events != NULL)
+            server->user->read_events(server->user->context);
         if (target_is_dead(target))
             session_process_ended(session, target->info.pid, -1);
         return true;
@@ -175,7 +239,9 @@ static void drain(struct server *server, uint64_t now_ms)
 {
     struct session *session = server->session;
     bool is_dense = session->config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES;
-    uint64_t longest = is_dense ? DRAIN_DELAY_MAX_DENSE_MS : DRAIN_DELAY_MAX_MS;
+    uint64_t longest = session->config->background ? DRAIN_DELAY_MAX_BACKGROUND_MS
+                       : is_dense                  ? DRAIN_DELAY_MAX_DENSE_MS
+                                                   : DRAIN_DELAY_MAX_MS;
     uint64_t delay = server->drain_delay_ms, wanted = session->ring_bytes / 16;
     uint64_t fullest = session_poll(session);
     if (delay == 0)
@@ -202,6 +268,7 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         else
             discovery_follow_execs(server);
         session_sample_memory(session);
+        session_check_cgroups(session);
         session_check_guardrails(session);
         if (!session->of_command) {
             discovery_new(server);
@@ -210,7 +277,7 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         }
         if (user->progress != NULL)
             user->progress(user->context, session, now_ms);
-        session->sample_ms = now_ms + SAMPLE_PERIOD_MS;
+        session->sample_ms = now_ms + sample_period_ms(session);
     }
     if (now_ms >= session->dump_ms) {
         session_dump(session);
@@ -252,7 +319,10 @@ void server_step(struct server *server)
     const struct server_user *user = server->user;
     for (int i = 0; i < count; i++) {
         int fd = events[i].data.fd;
-        if (rendezvous_serve(&server->rendezvous, fd) || discovery_serve(server, fd) ||
+        bool is_served = rendezvous_serve(&server->rendezvous, fd);
+        if (server->entering != 0)
+            enter(server);
+        if (is_served || discovery_serve(server, fd) || check_cgroups(server, fd) ||
             handle_ended_process(server, fd) || user->readable == NULL)
             continue;
         user->readable(user->context, fd);

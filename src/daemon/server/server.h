@@ -24,6 +24,8 @@ struct server_user {
     void (*progress)(void *context, struct session *session, uint64_t now_ms);
     /* A peer sent a message that is no hello: see struct rendezvous_user. */
     void (*request)(void *context, int fd, const struct peer_message *message);
+    /* Take in what the kernel has reported about the session's processes. */
+    void (*read_events)(void *context);
     struct session_user session; /* callbacks of the session itself */
     void *context;
 };
@@ -38,6 +40,7 @@ struct server {
     int exec_events;  /* descriptor of exec_events.h; -1: none */
     struct attach_budget attach_budget;
     struct session *session;           /* NULL: not begun yet, or removed; not owned */
+    pid_t entering; /* a process that we trace through its exec; 0: none */
     uint64_t drain_ms, drain_delay_ms; /* CLOCK_MONOTONIC */
     uint64_t wake_ms;                  /* of the user; UINT64_MAX: none */
 };

@@ -93,11 +93,11 @@ void session_manager_invite(struct session_manager *manager)
 
 struct session *session_manager_start(struct session_manager *manager, struct heap_config *config,
                                       bool follow_children, const struct access_requester *owner,
-                                      int trace_fd, struct error *error)
+                                      enum session_trace trace, int trace_fd, struct error *error)
 {
     struct session *session = &manager->session;
     manager->config = *config;
-    int code = session_open(session, &manager->config, follow_children, trace_fd);
+    int code = session_open(session, &manager->config, follow_children, trace, trace_fd);
     if (code < 0) {
         error_set(error, code, "cannot begin the trace: %s", strerror(-code));
         heap_config_clear(&manager->config);
@@ -124,6 +124,7 @@ int session_manager_finish(struct session_manager *manager, struct session_manag
     session_manager_invite(manager);
     discovery_explain(session);
     session_end_targets(session, false);
+    session_explain_absence(session);
     *outcome = (struct session_manager_outcome){
         .profiled = session->profiled,
         .not_profiled = (unsigned)session->empty_profiles.count,

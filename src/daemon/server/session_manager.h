@@ -55,7 +55,7 @@ void session_manager_close(struct session_manager *manager);
  */
 struct session *session_manager_start(struct session_manager *manager, struct heap_config *config,
                                       bool follow_children, const struct access_requester *owner,
-                                      int trace_fd, struct error *error);
+                                      enum session_trace trace, int trace_fd, struct error *error);
 
 /* Invite the wanted processes that have the library and have not joined. Call it now and then,
  * since new ones appear. */

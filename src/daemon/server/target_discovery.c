@@ -19,6 +19,7 @@
  * were lost. */
 #define SCAN_PERIOD_MS 100
 #define SCAN_PERIOD_WITH_EVENTS_MS 1000
+#define SCAN_BACKGROUND_FACTOR 10
 #define SCAN_SLACK_MS 25
 /* How often the server looks for execs that no event reported, with some slack. */
 #define EXEC_CHECK_PERIOD_MS 125
@@ -95,7 +96,8 @@ static pid_t *list_named(const struct heap_config *config, size_t *count)
 static pid_t *list_candidates(const struct session *session, size_t *count)
 {
     const struct heap_config *config = session->config;
-    bool is_named = !config->all && config->process_cmdline == NULL;
+    bool is_named =
+        !config->all && config->process_cmdline == NULL && config->target_rules.count == 0;
     return is_named ? list_named(config, count) : list_processes(count);
 }
 
@@ -225,7 +227,9 @@ static bool is_event_of(const struct session *session, const struct exec_event *
 static void handle_event(void *context, const struct exec_event *event)
 {
     struct server *server = context;
-    if (server->session != NULL && is_event_of(server->session, event))
+    if (server->session != NULL && event->kind == EXEC_EVENT_ENDED)
+        session_note_exit(server->session, event);
+    else if (server->session != NULL && is_event_of(server->session, event))
         take_event(server, event);
 }
 
@@ -237,6 +241,30 @@ static void take_exec(void *context, pid_t pid)
     if (entry == NULL)
         return;
     entry->began_us = (entry->seen_ms - EXEC_CHECK_PERIOD_MS) * 1000;
+    discovery_examine(server, entry);
+    list->pending += is_pending(entry->state);
+}
+
+/* Forget the processes that need no further attempt. */
+static void forget_done(struct discovery_list *list)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (is_pending(list->entries[i].state))
+            list->entries[kept++] = list->entries[i];
+    }
+    list->count = kept;
+}
+
+void discovery_begun(struct server *server, pid_t pid, uint64_t began_us)
+{
+    struct discovery_list *list = &server->session->discovery;
+    forget_done(list);
+    struct discovery_entry *entry = renew_entry(list, place_of(list, pid), pid);
+    if (entry == NULL)
+        return;
+    entry->was_reported = began_us != 0;
+    entry->began_us = began_us;
     discovery_examine(server, entry);
     list->pending += is_pending(entry->state);
 }
@@ -319,13 +347,14 @@ bool discovery_wants_new(const struct session *session)
 {
     const struct heap_config *config = session->config;
     return !session->of_command && !config->no_startup &&
-           (config->all || config->process_cmdline != NULL);
+           (config->all || config->process_cmdline != NULL || config->target_rules.count > 0);
 }
 
 void discovery_new(struct server *server)
 {
     const struct session *session = server->session;
     uint64_t period_ms = server->exec_events >= 0 ? SCAN_PERIOD_WITH_EVENTS_MS : SCAN_PERIOD_MS;
+    period_ms *= session->config->background ? SCAN_BACKGROUND_FACTOR : 1;
     /* The caller's clock is sometimes a little early. */
     uint64_t due_ms = session->discovery.scan_ms + period_ms - SCAN_SLACK_MS;
     bool is_due = session->discovery.must_scan || clock_read_ms(CLOCK_MONOTONIC) >= due_ms;

@@ -39,6 +39,11 @@ void discovery_new(struct server *server);
  * programs if wanted. Call it ten times a second. */
 void discovery_follow_execs(struct server *server);
 
+/* Attach to a process of the command's session that has begun a program which cannot load the
+ * library, and has run since began_us (CLOCK_MONOTONIC; 0: unknown). Try again later if it fails for
+ * the moment. */
+void discovery_begun(struct server *server, pid_t pid, uint64_t began_us);
+
 /* Try again what failed and is due. Return when more is due (CLOCK_MONOTONIC); UINT64_MAX:
  * never. */
 uint64_t discovery_retry(struct server *server, uint64_t now_ms);

@@ -56,6 +56,21 @@ static void fill_losses(Heapprofd__ControlProcess *to, const struct target *targ
     to->lost_by_reason = lost;
 }
 
+/* Return the bytes that were requested from all heaps so far. */
+static uint64_t exact_bytes(const struct target *target)
+{
+    static struct ring_heap_totals heaps[RING_HEAPS_MAX];
+    struct ring_totals totals = target->totals;
+    memcpy(heaps, target->heap_totals, sizeof(heaps));
+    if (target->has_ring) {
+        ring_reader_totals(&target->reader, &totals);
+        ring_reader_heap_totals(&target->reader, heaps);
+    }
+    for (size_t i = 1; i < RING_HEAPS_MAX; i++)
+        totals.bytes += heaps[i].bytes;
+    return totals.bytes;
+}
+
 static void fill_process(Heapprofd__ControlProcess *to, const struct target *target)
 {
     heapprofd__control_process__init(to);
@@ -66,6 +81,9 @@ static void fill_process(Heapprofd__ControlProcess *to, const struct target *tar
     to->lost = target_lost(target);
     to->live_bytes = ledger_live_bytes(target->ledger);
     to->attached = target->was_attached;
+    to->rule = target->rule[0] != 0 ? (char *)target->rule : NULL;
+    to->has_exact_bytes = target->rule[0] != 0;
+    to->exact_bytes = to->has_exact_bytes ? exact_bytes(target) : 0;
     to->has_interval_bytes = to->has_first_interval_bytes = true;
     to->interval_bytes = ledger_interval_bytes(target->ledger);
     to->first_interval_bytes = target->interval_bytes;
@@ -129,6 +147,17 @@ void *control_status_pack_session(const struct session *session, size_t bytes_ma
         heapprofd__control_session__pack(&packable->session, bytes);
     free(packable);
     return bytes;
+}
+
+void control_status_send_progress(int fd, const struct session *session)
+{
+    struct packable *packable = make_packable(session, REQUEST_BYTES_MAX - REPLY_HEAD_BYTES);
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    if (packable == NULL)
+        return;
+    reply.progress = &packable->session;
+    control_send_reply(fd, &reply);
+    free(packable);
 }
 
 static void fill_self(Heapprofd__ControlStatus *status, uint64_t elapsed_ms)

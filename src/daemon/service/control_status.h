@@ -36,4 +36,7 @@ void control_status_send(int fd, const struct control_status_profiler *profiler,
 /* Send the status of this process and its session. */
 void control_status_send_own(int fd, const struct server *server, uint64_t start_ms);
 
+/* Send the figures of a session with all its processes to the collector of continuous mode. */
+void control_status_send_progress(int fd, const struct session *session);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -17,7 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/service/child_process.h"
+#include "daemon/service/collector_process.h"
 #include "daemon/service/control.h"
+#include "util/clock.h"
 #include "util/priority.h"
 
 /* The first descriptor that systemd passes. */
@@ -26,15 +30,18 @@
 /* Requests are answered in time on a loaded machine, too. */
 #define SUPERVISOR_NICE -10
 
+#define CHILDREN 2
+
 struct service {
     struct control control;
+    struct child_process children[CHILDREN]; /* the producer, and the collector */
+    char collector_path[PATH_MAX];
     int signals;
     bool over;
 };
 
-/* Log a line. Writing could block until the log is read, and the daemon must not wait. So lines
- * without room are left out and counted. */
-static void log_line(const char *line)
+/* Writing could block until the log is read. So lines without room are left out and counted. */
+void serve_log(const char *line)
 {
     static unsigned left_out;
     char stamp[32] = "", remark[96] = "";
@@ -95,6 +102,10 @@ static void handle_readable(void *context, int fd)
 {
     struct service *service = context;
     struct signalfd_siginfo info;
+    for (size_t i = 0; i < CHILDREN; i++) {
+        if (service->children[i].pid > 0 && fd == service->children[i].pidfd)
+            child_process_reap(&service->children[i]);
+    }
     if (fd != service->signals)
         return;
     while (read(fd, &info, sizeof(info)) == sizeof(info)) {
@@ -126,12 +137,46 @@ static void raise_descriptor_limit(void)
     }
 }
 
-int serve(void)
+/* Start the children that are due, and wake up when the next one will be. */
+static void keep_children(struct service *service)
+{
+    service->control.wake_ms = UINT64_MAX;
+    for (size_t i = 0; i < CHILDREN; i++) {
+        struct child_process *child = &service->children[i];
+        int pidfd = child_process_start_if_due(child);
+        if (pidfd >= 0)
+            control_watch(&service->control, pidfd);
+        if (child->name != NULL)
+            service->control.wake_ms = clock_earlier(service->control.wake_ms, child->due_ms);
+    }
+}
+
+/* Set up what the daemon starts beside the sessions. `socket`: as for serve(). */
+static void choose_children(struct service *service, const char *socket, const char *run_directory)
+{
+    struct child_process *producer = &service->children[0], *collector = &service->children[1];
+    if (socket != NULL)
+        *producer = (struct child_process){
+            .name = "the producer",
+            .arguments = {"/proc/self/exe", "--producer", socket[0] != 0 ? socket : NULL},
+            .run_directory = run_directory,
+            .log = serve_log,
+        };
+    if (collector_process_is_wanted(service->collector_path, serve_log))
+        *collector = (struct child_process){
+            .name = "the collector",
+            .arguments = {service->collector_path},
+            .run_directory = run_directory,
+            .log = serve_log,
+        };
+}
+
+int serve(const char *producer)
 {
     static struct service service;
     struct error error = {0};
     char path[RUN_DIRECTORY_PATH_MAX], line[256];
-    service.control.log.write = log_line;
+    service.control.log.write = serve_log;
     service.control.readable = handle_readable;
     service.control.context = &service;
     raise_descriptor_limit();
@@ -146,16 +191,22 @@ int serve(void)
         control_close(&service.control);
         return 1;
     }
+    choose_children(&service, producer, path);
     priority_raise(SUPERVISOR_NICE);
     snprintf(line, sizeof(line), "ready in %s, version %s", path, HEAPPROFD_VERSION);
-    log_line(line);
+    serve_log(line);
     notify_service_manager("READY=1");
-    while (!service.over)
+    while (!service.over) {
+        keep_children(&service);
         control_step(&service.control);
+    }
     notify_service_manager("STOPPING=1");
     control_close(&service.control);
+    /* They pass on what the sessions wrote at their end. */
+    for (size_t k = 0; k < CHILDREN; k++)
+        child_process_end(&service.children[k]);
     close(service.signals);
-    log_line("ended");
+    serve_log("ended");
     return 0;
 }
 

@@ -6,8 +6,12 @@
 #ifndef HEAPPROFD_DAEMON_SERVICE_SERVE_H
 #define HEAPPROFD_DAEMON_SERVICE_SERVE_H
 
-/* Run the service. Return the exit code: 0, or 1 with a message if it could not begin. */
-int serve(void);
+/* Run the service. `producer`: also run a producer for the tracing service at this socket ("": the
+ * default one; NULL: none). Return the exit code: 0, or 1 with a message if it could not begin. */
+int serve(const char *producer);
+
+/* Write a line of the log to standard error. Never wait for its reader. */
+void serve_log(const char *line);
 
 /* Make the run directory and its control page, so that processes that start before the daemon can
  * learn of sessions, too. Return the exit code. */

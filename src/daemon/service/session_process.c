@@ -33,6 +33,7 @@
 #define ROOT_MEMORY_PART 4
 
 #define PROGRESS_PERIOD_MS 250
+#define CONTINUOUS_PROGRESS_MS 1000
 /* The supervisor kills an ending session that is silent for SUPERVISOR_SILENCE_MS. */
 #define ALIVE_PERIOD_MS 500
 
@@ -185,6 +186,11 @@ static void handle_progress(void *context, struct session *session, uint64_t now
     send_state();
     if (!process.has_begun || !process.start->request->progress || now_ms < process.progress_ms)
         return;
+    if (process.start->request->continuous) {
+        process.progress_ms = now_ms + CONTINUOUS_PROGRESS_MS;
+        control_status_send_progress(process.start->client, session);
+        return;
+    }
     process.progress_ms = now_ms + PROGRESS_PERIOD_MS;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     Heapprofd__ControlSession progress;
@@ -214,12 +220,36 @@ static void handle_session_over(void *context, struct session *session)
     }
 }
 
+/* Set intervals, and end the profiles of processes that are left out. */
+static void adjust_targets(const Heapprofd__ControlRequest *request)
+{
+    for (size_t i = 0; i < request->n_intervals; i++) {
+        const Heapprofd__ControlRequest__Interval *wanted = request->intervals[i];
+        struct target *target = session_find(process.session, wanted->pid);
+        if (target != NULL)
+            target_ask_interval(target, wanted->interval_bytes);
+    }
+    for (size_t i = 0; i < request->n_leave; i++)
+        session_leave(process.session, request->leave[i]);
+}
+
+/* Dump all processes. `restarts`: nothing comes between the dump and the restart, so that all
+ * packets since the last restart are a trace of their own. */
+static void dump(bool restarts)
+{
+    session_dump(process.session);
+    if (restarts)
+        session_restart_trace(process.session);
+}
+
 /* Serve a request from the session's own connection: it concerns only this session. */
 static void serve_client(const void *bytes, size_t length)
 {
     int fd = process.start->client;
     Heapprofd__ControlRequest *request = control_read_request(bytes, length);
     const Heapprofd__ControlRequest__Session *wanted = NULL;
+    bool restarts = request != NULL && request->restart_sequence;
+    bool adjusts = request != NULL && (request->n_intervals > 0 || request->n_leave > 0);
     if (request != NULL)
         wanted = request->snapshot != NULL ? request->snapshot : request->stop;
     bool is_meant = wanted != NULL && (!wanted->has_id || wanted->id == process.start->id);
@@ -227,12 +257,16 @@ static void serve_client(const void *bytes, size_t length)
         control_send_error(fd, -EPROTO,
                            "the daemon does not understand this request: is it of "
                            "another version?");
+    else if (restarts && wanted == NULL)
+        session_restart_trace(process.session);
+    else if (adjusts)
+        adjust_targets(request);
     else if (wanted == NULL)
         control_send_error(
             fd, -EBUSY,
             "this connection has a session already: use another connection for other requests");
     else if (is_meant && request->snapshot != NULL)
-        session_dump(process.session);
+        dump(restarts);
     else if (is_meant)
         end(HEAPPROFD__CONTROL_REPLY__END__REASON__STOPPED);
     if (wanted != NULL)
@@ -408,7 +442,7 @@ static void limit(const struct access_policy *policy, bool is_root)
 
 /* Check the trace's descriptor. It is done here because fstat() may block, on a network's or a
  * user's own file system. */
-static int check_trace(int fd, struct error *error)
+static int check_trace(int fd, enum session_trace trace, struct error *error)
 {
     struct stat status;
     if (fd == -E2BIG)
@@ -416,17 +450,21 @@ static int check_trace(int fd, struct error *error)
     if (fd == -EMFILE)
         return error_set(error, fd, "the daemon has no file descriptor left for the trace");
     int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    mode_t type = trace == SESSION_TRACE_SERVICE ? S_IFIFO : S_IFREG;
     if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_RDONLY ||
-        fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))
-        return error_set(error, -EINVAL, "the trace must be a regular file, opened for writing");
+        fstat(fd, &status) < 0 || (status.st_mode & S_IFMT) != type)
+        return error_set(error, -EINVAL, "the trace must be a %s, opened for writing",
+                         type == S_IFIFO ? "pipe" : "regular file");
     return 0;
 }
 
 static int begin(const struct session_process_start *start, int exec_events, struct error *error)
 {
     struct heap_config config;
+    bool is_pipe = start->request->service != NULL || start->request->continuous;
+    enum session_trace trace = is_pipe ? SESSION_TRACE_SERVICE : SESSION_TRACE_FILE;
     process.trace = peer_socket_take_descriptor(start->client);
-    int code = check_trace(process.trace, error);
+    int code = check_trace(process.trace, trace, error);
     if (code == 0)
         code = session_manager_open_in_session(&process.manager, &process.user, start->socket_path,
                                                start->policy, exec_events, error);
@@ -445,7 +483,7 @@ static int begin(const struct session_process_start *start, int exec_events, str
     process.manager.server.attach_budget.share_ppm = start->share_ppm;
     process.session =
         session_manager_start(&process.manager, &config, start->request->follow_children,
-                              &start->requester, process.trace, error);
+                              &start->requester, trace, process.trace, error);
     if (process.session == NULL)
         return error->code;
     process.session->id = start->id;

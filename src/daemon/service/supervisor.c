@@ -149,6 +149,19 @@ static bool has_worked(struct supervised *session, uint64_t now_ms)
 
 /* --- messages --- */
 
+static void log_beginning(struct supervisor *supervisor, const struct supervised *session,
+                          uint64_t interval_bytes)
+{
+    char service[96] = "";
+    if (session->data_source[0] != 0)
+        snprintf(service, sizeof(service), ", data source %s of tracing session %llu",
+                 session->data_source, (unsigned long long)session->service_session);
+    event_log_write(supervisor->log, session->owner.uid,
+                    "session %llu began: uid %u, requested by process %d, interval %llu%s",
+                    (unsigned long long)session->id, (unsigned)session->owner.uid,
+                    (int)session->requester, (unsigned long long)interval_bytes, service);
+}
+
 static void take_state(struct supervisor *supervisor, struct supervised *session,
                        const uint8_t *bytes, size_t length)
 {
@@ -160,10 +173,7 @@ static void take_state(struct supervisor *supervisor, struct supervised *session
     if (state == NULL)
         return;
     if (!session->began && !session->leaving)
-        event_log_write(supervisor->log, session->owner.uid,
-                        "session %llu began: uid %u, process %d, interval %llu",
-                        (unsigned long long)session->id, (unsigned)session->owner.uid,
-                        (int)session->requester, (unsigned long long)state->interval_bytes);
+        log_beginning(supervisor, session, state->interval_bytes);
     bool is_first = !session->began;
     session->began = true;
     supervisor_wipe_state(session);

@@ -36,16 +36,21 @@
 /* A session that takes this long to end is killed, even if it works. */
 #define SUPERVISOR_END_MS 120000
 
+/* Room for the name of a data source. */
+#define SUPERVISOR_DATA_SOURCE_BYTES 32
+
 struct supervised {
     uint64_t id;    /* random, seven digits: neither a pid nor a count of sessions */
     uint64_t order; /* increases with each start */
     struct access_requester owner;
-    pid_t requester;          /* process that asked for it */
-    pid_t pid;                /* of the session process */
-    int pidfd, socket;        /* socket -1: the session closed it */
-    int client;               /* used if the process dies */
-    uint64_t start_ms;        /* all times: CLOCK_MONOTONIC */
-    uint64_t last_message_ms; /* time of its last message */
+    pid_t requester;                                /* process that asked for it */
+    uint64_t service_session;                       /* of Perfetto's tracing service */
+    char data_source[SUPERVISOR_DATA_SOURCE_BYTES]; /* "": the service did not ask for it */
+    pid_t pid;                                      /* of the session process */
+    int pidfd, socket;                              /* socket -1: the session closed it */
+    int client;                                     /* used if the process dies */
+    uint64_t start_ms;                              /* all times: CLOCK_MONOTONIC */
+    uint64_t last_message_ms;                       /* time of its last message */
     /* Only while it should end: its CPU time at the last check, and the last time at which it had
      * used some. */
     uint64_t used_ns, worked_ms;

@@ -16,6 +16,7 @@
 #include "util/clock.h"
 #include "util/event_loop.h"
 #include "util/priority.h"
+#include "util/terminal_text.h"
 
 /* Ids are greater than all pids (PID_MAX_LIMIT), so that a number is unambiguous. */
 #define FIRST_ID 5000000u
@@ -105,6 +106,15 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
                : 0;
 }
 
+static void note_service(struct supervised *session, const Heapprofd__TracingService *service)
+{
+    if (service == NULL)
+        return;
+    session->service_session = service->session_id;
+    terminal_text_escape(service->data_source != NULL ? service->data_source : "unknown", false,
+                         session->data_source, sizeof(session->data_source));
+}
+
 struct supervised *supervisor_start(struct supervisor *supervisor,
                                     const struct supervisor_request *request, struct error *error)
 {
@@ -118,6 +128,7 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
     session->id = choose_id(supervisor);
     session->owner = request->requester;
     session->requester = request->pid;
+    note_service(session, request->start->service);
     session->pidfd = session->socket = session->client = -1;
     session->share_ppm = user_limits_attach_share_ppm(supervisor, session->owner.uid, 1);
     session->start_ms = session->last_message_ms = clock_read_ms(CLOCK_MONOTONIC);

@@ -13,9 +13,11 @@
 #define STATUS_PROCESSES_MAX 1000
 #define STATUS_BYTES_MAX (REQUEST_BYTES_MAX - 8192)
 
-/* Add to a session's own figures what only the supervisor has: its number, owner and age. */
+/* Add to a session's own figures what only the supervisor has: its number, owner and age, and the
+ * tracing service's name of it. */
 static Heapprofd__ControlSession describe(const struct supervised *session,
-                                          const Heapprofd__ControlSession *state, uint64_t now_ms)
+                                          const Heapprofd__ControlSession *state,
+                                          Heapprofd__TracingService *service, uint64_t now_ms)
 {
     Heapprofd__ControlSession to = HEAPPROFD__CONTROL_SESSION__INIT;
     if (state != NULL)
@@ -29,6 +31,11 @@ static Heapprofd__ControlSession describe(const struct supervised *session,
     to.elapsed_ms = now_ms - session->start_ms;
     to.has_silent_ms = now_ms > session->last_message_ms + SILENT_MS;
     to.silent_ms = now_ms - session->last_message_ms;
+    heapprofd__tracing_service__init(service);
+    service->has_session_id = true;
+    service->session_id = session->service_session;
+    service->data_source = (char *)session->data_source;
+    to.service = session->data_source[0] != 0 ? service : NULL;
     return to;
 }
 
@@ -38,6 +45,7 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
 {
     Heapprofd__ControlSession sessions[SUPERVISOR_SESSIONS_MAX];
     Heapprofd__ControlSession *pointers[SUPERVISOR_SESSIONS_MAX];
+    Heapprofd__TracingService services[SUPERVISOR_SESSIONS_MAX];
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     size_t share = STATUS_BYTES_MAX / (supervisor->count + 1), count = 0, processes = 0;
     for (size_t i = 0; i < supervisor->count; i++) {
@@ -45,13 +53,13 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
             continue;
         Heapprofd__ControlSession *to = &sessions[count];
         const struct supervised *session = supervisor->sessions[i];
-        *to = describe(session, session->state, now_ms);
+        *to = describe(session, session->state, &services[count], now_ms);
         if (processes + to->n_processes > STATUS_PROCESSES_MAX)
             to->n_processes = 0;
         control_status_fit(to, share);
         /* No session may displace the others. */
         if (heapprofd__control_session__get_packed_size(to) > share)
-            *to = describe(session, NULL, now_ms);
+            *to = describe(session, NULL, &services[count], now_ms);
         processes += to->n_processes;
         pointers[count++] = to;
     }

@@ -28,8 +28,9 @@ void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config)
         add_rule(rules, config, *name);
     for (char **name = config->heaps; name != NULL && *name != NULL; name++)
         add_rule(rules, config, *name);
-    /* libc.mmap is profiled only if the configuration names it. */
+    /* libc.mmap is profiled only if the configuration names it, python.object also by default. */
     add_rule(rules, config, HEAP_CONFIG_MMAP);
+    add_rule(rules, config, HEAP_CONFIG_PYTHON);
 }
 
 bool heap_rules_want_others(const struct heap_config *config)

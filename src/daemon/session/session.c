@@ -5,6 +5,7 @@
 #include "daemon/session/session_state.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,11 @@
 
 #include "daemon/processes/diagnosis.h"
 #include "daemon/processes/program.h"
+#include "daemon/session/target_choice.h"
 #include "reader/file_reader.h"
 #include "util/array.h"
 #include "util/base_name.h"
 #include "util/clock.h"
-
-/* Interval of drains while many processes are examined one after the other. */
-#define DRAIN_PERIOD_MS 20u
 
 /* Before the server sets the session's user. */
 static const struct session_user no_user;
@@ -27,6 +26,8 @@ static const struct session_user no_user;
 static uint64_t ring_bytes_of(const struct heap_config *config)
 {
     uint64_t wanted = config->shmem_size_bytes, bytes = RING_DATA_BYTES_MIN;
+    while (bytes < (uint64_t)sysconf(_SC_PAGESIZE))
+        bytes *= 2;
     if (wanted == 0)
         wanted = RING_DATA_BYTES_DEFAULT;
     while (bytes < RING_DATA_BYTES_MAX && bytes * 2 <= wanted)
@@ -62,8 +63,21 @@ static uint64_t memory_bytes(void)
     return memory.rss_bytes + of_reader.rss_anon_bytes;
 }
 
+/* Write the packets that precede all others in a trace of our own. */
+static void write_head(struct trace_writer *writer, const struct heap_config *config)
+{
+    size_t length;
+    trace_writer_clock_snapshot(writer);
+    trace_writer_uuid(writer);
+    trace_writer_system_info(writer);
+    void *bytes = heap_config_to_bytes(config, &length);
+    if (bytes != NULL)
+        trace_writer_config(writer, bytes, length);
+    free(bytes);
+}
+
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
-                 int trace_fd)
+                 enum session_trace trace, int trace_fd)
 {
     memset(session, 0, sizeof(*session));
     session->config = config;
@@ -74,22 +88,20 @@ int session_open(struct session *session, const struct heap_config *config, bool
     session->follow_children = follow_children;
     session->ring_bytes = ring_bytes_of(config);
     session->files = dump_files_open(session_drain, session);
-    session->writer = trace_writer_open(trace_fd);
+    session->trace = trace;
+    session->writer = trace == SESSION_TRACE_FILE ? trace_writer_open(trace_fd)
+                                                  : trace_writer_open_for_service(trace_fd);
     if (session->files == NULL || session->writer == NULL) {
         dump_files_close(session->files);
         if (session->writer != NULL)
             trace_writer_close(session->writer);
         return -ENOMEM;
     }
+    /* Without it nobody is warned of limits; that is no reason not to profile. */
+    cgroup_watch_open(&session->cgroups, config->near_limit_percent);
     dump_files_skip(session->files, config->skip_symbol_prefix);
-    trace_writer_clock_snapshot(session->writer);
-    trace_writer_uuid(session->writer);
-    trace_writer_system_info(session->writer);
-    size_t length;
-    void *bytes = heap_config_to_bytes(config, &length);
-    if (bytes != NULL)
-        trace_writer_config(session->writer, bytes, length);
-    free(bytes);
+    if (trace == SESSION_TRACE_FILE)
+        write_head(session->writer, config);
     return 0;
 }
 
@@ -122,6 +134,7 @@ void session_remove_target(struct session *session, struct target *target)
         session->samples_of_gone += ledger_counts(target->ledger).allocs;
         session->lost_of_gone += target_lost(target);
         keep_threads(session, target);
+        session_leave_cgroup(session, target);
         session->targets[i] = session->targets[--session->target_count];
         target_close(target);
         return;
@@ -153,11 +166,26 @@ static bool has_pid(const struct session *session, pid_t pid)
     return false;
 }
 
+static bool was_left(const struct session *session, const struct process_info *info)
+{
+    size_t count = session->left_count < SESSION_LEFT_MAX ? session->left_count : SESSION_LEFT_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (session->left[i].pid == info->pid &&
+            session->left[i].start_boottime_ns == info->start_boottime_ns)
+            return true;
+    }
+    return false;
+}
+
 static bool is_wanted_of_machine(const struct session *session, const struct process_info *info,
                                  enum handshake_origin origin)
 {
     const struct heap_config *config = session->config;
-    if (origin == HANDSHAKE_FORK && !session->follow_children && !is_named(session, info))
+    if (was_left(session, info))
+        return false;
+    bool is_chosen =
+        is_named(session, info) || target_choice_find(&config->target_rules, info) != NULL;
+    if (origin == HANDSHAKE_FORK && !session->follow_children && !is_chosen)
         return false;
     if (origin == HANDSHAKE_FORK && session_find(session, info->parent_pid) != NULL)
         return true;
@@ -165,7 +193,7 @@ static bool is_wanted_of_machine(const struct session *session, const struct pro
         return true;
     if (origin == HANDSHAKE_RUNNING ? config->no_running : config->no_startup)
         return false;
-    return config->all || is_named(session, info);
+    return config->all || is_chosen;
 }
 
 bool session_wants(const struct session *session, const struct process_info *info,
@@ -278,17 +306,31 @@ static void list_silent_children(struct session *session, const struct target *t
                    UNPROFILED_FORKED);
 }
 
-static void end_target(struct session *session, struct target *target, const struct target_end *end)
+static void end_target(struct session *session, struct target *target,
+                       const struct target_end *caller_end)
 {
-    bool dead = !end->running;
+    struct target_end known_end = *caller_end, *end = &known_end;
+    bool dead = !end->running, is_known = end->exit_status >= 0;
+    if (dead && !is_known && !target->superseded)
+        end->exit_status = session_exit_status(target);
+    /* The trace's readers order by time: a process must not end before its last dump. So the dump
+     * has the time of the end. */
+    if (dead && !target->superseded)
+        trace_writer_set_time(session->writer, clock_read_ns(CLOCK_BOOTTIME));
     target_finish(target, dead);
-    if (dead && end->exit_status >= 0 && !target->superseded)
+    if (dead && is_known && !target->superseded)
         notice_silent_exec(target, session->of_command
                                        ? "the list of unprofiled processes gives the reason"
                                        : "it ended before the profiler could examine it");
     target_name_code(target, dead, session_drain, session);
     list_silent_children(session, target);
+    /* What another program did in the process is not this one's end. */
+    if (dead && !target->superseded && !target->image_gone)
+        session_write_process_end(session, target, end->exit_status);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
+    if (dead && !session->config->timeline.off)
+        target_write_end(target, session->writer, !target->superseded);
+    trace_writer_set_time(session->writer, 0);
     session_remove_target(session, target);
 }
 
@@ -331,20 +373,6 @@ uint64_t session_poll(struct session *session)
     return fullest;
 }
 
-void session_sample_memory(struct session *session)
-{
-    uint64_t drained_ms = clock_read_ms(CLOCK_MONOTONIC);
-    trace_writer_stream_flush(session->writer);
-    for (size_t i = 0; i < session->target_count; i++) {
-        /* Reading a process's mappings takes up to a second. */
-        if (clock_read_ms(CLOCK_MONOTONIC) >= drained_ms + DRAIN_PERIOD_MS) {
-            session_drain(session);
-            drained_ms = clock_read_ms(CLOCK_MONOTONIC);
-        }
-        target_write_memory_point(session->targets[i], session->writer);
-    }
-}
-
 void session_dump(struct session *session)
 {
     struct target_end end = {.running = true, .exit_status = -1};
@@ -378,6 +406,13 @@ void session_checkpoint(struct session *session)
     checkpoints_end(&session->checkpoints, session->writer, part, cost_ns / 1000000);
 }
 
+void session_restart_trace(struct session *session)
+{
+    trace_writer_restart(session->writer);
+    for (size_t i = 0; i < session->target_count; i++)
+        target_forget_announcements(session->targets[i]);
+}
+
 void session_process_ended(struct session *session, pid_t pid, int exit_status)
 {
     dump_superseded(session);
@@ -385,6 +420,24 @@ void session_process_ended(struct session *session, pid_t pid, int exit_status)
     struct target_end end = {.final = true, .exit_status = exit_status};
     if (target != NULL)
         end_target(session, target, &end);
+}
+
+void session_leave(struct session *session, pid_t pid)
+{
+    struct target *target = session_find(session, pid);
+    struct target_end end = {.final = true, .running = true, .exit_status = -1};
+    if (target == NULL)
+        return;
+    if (session->left == NULL)
+        session->left = calloc(SESSION_LEFT_MAX, sizeof(*session->left));
+    if (session->left != NULL)
+        session->left[session->left_count++ % SESSION_LEFT_MAX] =
+            (struct left_process){pid, target->info.start_boottime_ns};
+    dump_superseded(session);
+    end.running = !target_is_dead(target);
+    end_target(session, target, &end);
+    /* It is left because memory is short. */
+    malloc_trim(0);
 }
 
 void session_end_targets(struct session *session, bool interrupted)
@@ -412,7 +465,7 @@ void session_end_targets(struct session *session, bool interrupted)
 static void join_names(const struct session *session, char *text, size_t size)
 {
     text[0] = 0;
-    for (char **name = session->config->process_cmdline; *name != NULL; name++) {
+    for (char **name = session->config->process_cmdline; name != NULL && *name != NULL; name++) {
         size_t used = strlen(text);
         snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", *name);
     }
@@ -447,6 +500,12 @@ void session_explain_command(struct session *session, const char *command, const
         .totals = {.client_state = RING_CLIENT_RUNNING},
         .running = running,
     };
+    char not_entered[sizeof(session->entry_failure.message) + 32];
+    if (session->entry_failure.message[0] != 0) {
+        snprintf(not_entered, sizeof(not_entered), "That was not possible: %s.",
+                 session->entry_failure.message);
+        facts.attach_remark = not_entered;
+    }
     if (has_names(session) && session->command_said_hello) {
         join_names(session, names, sizeof(names));
         snprintf(refused, sizeof(refused),
@@ -470,6 +529,22 @@ void session_explain_command(struct session *session, const char *command, const
     empty_profile_write(session->writer, session->config, &process, false, exit_status, remark);
 }
 
+void session_explain_absence(struct session *session)
+{
+    char names[256];
+    if (session->trace == SESSION_TRACE_FILE || session->profiled > 0 ||
+        session->empty_profiles.count > 0)
+        return;
+    join_names(session, names, sizeof(names));
+    const struct trace_unprofiled absent = {
+        .name = names[0] != 0 ? names : "heapprofd",
+        .kind = "absent",
+        .reason = "no process with such a name ran during the session (a name is that of the "
+                  "program's file, or the name that the process gave itself)",
+    };
+    trace_writer_unprofiled(session->writer, &absent);
+}
+
 int session_close(struct session *session)
 {
     while (session->target_count > 0)
@@ -478,7 +553,9 @@ int session_close(struct session *session)
     checkpoints_close(&session->checkpoints, session->writer);
     unprofiled_clear(&session->unprofiled);
     empty_profiles_clear(&session->empty_profiles);
+    cgroup_watch_close(&session->cgroups);
     free(session->discovery.entries);
+    free(session->left);
     free(session->threads_of_gone);
     dump_files_close(session->files);
     int code = trace_writer_close(session->writer);

@@ -23,20 +23,25 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "daemon/cgroups/cgroup_watch.h"
 #include "daemon/dump/checkpoints.h"
 #include "daemon/dump/dump.h"
 #include "daemon/processes/access.h"
+#include "daemon/processes/exec_events.h"
 #include "daemon/processes/invited.h"
 #include "daemon/processes/program.h"
 #include "daemon/session/empty_profile.h"
 #include "daemon/session/target.h"
 #include "daemon/session/unprofiled.h"
+#include "daemon/timeline/system_watch.h"
 #include "trace/config/trace_config.h"
 #include "trace/write/trace_writer.h"
 #include "wire/handshake.h"
 
 /* Each target has a ring of shmem_size_bytes of address space and about three descriptors. */
 #define SESSION_TARGETS_MAX 512
+/* Processes that a session remembers not to profile again. */
+#define SESSION_LEFT_MAX 4096
 
 /* The state of a process in target discovery (daemon/server/target_discovery.c). */
 enum discovery_state {
@@ -71,6 +76,9 @@ struct discovery_list {
     uint64_t busy_ms;  /* time that failed attempts took in this turn */
     bool must_scan;    /* an event was missed since the last scan */
 };
+
+/* Where the trace goes: into a file, or as packets without a head to Perfetto's tracing service. */
+enum session_trace { SESSION_TRACE_FILE, SESSION_TRACE_SERVICE };
 
 enum session_end {
     SESSION_GOES_ON,
@@ -109,6 +117,15 @@ struct session_user {
     void *context;
 };
 
+/* What is recorded beside the heaps (session_timeline.c). */
+struct session_timeline {
+    struct system_watch system;
+    char cgroups[512];         /* where cgroups are mounted; "": nowhere */
+    int64_t allowed_ns;        /* processor time that may be used */
+    uint64_t allowed_since_ns; /* CLOCK_MONOTONIC; 0: not begun yet */
+    size_t next;               /* the next target to be read */
+};
+
 struct session {
     uint64_t id;
     const struct heap_config *config;
@@ -124,20 +141,30 @@ struct session {
     uint64_t start_ms, sample_ms, dump_ms, end_ms;
     uint64_t cpu_us_at_start;
     uint64_t ring_bytes;
+    enum session_trace trace;
     struct trace_writer *writer;
     struct dump_files *files;
     struct checkpoints checkpoints;
+    struct session_timeline timeline;
+    struct cgroup_watch cgroups;
+    uint64_t near_due_ms;            /* no dump near the limit of a cgroup before this time */
     const struct session_user *user; /* set by the server */
     struct target *targets[SESSION_TARGETS_MAX];
     size_t target_count;
     struct unprofiled_list unprofiled;
     struct empty_profile_list empty_profiles;
+    struct left_process {
+        pid_t pid;
+        uint64_t start_boottime_ns;
+    } * left; /* those of session_leave(); the last SESSION_LEFT_MAX */
+    size_t left_count;
     struct discovery_list discovery;
     struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* the latest */
     unsigned next_program;
-    unsigned profiled; /* number of targets with a profile, including ended ones */
-    uint64_t images;   /* number of programs in the trace so far */
-    bool command_said_hello;
+    unsigned profiled;          /* number of targets with a profile, including ended ones */
+    uint64_t images;            /* number of programs in the trace so far */
+    bool command_said_hello;    /* or was attached to at its first instruction */
+    struct error entry_failure; /* why the command could not be; no message: it was, or need not */
     uint64_t samples_of_gone, lost_of_gone;
     pid_t *threads_of_gone; /* tids of a command's ended targets; a tid may be in it twice */
     size_t threads_of_gone_count, threads_of_gone_capacity;
@@ -146,7 +173,7 @@ struct session {
 /* Open the trace and write its head. The session is a command's until the caller sets its owner and
  * clears of_command. Return 0 or a negative errno. */
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
-                 int trace_fd);
+                 enum session_trace trace, int trace_fd);
 
 /*
  * Answer a process that says hello. Return
@@ -175,6 +202,17 @@ bool session_profiles(const struct session *session, pid_t pid);
  */
 int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int *pidfd,
                    struct error *error);
+
+/* Return whether the session would profile the process from the first instruction of a static
+ * program, which it says it is about to become. `uid` is the sender's. */
+bool session_may_enter(const struct session *session, const struct process_info *info, uid_t uid);
+
+/*
+ * Make a target of a static program that stands at its first instruction (attach/entry.h), and let
+ * it go on. *pidfd becomes readable when it ends. Return 0; -ECANCELED without a message if the
+ * session does not want it, or it is not static; or another negative errno with a message.
+ */
+int session_enter(struct session *session, pid_t pid, int *pidfd, struct error *error);
 
 /* End the profile of an attached program: its process has begun another one. */
 void session_end_replaced(struct session *session, const struct process_info *info);
@@ -210,12 +248,26 @@ uint64_t session_poll(struct session *session);
 /* Write a point of each target's timeline. */
 void session_sample_memory(struct session *session);
 
+/* Dump the targets whose cgroup has come near the limit of its memory. Call it ten times a second,
+ * and when session->cgroups.epoll is readable. */
+void session_check_cgroups(struct session *session);
+
+/* Note how a thread of a target has ended, as the kernel reported it. */
+void session_note_exit(struct session *session, const struct exec_event *event);
+
 /* Write the last dump of a process that is dead (perhaps still a zombie). exit_status is that of
- * waitpid, -1 if unknown. */
+ * waitpid, -1 if the caller does not know it. */
 void session_process_ended(struct session *session, pid_t pid, int exit_status);
+
+/* End the profile of a process with its last dump, and let it go on. It is not profiled again while
+ * it runs. */
+void session_leave(struct session *session, pid_t pid);
 
 /* Dump all targets while the session goes on. */
 void session_dump(struct session *session);
+
+/* Write everything that packets refer to again before its next use (trace_writer_restart()). */
+void session_restart_trace(struct session *session);
 
 /* Write dumps of all targets that count until later ones follow. If the profiler is killed, they
  * are what remains. */
@@ -227,6 +279,9 @@ void session_end_targets(struct session *session, bool interrupted);
 /* If the command should have a profile but has none, write the reason in the trace. */
 void session_explain_command(struct session *session, const char *command, const char *library,
                              int exit_status, bool running);
+
+/* If no process was found, write that into a trace whose reader gets no other answer. */
+void session_explain_absence(struct session *session);
 
 /* Close the trace. Return 0 or the first error of writing it. */
 int session_close(struct session *session);

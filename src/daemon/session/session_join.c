@@ -16,6 +16,7 @@
 #include "daemon/processes/self_read.h"
 #include "daemon/session/heap_rules.h"
 #include "daemon/session/session_state.h"
+#include "daemon/session/target_choice.h"
 #include "util/clock.h"
 #include "wire/attached_params.h"
 
@@ -93,6 +94,14 @@ static struct target *add_target(struct session *session, struct process_info *i
     if (session->config->stream_allocations)
         target_stream(target, session->writer);
     target->image = ++session->images;
+    const struct target_rule *rule =
+        target_choice_find(&session->config->target_rules, &target->info);
+    snprintf(target->rule, sizeof(target->rule), "%s", rule != NULL ? rule->name : "");
+    if (session->config->context_slices && target_slice(target, session->writer) < 0) {
+        target_close(target);
+        return NULL;
+    }
+    session_watch_cgroup(session, target);
     session->targets[session->target_count++] = target;
     session->profiled++;
     return target;
@@ -112,6 +121,8 @@ static void fill_reply(const struct session *session, const struct target *targe
         return;
     if (session->config->block_client)
         reply->flags |= HANDSHAKE_BLOCK_CLIENT;
+    if (session->config->context_slices)
+        reply->flags |= HANDSHAKE_SCOPES;
     if (self_read_is_allowed(target->info.pid))
         reply->flags |= HANDSHAKE_MAY_COPY;
     reply->interval_bytes = target->interval_bytes;
@@ -120,6 +131,7 @@ static void fill_reply(const struct session *session, const struct target *targe
     reply->adaptive_threshold_bytes = session->config->adaptive_sampling_shmem_threshold;
     reply->adaptive_max_interval_bytes =
         session->config->adaptive_sampling_max_sampling_interval_bytes;
+    reply->max_samples = session->config->max_samples;
     reply->start_ms = target->start_ms;
 }
 
@@ -143,8 +155,8 @@ static int may_profile_still(const struct session *session, pid_t pid, struct er
     return code;
 }
 
-/* Implement session_attach(). beside_client: as in struct attach_options. */
-static int attach_target(struct session *session, pid_t pid, bool beside_client,
+/* Implement session_attach(). */
+static int attach_target(struct session *session, pid_t pid, enum attach_moment moment,
                          unsigned patience_ms, int *pidfd, struct error *error)
 {
     struct process_info info;
@@ -160,7 +172,7 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
                          "there was no memory, or no file descriptor, for one more process");
     target->origin = HANDSHAKE_RUNNING;
     fill_reply(session, target, &reply);
-    code = target_attach(target, ring_fd, &reply, beside_client, patience_ms, error);
+    code = target_attach(target, ring_fd, &reply, moment, patience_ms, error);
     close(ring_fd);
     /* Since the caller checked, the process may have begun a program that the session's owner may
      * not profile. From here on, an exec removes the client. */
@@ -172,6 +184,8 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
         return code;
     }
     *pidfd = target->pidfd;
+    if (session->of_command)
+        unprofiled_note_profiled(&session->unprofiled, pid);
     if (old != NULL)
         replace_image(session, old, &target->info, target);
     return 0;
@@ -180,7 +194,7 @@ static int attach_target(struct session *session, pid_t pid, bool beside_client,
 int session_attach(struct session *session, pid_t pid, unsigned patience_ms, int *pidfd,
                    struct error *error)
 {
-    int code = attach_target(session, pid, false, patience_ms, pidfd, error);
+    int code = attach_target(session, pid, ATTACH_WHILE_IT_RUNS, patience_ms, pidfd, error);
     /* Attaching takes time, and many processes may follow each other. */
     session_drain(session);
     return code;
@@ -207,7 +221,7 @@ static bool attach_instead(struct session *session, const struct process_info *i
                   "heaps other than malloc's were requested, and only programs that start with the "
                   "profiling library have them");
     else
-        return attach_target(session, info->pid, true, 0, &pidfd, failure) == 0;
+        return attach_target(session, info->pid, ATTACH_AT_HELLO, 0, &pidfd, failure) == 0;
     return false;
 }
 
@@ -243,10 +257,51 @@ static bool read_program(struct session *session, struct program *program, pid_t
     return code != -EIO;
 }
 
+bool session_may_enter(const struct session *session, const struct process_info *info, uid_t uid)
+{
+    return session->of_command && session_may_speak(session, info, uid) &&
+           session_wants(session, info, HANDSHAKE_STARTUP) &&
+           heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC) &&
+           program_exec_may_be_traced(info->pid);
+}
+
+int session_enter(struct session *session, pid_t pid, int *pidfd, struct error *error)
+{
+    struct process_info info;
+    struct program program;
+    uint64_t began_us = clock_read_us(CLOCK_MONOTONIC);
+    int code = process_info_read(&info, pid);
+    if (code < 0)
+        return error_set(error, code, "it has ended");
+    bool is_wanted = session_wants(session, &info, HANDSHAKE_STARTUP);
+    const struct target *old = session_find(session, pid);
+    if (old != NULL && target_has_exec(old))
+        session_end_replaced(session, &info);
+    process_info_clear(&info);
+    read_program(session, &program, pid);
+    /* The file that was executed may be another one than the launcher has found. Without an
+     * allocator there is nothing to attach to, as program_way() explains. */
+    if (!is_wanted || program.file.has_interpreter || program.file.allocator[0] == 0 ||
+        !heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC))
+        return -ECANCELED;
+    /* A program that contains the client joins by itself, for its own heaps only. */
+    if (program.file.has_client && heap_rules_want_others(session->config))
+        return -ECANCELED;
+    code = attach_target(session, pid, ATTACH_AT_ENTRY, 0, pidfd, error);
+    if (code < 0)
+        return code;
+    struct target *target = session_find(session, pid);
+    target->origin = HANDSHAKE_STARTUP;
+    target->is_complete = true;
+    target->attach_stopped_us = clock_read_us(CLOCK_MONOTONIC) - began_us;
+    session->command_said_hello |= pid == session->command_pid;
+    return 0;
+}
+
 static void note_heard_child(struct session *session, const struct process_info *info)
 {
     struct target *parent = session_find(session, info->parent_pid);
-    if (parent != NULL && parent->beside_client)
+    if (parent != NULL && parent->was_attached && parent->moment == ATTACH_AT_HELLO)
         parent->children_reported++;
 }
 
@@ -261,9 +316,9 @@ static int join(struct session *session, struct process_info *info, struct targe
     struct error failure = {0};
     bool is_read = read_program(session, &program, pid);
     if (attach_instead(session, info, origin, &program, &failure)) {
-        session_find(session, pid)->origin = origin;
-        if (session->of_command)
-            unprofiled_note_profiled(&session->unprofiled, pid);
+        struct target *target = session_find(session, pid);
+        target->origin = origin;
+        target->is_complete = origin == HANDSHAKE_STARTUP && hello->is_initialized == 0;
         fill_reply(session, NULL, reply);
         return 2;
     }
@@ -307,9 +362,10 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         session_process_ended(session, pid, -1);
         old = NULL;
     }
-    /* We attached to this process, and its dormant client now answers the invitation. */
-    if (old != NULL && old->beside_client && !old->image_gone &&
-        hello->origin == HANDSHAKE_RUNNING) {
+    /* We attached to this program. Its dormant client now answers the invitation, or it is linked
+     * statically to one. */
+    if (old != NULL && old->was_attached && !old->image_gone && hello->origin != HANDSHAKE_FORK &&
+        !target_has_exec(old)) {
         fill_reply(session, NULL, reply);
         return 0;
     }

@@ -22,6 +22,16 @@ bool session_may_speak(const struct session *session, const struct process_info 
 /* Return why a process that the session does not want has no profile. */
 enum unprofiled_reason session_unwanted_reason(const struct session *session);
 
+/* session_cgroups.c: watch the cgroup of a new target; stop watching that of an old one. */
+void session_watch_cgroup(struct session *session, struct target *target);
+void session_leave_cgroup(struct session *session, struct target *target);
+
+/* session_end.c: return how the target's process, which is dead, ended, as waitpid gives it; -1:
+ * unknown. */
+int32_t session_exit_status(const struct target *target);
+/* Write how it ended. */
+void session_write_process_end(struct session *session, struct target *target, int32_t exit_status);
+
 /* Note that the target's process became another program, and when. */
 void session_note_exec(struct target *target, const char *became, const char *hint);
 

@@ -21,6 +21,7 @@
 /* For this time after a fork, each drain also checks the title. Later checks come with memory
  * points, which are 100 ms apart. */
 #define EARLY_TITLE_MS 200u
+#define YOUNG_MS 30000u
 
 struct target *target_open(struct process_info *info, int pidfd, const char *ring_name,
                            uint64_t data_bytes, const struct heap_config *config, int *memfd)
@@ -34,7 +35,8 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     }
     target->info = *info;
     target->pidfd = pidfd;
-    target->statm_fd = process_file_open(info->pid, "statm");
+    process_watch_open(&target->process, info->pid, info->start_boottime_ns);
+    target->exits = (struct target_exits){-1, -1, -1};
     target->image_fd = process_image_open(info->pid);
     target->config = config;
     target->interval_bytes = heap_config_interval_of(config, HEAP_CONFIG_MALLOC);
@@ -53,6 +55,8 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     ledger_finish_walks(target->ledger, target->finisher);
     heap_rules_fill(&rules, config);
     ring_reader_set_heaps(&target->reader, &rules);
+    if (config->start_sampling_interval_bytes > 0)
+        target_ask_interval(target, config->start_sampling_interval_bytes);
     ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
     return target;
 }
@@ -67,10 +71,11 @@ void target_close(struct target *target)
     if (target->has_ring)
         ring_reader_close(&target->reader);
     ledger_close(target->ledger);
+    slices_close(target->slices);
     walk_finisher_close(target->finisher);
     non_module_code_close(target->non_module_code);
-    if (target->statm_fd >= 0)
-        close(target->statm_fd);
+    process_watch_close(&target->process);
+    thread_watch_clear(&target->threads);
     if (target->image_fd >= 0)
         close(target->image_fd);
     if (target->pidfd >= 0)
@@ -79,14 +84,12 @@ void target_close(struct target *target)
     free(target);
 }
 
-static int announce(struct target *target, struct trace_writer *writer);
-
 static void stream_change(void *context, const struct ledger_change *change)
 {
     struct target *target = context;
     /* Earlier events of this pid belong to the program before an exec. */
     if (!target->announced)
-        announce(target, target->stream);
+        target_announce(target, target->stream);
     const struct trace_stream_event event = {
         .pid = target->info.pid,
         .heap = change->heap,
@@ -108,6 +111,34 @@ void target_stream(struct target *target, struct trace_writer *writer)
 {
     target->stream = writer;
     ledger_observe(target->ledger, stream_change, target);
+}
+
+static void slice_scope(void *context, const struct ledger_scope *scope)
+{
+    struct target *target = context;
+    if (!target->announced)
+        target_announce(target, target->stream);
+    slices_take(target->slices, scope);
+}
+
+int target_slice(struct target *target, struct trace_writer *writer)
+{
+    target->stream = writer;
+    target->slices =
+        slices_open(writer, target->info.pid, target->image, target->start_ms * UINT64_C(1000000));
+    if (target->slices == NULL)
+        return -ENOMEM;
+    ledger_observe_scopes(target->ledger, slice_scope, target);
+    return 0;
+}
+
+void target_forget_announcements(struct target *target)
+{
+    target->announced = false;
+    process_watch_restart(&target->process);
+    thread_watch_restart(&target->threads);
+    if (target->slices != NULL)
+        slices_describe_again(target->slices);
 }
 
 static void read_totals(struct target *target)
@@ -150,6 +181,15 @@ static void update_early_title(struct target *target, uint64_t now_ms)
         update_title(target);
 }
 
+/* Report to the client that the process restricted its system calls while it is profiled: a
+ * forbidden call may kill it. */
+static void report_restrictions(struct target *target)
+{
+    if (target->attach != NULL && target->has_ring &&
+        process_info_restrictions(target->info.pid) > target->restrictions)
+        ring_reader_restrict(&target->reader);
+}
+
 uint64_t target_drain(struct target *target, bool dead)
 {
     if (!target->has_ring)
@@ -157,6 +197,10 @@ uint64_t target_drain(struct target *target, bool dead)
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     if (!dead)
         update_early_title(target, now_ms);
+    /* A background session looks at its processes rarely, and programs restrict themselves soon
+     * after their start. */
+    if (!dead && target->config->background && now_ms < target->start_ms + YOUNG_MS)
+        report_restrictions(target);
     ring_reader_beat(&target->reader, now_ms);
     ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
@@ -175,6 +219,16 @@ uint64_t target_drain(struct target *target, bool dead)
     return 0;
 }
 
+void target_ask_interval(struct target *target, uint64_t interval_bytes)
+{
+    uint32_t doublings = 0;
+    if (!target->has_ring || target->interval_bytes == 0)
+        return;
+    while (doublings < RING_DOUBLINGS_MAX && target->interval_bytes << doublings < interval_bytes)
+        doublings++;
+    ring_reader_ask_doublings(&target->reader, doublings);
+}
+
 /* Begin a cut, so that the samples taken from here on are of the same moment as the totals. Without
  * memory for it, the totals are of a later moment. */
 static void cut(struct target *target)
@@ -186,9 +240,9 @@ static void cut(struct target *target)
 
 static void take_memory_snapshot(struct target *target)
 {
-    if (!target->image_gone && !target->superseded)
+    if (!target->image_gone && !target->superseded && !target->config->background)
         memory_watch_take_snapshot(&target->memory, target->info.pid, target->ledger,
-                                   target->allocator);
+                                   target->allocator, target->config->timeline.smaps_rollup);
 }
 
 /* Wait until the open records are finished; no new ones begin. A record that stays open was
@@ -280,7 +334,8 @@ static void renew_image(struct target *target)
     }
 }
 
-/* Note if the program does not export its allocator: its libraries then allocate from another. */
+/* Note what attaching does not see: libraries allocate from another allocator if the program does
+ * not export its own, and rustc puts calls of a global allocator inline. */
 static void note_unexported_allocator(struct target *target)
 {
     struct program program;
@@ -289,6 +344,15 @@ static void note_unexported_allocator(struct target *target)
     if (program_read(&program, path) < 0)
         return;
     target->is_go = program.file.is_go;
+    if (strcmp(program.file.allocator, PROGRAM_RUSTS_ALLOCATOR) == 0) {
+        snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "inlined calls");
+        snprintf(target->unseen_reason, sizeof(target->unseen_reason),
+                 "%s has a global allocator of its own: what optimized code requests from it "
+                 "without a call of __rust_alloc is missing, and what its libraries allocated may "
+                 "be, too.",
+                 process_info_name(&target->info));
+        return;
+    }
     if (program.file.allocator[0] == 0 || program.file.allocator_is_exported ||
         !program.file.has_interpreter)
         return;
@@ -300,7 +364,7 @@ static void note_unexported_allocator(struct target *target)
 }
 
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
-                  bool beside_client, unsigned patience_ms, struct error *error)
+                  enum attach_moment moment, unsigned patience_ms, struct error *error)
 {
     struct attach_outcome outcome;
     const struct attach_options options = {
@@ -309,9 +373,11 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         .data_bytes = reply->data_bytes,
         .interval_bytes = reply->interval_bytes,
         .block_client_timeout_us = reply->block_client_timeout_us,
+        .adaptive_threshold_bytes = reply->adaptive_threshold_bytes,
+        .adaptive_max_interval_bytes = reply->adaptive_max_interval_bytes,
         .start_ms = reply->start_ms,
         .flags = reply->flags,
-        .beside_client = beside_client,
+        .moment = moment,
         .patience_ms = patience_ms,
         /* In another pid namespace our pid is meaningless: the client then relies on the
          * heartbeat. */
@@ -324,7 +390,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         return outcome.refusal == ATTACH_UNSUPPORTED ? -ENOTSUP : error->code;
     }
     target->was_attached = true;
-    target->beside_client = beside_client;
+    target->moment = moment;
     renew_image(target);
     target->restrictions = process_info_restrictions(target->info.pid);
     target->attach_stopped_us = outcome.stopped_us;
@@ -371,7 +437,9 @@ uint64_t target_lost(const struct target *target)
         /* These losses keep their sample (only its stack or its free is incomplete), or are counted
          * elsewhere, too. */
         if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH &&
-            i != RING_LOST_FREE && i != RING_LOST_CALLS && i != RING_LOST_BYTES)
+            i != RING_LOST_FREE && i != RING_LOST_CALLS && i != RING_LOST_BYTES &&
+            i != RING_LOST_SCOPES && i != RING_LOST_INTERPRETER_STATE &&
+            i != RING_LOST_INTERPRETER_UNKNOWN)
             lost += totals.lost[i];
     }
     return lost;
@@ -401,7 +469,7 @@ static int write_process(const struct target *target, struct trace_writer *write
     return trace_writer_process_tree(writer, &process, 1, NULL, 0);
 }
 
-static int announce(struct target *target, struct trace_writer *writer)
+int target_announce(struct target *target, struct trace_writer *writer)
 {
     if (target->announced)
         return 0;
@@ -410,52 +478,16 @@ static int announce(struct target *target, struct trace_writer *writer)
     return write_process(target, writer);
 }
 
-/* Report to the client that the process restricted its system calls while it is profiled: a
- * forbidden call may kill it. */
-static void report_restrictions(struct target *target)
+void target_notice_changes(struct target *target, size_t targets)
 {
-    if (target->attach != NULL && target->has_ring &&
-        process_info_restrictions(target->info.pid) > target->restrictions)
-        ring_reader_restrict(&target->reader);
-}
-
-int target_write_memory_point(struct target *target, struct trace_writer *writer)
-{
-    struct process_memory memory;
     report_restrictions(target);
-    if (target->image_gone || target->statm_fd < 0 ||
-        !process_memory_read(target->statm_fd, &memory))
-        return 0;
+    /* Each dump updates the title, too. */
+    if (target->config->background || target->image_gone ||
+        !process_watch_is_alive(&target->process))
+        return;
     update_title(target);
-    memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator);
-    struct trace_memory_point point = {
-        .pid = target->info.pid,
-        .rss_bytes = memory.rss_bytes,
-        .rss_anon_bytes = memory.rss_anon_bytes,
-        .vm_bytes = memory.vm_bytes,
-        .heap_bytes = (uint64_t)ledger_live_bytes(target->ledger),
-    };
-    int code = announce(target, writer);
-    /* The time must be later than that of the packet that names the process: readers order by
-     * time. */
-    point.boottime_ns = clock_read_ns(CLOCK_BOOTTIME);
-    return code < 0 ? code : trace_writer_memory_point(writer, &point);
-}
-
-static int write_threads(struct target *target, struct trace_writer *writer)
-{
-    size_t count;
-    const struct ledger_thread *threads = ledger_threads(target->ledger, &count);
-    struct trace_thread *written = calloc(count, sizeof(*written));
-    if (written == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        written[i] = (struct trace_thread){
-            .tid = (int32_t)threads[i].tid, .pid = target->info.pid, .name = threads[i].name};
-    /* The first entry is the shared identity of threads beyond the bound, not a thread. */
-    int code = trace_writer_process_tree(writer, NULL, 0, written + 1, count - 1);
-    free(written);
-    return code;
+    memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator,
+                      targets);
 }
 
 void target_note_program(struct target *target, const struct program *program)
@@ -511,6 +543,8 @@ static void fill_losses(const struct target *target, const struct ring_totals *t
     status->blocked_us = totals->blocked_us;
     dump_losses(totals->lost, status->lost);
     status->lost[TRACE_LOST_UNWIND] += ledger_counts(target->ledger).walks_failed;
+    if (target->slices != NULL)
+        status->lost[TRACE_LOST_SCOPES] += slices_lost(target->slices);
 }
 
 void target_note_losses(const struct target *target, struct trace_heap_dump *status)
@@ -540,6 +574,9 @@ static struct trace_heap_dump make_status(const struct target *target, const str
         .unsent_bytes_of_ring = target->reader.busy_bytes,
         .allocator = target->allocator[0] != 0 ? target->allocator : NULL,
         .exit_status = end->exit_status,
+        .cause = end->cause,
+        .cause_used_bytes = end->cause_used_bytes,
+        .cause_limit_bytes = end->cause_limit_bytes,
         .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator : NULL,
         .remark = texts->remark[0] != 0 ? texts->remark : NULL,
     };
@@ -581,7 +618,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     if (end->checkpoint) {
         int code = write_process(target, writer);
         if (code == 0)
-            code = write_threads(target, writer);
+            code = target_name_threads_for_checkpoint(target, writer);
         return code < 0 ? code : dump_write(writer, files, target->ledger, &request);
     }
     if (end->running && target->has_ring)
@@ -589,11 +626,11 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
 
     if (target->title_changed)
         target->title_changed = target->announced = false;
-    int code = announce(target, writer);
+    int code = target_announce(target, writer);
     if (code == 0)
-        code = memory_watch_write(&target->memory, writer);
+        code = memory_watch_write(&target->memory, writer, !target->config->timeline.off);
     if (code == 0)
-        code = write_threads(target, writer);
+        code = target_name_threads(target, writer);
     if (code == 0)
         code = dump_write(writer, files, target->ledger, &request);
     target->last_dump_ns = request.status.timestamp_ns;

@@ -11,12 +11,16 @@
 #include <sys/types.h>
 
 #include "attach/attach.h"
+#include "daemon/cgroups/cgroup_watch.h"
 #include "daemon/dump/dump.h"
 #include "daemon/dump/memory_watch.h"
 #include "daemon/ledger/ledger.h"
 #include "daemon/processes/process_info.h"
 #include "daemon/processes/program.h"
 #include "daemon/ring/ring_reader.h"
+#include "daemon/session/slices.h"
+#include "daemon/timeline/process_watch.h"
+#include "daemon/timeline/thread_watch.h"
 #include "daemon/walk/finish_walk.h"
 #include "daemon/walk/non_module_code.h"
 #include "trace/write/trace_writer.h"
@@ -28,12 +32,12 @@ struct target {
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
     bool shares_root;  /* at the time that it joined: as in struct target_mapping */
     int pidfd;         /* readable once the process is dead */
-    int statm_fd;      /* -1: none */
     int image_fd;      /* from process_image_open(); -1: none */
     uint64_t left_ns;  /* CLOCK_MONOTONIC_COARSE, before the profiler left the process running; 0:
                           it has not */
     enum handshake_origin origin;
     uint64_t interval_bytes; /* malloc's; 0: malloc is not profiled */
+    char rule[64];           /* name of the target rule that chose it; "": none */
 
     /* What its client reports. */
     struct ring_reader reader;
@@ -46,18 +50,36 @@ struct target {
     struct non_module_code *non_module_code; /* code outside modules; NULL: not tracked */
     struct memory_watch memory;
 
+    /* Beside its heap. */
+    struct process_watch process;
+    struct thread_watch threads;
+    uint64_t counters_due_ms, threads_due_ms; /* CLOCK_MONOTONIC */
+    uint64_t rss_bytes;                       /* as last read; 0: unknown */
+
+    /* Of its memory cgroup (session_cgroups.c). */
+    struct memory_cgroup *cgroup; /* NULL: none */
+    uint64_t moved_due_ms;        /* CLOCK_MONOTONIC */
+
+    /* How its threads ended, as the kernel reported it (session_end.c); -1: not so. */
+    struct target_exits {
+        int32_t of_signal, of_leader, of_others;
+    } exits;
+
     /* In the trace. */
     struct trace_writer *stream; /* where its events are streamed; NULL: they are not */
+    struct slices *slices;       /* NULL: its scopes do not become slices */
     uint64_t image;              /* number of the program in the trace */
     bool announced;              /* the trace has its process */
     bool title_changed;          /* since it was announced: the next dump writes it again */
     uint64_t last_dump_ns;       /* CLOCK_MONOTONIC_COARSE; 0: none yet */
 
     /* How the client came into the process. */
-    struct attach *attach; /* NULL: the process joined by itself, or the profiler has left it */
-    bool was_attached;     /* the client came into the process by attaching */
-    bool beside_client;    /* attached to when it said hello: it has an allocator of its own */
-    uint32_t children_reported; /* number of forked children that said hello, if beside_client */
+    struct attach *attach;     /* NULL: the process joined by itself, or the profiler has left it */
+    bool was_attached;         /* the client came into the process by attaching */
+    enum attach_moment moment; /* if was_attached */
+    bool is_complete; /* attached to before any code of the program or its libraries had run */
+    uint32_t children_reported; /* number of forked children that said hello, if attached to at its
+                                   own hello */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
     /* Of a new process, CLOCK_MONOTONIC. began_us: its exec if the kernel reported it, else a lower
      * bound; 0: unknown. */
@@ -94,6 +116,8 @@ struct target_end {
                         checkpoint */
     bool running, interrupted;
     int32_t exit_status; /* that of waitpid; -1: unknown */
+    uint32_t cause;      /* enum dump_cause_kind */
+    uint64_t cause_used_bytes, cause_limit_bytes; /* of the cgroup */
 };
 
 /*
@@ -105,13 +129,12 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
 void target_close(struct target *target);
 
 /*
- * Bring the client into the target's process, which does not have it, or has it beside an allocator
- * of its own (as in struct attach_options). Return 0; -EAGAIN if it may work in a moment; -ENOTSUP
- * if the program is not supported, unless its loader is still running; or another negative errno.
- * Errors come with a message.
+ * Bring the client into the target's process. Return 0; -EAGAIN if it may work in a moment;
+ * -ENOTSUP if the program is not supported, unless its loader is still running; or another negative
+ * errno. Errors come with a message.
  */
 int target_attach(struct target *target, int ring_fd, const struct handshake_reply *reply,
-                  bool beside_client, unsigned patience_ms, struct error *error);
+                  enum attach_moment moment, unsigned patience_ms, struct error *error);
 
 /* Note what the program's file shows about its allocator. */
 void target_note_program(struct target *target, const struct program *program);
@@ -127,10 +150,41 @@ void target_finish(struct target *target, bool dead);
 void target_name_code(struct target *target, bool dead, void (*pause)(void *context),
                       void *context);
 
+/* Ask the client for a sampling interval of malloc: the first one, or a multiple of it by a power
+ * of two, rounded up. The client uses it from its next samples on. */
+void target_ask_interval(struct target *target, uint64_t interval_bytes);
+
 /* Write every event of the target to the trace when it is taken in (stream_allocations). */
 void target_stream(struct target *target, struct trace_writer *writer);
 
-int target_write_memory_point(struct target *target, struct trace_writer *writer);
+/* Write the scopes of the target's threads to the trace as slices (context_slices). Return 0 or
+ * -ENOMEM. */
+int target_slice(struct target *target, struct trace_writer *writer);
+
+/* The trace's readers may lack the process's and the threads' descriptions: write them again before
+ * their next use. */
+void target_forget_announcements(struct target *target);
+
+/* Notice changes of the process that cannot wait: of its title, of its rights, and of its memory.
+ * Call it ten times a second for each of the session's `targets`. */
+void target_notice_changes(struct target *target, size_t targets);
+
+/* target_timeline.c: what is recorded beside the heap. Without `process_stats` only the heap's size
+ * is written. */
+void target_write_memory_point(struct target *target, struct trace_writer *writer,
+                               bool process_stats);
+/* Write what changes slowly: threads that start, end, or change their name, and the pressure of the
+ * cgroup. */
+void target_write_threads(struct target *target, struct trace_writer *writer, const char *cgroups);
+/* Write the names of the threads that allocated. */
+int target_name_threads(struct target *target, struct trace_writer *writer);
+/* The same for a checkpoint: those names do not stay in the trace. */
+int target_name_threads_for_checkpoint(struct target *target, struct trace_writer *part);
+/* Write the end of the threads, and of the process if it is dead. No later packet may name it. */
+void target_write_end(struct target *target, struct trace_writer *writer, bool process_ends);
+
+/* Write the process's names, unless the trace has them. */
+int target_announce(struct target *target, struct trace_writer *writer);
 
 int target_write_dump(struct target *target, struct trace_writer *writer, struct dump_files *files,
                       const struct target_end *end, bool dump_at_max);

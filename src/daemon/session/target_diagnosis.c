@@ -31,15 +31,21 @@ static bool heap_was_reported(const struct ledger *ledger, const char *name)
     return false;
 }
 
-/* List the heaps that the session named and the process never announced, other than libc.mmap. */
+/* Return whether the session wants this heap and the process never announced it. */
+static bool is_unreported(const struct target *target, const char *name)
+{
+    return heap_config_wants_heap(target->config, name) && !heap_was_reported(target->ledger, name);
+}
+
+/* List the unreported heaps that the session named, without those of the profiler itself. */
 static void list_unreported(const struct target *target, char *list, size_t size)
 {
     char **name = target->config->heaps;
     size_t used = 0;
     list[0] = 0;
     for (; name != NULL && *name != NULL; name++) {
-        if (heap_was_reported(target->ledger, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
-            !heap_config_wants_heap(target->config, *name))
+        if (!is_unreported(target, *name) || strcmp(*name, HEAP_CONFIG_MMAP) == 0 ||
+            strcmp(*name, HEAP_CONFIG_PYTHON) == 0)
             continue;
         if (size - used < RING_HEAP_NAME_BYTES + sizeof(", and others")) {
             strcpy(list + used, ", and others");
@@ -66,16 +72,20 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
         .interval_bytes = target->interval_bytes,
         .heaps_reported = other_heaps_known(target->ledger),
         .unreported = unreported,
-        .mmap_unreported = target->config->heaps != NULL &&
-                           heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP) &&
-                           !heap_was_reported(target->ledger, HEAP_CONFIG_MMAP),
+        .mmap_unreported = target->config->heaps != NULL && is_unreported(target, HEAP_CONFIG_MMAP),
+        .python_unreported =
+            target->config->heaps != NULL && is_unreported(target, HEAP_CONFIG_PYTHON),
+        .hides_python_objects =
+            target->was_attached && heap_config_wants_heap(target->config, HEAP_CONFIG_PYTHON) &&
+            code_table_has(&ledger_callsites(target->ledger)->code, RECORD_LANGUAGE_PYTHON),
         .samples = counts.allocs,
         .totals = target->totals,
         .corrupted = target->corrupted,
         .out_of_memory = target->out_of_memory,
         .hit_guardrail = target->hit_guardrail,
         .attached = target->was_attached,
-        .beside_client = target->beside_client,
+        .attach_moment = target->moment,
+        .is_complete = target->is_complete,
         .others_wanted = heap_rules_want_others(target->config),
         .attach_stopped_us = target->attach_stopped_us,
         .detach_stopped_us = target->detach_stopped_us,
