@@ -16,6 +16,10 @@ enum trace_frame_kind {
     TRACE_FRAME_RUNTIME = 6,
 };
 
+/* The mappings of interpreted languages' frames, which are not machine code. */
+#define TRACE_PYTHON_PATH "[python]"
+#define TRACE_RUBY_PATH "[ruby]"
+
 /* Names of frames that are not code: an outermost frame that replaces missing ones. */
 #define TRACE_TRUNCATED_FRAME "[truncated stack]"
 #define TRACE_NO_UNWINDING_FRAME "[no unwind information]"

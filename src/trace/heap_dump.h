@@ -31,6 +31,8 @@ struct trace_heap_dump {
     uint32_t client_error; /* enum ClientError */
     bool dump_at_max;      /* the samples' self_max replaces the other counters */
     bool final;            /* last dump of this heap; our own field */
+    uint32_t cause;        /* enum dump_cause_kind: why it was taken if nobody asked for it */
+    uint64_t cause_used_bytes, cause_limit_bytes; /* of the cgroup at that moment */
     /* stats */
     uint64_t unwinding_errors, heap_samples, map_reparses, unwinding_time_us, blocked_us;
     /* Exact totals, without stacks; our own fields. */

@@ -2,7 +2,9 @@
 /* Map contents to ids by a hash table with open addressing. */
 #include "trace/intern.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -14,7 +16,20 @@
 void intern_free(struct intern_table *table)
 {
     free(table->entries);
+    free(table->forgotten);
     *table = (struct intern_table){0};
+}
+
+int intern_forget(struct intern_table *table)
+{
+    bool *forgotten = malloc((size_t)table->count + 1);
+    if (forgotten == NULL)
+        return -ENOMEM;
+    memset(forgotten, true, (size_t)table->count + 1);
+    free(table->forgotten);
+    table->forgotten = forgotten;
+    table->forgotten_count = table->count;
+    return 0;
 }
 
 /* Find the slot of an entry. The highest bits of its hash choose its place. When the table grows,
@@ -37,12 +52,9 @@ static bool make_room(struct intern_table *table)
         return false;
     if (table->count < table->size / 4 * 3)
         return true;
-    struct intern_table grown = {
-        .size = FIRST_SIZE, .shift = 64 - FIRST_SIZE_BITS, .count = table->count};
-    if (table->size != 0) {
-        grown.size = table->size * 2;
-        grown.shift = table->shift - 1;
-    }
+    struct intern_table grown = *table;
+    grown.size = table->size != 0 ? table->size * 2 : FIRST_SIZE;
+    grown.shift = table->size != 0 ? table->shift - 1 : 64 - FIRST_SIZE_BITS;
     grown.entries = calloc(grown.size, sizeof(*grown.entries));
     if (grown.entries == NULL)
         return false;
@@ -66,6 +78,9 @@ uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t leng
     if (entry->id == 0) {
         *entry = (struct intern_entry){hash.high64, (uint32_t)hash.low64, ++table->count};
         *added = true;
+    } else if (entry->id <= table->forgotten_count) {
+        *added = table->forgotten[entry->id];
+        table->forgotten[entry->id] = false;
     }
     return entry->id;
 }

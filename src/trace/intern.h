@@ -19,12 +19,17 @@ struct intern_table {
     size_t size;    /* a power of two, or 0 */
     unsigned shift; /* shifts a hash down to an index */
     uint32_t count;
+    bool *forgotten; /* by id, for ids up to forgotten_count */
+    uint32_t forgotten_count;
 };
 
 /* Return the id of these bytes. *added: they are new. Return 0: no memory. */
 uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t length, bool *added);
 /* Return the id, or 0 if these bytes were never interned. */
 uint64_t intern_find(const struct intern_table *table, const void *bytes, size_t length);
+/* Make each content count as new once more when it is next interned. It keeps its id. Return 0 or
+ * -ENOMEM. */
+int intern_forget(struct intern_table *table);
 void intern_free(struct intern_table *table);
 
 #endif

@@ -51,6 +51,20 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
                                     "in allocations whose samples never arrived", NULL,
                                     TRACE_LOSS_BYTES, TRACE_LOSES_SAMPLES,
                                     LOST(TRACE_LOST_ALLOCATED_BYTES)},
+    [TRACE_LOST_SCOPES] = {"scopes", "hp_lost_scopes", "lost",
+                           "begins or ends of contexts: some slices end too late, or are missing",
+                           NULL, TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_SCOPES)},
+    [TRACE_LOST_INTERPRETER_STATE] =
+        {"interpreter_state", "hp_lost_interpreter_state", "incomplete",
+         "stacks without an interpreter's functions: the state of the thread "
+         "was in doubt; the interpreter's own frames stand",
+         NULL, TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_INTERPRETER_STATE)},
+    [TRACE_LOST_INTERPRETER_UNKNOWN] =
+        {"interpreter_unknown", "hp_lost_interpreter_unknown", "incomplete",
+         "stacks without an interpreter's functions: they are read of "
+         "CPython 3.9 to 3.14, built for release with a GIL, and "
+         "of Ruby 3.1 on x86-64",
+         NULL, TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_INTERPRETER_UNKNOWN)},
     [TRACE_LOST_RING_BYTES] = {"unsent_ring_bytes", "hp_lost_ring_bytes", "lost",
                                "of records unfinished at the process's death", NULL,
                                TRACE_LOSS_BYTES, TRACE_LOSES_SAMPLES, MEMBER(unsent_bytes_of_ring)},

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Indexes in the trace's field `lost`: the numbers never change. The losses after
- * TRACE_LOST_ALLOCATED_BYTES have fields of their own. */
+ * TRACE_LOST_INTERPRETER_UNKNOWN have fields of their own. */
 enum trace_loss_id {
     TRACE_LOST_OVERRUN = 0,        /* samples after the ring overran */
     TRACE_LOST_REENTRANT = 1,      /* ring full while the same thread was inside it */
@@ -29,6 +29,11 @@ enum trace_loss_id {
      * any reason. */
     TRACE_LOST_ALLOCATIONS = 8,
     TRACE_LOST_ALLOCATED_BYTES = 9,
+    TRACE_LOST_SCOPES = 10, /* begins and ends of scopes, which become slices */
+    /* Stacks through an interpreter without its language's frames: the thread's state was in
+     * doubt, or the interpreter's version or build is unknown. */
+    TRACE_LOST_INTERPRETER_STATE = 11,
+    TRACE_LOST_INTERPRETER_UNKNOWN = 12,
 
     TRACE_LOST_RING_BYTES, /* reserved in the ring but never committed when the process ended */
     TRACE_LOST_LAST = TRACE_LOST_RING_BYTES,

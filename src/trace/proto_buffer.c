@@ -32,8 +32,8 @@ uint8_t *proto_buffer_reserve(struct proto_buffer *buffer, size_t bytes)
 
 void proto_put_raw(struct proto_buffer *buffer, const void *bytes, size_t length)
 {
-    uint8_t *at = proto_buffer_reserve(buffer, length);
-    if (at == NULL || length == 0)
+    uint8_t *at = length == 0 ? NULL : proto_buffer_reserve(buffer, length);
+    if (at == NULL)
         return;
     memcpy(at, bytes, length);
     buffer->length += length;

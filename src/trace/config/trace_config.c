@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Defaults and checks of a configuration. */
 #include "trace/config/trace_config.h"
+#include "trace/config/timeline_config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@ void heap_config_init(struct heap_config *config)
         .sampling_interval_bytes = 4096,
         .shmem_size_bytes = 8388608,
         .block_client = true,
+        .near_limit_percent = HEAP_CONFIG_NEAR_LIMIT_PERCENT,
+        .timeline = heap_timeline_default(),
     };
 }
 
@@ -27,17 +30,26 @@ static void clear_list(char ***list)
     *list = NULL;
 }
 
-void heap_config_clear(struct heap_config *config)
+void heap_config_clear_targets(struct heap_config *config)
 {
     clear_list(&config->process_cmdline);
+    free(config->pids);
+    config->pids = NULL;
+    config->pid_count = 0;
+    config->all = false;
+    target_rules_clear(&config->target_rules);
+}
+
+void heap_config_clear(struct heap_config *config)
+{
+    heap_config_clear_targets(config);
     clear_list(&config->heaps);
     clear_list(&config->exclude_heaps);
     clear_list(&config->skip_symbol_prefix);
     clear_list(&config->target_installed_by);
-    free(config->pids);
     free(config->heap_sampling_intervals);
-    config->pids = config->heap_sampling_intervals = NULL;
-    config->pid_count = config->heap_sampling_interval_count = 0;
+    config->heap_sampling_intervals = NULL;
+    config->heap_sampling_interval_count = 0;
 }
 
 static size_t list_length(char *const *list)
@@ -145,11 +157,17 @@ int heap_config_check(const struct heap_config *config, struct error *error)
     if ((unsigned)config->stack_mode >= HEAP_STACK_MODES)
         return error_set(error, -EINVAL, "there is no stack_mode %u: give 0 to %u",
                          (unsigned)config->stack_mode, HEAP_STACK_MODES - 1);
+    if (config->near_limit_percent > 100)
+        return error_set(error, -EINVAL,
+                         "near_limit_percent (--near-limit) is %u: give 1 to 100, or 0 for no dump",
+                         config->near_limit_percent);
     if (config->dump_phase_ms != 0 && config->dump_interval_ms == 0)
         return error_set(error, -EINVAL,
                          "a phase of %u ms is given for continuous dumps, but no interval: give "
                          "the interval too",
                          config->dump_phase_ms);
+    if (target_rules_check(&config->target_rules, error) < 0)
+        return -EINVAL;
     return check_names_and_heaps(config, error);
 }
 
@@ -167,7 +185,7 @@ bool heap_config_wants_heap(const struct heap_config *config, const char *name)
     if (list_has(config->exclude_heaps, name))
         return false;
     if (config->heaps == NULL && !config->all_heaps)
-        return strcmp(name, HEAP_CONFIG_MALLOC) == 0;
+        return strcmp(name, HEAP_CONFIG_MALLOC) == 0 || strcmp(name, HEAP_CONFIG_PYTHON) == 0;
     if (list_has(config->heaps, name))
         return true;
     return config->all_heaps && strcmp(name, HEAP_CONFIG_MMAP) != 0;
@@ -193,7 +211,8 @@ int heap_config_check_targets(const struct heap_config *config, struct error *er
     int code = heap_config_check(config, error);
     if (code < 0)
         return code;
-    if (config->pid_count == 0 && config->process_cmdline == NULL && !config->all)
+    if (config->pid_count == 0 && config->process_cmdline == NULL && !config->all &&
+        config->target_rules.count == 0)
         return error_set(error, -EINVAL,
                          "no process is named: give names (-n, process_cmdline), numbers (-p, "
                          "pid), or all");

@@ -10,12 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "trace/config/target_rules.h"
 #include "util/error.h"
 
 /* The heap that every process has, and the heap of a program's own mappings. The latter is only
  * profiled if it is named, and then in full. */
 #define HEAP_CONFIG_MALLOC "libc.malloc"
 #define HEAP_CONFIG_MMAP "libc.mmap"
+#define HEAP_CONFIG_PYTHON "python.object"
 
 /* The largest ring of a process. Larger sizes are reduced to it. */
 #define HEAP_CONFIG_SHMEM_BYTES_MAX (UINT32_C(512) << 20)
@@ -33,6 +35,27 @@ enum heap_stack_mode {
     HEAP_STACK_MODES,
 };
 
+/* The share of a cgroup's memory limit at which its processes are dumped, in percent. */
+#define HEAP_CONFIG_NEAR_LIMIT_PERCENT 90u
+
+/* The period of a process's counters, unless the configuration has another one, and the shortest.
+ */
+#define HEAP_TIMELINE_MS 100u
+/* The period of the machine's counters. */
+#define HEAP_TIMELINE_SYSTEM_MS 1000u
+
+/* What a session records beside the heap, as Perfetto's data sources linux.process_stats and
+ * linux.sys_stats record it. */
+struct heap_timeline {
+    bool off;
+    bool has_process, has_system;           /* the configuration has that data source */
+    uint32_t process_ms;                    /* counters of each process */
+    bool smaps_rollup;                      /* read at dumps, too */
+    uint32_t meminfo_ms, vmstat_ms, psi_ms; /* 0: not recorded */
+    /* Bits by Perfetto's numbers (trace/system_counters.h). */
+    uint64_t meminfo_counters, vmstat_counters[3];
+};
+
 /* Lists of strings end with NULL. Empty lists are NULL. All are malloc'd. */
 struct heap_config {
     uint64_t sampling_interval_bytes; /* default 4096 */
@@ -41,10 +64,11 @@ struct heap_config {
     uint32_t block_client_timeout_us; /* 0: wait as long as the daemon lives */
     bool no_startup, no_running, dump_at_max, disable_fork_teardown, disable_vfork_detection, all;
     bool all_heaps, stream_allocations;
+    bool context_slices;    /* the programs' contexts are slices of their threads, too */
     char **process_cmdline; /* names of programs */
     uint64_t *pids;         /* of running processes */
     size_t pid_count;
-    char **heaps, **exclude_heaps;     /* names; neither heaps nor all_heaps: libc.malloc */
+    char **heaps, **exclude_heaps;     /* names; neither heaps nor all_heaps: the default heaps */
     uint64_t *heap_sampling_intervals; /* one per entry of heaps, or none */
     size_t heap_sampling_interval_count;
     char **skip_symbol_prefix, **target_installed_by;
@@ -53,9 +77,22 @@ struct heap_config {
     uint64_t max_heapprofd_cpu_secs;
     uint64_t adaptive_sampling_shmem_threshold; /* free bytes of the ring; 0: not adaptive */
     uint64_t adaptive_sampling_max_sampling_interval_bytes; /* 0: no limit */
+    /* Samples for each second of a process's processor time, above which its intervals double. 0:
+     * HEAP_CONFIG_PYTHON_SAMPLES with the heap python.object, else no limit; UINT32_MAX: no limit
+     */
+    uint32_t max_samples;
     enum heap_stack_mode stack_mode;
     uint32_t duration_ms;                     /* 0: until stopped */
     uint32_t dump_interval_ms, dump_phase_ms; /* continuous dumps; 0: none */
+    uint32_t near_limit_percent; /* of a cgroup's memory: a dump is taken there; 0: none */
+    struct heap_timeline timeline;
+    struct target_rules target_rules; /* more processes */
+    /* Each process begins with this interval of malloc, of which sampling_interval_bytes is the
+     * least, until the client of the session asks for another one; 0: with the least. */
+    uint64_t start_sampling_interval_bytes;
+    /* The session runs for days beside everything else: it looks at its processes once a second,
+     * and takes no snapshots of their memory. */
+    bool background;
 };
 
 /* Messages for users about settings that have no effect. */
@@ -69,6 +106,8 @@ void heap_config_warnings_clear(struct heap_config_warnings *warnings);
 /* Set heap_profile's defaults. */
 void heap_config_init(struct heap_config *config);
 void heap_config_clear(struct heap_config *config);
+/* Forget which processes to profile. */
+void heap_config_clear_targets(struct heap_config *config);
 
 /* Check a configuration. Return 0, or a negative errno with a message that names the value, what is
  * wrong, and what would be right. */
@@ -79,7 +118,7 @@ int heap_config_check(const struct heap_config *config, struct error *error);
 int heap_config_check_targets(const struct heap_config *config, struct error *error);
 
 /* Return whether to profile a heap of this name. exclude_heaps overrides all_heaps and heaps.
- * Without either, only libc.malloc is profiled. */
+ * Without either, libc.malloc and python.object are profiled. */
 bool heap_config_wants_heap(const struct heap_config *config, const char *name);
 
 /* Return the sampling interval of a heap of this name; 0: do not profile it. */
@@ -101,9 +140,18 @@ int heap_config_read_text(const char *text, size_t length, struct heap_config *c
 int heap_config_read(const void *bytes, size_t length, struct heap_config *config,
                      struct heap_config_warnings *warnings, struct error *error);
 
+/* Return whether a data source of this name, which need not end with NUL, is a heap profile. */
+bool heap_config_is_source(const char *name, size_t length);
+
+/* Return whether a configuration appears to be text. */
+bool heap_config_is_text(const void *bytes, size_t length);
+
 /* Return the malloc'd protobuf text form, as `heap_profile --print-config` prints it. NULL: no
  * memory. */
 char *heap_config_to_text(const struct heap_config *config);
+
+/* Record the counters beside the heap at this period: the machine's at most once a second. */
+void heap_timeline_set_period(struct heap_timeline *timeline, uint32_t period_ms);
 
 /* Return a malloc'd serialized TraceConfig. NULL: no memory. */
 void *heap_config_to_bytes(const struct heap_config *config, size_t *length);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config.pb-c.h"
+#include "trace/config/timeline_config.h"
 #include "trace/config/trace_config.h"
 #include "trace/text/text_format.h"
 #include "trace/text/text_print.h"
@@ -16,10 +17,15 @@
 
 typedef Perfetto__Protos__HeapprofdConfig HeapprofdConfig;
 typedef Perfetto__Protos__TraceConfig TraceConfig;
+typedef Perfetto__Protos__HeapprofdConfig__TargetRule TargetRule;
+typedef Perfetto__Protos__HeapprofdConfig__TargetRule__Condition RuleCondition;
 
 #define OUR_DATA_SOURCE "android.heapprofd"
 #define BUFFER_KB 63488u
 #define FLUSH_TIMEOUT_MS 30000u
+/* The dumps at the end of a session of the tracing service; its default of 5 s is short for large
+ * heaps. */
+#define STOP_TIMEOUT_MS 30000u
 /* Perfetto's trace processor counts a file without a flush period as an error. */
 #define FLUSH_PERIOD_MS 30000u
 
@@ -35,11 +41,15 @@ typedef Perfetto__Protos__TraceConfig TraceConfig;
     USE(disable_vfork_detection)                                                                   \
     USE(all_heaps)                                                                                 \
     USE(stream_allocations)                                                                        \
+    USE(context_slices)                                                                            \
     USE(min_anonymous_memory_kb)                                                                   \
     USE(max_heapprofd_memory_kb)                                                                   \
     USE(max_heapprofd_cpu_secs)                                                                    \
     USE(adaptive_sampling_shmem_threshold)                                                         \
-    USE(adaptive_sampling_max_sampling_interval_bytes)
+    USE(adaptive_sampling_max_sampling_interval_bytes)                                             \
+    USE(start_sampling_interval_bytes)                                                             \
+    USE(background)                                                                                \
+    USE(max_samples)
 
 void heap_config_warnings_clear(struct heap_config_warnings *warnings)
 {
@@ -94,6 +104,25 @@ static int copy_numbers(uint64_t **to, size_t *to_count, const uint64_t *from, s
     return 0;
 }
 
+static int copy_rules(struct target_rules *rules, const HeapprofdConfig *from)
+{
+    for (size_t i = 0; i < from->n_target_rules; i++) {
+        const TargetRule *message = from->target_rules[i];
+        struct target_rule *rule =
+            target_rules_add(rules, message->name != NULL ? message->name : "");
+        for (size_t j = 0; rule != NULL && j < message->n_conditions; j++) {
+            const RuleCondition *condition = message->conditions[j];
+            const char *pattern = condition->pattern != NULL ? condition->pattern : "";
+            if (target_rule_add(rule, (enum target_property)condition->property, pattern,
+                                condition->exclude) < 0)
+                return -ENOMEM;
+        }
+        if (rule == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 static int copy_lists(struct heap_config *config, const HeapprofdConfig *from)
 {
     if (copy_strings(&config->process_cmdline, from->process_cmdline, from->n_process_cmdline) ||
@@ -105,7 +134,8 @@ static int copy_lists(struct heap_config *config, const HeapprofdConfig *from)
                      from->n_target_installed_by) ||
         copy_numbers(&config->pids, &config->pid_count, from->pid, from->n_pid) ||
         copy_numbers(&config->heap_sampling_intervals, &config->heap_sampling_interval_count,
-                     from->heap_sampling_intervals, from->n_heap_sampling_intervals))
+                     from->heap_sampling_intervals, from->n_heap_sampling_intervals) ||
+        copy_rules(&config->target_rules, from))
         return -ENOMEM;
     return 0;
 }
@@ -119,21 +149,41 @@ static void take_scalars(struct heap_config *config, const HeapprofdConfig *from
     if (from->shmem_size_bytes != 0)
         config->shmem_size_bytes = from->shmem_size_bytes;
     config->stack_mode = (enum heap_stack_mode)from->stack_mode;
+    config->timeline.off = from->no_timeline;
+    config->near_limit_percent = from->near_limit_percent;
     if (from->continuous_dump_config != NULL) {
         config->dump_interval_ms = from->continuous_dump_config->dump_interval_ms;
         config->dump_phase_ms = from->continuous_dump_config->dump_phase_ms;
     }
 }
 
-static const HeapprofdConfig *find_ours(const TraceConfig *trace,
+static void warn_ignored(const Perfetto__Protos__DataSourceConfig *source,
+                         struct heap_config_warnings *warnings)
+{
+    unsigned next = 0;
+    const char *field;
+    while ((field = heap_timeline_ignored(source, &next)) != NULL)
+        warn(warnings, "the field '%s' of the data source %s has no effect here", field,
+             source->name);
+}
+
+/* Return our data source's configuration, and take over those of the counters beside the heap. */
+static const HeapprofdConfig *find_ours(const TraceConfig *trace, struct heap_timeline *timeline,
                                         struct heap_config_warnings *warnings)
 {
     const HeapprofdConfig *ours = NULL;
     for (size_t i = 0; i < trace->n_data_sources; i++) {
         const Perfetto__Protos__DataSourceConfig *source = trace->data_sources[i]->config;
         const char *name = source != NULL && source->name != NULL ? source->name : "";
-        if (strcmp(name, OUR_DATA_SOURCE) != 0)
-            warn(warnings, "the data source '%s' is ignored: only " OUR_DATA_SOURCE " is supported",
+        if (*name != '\0' && heap_timeline_take(timeline, source)) {
+            warn_ignored(source, warnings);
+            continue;
+        }
+        if (!heap_config_is_source(name, strlen(name)))
+            warn(warnings,
+                 "the data source '%s' is ignored without the tracing service (--service): "
+                 "only " OUR_DATA_SOURCE ", " PROCESS_DATA_SOURCE " and " SYSTEM_DATA_SOURCE
+                 " are known",
                  name);
         else if (ours != NULL)
             warn(warnings, "a second data source " OUR_DATA_SOURCE " is ignored: use one session "
@@ -146,17 +196,48 @@ static const HeapprofdConfig *find_ours(const TraceConfig *trace,
     return ours;
 }
 
+/* Return whether a message has this field. */
+static bool has_field(const void *message, const ProtobufCFieldDescriptor *field)
+{
+    const char *at = message;
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return *(const size_t *)(at + field->quantifier_offset) > 0;
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE || field->type == PROTOBUF_C_TYPE_STRING)
+        return *(void *const *)(at + field->offset) != NULL;
+    return *(const protobuf_c_boolean *)(at + field->quantifier_offset);
+}
+
+/* Warn of each field that only a tracing service obeys. The others are those of heap_profile's own
+ * configurations, and those without an effect on the trace. */
+static void warn_of_service_fields(const TraceConfig *trace, struct heap_config_warnings *warnings)
+{
+    static const uint32_t plain[] = {1, 2, 3, 8, 9, 10, 12, 13, 14, 16, 22, 23, 27, 28, 29};
+    const ProtobufCMessageDescriptor *message = trace->base.descriptor;
+    for (unsigned i = 0; i < message->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->fields[i];
+        bool is_plain = false;
+        for (size_t j = 0; j < sizeof(plain) / sizeof(*plain); j++)
+            is_plain |= field->id == plain[j];
+        if (!is_plain && has_field(trace, field))
+            warn(warnings, "the field '%s' has no effect without the tracing service (--service)",
+                 field->name);
+    }
+}
+
 static int take_config(const TraceConfig *trace, struct heap_config *config,
                        struct heap_config_warnings *warnings, struct error *error)
 {
-    const HeapprofdConfig *ours = find_ours(trace, warnings);
+    struct heap_timeline timeline = heap_timeline_default();
+    const HeapprofdConfig *ours = find_ours(trace, &timeline, warnings);
     if (ours == NULL)
         return error_set(error, -EINVAL,
                          "there is no data source " OUR_DATA_SOURCE " with a heapprofd_config in "
                          "this configuration");
     heap_config_init(config);
+    config->timeline = timeline;
     take_scalars(config, ours);
     config->duration_ms = trace->duration_ms;
+    warn_of_service_fields(trace, warnings);
     if (trace->output_path != NULL)
         warn(warnings, "output_path is ignored: use -o");
     if (ours->n_target_installed_by > 0)
@@ -186,7 +267,9 @@ int heap_config_read_binary(const void *bytes, size_t length, struct heap_config
 static bool must_know(const ProtobufCMessageDescriptor *message)
 {
     return message == &perfetto__protos__heapprofd_config__descriptor ||
-           message == &perfetto__protos__heapprofd_config__continuous_dump_config__descriptor;
+           message == &perfetto__protos__heapprofd_config__continuous_dump_config__descriptor ||
+           message == &perfetto__protos__heapprofd_config__target_rule__descriptor ||
+           message == &perfetto__protos__heapprofd_config__target_rule__condition__descriptor;
 }
 
 static void warn_unknown(void *context, const char *field, unsigned line, unsigned column)
@@ -209,8 +292,16 @@ int heap_config_read_text(const char *text, size_t length, struct heap_config *c
     return code;
 }
 
-int heap_config_read(const void *bytes, size_t length, struct heap_config *config,
-                     struct heap_config_warnings *warnings, struct error *error)
+bool heap_config_is_source(const char *name, size_t length)
+{
+    static const char *const names[] = {OUR_DATA_SOURCE, "heapprofd"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (length == strlen(names[i]) && memcmp(name, names[i], length) == 0)
+            return true;
+    return false;
+}
+
+bool heap_config_is_text(const void *bytes, size_t length)
 {
     /* Text has no control characters except white space. A serialized TraceConfig always has some:
      * each field begins with a tag, and the tags of its messages are 0x0a, 0x12, ... */
@@ -219,7 +310,13 @@ int heap_config_read(const void *bytes, size_t length, struct heap_config *confi
     for (size_t i = 0; i < length && is_text; i++)
         is_text = at[i] >= 0x20 || at[i] == '\t' || at[i] == '\n' || at[i] == '\r';
     /* "\n" is a tag, too. But a text that begins with one soon has a letter or '#'. */
-    if (is_text)
+    return is_text;
+}
+
+int heap_config_read(const void *bytes, size_t length, struct heap_config *config,
+                     struct heap_config_warnings *warnings, struct error *error)
+{
+    if (heap_config_is_text(bytes, length))
         return heap_config_read_text(bytes, length, config, warnings, error);
     return heap_config_read_binary(bytes, length, config, warnings, error);
 }
@@ -251,6 +348,9 @@ static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_co
     SET(message, shmem_size_bytes, config->shmem_size_bytes);
     message->has_stack_mode = config->stack_mode != HEAP_STACK_NATIVE;
     message->stack_mode = (Perfetto__Protos__HeapprofdConfig__StackMode)config->stack_mode;
+    message->has_no_timeline = message->no_timeline = config->timeline.off;
+    message->has_near_limit_percent = config->near_limit_percent != HEAP_CONFIG_NEAR_LIMIT_PERCENT;
+    message->near_limit_percent = config->near_limit_percent;
     SET_LIST(message, process_cmdline, config->process_cmdline);
     SET_LIST(message, heaps, config->heaps);
     SET_LIST(message, exclude_heaps, config->exclude_heaps);
@@ -262,12 +362,68 @@ static void fill_heapprofd_config(HeapprofdConfig *message, const struct heap_co
     message->n_heap_sampling_intervals = config->heap_sampling_interval_count;
 }
 
+/* Messages for rules, which point to the rules' texts. */
+struct rule_messages {
+    TargetRule *rules, **rule_pointers;
+    RuleCondition *conditions, **condition_pointers;
+};
+
+static void free_rules(struct rule_messages *messages)
+{
+    free(messages->rules);
+    free(messages->rule_pointers);
+    free(messages->conditions);
+    free(messages->condition_pointers);
+}
+
+static int fill_rules(HeapprofdConfig *message, const struct target_rules *rules,
+                      struct rule_messages *to)
+{
+    size_t conditions = 0, at = 0;
+    for (size_t i = 0; i < rules->count; i++)
+        conditions += rules->rules[i].count;
+    *to = (struct rule_messages){
+        .rules = calloc(rules->count + 1, sizeof(*to->rules)),
+        .rule_pointers = calloc(rules->count + 1, sizeof(*to->rule_pointers)),
+        .conditions = calloc(conditions + 1, sizeof(*to->conditions)),
+        .condition_pointers = calloc(conditions + 1, sizeof(*to->condition_pointers)),
+    };
+    if (to->rules == NULL || to->rule_pointers == NULL || to->conditions == NULL ||
+        to->condition_pointers == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct target_rule *rule = &rules->rules[i];
+        TargetRule *filled = to->rule_pointers[i] = &to->rules[i];
+        perfetto__protos__heapprofd_config__target_rule__init(filled);
+        filled->name = rule->name;
+        filled->conditions = &to->condition_pointers[at];
+        filled->n_conditions = rule->count;
+        for (size_t j = 0; j < rule->count; j++, at++) {
+            RuleCondition *condition = to->condition_pointers[at] = &to->conditions[at];
+            perfetto__protos__heapprofd_config__target_rule__condition__init(condition);
+            SET(condition, property,
+                (Perfetto__Protos__HeapprofdConfig__TargetRule__Property)rule->conditions[j]
+                    .property);
+            condition->pattern = rule->conditions[j].pattern;
+            condition->has_exclude = condition->exclude = rule->conditions[j].excludes;
+        }
+    }
+    message->target_rules = to->rule_pointers;
+    message->n_target_rules = rules->count;
+    return 0;
+}
+
 void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
 {
     Perfetto__Protos__HeapprofdConfig__ContinuousDumpConfig continuous =
         PERFETTO__PROTOS__HEAPPROFD_CONFIG__CONTINUOUS_DUMP_CONFIG__INIT;
     HeapprofdConfig heapprofd = PERFETTO__PROTOS__HEAPPROFD_CONFIG__INIT;
+    struct rule_messages rules;
     fill_heapprofd_config(&heapprofd, config);
+    if (fill_rules(&heapprofd, &config->target_rules, &rules) < 0) {
+        free_rules(&rules);
+        return NULL;
+    }
     if (config->dump_interval_ms != 0) {
         SET(&continuous, dump_phase_ms, config->dump_phase_ms);
         SET(&continuous, dump_interval_ms, config->dump_interval_ms);
@@ -279,14 +435,16 @@ void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
     inner.heapprofd_config = &heapprofd;
     Perfetto__Protos__TraceConfig__DataSource source =
         PERFETTO__PROTOS__TRACE_CONFIG__DATA_SOURCE__INIT;
-    Perfetto__Protos__TraceConfig__DataSource *sources[] = {&source};
+    Perfetto__Protos__TraceConfig__DataSource *sources[3] = {&source};
+    struct timeline_sources beside;
     source.config = &inner;
     Perfetto__Protos__TraceConfig__BufferConfig buffer =
         PERFETTO__PROTOS__TRACE_CONFIG__BUFFER_CONFIG__INIT;
     Perfetto__Protos__TraceConfig__BufferConfig *buffers[] = {&buffer};
     SET(&buffer, size_kb, BUFFER_KB);
     TraceConfig trace = PERFETTO__PROTOS__TRACE_CONFIG__INIT;
-    trace.n_buffers = trace.n_data_sources = 1;
+    trace.n_buffers = 1;
+    trace.n_data_sources = 1 + heap_timeline_fill(&config->timeline, &beside, sources + 1);
     trace.buffers = buffers;
     trace.data_sources = sources;
     trace.has_duration_ms = config->duration_ms != 0;
@@ -294,11 +452,13 @@ void *heap_config_to_bytes(const struct heap_config *config, size_t *length)
     SET(&trace, write_into_file, true);
     SET(&trace, flush_period_ms, FLUSH_PERIOD_MS);
     SET(&trace, flush_timeout_ms, FLUSH_TIMEOUT_MS);
+    SET(&trace, data_source_stop_timeout_ms, STOP_TIMEOUT_MS);
 
     *length = perfetto__protos__trace_config__get_packed_size(&trace);
     void *bytes = malloc(*length);
     if (bytes != NULL)
         perfetto__protos__trace_config__pack(&trace, bytes);
+    free_rules(&rules);
     return bytes;
 }
 

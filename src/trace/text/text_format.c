@@ -281,7 +281,7 @@ static unsigned distance(const char *a, const char *b)
 static void refuse_unknown(struct text_format_parser *parser,
                            const ProtobufCMessageDescriptor *message, const char *name)
 {
-    const char *nearest = NULL;
+    const char *nearest = NULL, *remedy = parser->reader->unknown_remedy;
     unsigned least = UINT32_MAX;
     for (unsigned i = 0; i < message->n_fields; i++) {
         unsigned here = distance(name, message->fields[i].name);
@@ -294,7 +294,8 @@ static void refuse_unknown(struct text_format_parser *parser,
         text_scanner_fail(&parser->scanner, "%s has no field '%s': did you mean %s?",
                           message->short_name, name, nearest);
     else
-        text_scanner_fail(&parser->scanner, "%s has no field '%s'", message->short_name, name);
+        text_scanner_fail(&parser->scanner, "%s has no field '%s'%s%s", message->short_name, name,
+                          remedy != NULL ? "; " : "", remedy != NULL ? remedy : "");
 }
 
 /* --- messages --- */

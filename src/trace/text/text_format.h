@@ -20,6 +20,7 @@
 struct text_format_reader {
     /* Return whether a field that the message does not have is an error. */
     bool (*must_know)(const ProtobufCMessageDescriptor *message);
+    const char *unknown_remedy; /* ends the message about such a field; NULL: nothing */
     /* Receive the name of another unknown field, which is skipped. */
     void (*unknown)(void *context, const char *field, unsigned line, unsigned column);
     void *context;

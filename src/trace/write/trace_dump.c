@@ -11,6 +11,7 @@
 
 #include "pb_field_numbers.h"
 #include "trace.pb-c.h"
+#include "trace/process_end.h"
 #include "trace/write/writer_state.h"
 
 typedef Perfetto__Protos__ProfilePacket__HeapSample HeapSample;
@@ -253,6 +254,10 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     SET_UNLESS_ZERO(head, peak_live_count, dump->peak_live_count);
     SET_UNLESS_ZERO(head, peak_timestamp, dump->peak_timestamp_ns);
     SET_UNLESS_ZERO(head, final, dump->final);
+    head->has_cause = dump->cause != DUMP_CAUSE_NONE;
+    head->cause = (Perfetto__Protos__ProfilePacket__ProcessHeapSamples__DumpCause)dump->cause;
+    SET_UNLESS_ZERO(head, cause_used_bytes, dump->cause_used_bytes);
+    SET_UNLESS_ZERO(head, cause_limit_bytes, dump->cause_limit_bytes);
     head->has_dump_at_max = dump->dump_at_max;
     head->dump_at_max = dump->dump_at_max;
     head->has_exit_status = dump->exit_status != -1;
@@ -323,7 +328,7 @@ static int write_dump_packet(struct trace_writer *writer, bool continued)
         TRACE_PACKET_BYTES_MAX)
         packet_flush_interned(writer);
 
-    packet_begin(writer, boottime_now_ns(), SEQUENCE_NEEDS_INTERNED);
+    packet_begin(writer, packet_time_ns(writer), SEQUENCE_NEEDS_INTERNED);
     packet_put_interned(writer);
     struct proto_buffer *profile = &writer->scratch;
     profile->length = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer's single packets: the head of a trace, the names of processes and threads, points of
- * the timeline, and processes that were not profiled.
+ * The writer's single packets: the head of a trace, the names of processes and threads, and
+ * processes that were not profiled.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ int trace_writer_system_info(struct trace_writer *writer)
 
 int trace_writer_config(struct trace_writer *writer, const void *bytes, size_t length)
 {
-    packet_begin(writer, boottime_now_ns(), SEQUENCE_PLAIN);
+    packet_begin(writer, packet_time_ns(writer), SEQUENCE_PLAIN);
     proto_put_bytes(&writer->packet, PB_TRACE_PACKET_TRACE_CONFIG, bytes, length);
     return packet_end(writer);
 }
@@ -145,7 +145,7 @@ static int write_tree(struct trace_writer *writer, const struct proto_buffer *tr
 {
     if (tree->failed && writer->error == 0)
         writer->error = -ENOMEM;
-    packet_begin(writer, boottime_now_ns(), SEQUENCE_PLAIN);
+    packet_begin(writer, packet_time_ns(writer), SEQUENCE_PLAIN);
     proto_put_bytes(&writer->packet, PB_TRACE_PACKET_PROCESS_TREE, tree->bytes, tree->length);
     return packet_end(writer);
 }
@@ -174,30 +174,6 @@ int trace_writer_process_tree(struct trace_writer *writer, const struct trace_pr
         write_tree(writer, &tree);
     proto_buffer_free(&tree);
     return writer->error;
-}
-
-int trace_writer_memory_point(struct trace_writer *writer, const struct trace_memory_point *point)
-{
-    Perfetto__Protos__ProcessStats__Process process =
-        PERFETTO__PROTOS__PROCESS_STATS__PROCESS__INIT;
-    Perfetto__Protos__ProcessStats__Process *processes[] = {&process};
-    Perfetto__Protos__ProcessStats stats = PERFETTO__PROTOS__PROCESS_STATS__INIT;
-    Perfetto__Protos__HeapSize heap = PERFETTO__PROTOS__HEAP_SIZE__INIT;
-    process.has_pid = heap.has_pid = heap.has_live_bytes = true;
-    process.pid = heap.pid = point->pid;
-    heap.live_bytes = point->heap_bytes;
-    process.has_vm_rss_kb = point->rss_bytes != 0;
-    process.vm_rss_kb = point->rss_bytes / 1024;
-    process.has_rss_anon_kb = point->rss_anon_bytes != 0;
-    process.rss_anon_kb = point->rss_anon_bytes / 1024;
-    process.has_vm_size_kb = point->vm_bytes != 0;
-    process.vm_size_kb = point->vm_bytes / 1024;
-    stats.n_processes = 1;
-    stats.processes = processes;
-    packet_begin(writer, point->boottime_ns, SEQUENCE_PLAIN);
-    proto_put_message(&writer->packet, PB_TRACE_PACKET_PROCESS_STATS, &stats.base);
-    proto_put_message(&writer->packet, PB_TRACE_PACKET_HEAP_SIZE, &heap.base);
-    return packet_end(writer);
 }
 
 int trace_writer_unprofiled(struct trace_writer *writer, const struct trace_unprofiled *process)

@@ -30,7 +30,7 @@ static void make_room(struct trace_writer *writer, size_t bytes)
         packet_flush_interned(writer);
 }
 
-static uint64_t intern_string(struct trace_writer *writer, struct intern_table *table,
+uint64_t packet_intern_string(struct trace_writer *writer, struct intern_table *table,
                               uint32_t field, const void *bytes, size_t length)
 {
     bool added;
@@ -62,8 +62,8 @@ static size_t intern_path(struct trace_writer *writer, const char *path, uint64_
             break;
         /* The last id takes the rest of the path. */
         size_t length = count == PATH_COMPONENTS_MAX - 1 ? strlen(path) : strcspn(path, "/");
-        ids[count++] =
-            intern_string(writer, &writer->paths, PB_INTERNED_DATA_MAPPING_PATHS, path, length);
+        ids[count++] = packet_intern_string(writer, &writer->paths, PB_INTERNED_DATA_MAPPING_PATHS,
+                                            path, length);
         path += length;
     }
     return count;
@@ -100,8 +100,9 @@ static uint64_t put_mapping(struct trace_writer *writer, uint64_t id,
     message.load_bias = mapping->load_bias;
     message.has_build_id = mapping->build_id_length > 0;
     if (message.has_build_id)
-        message.build_id = intern_string(writer, &writer->build_ids, PB_INTERNED_DATA_BUILD_IDS,
-                                         mapping->build_id, mapping->build_id_length);
+        message.build_id =
+            packet_intern_string(writer, &writer->build_ids, PB_INTERNED_DATA_BUILD_IDS,
+                                 mapping->build_id, mapping->build_id_length);
     make_room(writer, 16 * PATH_COMPONENTS_MAX);
     proto_put_message(&writer->interned, PB_INTERNED_DATA_MAPPINGS, &message.base);
     return writer->error < 0 ? 0 : id;
@@ -158,14 +159,19 @@ uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_ma
 }
 
 static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
-                             const char *name, enum trace_frame_kind kind)
+                             const char *name, enum trace_frame_kind kind, const char *file,
+                             uint32_t line)
 {
     bool added;
     uint64_t name_id = 0;
     if (name != NULL && *name != '\0')
-        name_id = intern_string(writer, &writer->strings, PB_INTERNED_DATA_FUNCTION_NAMES, name,
-                                strlen(name));
-    uint64_t key[] = {mapping, rel_pc, name_id, kind};
+        name_id = packet_intern_string(writer, &writer->strings, PB_INTERNED_DATA_FUNCTION_NAMES,
+                                       name, strlen(name));
+    uint64_t file_id = 0;
+    if (file != NULL && *file != '\0')
+        file_id = packet_intern_string(writer, &writer->source_paths, PB_INTERNED_DATA_SOURCE_PATHS,
+                                       file, strlen(file));
+    uint64_t key[] = {mapping, rel_pc, name_id, kind, file_id, line};
     uint64_t id = intern_bytes(&writer->frames, key, sizeof(key), &added);
     if (id == 0)
         return fail(writer);
@@ -181,6 +187,10 @@ static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint
     frame.mapping_id = mapping;
     frame.has_function_name_id = name_id != 0;
     frame.function_name_id = name_id;
+    frame.has_source_path_iid = file_id != 0;
+    frame.source_path_iid = file_id;
+    frame.has_line_number = line != 0;
+    frame.line_number = line;
     frame.has_kind = kind != TRACE_FRAME_UNKNOWN;
     frame.kind = (Perfetto__Protos__Frame__Kind)kind;
     make_room(writer, 0);
@@ -191,12 +201,27 @@ static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint
 uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
                             const char *name)
 {
-    return intern_frame(writer, mapping, rel_pc, name, TRACE_FRAME_UNKNOWN);
+    return intern_frame(writer, mapping, rel_pc, name, TRACE_FRAME_UNKNOWN, NULL, 0);
 }
 
 uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc)
 {
-    return intern_frame(writer, mapping, pc, NULL, TRACE_FRAME_JIT);
+    return intern_frame(writer, mapping, pc, NULL, TRACE_FRAME_JIT, NULL, 0);
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    return (hash ^ hash >> 32) * UINT64_C(0xd1342543de82ef95);
+}
+
+uint64_t trace_writer_source_frame(struct trace_writer *writer, uint64_t mapping,
+                                   const struct trace_source *source)
+{
+    uint64_t hash = hash_text(hash_text(source->line + 1u, source->function), source->file);
+    return intern_frame(writer, mapping, hash >> 16, source->function, TRACE_FRAME_INTERPRETED,
+                        source->file, source->line);
 }
 
 /* Return the id of a frame outside all files. It belongs to a mapping without a path. */
@@ -250,8 +275,8 @@ uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *fra
 
 uint64_t trace_writer_heap_name(struct trace_writer *writer, const char *name)
 {
-    uint64_t id =
-        intern_string(writer, &writer->heap_names, PB_INTERNED_DATA_HEAP_NAMES, name, strlen(name));
+    uint64_t id = packet_intern_string(writer, &writer->heap_names, PB_INTERNED_DATA_HEAP_NAMES,
+                                       name, strlen(name));
     return writer->error < 0 ? 0 : id;
 }
 

@@ -17,7 +17,7 @@ static void write_packet(struct trace_writer *writer, uint32_t field, struct pro
 {
     if (events->length == 0)
         return;
-    packet_begin(writer, boottime_now_ns(), SEQUENCE_PLAIN);
+    packet_begin(writer, packet_time_ns(writer), SEQUENCE_PLAIN);
     proto_put_bytes(&writer->packet, field, events->bytes, events->length);
     writer->packet.failed |= events->failed;
     events->length = 0;
@@ -28,7 +28,7 @@ int trace_writer_stream_flush(struct trace_writer *writer)
 {
     write_packet(writer, PB_TRACE_PACKET_STREAMING_ALLOCATION, &writer->stream_allocations);
     write_packet(writer, PB_TRACE_PACKET_STREAMING_FREE, &writer->stream_frees);
-    return writer->error;
+    return packet_write_waiting(writer);
 }
 
 /* Make room for an event of this process. Return whether it begins a message. */

@@ -42,7 +42,7 @@ static int flush(struct module *module)
         writer->error = writer->error < 0 ? writer->error : -ENOMEM;
         return writer->error;
     }
-    packet_begin(writer, boottime_now_ns(), SEQUENCE_PLAIN);
+    packet_begin(writer, packet_time_ns(writer), SEQUENCE_PLAIN);
     proto_put_bytes(&writer->packet, PB_TRACE_PACKET_MODULE_SYMBOLS, module->entry.bytes,
                     module->entry.length);
     module->addresses.length = 0;

@@ -24,6 +24,15 @@ struct trace_writer;
 /* Return a writer to fd (not owned) at its current offset. NULL: no memory. */
 struct trace_writer *trace_writer_open(int fd);
 
+/* Return a writer of packets for Perfetto's tracing service, which adds the fields that only it may
+ * write: a packet with one of them would be rejected. NULL: no memory. */
+struct trace_writer *trace_writer_open_for_service(int fd);
+
+/* Clear the incremental state, so that a reader that has none of the earlier packets understands
+ * the later ones: everything that a packet refers to is written again before its next use. Ids stay
+ * valid. Call it between dumps. */
+int trace_writer_restart(struct trace_writer *writer);
+
 /* Flush and free. Return the first error since opening. */
 int trace_writer_close(struct trace_writer *writer);
 
@@ -78,15 +87,6 @@ int trace_writer_process_tree(struct trace_writer *writer, const struct trace_pr
                               size_t process_count, const struct trace_thread *threads,
                               size_t thread_count);
 
-/* One point of the timeline. */
-struct trace_memory_point {
-    uint64_t boottime_ns; /* packet timestamp */
-    int32_t pid;
-    uint64_t rss_bytes, rss_anon_bytes, vm_bytes; /* 0: unknown */
-    uint64_t heap_bytes; /* estimated live bytes of all profiled heaps; our own field */
-};
-int trace_writer_memory_point(struct trace_writer *writer, const struct trace_memory_point *point);
-
 /* --- interning: ids start at 1 and are valid as long as the writer --- */
 
 struct trace_mapping {
@@ -111,6 +111,16 @@ uint64_t trace_writer_frame(struct trace_writer *writer, uint64_t mapping, uint6
 /* Return the id of a frame of generated code, which may get its name later (trace_writer_symbols).
  */
 uint64_t trace_writer_jit_frame(struct trace_writer *writer, uint64_t mapping, uint64_t pc);
+
+/* Return the id of a frame of an interpreted language. It has a name and a line, and no address:
+ * its rel_pc is a hash of these, the same in every process. */
+struct trace_source {
+    const char *function;
+    const char *file; /* "": unknown */
+    uint32_t line;    /* 0: unknown */
+};
+uint64_t trace_writer_source_frame(struct trace_writer *writer, uint64_t mapping,
+                                   const struct trace_source *source);
 
 /* Return the id of a callstack, given its frames innermost first (the trace has the reverse order).
  * A truncated stack gets an outermost frame named TRACE_TRUNCATED_FRAME. A stack that ended in an
@@ -182,6 +192,17 @@ int trace_writer_stream_free(struct trace_writer *writer, const struct trace_str
 /* Record that the last free of this address did not happen. */
 int trace_writer_stream_undone(struct trace_writer *writer, const struct trace_stream_event *event);
 int trace_writer_stream_flush(struct trace_writer *writer);
+
+/* --- slices: the scopes of threads. They are written at the latest at a flush of the stream --- */
+
+/* Describe a thread's track. Its number is unique in the trace. */
+int trace_writer_thread_track(struct trace_writer *writer, uint64_t track,
+                              const struct trace_thread *thread);
+int trace_writer_slice_begin(struct trace_writer *writer, uint64_t track, uint64_t boottime_ns,
+                             const char *name);
+/* End the track's innermost slice. `doubt`: why its end may be another; NULL: it is exact. */
+int trace_writer_slice_end(struct trace_writer *writer, uint64_t track, uint64_t boottime_ns,
+                           const char *doubt);
 
 /* Processes of one name that the session saw but did not profile; our own packet. */
 struct trace_unprofiled {

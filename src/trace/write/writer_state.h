@@ -47,12 +47,17 @@ struct trace_writer {
     int64_t start;      /* offset of the first byte in the file; -1: not seekable */
     uint64_t bytes_max; /* limit of `bytes` */
     int error;          /* negative errno of the first failure */
+    uint64_t begin_ns;  /* CLOCK_BOOTTIME when it was opened */
+    uint64_t time_ns;   /* of the next packets; 0: the present */
     uint64_t bytes;
-    bool sequence_begun;
+    bool for_service;             /* the tracing service writes the trusted fields */
+    bool has_first;               /* the sequence's first packet is written */
+    bool sequence_begun;          /* and since the last restart one more */
     struct proto_buffer packet;   /* reused for every packet */
+    struct proto_buffer waiting;  /* packets from packet_end_soon() */
     struct proto_buffer interned; /* InternedData not yet written */
-    struct intern_table strings, paths, build_ids, mappings, frames, callstacks;
-    struct intern_table heap_names, heap_contexts;
+    struct intern_table strings, paths, source_paths, build_ids, mappings, frames, callstacks;
+    struct intern_table heap_names, heap_contexts, event_names, event_categories;
     struct trace_files own_files, *files;
     struct proto_buffer key;     /* key of the current look-up */
     struct proto_buffer scratch; /* one entry */
@@ -76,10 +81,19 @@ enum sequence_use { SEQUENCE_PLAIN, SEQUENCE_NEEDS_INTERNED };
 /* Begin a packet in writer->packet (timestamp, sequence). packet_end() writes it to the file. */
 void packet_begin(struct trace_writer *writer, uint64_t boottime_ns, enum sequence_use use);
 int packet_end(struct trace_writer *writer);
+/* End one of many small packets: it is written with later ones, at the latest by
+ * packet_write_waiting(), and in its order among all packets. */
+int packet_end_soon(struct trace_writer *writer);
+int packet_write_waiting(struct trace_writer *writer);
 
 /* Write a packet with this one message. */
 int packet_write_message(struct trace_writer *writer, uint32_t field,
                          const ProtobufCMessage *message);
+
+/* Return the id of a text in a table whose entries are written as this field of InternedData: an id
+ * and the text. 0: no memory. */
+uint64_t packet_intern_string(struct trace_writer *writer, struct intern_table *table,
+                              uint32_t field, const void *bytes, size_t length);
 
 /* Put the newly interned data into the current packet. */
 void packet_put_interned(struct trace_writer *writer);
@@ -94,6 +108,7 @@ void trace_peaks_end(struct trace_peaks *peaks);
 int trace_peaks_next(struct trace_peaks *peaks, uint64_t callstack, struct trace_peak *peak);
 void trace_peaks_free(struct trace_peaks *peaks);
 
-uint64_t boottime_now_ns(void);
+/* Return the time for the next packet: the present, unless trace_writer_set_time() said another. */
+uint64_t packet_time_ns(const struct trace_writer *writer);
 
 #endif
