@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/interpreter_frames.h"
 #include "trace/intern.h"
 #include "util/base_name.h"
 #include "util/hash_index.h"
@@ -154,6 +155,10 @@ static void number_frames(struct numbers *numbers, const struct profile *profile
                 intern_find(&numbers->builds, mapping->build_id, strlen(mapping->build_id)) != 0;
             function[1] = module;
             function[2] = known ? frame->rel_pc + 1 : 0;
+        } else if (interpreter_frames_has(profile, frame)) {
+            /* Many functions have one name, as "<module>". */
+            function[1] =
+                kept_text_number(numbers, &numbers->files, base_name(frame->source_file), strlen);
         }
         matched->functions[i] = number_of(numbers, &numbers->functions, function, sizeof(function));
         key[0] = matched->functions[i];

@@ -3,11 +3,12 @@
  * Decides which callsites, functions and modules of two profiles are the same.
  *
  * Addresses cannot decide it: they differ between builds. A function is identified by its name
- * (demangled, without the suffixes that compilers append to clones, such as ".isra.0"), a module by
- * its file's base name without a version (libfoo.so.1.2 is libfoo.so), and a callsite by the
- * functions and modules of its stack; with `lines`, by their source files and lines, too. A frame
- * without a name is identified by its address if both profiles have the same build of its module.
- * Otherwise all such frames of a module count as one.
+ * (demangled, without the suffixes that compilers append to clones, such as ".isra.0"; Python's
+ * also by the base name of their file), a module by its file's base name without a version
+ * (libfoo.so.1.2 is libfoo.so), and a callsite by the functions and modules of its stack; with
+ * `lines`, by their source files and lines, too. A frame without a name is identified by its
+ * address if both profiles have the same build of its module. Otherwise all such frames of a module
+ * count as one.
  */
 #ifndef HEAPPROFD_COMPARE_MATCHING_H
 #define HEAPPROFD_COMPARE_MATCHING_H

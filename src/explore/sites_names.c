@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compare/matching.h"
+#include "profile/interpreter_frames.h"
 #include "util/array.h"
 #include "util/base_name.h"
 
@@ -98,6 +99,9 @@ int sites_names_function(struct sites_names *names, const struct profile *profil
     parts[1] = module;
     if (*frame->name != '\0') {
         parts[2] = number_text(names, frame->name, matching_name_length(frame->name));
+        /* Many functions have one name, as "<module>", in a mapping of them all. */
+        if (interpreter_frames_has(profile, frame))
+            parts[4] = number_text(names, frame->source_file, strlen(frame->source_file));
     } else {
         const char *build_id =
             frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].build_id;
@@ -112,7 +116,7 @@ int sites_names_function(struct sites_names *names, const struct profile *profil
         return code;
     struct sites_key *made = &names->sites->keys[SITES_FRAME].keys[*key];
     char label[PROFILE_LABEL_BYTES];
-    const char *name = profile_frame_label(profile, frame, label);
+    const char *name = interpreter_frames_label(profile, frame, label);
     *made = (struct sites_key){.label = name, .profile = profile, .frame = index, .module = module};
     return name == label ? make_label(names, made, label) : 0;
 }

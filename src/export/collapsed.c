@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes collapsed stacks (collapsed.h). In a frame's name a semicolon becomes a colon, as in all
+ * Writes collapsed stacks (collapsed.h). The name of an interpreted function has its file. In a
+ * frame's name a semicolon becomes a colon, as in all
  * collapsing scripts; a character that ends a line or moves the cursor becomes a space, and invalid
  * UTF-8 a question mark. Spaces stay: the number follows the last one. But flamegraph.pl takes two
  * numbers at the end for a comparison, so a space before a number at a name's end becomes an
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/interpreter_frames.h"
 #include "trace/proto_buffer.h"
 #include "util/terminal_text.h"
 #include "util/utf8.h"
@@ -76,7 +78,7 @@ static const uint8_t *make_name(struct names *names, uint32_t frame)
     names->text.length = begin;
     proto_put_raw(&names->text, &length, sizeof(length));
     put_name(&names->text,
-             profile_frame_label(names->profile, &names->profile->frames[frame], label));
+             interpreter_frames_label(names->profile, &names->profile->frames[frame], label));
     if (names->text.failed)
         return NULL;
     length = names->text.length - begin - sizeof(length);

@@ -78,13 +78,11 @@ struct pprof {
     const struct profile_part *labelled; /* the part with these labels; NULL: none yet */
     uint32_t *locations;                 /* by frame; 0: not yet written */
     uint32_t location_count;
-    enum mapping_use {
-        MAPPING_UNUSED,
-        MAPPING_USED,
-        MAPPING_HAS_LINES, /* of code */
-    } *
-        mappings;
-    uint32_t *used; /* the used mappings, in any order */
+    struct mapping_use {
+        uint32_t id; /* 0: not used */
+        bool has_lines;
+    } * mappings;   /* by index; the last one is for frames without a mapping */
+    uint32_t *used; /* the used mappings by id: some readers take ids for places in the list */
     size_t used_count, used_capacity;
     double sums[COLUMNS];
     int64_t written[COLUMNS];
@@ -194,36 +192,57 @@ static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *fr
     return id;
 }
 
-/* A mapping's id is its index in the profile + 2; 1 is for frames without a mapping. */
-#define MAPPING_NOWHERE 1u
-
-static void use_mapping(struct pprof *pprof, uint32_t index, bool has_lines)
+/* Return the id of a mapping, or of the one for frames without a mapping (PROFILE_NONE). */
+static uint32_t use_mapping(struct pprof *pprof, uint32_t index, bool has_lines)
 {
-    enum mapping_use *use = &pprof->mappings[index];
-    if (*use == MAPPING_UNUSED) {
+    if (index == PROFILE_NONE)
+        index = (uint32_t)pprof->profile->mapping_count;
+    struct mapping_use *use = &pprof->mappings[index];
+    if (use->id == 0) {
         if (ARRAY_ADD(&pprof->used, &pprof->used_count, &pprof->used_capacity, index) < 0) {
             pprof->failed = true;
-            return;
+            return 0;
         }
-        *use = MAPPING_USED;
+        use->id = (uint32_t)pprof->used_count;
     }
-    if (has_lines)
-        *use = MAPPING_HAS_LINES;
+    use->has_lines |= has_lines;
+    return use->id;
+}
+
+/* Give the program the first id: viewers consider the first mapping the subject of the profile. The
+ * name of a process may be that of a link, such as python3 for python3.11. */
+static void use_program(struct pprof *pprof)
+{
+    const struct profile *profile = pprof->profile;
+    const char *program = profile->processes[pprof->heap->process].name;
+    size_t length = strlen(program);
+    uint32_t found = PROFILE_NONE;
+    for (size_t i = 0; i < profile->mapping_count && length > 0; i++) {
+        const char *name = base_name(profile->mappings[i].path);
+        if (strncmp(name, program, length) != 0 ||
+            profile_place_of(profile, pprof->heap, (uint32_t)i).end == 0)
+            continue;
+        if (found == PROFILE_NONE || name[length] == '\0')
+            found = (uint32_t)i;
+        if (name[length] == '\0')
+            break;
+    }
+    if (found != PROFILE_NONE)
+        use_mapping(pprof, found, false);
 }
 
 static void put_location_message(struct pprof *pprof, uint64_t id, uint32_t frame_index)
 {
     const struct profile_frame *frame = &pprof->profile->frames[frame_index];
     const struct profile_mapping *mapping = NULL;
-    uint64_t mapping_id = MAPPING_NOWHERE, address = 0;
+    uint64_t mapping_id, address = 0;
     struct small_message location = {.length = 0}, line = {.length = 0};
     if (frame->mapping != PROFILE_NONE) {
         mapping = &pprof->profile->mappings[frame->mapping];
-        mapping_id = frame->mapping + 2u;
         address = frame->rel_pc - mapping->exact_offset - mapping->load_bias +
                   profile_place_of(pprof->profile, pprof->heap, frame->mapping).start;
-        use_mapping(pprof, frame->mapping, *frame->source_file != '\0');
     }
+    mapping_id = use_mapping(pprof, frame->mapping, mapping != NULL && *frame->source_file != '\0');
     small_message_add(&line, PPROF_LINE_FUNCTION_ID,
                       *frame->name == '\0' ? put_nameless(pprof, frame, mapping)
                                            : put_function(pprof, frame));
@@ -250,47 +269,29 @@ static uint32_t put_location(struct pprof *pprof, uint32_t frame)
 
 static void put_mapping(struct pprof *pprof, uint32_t index)
 {
-    const struct profile_mapping *from = &pprof->profile->mappings[index];
     Mapping mapping = PERFTOOLS__PROFILES__MAPPING__INIT;
-    mapping.id = index + 2u;
-    struct profile_place place = profile_place_of(pprof->profile, pprof->heap, index);
-    mapping.memory_start = place.start;
-    mapping.memory_limit = place.end;
-    mapping.file_offset = from->exact_offset;
-    mapping.filename = put_string(pprof, from->path);
-    mapping.build_id = put_string(pprof, from->build_id);
+    const struct mapping_use *use = &pprof->mappings[index];
+    mapping.id = use->id;
     mapping.has_functions = true;
-    mapping.has_filenames = mapping.has_line_numbers = pprof->mappings[index] == MAPPING_HAS_LINES;
+    mapping.has_filenames = mapping.has_line_numbers = use->has_lines;
+    if (index < pprof->profile->mapping_count) {
+        const struct profile_mapping *from = &pprof->profile->mappings[index];
+        struct profile_place place = profile_place_of(pprof->profile, pprof->heap, index);
+        mapping.memory_start = place.start;
+        mapping.memory_limit = place.end;
+        mapping.file_offset = from->exact_offset;
+        mapping.filename = put_string(pprof, from->path);
+        mapping.build_id = put_string(pprof, from->build_id);
+    } else {
+        mapping.filename = put_string(pprof, "[no mapping]");
+    }
     proto_put_message(&pprof->out, PPROF_PROFILE_MAPPING, &mapping.base);
 }
 
-static int compare_indices(const void *left, const void *right)
-{
-    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    return (a > b) - (a < b);
-}
-
-/* Write the used mappings, the program first: viewers consider the first mapping the subject of the
- * profile. */
 static void put_mappings(struct pprof *pprof)
 {
-    const struct profile *profile = pprof->profile;
-    const char *program = profile->processes[pprof->heap->process].name;
-    Mapping nowhere = PERFTOOLS__PROFILES__MAPPING__INIT;
-    if (pprof->used_count > 0)
-        qsort(pprof->used, pprof->used_count, sizeof(*pprof->used), compare_indices);
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < pprof->used_count; i++) {
-            const char *path = profile->mappings[pprof->used[i]].path;
-            bool is_program = strcmp(base_name(path), program) == 0;
-            if (is_program == (pass == 0))
-                put_mapping(pprof, pprof->used[i]);
-        }
-    }
-    nowhere.id = MAPPING_NOWHERE;
-    nowhere.filename = put_string(pprof, "[no mapping]");
-    nowhere.has_functions = true;
-    proto_put_message(&pprof->out, PPROF_PROFILE_MAPPING, &nowhere.base);
+    for (size_t i = 0; i < pprof->used_count; i++)
+        put_mapping(pprof, pprof->used[i]);
 }
 
 /* --- samples --- */
@@ -483,12 +484,14 @@ static void put_samples(struct pprof *pprof, const struct profile_dump *dump)
     pprof->keys.tid = put_string(pprof, "tid");
     pprof->keys.type = put_string(pprof, "type");
     pprof->keys.context = put_string(pprof, "context");
+    bool merged = pprof->options->period != NULL && pprof->options->period->for_others;
+    use_program(pprof);
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = dump->samples[i];
         prefetch_sample(dump, i);
-        if (sample->part_count == 0)
+        if (sample->part_count == 0 || merged)
             put_sample(pprof, sample->callsite, &sample->figures, NULL);
-        for (uint32_t j = 0; j < sample->part_count; j++) {
+        for (uint32_t j = 0; j < sample->part_count && !merged; j++) {
             const struct profile_part *part = &sample->parts[j];
             put_sample(pprof, sample->callsite, &part->figures, part);
         }
@@ -511,24 +514,46 @@ static void put_comment(void *context, const char *text)
     proto_put_uint(&pprof->out, PPROF_PROFILE_COMMENT, (uint64_t)put_string(pprof, text));
 }
 
-static void put_head(struct pprof *pprof, const struct profile_dump *dump)
+static void put_times(struct pprof *pprof, const struct profile_dump *dump)
 {
     const struct profile_heap *heap = pprof->heap;
+    const struct pprof_period *period = pprof->options->period;
     int64_t realtime_offset = pprof->profile->boottime_to_realtime_ns;
+    uint64_t duration_ns = 0, time_ns = 0;
+    if (period != NULL) {
+        time_ns = (uint64_t)(period->time_is_end ? period->end_ns : period->start_ns);
+        duration_ns =
+            period->end_ns > period->start_ns ? (uint64_t)(period->end_ns - period->start_ns) : 0;
+    } else {
+        if (realtime_offset != 0)
+            time_ns = dump->boottime_ns + (uint64_t)realtime_offset;
+        if (dump->boottime_ns > heap->start_boottime_ns)
+            duration_ns = dump->boottime_ns - heap->start_boottime_ns;
+    }
+    if (time_ns != 0)
+        proto_put_uint(&pprof->out, PPROF_PROFILE_TIME_NANOS, time_ns);
+    if (duration_ns != 0)
+        proto_put_uint(&pprof->out, PPROF_PROFILE_DURATION_NANOS, duration_ns);
+}
+
+static void put_head(struct pprof *pprof, const struct profile_dump *dump)
+{
+    const struct pprof_period *period = pprof->options->period;
+    const char *default_type = period != NULL ? period->types[SPACE] : column_names[SPACE].type;
     put_string(pprof, "");
     for (int i = 0; i < COLUMNS; i++)
-        put_type(pprof, PPROF_PROFILE_SAMPLE_TYPE, column_names[i].type, column_names[i].unit);
+        put_type(pprof, PPROF_PROFILE_SAMPLE_TYPE,
+                 period != NULL ? period->types[i] : column_names[i].type, column_names[i].unit);
     put_type(pprof, PPROF_PROFILE_PERIOD_TYPE, "space", "bytes");
-    proto_put_uint(&pprof->out, PPROF_PROFILE_PERIOD, heap->interval_bytes);
+    proto_put_uint(&pprof->out, PPROF_PROFILE_PERIOD,
+                   period != NULL ? period->interval_bytes : pprof->heap->interval_bytes);
     proto_put_uint(&pprof->out, PPROF_PROFILE_DEFAULT_SAMPLE_TYPE,
-                   (uint64_t)put_string(pprof, "space"));
-    if (realtime_offset != 0)
-        proto_put_uint(&pprof->out, PPROF_PROFILE_TIME_NANOS,
-                       dump->boottime_ns + (uint64_t)realtime_offset);
-    if (dump->boottime_ns > heap->start_boottime_ns)
-        proto_put_uint(&pprof->out, PPROF_PROFILE_DURATION_NANOS,
-                       dump->boottime_ns - heap->start_boottime_ns);
-    pprof_comments(pprof->profile, heap, dump, put_comment, pprof);
+                   (uint64_t)put_string(pprof, default_type));
+    put_times(pprof, dump);
+    if (period == NULL)
+        pprof_comments(pprof->profile, pprof->heap, dump, put_comment, pprof);
+    else
+        pprof_period_comments(pprof->profile, pprof->heap, dump, period, put_comment, pprof);
 }
 
 /* --- the file --- */

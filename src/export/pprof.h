@@ -8,7 +8,21 @@
 #include "profile/profile.h"
 #include "util/error.h"
 
+/* The times and names of a file about one period instead of a heap's whole time. The figures are
+ * those of continuous/period.h. */
+struct pprof_period {
+    int64_t start_ns, end_ns; /* since 1970 */
+    uint64_t interval_bytes;
+    const char *types[4];   /* sample types: allocated objects and bytes, live objects and bytes */
+    const char *end_reason; /* of the process's last period: how it ended; "" or NULL: it runs */
+    bool time_is_end;       /* the file's time is the end of the period, not its start */
+    /* Without what may hold a secret or makes a store's index large: command line, threads, types
+     * and contexts. */
+    bool for_others;
+};
+
 struct pprof_options {
+    const struct pprof_period *period; /* NULL: the file has everything up to the dump */
     bool gzip;
     bool annotated;  /* append [jit], [interp] and the like to functions that no compiler made in
                       * advance */

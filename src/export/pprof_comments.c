@@ -27,24 +27,29 @@ static void put(const struct writer *writer, const char *format, ...)
     writer->write(writer->context, text);
 }
 
+static void put_loss(const struct writer *writer, enum trace_loss_id id, uint64_t amount)
+{
+    const struct trace_loss *loss = &trace_losses[id];
+    if (amount == 0 || loss->label == NULL)
+        return;
+    if (trace_loss_is_flag(id))
+        put(writer, "%s: %s", loss->label, loss->words);
+    else
+        put(writer, "%s: %" PRIu64 "%s %s", loss->label, amount, trace_loss_unit_name(loss->unit),
+            loss->words);
+}
+
 static void put_losses(const struct writer *writer, const struct profile_heap *heap,
                        const struct profile_dump *dump)
 {
     const struct trace_heap_dump *status = &heap->status;
     struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
     for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
-        const struct trace_loss *loss = &trace_losses[id];
         uint64_t amount = trace_loss_amount(status, id);
         /* Perfetto's recorder counts such stacks among its statistics. */
         if (id == TRACE_LOST_UNWIND && heap->is_perfettos)
             amount = status->unwinding_errors;
-        if (amount == 0 || loss->label == NULL)
-            continue;
-        if (trace_loss_is_flag(id))
-            put(writer, "%s: %s", loss->label, loss->words);
-        else
-            put(writer, "%s: %" PRIu64 "%s %s", loss->label, amount,
-                trace_loss_unit_name(loss->unit), loss->words);
+        put_loss(writer, id, amount);
     }
     size_t count = profile_partial_reasons(heap, dump, reasons);
     for (size_t i = 0; i < count; i++)
@@ -84,4 +89,24 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
             dump->left_out.sum.figures.allocated_bytes, dump->total.allocated_bytes);
     if (*profile->warning != '\0')
         put(writer, "trace: %s", profile->warning);
+}
+
+void pprof_period_comments(const struct profile *profile, const struct profile_heap *heap,
+                           const struct profile_dump *dump, const struct pprof_period *period,
+                           pprof_comment_function *write, void *context)
+{
+    const struct writer to = {write, context}, *writer = &to;
+    const struct profile_process *process = &profile->processes[heap->process];
+    if (!period->for_others && *process->command != '\0')
+        put(writer, "command: %s", process->command);
+    put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
+        heap->name, period->interval_bytes);
+    if (period->end_reason != NULL && *period->end_reason != '\0')
+        put(writer, "end of the process: %s", period->end_reason);
+    for (uint32_t i = 0; i < dump->new_loss_count; i++) {
+        const struct profile_new_loss *loss = &dump->new_losses[i];
+        put_loss(writer, loss->id, loss->amount);
+    }
+    if (dump->incomplete)
+        put(writer, "partial: samples of this period are missing");
 }

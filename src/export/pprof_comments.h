@@ -6,6 +6,7 @@
 #ifndef HEAPPROFD_EXPORT_PPROF_COMMENTS_H
 #define HEAPPROFD_EXPORT_PPROF_COMMENTS_H
 
+#include "export/pprof.h"
 #include "profile/profile.h"
 
 typedef void pprof_comment_function(void *context, const char *text);
@@ -13,5 +14,10 @@ typedef void pprof_comment_function(void *context, const char *text);
 /* Call `write` with each comment on the dump. Texts are cut at 1,023 bytes. */
 void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
                     const struct profile_dump *dump, pprof_comment_function *write, void *context);
+
+/* The same for a file of one period: with the losses of this period only. */
+void pprof_period_comments(const struct profile *profile, const struct profile_heap *heap,
+                           const struct profile_dump *dump, const struct pprof_period *period,
+                           pprof_comment_function *write, void *context);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/merge_samples.h"
 #include "profile/profile_owner.h"
 #include "profile/rollup.h"
 #include "symbols/demangle.h"
@@ -248,8 +249,7 @@ static int make_callsites(struct filtering *at)
         at->now[i] = parent;
         if ((at->callsites[i] & NEEDED) == 0 || !shows_frame(at, i))
             continue;
-        /* Mix the bits one to one: the map distinguishes ids by their lower bits. */
-        uint64_t key = (uint64_t)parent << 32 | (callsite->frame ^ parent);
+        uint64_t key = (uint64_t)parent << 32 | callsite->frame;
         at->now[i] = id_map_find(&ids, key);
         if (at->now[i] != ID_MAP_NONE)
             continue;
@@ -285,158 +285,6 @@ static void remap_samples(struct filtering *at)
     }
 }
 
-/* The samples of one callsite in a dump, by callsite. */
-struct gathered {
-    size_t dump;  /* number of the dump of the other members, from 1 */
-    size_t first; /* index of its first sample, which remains */
-    uint32_t count, parts;
-    bool tagged;
-    uint64_t members, merged_members;    /* mixed addresses of the samples */
-    const struct profile_sample *merged; /* of the last dump with several */
-};
-
-/* malloc'd memory that the profile owns. */
-static void *take_memory(struct profile *profile, size_t count, size_t size)
-{
-    struct profile_owner *owner = (struct profile_owner *)profile;
-    struct profile_memory *node = malloc(sizeof(*node));
-    void *memory = calloc(count, size);
-    if (node == NULL || memory == NULL) {
-        free(node);
-        free(memory);
-        return NULL;
-    }
-    *node = (struct profile_memory){owner->memory, memory};
-    owner->memory = node;
-    return memory;
-}
-
-static void add_figures(struct profile_sample *sum, const struct profile_sample *more)
-{
-    trace_figures_add(&sum->figures, &more->figures);
-    trace_peak_figures_add(&sum->peak, &more->peak);
-}
-
-/* Append a sample's parts. Without a type or context, its peak is in none of them. */
-static uint32_t add_parts(struct profile_part *parts, const struct profile_sample *sample,
-                          bool tagged)
-{
-    struct profile_part whole = {.type = "", .context = "", .figures = sample->figures};
-    uint32_t count = sample->part_count;
-    if (count > 0)
-        memcpy(parts, sample->parts, count * sizeof(*parts));
-    else if (tagged)
-        parts[count++] = whole;
-    if (tagged && !sample->tagged)
-        parts->peak = sample->peak;
-    return count;
-}
-
-/* Return one sample merged from all of its callsite, or NULL if there is no memory. */
-static const struct profile_sample *
-merge_samples(struct profile *profile, const struct profile_dump *dump, const struct gathered *of)
-{
-    struct profile_sample *sum = take_memory(profile, 1, sizeof(*sum));
-    struct profile_part *parts =
-        take_memory(profile, (size_t)of->parts + of->count, sizeof(*parts));
-    uint32_t left = of->count;
-    if (sum == NULL || parts == NULL)
-        return NULL;
-    *sum = (struct profile_sample){
-        .callsite = dump->samples[of->first]->callsite, .parts = parts, .tagged = of->tagged};
-    for (size_t i = of->first; left > 0; i++) {
-        const struct profile_sample *sample = dump->samples[i];
-        if (sample->callsite != sum->callsite)
-            continue;
-        add_figures(sum, sample);
-        sum->part_count += add_parts(parts + sum->part_count, sample, of->tagged);
-        left--;
-    }
-    return sum;
-}
-
-static void leave_out(struct profile_left_out *left_out, const struct profile_sample *sample)
-{
-    add_figures(&left_out->sum, sample);
-    left_out->callsites++;
-}
-
-static void gather(struct gathered *all, const struct profile_dump *dump, size_t number)
-{
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        const struct profile_sample *sample = dump->samples[i];
-        struct gathered *of = &all[sample->callsite];
-        if (of->dump != number)
-            *of = (struct gathered){.dump = number,
-                                    .first = i,
-                                    .merged_members = of->merged_members,
-                                    .merged = of->merged};
-        of->count++;
-        of->parts += sample->part_count;
-        of->tagged |= sample->tagged;
-        of->members = (of->members ^ (uint64_t)(uintptr_t)sample) * UINT64_C(0x9e3779b97f4a7c15);
-    }
-}
-
-/* Merge the samples of one callsite. Dumps with the same samples get the same sum. */
-static int merge_dump(struct profile *profile, struct gathered *all, struct profile_dump *dump,
-                      size_t number)
-{
-    gather(all, dump, number);
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct gathered *of = &all[dump->samples[i]->callsite];
-        if (of->count == 1 || of->first != i)
-            continue;
-        if (of->merged == NULL || of->merged_members != of->members)
-            of->merged = merge_samples(profile, dump, of);
-        of->merged_members = of->members;
-        if (of->merged == NULL)
-            return -ENOMEM;
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        const struct profile_sample *sample = dump->samples[i];
-        const struct gathered *of = &all[sample->callsite];
-        if (of->first == i)
-            dump->samples[kept++] = of->count > 1 ? of->merged : sample;
-    }
-    dump->sample_count = kept;
-    return 0;
-}
-
-static int filter_dump(struct filtering *at, struct gathered *all, struct profile_dump *dump,
-                       size_t number)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        if (dump->samples[i]->callsite == PROFILE_NONE)
-            leave_out(&dump->left_out, dump->samples[i]);
-        else
-            dump->samples[kept++] = dump->samples[i];
-    }
-    dump->sample_count = kept;
-    int code = 0;
-    if (has(at->kinds, PROFILE_HIDE) || has(at->kinds, PROFILE_SHOW_FROM))
-        code = merge_dump(at->profile, all, dump, number);
-    dump->part_count = 0;
-    for (size_t i = 0; i < dump->sample_count; i++)
-        dump->part_count += dump->samples[i]->part_count;
-    return code;
-}
-
-static int filter_dumps(struct filtering *at)
-{
-    struct profile *profile = at->profile;
-    struct gathered *all = calloc(profile->callsite_count + 1, sizeof(*all));
-    size_t number = 0;
-    int code = all == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < profile->heap_count; i++)
-        for (size_t j = 0; j < profile->heaps[i].dump_count && code == 0; j++)
-            code = filter_dump(at, all, &profile->heaps[i].dumps[j], ++number);
-    free(all);
-    return code;
-}
-
 /* --- applying --- */
 
 /* Write the patterns in words, and a warning of those that matched no frame. */
@@ -447,8 +295,8 @@ static int describe(struct filtering *at)
     size_t length = 1, used = 0;
     for (size_t i = 0; i < filter->count; i++)
         length += strlen(filter->patterns[i].text) + sizeof(" --show-from ''");
-    char *words = take_memory(profile, length, 1);
-    char *warning = take_memory(profile, WARNING_BYTES_MAX, 1);
+    char *words = profile_merge_memory(profile, length, 1);
+    char *warning = profile_merge_memory(profile, WARNING_BYTES_MAX, 1);
     if (words == NULL || warning == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < filter->count; i++)
@@ -488,7 +336,8 @@ int profile_filter_apply(const struct profile_filter *filter, struct profile *pr
     }
     if (code == 0) {
         remap_samples(&at);
-        code = filter_dumps(&at);
+        code = profile_merge_samples(profile, has(at.kinds, PROFILE_HIDE) ||
+                                                  has(at.kinds, PROFILE_SHOW_FROM));
     }
     if (code == 0)
         code = describe(&at);

@@ -41,6 +41,7 @@ struct profile_filter {
         regex_t regex;
     } * patterns;
     size_t count;
+    bool native; /* keep the interpreters' own frames (profile/interpreter_frames.h) */
 };
 
 /* Add a pattern. Return 0 or a negative errno. If the pattern is wrong, the message says why and at

@@ -51,6 +51,9 @@ void profile_free(struct profile *profile)
     free(profile->smaps);
     free(profile->reported);
     free(profile->memory_snapshots);
+    free(profile->counter_tracks);
+    free(profile->counters);
+    free(profile->lifetimes);
     free(profile->symbol_lines);
     free(profile->mappings);
     free(profile->frames);

@@ -18,6 +18,7 @@
 #include "trace/frame_kind.h"
 #include "trace/heap_dump.h"
 #include "trace/memory_snapshot.h"
+#include "trace/process_end.h"
 #include "trace/trace_figures.h"
 
 #define PROFILE_NONE UINT32_MAX
@@ -112,6 +113,8 @@ struct profile_dump {
     uint64_t start_boottime_ns; /* start of the covered time, usually the previous dump's time;
                                  * unknown: the same as boottime_ns */
     bool final;
+    uint32_t cause; /* enum dump_cause_kind: why it was taken if nobody asked for it */
+    uint64_t cause_used_bytes, cause_limit_bytes; /* of the cgroup at that moment */
     bool incomplete; /* samples of it are missing from the trace: all figures but the exact
                       * totals are too low */
     bool cut_off;    /* incomplete, because the trace ends inside the dump */
@@ -175,7 +178,7 @@ struct profile_heap {
 struct profile_memory_point {
     uint64_t boottime_ns;
     uint64_t rss_bytes, rss_anon_bytes, vm_bytes, heap_bytes; /* 0: unknown */
-    /* PROFILE_UNKNOWN_BYTES: unknown, as in our own traces */
+    /* PROFILE_UNKNOWN_BYTES: unknown, as in older traces of ours */
     uint64_t rss_file_bytes, rss_shmem_bytes, swap_bytes;
 };
 
@@ -193,6 +196,8 @@ struct profile_process {
     uint64_t image;    /* which program of this pid; 0: unknown */
     struct profile_memory_point *timeline;
     size_t timeline_count;
+    bool has_end;           /* the trace says how it ended */
+    struct process_end end; /* if has_end; the profile owns its strings */
 };
 
 /* A process or a thread that one of Perfetto's packets names, in the order of time. */
@@ -255,6 +260,26 @@ struct profile_memory_snapshot {
     uint64_t order; /* dumps with this order or a higher one come after it */
 };
 
+/* A counter over time, of a process or of the machine. */
+struct profile_counter_track {
+    uint32_t process;               /* PROFILE_NONE: of the machine */
+    const char *type, *name, *unit; /* as Perfetto's trace processor names them; "": unknown */
+};
+
+struct profile_counter {
+    uint64_t boottime_ns;
+    double value;
+    uint32_t track; /* in profile.counter_tracks */
+    uint32_t order; /* in the trace */
+};
+
+/* The start or the end of a thread, or with its main thread of a process. */
+struct profile_lifetime {
+    uint64_t boottime_ns;
+    int32_t tid;
+    bool is_end;
+};
+
 /* Processes of one name that ran and were not profiled. */
 struct profile_unprofiled {
     int32_t pid, parent_pid; /* the first one's */
@@ -289,9 +314,17 @@ struct profile {
     size_t reported_count;
     struct profile_memory_snapshot *memory_snapshots;
     size_t memory_snapshot_count;
+    /* If as_in_trace was requested, in the order of time. */
+    struct profile_counter_track *counter_tracks;
+    size_t counter_track_count;
+    struct profile_counter *counters;
+    size_t counter_count;
+    struct profile_lifetime *lifetimes;
+    size_t lifetime_count;
     struct profile_symbol_line *symbol_lines; /* if as_in_trace was requested */
     size_t symbol_line_count;
     uint64_t missing_packets, damaged_packets;
+    bool ends_early;           /* the trace is cut off or damaged, and was not read to its end */
     uint64_t unfinished_dumps; /* heaps whose last dump's end is missing */
     /* Add to a boottime_ns for nanoseconds since 1970; 0: unknown. */
     int64_t boottime_to_realtime_ns;

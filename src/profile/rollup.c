@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profile/agreement.h"
+#include "profile/interpreter_frames.h"
 #include "trace/intern.h"
 #include "util/id_map.h"
 
@@ -105,6 +106,9 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
             parts[1] = number_text(&names, &known, frame->name);
         else if (key == ROLLUP_FUNCTION)
             parts[2] = frame->rel_pc;
+        /* Many functions have one name, as "<module>", in a mapping of them all. */
+        if (key == ROLLUP_FUNCTION && interpreter_frames_has(profile, frame))
+            parts[2] = number_text(&names, &known, frame->source_file);
         uint64_t id = intern_bytes(&table, parts, sizeof(parts), &added);
         if (id == 0) {
             free(rows);

@@ -142,7 +142,8 @@ const char query_tables_sql[] =
     "name in (select name from pragma_table_list where schema = 'main' and name not like "
     "'sqlite%') or name like 'hp\\_%' escape '\\' or name like 'stack\\_profile%' escape '\\' "
     "or name like 'heap\\_profile%' escape '\\' or name in ('process', 'thread', 'stats', "
-    "'profiler_smaps', 'android_heap_profile_summary_tree', '_android_heap_profile_intervals') "
+    "'counter', 'counter_track', 'process_counter_track', 'profiler_smaps', "
+    "'android_heap_profile_summary_tree', '_android_heap_profile_intervals') "
     "union "
     "select name from pragma_table_list where type in ('table', 'view') and name not like "
     "'sqlite%' order by 1";

@@ -93,6 +93,35 @@ static void fill_processes(struct filling *filling)
     }
 }
 
+/* Note a start or an end. The events are in the order of time: the first start and the last end of
+ * a tid count. */
+static void take_lifetime(struct query_trace *trace, struct query_thread *thread,
+                          const struct profile_lifetime *event)
+{
+    struct query_process *process = &trace->processes[thread->process];
+    if (event->is_end)
+        thread->end_ns = event->boottime_ns;
+    else if (thread->start_ns == 0)
+        thread->start_ns = event->boottime_ns;
+    if (event->is_end && process->pid == event->tid)
+        process->end_ns = event->boottime_ns;
+}
+
+static void fill_lifetimes(struct query_trace *trace)
+{
+    const struct profile *profile = trace->profile;
+    struct id_map rows = {0};
+    for (size_t i = 1; i < trace->thread_count && profile->lifetime_count > 0; i++)
+        if (id_map_set(&rows, (uint32_t)trace->threads[i].tid, (uint32_t)i) < 0)
+            trace->error = -ENOMEM;
+    for (size_t i = 0; i < profile->lifetime_count; i++) {
+        uint32_t row = id_map_find(&rows, (uint32_t)profile->lifetimes[i].tid);
+        if (row != ID_MAP_NONE)
+            take_lifetime(trace, &trace->threads[row], &profile->lifetimes[i]);
+    }
+    id_map_free(&rows);
+}
+
 static int make_processes(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
@@ -105,6 +134,7 @@ static int make_processes(struct query_trace *trace)
     if (trace->processes == NULL || trace->process_rows == NULL || trace->threads == NULL)
         return -ENOMEM;
     fill_processes(&filling);
+    fill_lifetimes(trace);
     id_map_free(&filling.processes);
     id_map_free(&filling.threads);
     return trace->error;
@@ -150,13 +180,28 @@ static int make_dumps(struct query_trace *trace)
     return 0;
 }
 
+/* --- counters --- */
+
+static int make_process_tracks(struct query_trace *trace)
+{
+    const struct profile *profile = trace->profile;
+    trace->process_tracks = calloc(profile->counter_track_count + 1, sizeof(uint32_t));
+    if (trace->process_tracks == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < profile->counter_track_count; i++)
+        if (profile->counter_tracks[i].process != PROFILE_NONE)
+            trace->process_tracks[trace->process_track_count++] = (uint32_t)i;
+    return 0;
+}
+
 /* --- the whole --- */
 
 int query_trace_open(struct query_trace *trace, const char *path, struct profile *profile,
                      const struct query_bases *bases)
 {
     *trace = (struct query_trace){.path = strdup(path), .profile = profile, .bases = *bases};
-    if (trace->path == NULL || make_processes(trace) < 0 || make_dumps(trace) < 0) {
+    if (trace->path == NULL || make_processes(trace) < 0 || make_dumps(trace) < 0 ||
+        make_process_tracks(trace) < 0) {
         query_trace_close(trace);
         return -ENOMEM;
     }
@@ -170,6 +215,7 @@ void query_trace_close(struct query_trace *trace)
     free(trace->processes);
     free(trace->process_rows);
     free(trace->threads);
+    free(trace->process_tracks);
     free(trace->dumps);
     free(trace->sample_firsts);
     free(trace->part_firsts);
@@ -197,5 +243,6 @@ struct query_bases query_trace_next_bases(const struct query_trace *trace)
     bases.symbol += (int64_t)profile->symbol_line_count;
     bases.dump += (int64_t)trace->dump_count;
     bases.memory_snapshot += (int64_t)profile->memory_snapshot_count;
+    bases.counter_track += (int64_t)profile->counter_track_count;
     return bases;
 }

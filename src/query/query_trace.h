@@ -14,12 +14,14 @@ struct query_process {
     int32_t pid, parent_pid;
     uint32_t process; /* in profile.processes; PROFILE_NONE: only the pid is known */
     uint32_t parent;  /* row; PROFILE_NONE: unknown */
+    uint64_t end_ns;  /* 0: unknown, or it has not ended */
 };
 
 struct query_thread {
     int32_t tid;
-    const char *name; /* "" if unknown */
-    uint32_t process; /* row of struct query_process */
+    const char *name;          /* "" if unknown */
+    uint32_t process;          /* row of struct query_process */
+    uint64_t start_ns, end_ns; /* 0: unknown */
 };
 
 /* A dump of any heap, in the order of the trace. */
@@ -65,6 +67,7 @@ struct query_interval {
 /* The first ids of a trace: after those of the previous traces. */
 struct query_bases {
     int64_t process, thread, mapping, frame, callsite, symbol, dump, memory_snapshot;
+    int64_t counter_track;
 };
 
 struct query_trace {
@@ -76,6 +79,8 @@ struct query_trace {
     uint32_t *process_rows; /* by profile.processes */
     struct query_thread *threads;
     size_t thread_count;
+    uint32_t *process_tracks; /* those of profile.counter_tracks that belong to a process */
+    size_t process_track_count;
     struct query_dump *dumps;
     size_t dump_count;
     size_t *sample_firsts, *part_firsts; /* by dump: the number of parts in the previous dumps */

@@ -57,12 +57,10 @@ static const struct query_column timeline_columns[] = {
     {"rss_size", INT, "resident bytes; NULL: unknown", .get = timeline_rss_size},
     {"rss_anon_size", INT, "part of these without a file", .get = timeline_rss_anon_size},
     {"vm_size", INT, "bytes of address space", .get = timeline_vm_size},
-    {"rss_file_size", INT, "resident bytes of files; NULL: unknown, as in our own traces",
-     .get = timeline_rss_file_size},
-    {"rss_shmem_size", INT, "resident shared memory; NULL: unknown, as in our own traces",
+    {"rss_file_size", INT, "resident bytes of files; NULL: unknown", .get = timeline_rss_file_size},
+    {"rss_shmem_size", INT, "resident shared memory; NULL: unknown",
      .get = timeline_rss_shmem_size},
-    {"swap_size", INT, "bytes swapped out; NULL: unknown, as in our own traces",
-     .get = timeline_swap_size},
+    {"swap_size", INT, "bytes swapped out; NULL: unknown", .get = timeline_swap_size},
 };
 
 /* --- snapshots --- */

@@ -8,6 +8,7 @@
 #include "profile/rollup.h"
 #include "profile/unseen.h"
 #include "query/query_table.h"
+#include "trace/process_end.h"
 #include "util/sorted_search.h"
 
 /* --- the traces --- */
@@ -293,6 +294,7 @@ static void find_total(struct query_row *row)
     QUERY_GETTER(total_##column, const struct trace_figures *total, expression)
 
 TOTAL(final, query_integer(row->dump->final))
+TOTAL(cause, query_text_or_null(dump_cause_name(row->dump->cause)))
 TOTAL(incomplete, query_integer(row->dump->incomplete))
 TOTAL(interval_bytes, query_integer((int64_t)row->heap->interval_bytes))
 TOTAL(exact_alloc_size,
@@ -347,6 +349,10 @@ static const struct query_column total_columns[] = {
      .get = total_live_count_high, .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
     {"totals_partial", INT, "1: the exact totals lack calls, for instance after an early end",
      .get = total_totals_partial},
+    {"cause", TEXT,
+     "near_limit, memory_high or pressure: it was taken because the cgroup's memory ran short; "
+     "NULL: not so",
+     .get = total_cause},
 };
 
 const struct query_table query_own_tables[] = {

@@ -37,6 +37,7 @@ PROCESS(uid, known == NULL || !known->has_uid ? query_null() : query_integer((ui
 PROCESS(start_ts, known == NULL || !known->has_start
                       ? query_null()
                       : query_integer((int64_t)known->start_boottime_ns))
+PROCESS(end_ts, process->end_ns == 0 ? query_null() : query_integer((int64_t)process->end_ns))
 PROCESS(parent_upid, query_id(row->trace->bases.process, process->parent))
 #undef PROCESS
 
@@ -51,6 +52,7 @@ static const struct query_column process_columns[] = {
     {"start_ts", INT, "when it began, in ns; NULL: the trace does not say",
      .get = process_start_ts},
     {"parent_upid", INT, "its parent", .get = process_parent_upid, .lookup = QUERY_INDEXED},
+    {"end_ts", INT, "when it ended; NULL: the trace does not say", .get = process_end_ts},
 };
 
 QUERY_ARRAY(thread, threads, thread_count)
@@ -61,6 +63,9 @@ QUERY_ARRAY(thread, threads, thread_count)
 THREAD(utid, query_integer(row->trace->bases.thread + (int64_t)row->number))
 THREAD(name, query_text_or_null(thread->name))
 THREAD(upid, query_id(row->trace->bases.process, thread->process))
+THREAD(start_ts, thread->start_ns == 0 ? query_null() : query_integer((int64_t)thread->start_ns))
+THREAD(end_ts, thread->end_ns == 0 ? query_null() : query_integer((int64_t)thread->end_ns))
+THREAD(is_main_thread, query_integer(row->trace->processes[thread->process].pid == thread->tid))
 #undef THREAD
 
 static const struct query_column thread_columns[] = {
@@ -69,6 +74,10 @@ static const struct query_column thread_columns[] = {
     {QUERY_MEMBER("tid", "thread id", struct query_thread, tid)},
     {"name", TEXT, "its name; NULL if the trace does not say", .get = thread_name},
     {"upid", INT, "its process", .get = thread_upid, .lookup = QUERY_INDEXED},
+    {"start_ts", INT, "when it began; NULL: before the trace, or the trace does not say",
+     .get = thread_start_ts},
+    {"end_ts", INT, "when its end was seen; NULL: the trace does not say", .get = thread_end_ts},
+    {"is_main_thread", INT, "1: of its process", .get = thread_is_main_thread},
 };
 
 /* --- stacks --- */

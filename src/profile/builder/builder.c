@@ -13,7 +13,7 @@
 
 #define HEX_BYTES_MAX 64u
 #define CHUNK_BYTES (256u * 1024u)
-#define WARNING_BYTES_MAX 1024u
+#define WARNING_BYTES_MAX 1400u
 #define SAMPLE_BLOCK 500u
 #define CHECKED_ITEMS 512u /* about 1 MB of items; a check of the process's memory takes 2 us */
 
@@ -90,6 +90,7 @@ static void free_all_but_profile(struct builder *builder)
     builder_clocks_free(&builder->clocks);
     builder_mentions_free(&builder->mentions);
     builder_counters_free(&builder->counters);
+    builder_tracks_free(&builder->tracks);
     id_map_free(&builder->packages);
     free(builder);
 }
@@ -395,6 +396,20 @@ static void demangle_names(struct builder *builder)
     free(demangled);
 }
 
+/* Write what the tracing service has lost of the heap profiles. Return the length. */
+static size_t say_service_losses(const struct builder *builder, char *text, size_t room)
+{
+    struct builder_buffer losses = builder_service_losses(builder);
+    if (losses.overwritten + losses.discarded + losses.lost == 0)
+        return 0;
+    return (size_t)snprintf(text, room,
+                            "the tracing service lost data of the buffer with the heap profile "
+                            "(%llu chunks overwritten, %llu discarded, %llu packets): processes "
+                            "and dumps may be missing; ",
+                            (unsigned long long)losses.overwritten,
+                            (unsigned long long)losses.discarded, (unsigned long long)losses.lost);
+}
+
 static void say_warning(struct builder *builder, const char *problem, bool unfinished)
 {
     char text[WARNING_BYTES_MAX] = "";
@@ -408,6 +423,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
         at +=
             (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
                              (unsigned long long)builder->missing_packets);
+    at += say_service_losses(builder, text + at, sizeof(text) - at);
     if (builder->frames_over_limit > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu frames kept the names that they had: the deobfuscation maps "
@@ -432,6 +448,7 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
 {
     bool unfinished = builder_commit_rest(builder);
     builder_apply_clocks(builder);
+    builder_tracks_order(builder);
     builder_apply_symbols(builder);
     if (!builder->as_in_trace)
         demangle_names(builder);
@@ -439,6 +456,7 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
     say_warning(builder, problem, unfinished);
     struct profile *profile = builder->profile;
     profile->missing_packets = builder->missing_packets;
+    profile->ends_early = problem != NULL;
     profile->damaged_packets = builder->damaged_packets;
     profile->unfinished_dumps = unfinished;
     if (builder->error < 0) {

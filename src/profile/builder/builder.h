@@ -3,11 +3,13 @@
  * Builds a profile from packets, in one pass. Shared data and functions of the builder's parts:
  *
  *   builder.c              the profile's tables: strings, mappings, frames, callsites
- *   builder_packet.c       dispatch of packets; names of processes, timeline
+ *   builder_packet.c       dispatch of packets; the timeline
+ *   builder_processes.c    names of processes and threads
  *   builder_clocks.c       ClockSnapshots: conversion of times to trace time
  *   builder_smaps.c        SmapsPackets
  *   builder_memory.c       MemorySnapshots
  *   builder_stream.c       streamed events
+ *   builder_tracks.c       counter tracks, and lifetimes of threads
  *   builder_symbols.c      ModuleSymbols: names, lines and inlined frames that were found later
  *   builder_deobfuscate.c  DeobfuscationMappings: the original names of Java code
  *   builder_naming.c       which of these names a method gets
@@ -26,6 +28,7 @@
 #ifndef HEAPPROFD_PROFILE_BUILDER_BUILDER_H
 #define HEAPPROFD_PROFILE_BUILDER_BUILDER_H
 
+#include "profile/builder/builder_tracks.h"
 #include "profile/builder/profile_read.h"
 #include "profile/profile_owner.h"
 #include "trace/intern.h"
@@ -33,6 +36,9 @@
 #include "util/id_map.h"
 
 struct builder_sequence;
+
+/* A session of the tracing service has a few. */
+#define BUILDER_BUFFERS_MAX 64u
 
 struct builder {
     struct profile_owner *owner;
@@ -111,6 +117,8 @@ struct builder {
         uint64_t latest_ns; /* of any packet, by the trace's clock */
     } mentions;
 
+    struct builder_tracks tracks;
+
     struct builder_sequence *sequences; /* sequences with tables or heaps */
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
@@ -136,7 +144,10 @@ struct builder {
                 DATED_MEMORY_POINT, /* of a process */
                 DATED_SMAPS,
                 DATED_MEMORY_SNAPSHOT,
+                DATED_END,  /* of a process */
                 DATED_HEAP, /* the heap's last packet */
+                DATED_COUNTER,
+                DATED_LIFETIME,
             } kind;
             uint32_t owner, index;
             uint64_t clock;
@@ -162,6 +173,15 @@ struct builder {
         size_t last_capacity, sum_count, sum_capacity;
     } counters;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
+    /* What the tracing service says of itself, if it recorded the trace. */
+    struct builder_service {
+        uint64_t heap_buffers; /* a bit for each buffer with a heap profile */
+        struct builder_buffer {
+            uint64_t overwritten, discarded; /* chunks that nobody read */
+            uint64_t lost;                   /* packets, or runs of packets */
+        } buffers[BUILDER_BUFFERS_MAX];
+    } service;
+    uint32_t machine; /* of the packet that is being read; 0: the one that recorded the trace */
     uint64_t carried_samples;
     uint64_t dumps;         /* number of dumps made so far, of all heaps */
     size_t context_bytes;   /* total length of all joined names */
@@ -232,6 +252,7 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
                        uint32_t source_file, uint32_t line);
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame);
 uint32_t builder_process(struct builder *builder, int32_t pid);
+uint32_t builder_pid_key(const struct builder *builder, int32_t pid);
 /* Record that a Perfetto packet of this time names a process, or its thread if tid is not 0. */
 void builder_mention(struct builder *builder, int32_t pid, int32_t tid, uint64_t packet_ns);
 /* Record that the item that was just added has the packet's time, which later becomes trace time.
@@ -319,7 +340,7 @@ struct builder_sequence {
             struct pending_tag {
                 uint64_t type, context; /* ids */
             } tag;                      /* of the single part */
-        } * origins;                   /* by sample */
+        } * origins;                    /* by sample */
         struct profile_part *parts;
         struct pending_tag *tags; /* by part */
         size_t sample_count, sample_capacity, origin_capacity;
@@ -342,7 +363,8 @@ struct builder_sequence {
     size_t seen_count, seen_byte_count, seen_byte_capacity;
     uint32_t generation; /* incremented when an id that samples can name gets another meaning */
     uint32_t commits;    /* number of commits so far */
-    bool index_known;
+    bool tables_doubtful; /* packets are missing, perhaps with new meanings of ids */
+    bool has_lost;        /* samples, since the beginning */
     bool gap;     /* packets of the pending snapshot are missing */
     bool cut_off; /* because the trace ends before them */
     uint64_t next_index;
@@ -396,9 +418,26 @@ const char *builder_resolve_type(struct builder *builder, const struct builder_s
 const char *builder_resolve_context(struct builder *builder, struct builder_sequence *sequence,
                                     uint64_t context);
 
+/* --- the tracing service --- */
+
+/* Read a TraceConfig, TraceStats. Return -EBADMSG if they are malformed. */
+int builder_trace_config(struct builder *builder, struct proto_span config);
+int builder_trace_stats(struct builder *builder, struct proto_span stats);
+/* Return what the buffers with heap profiles have lost. */
+struct builder_buffer builder_service_losses(const struct builder *builder);
+
 /* --- streamed events --- */
 
 int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t packet_ns);
+
+/* --- builder_processes.c --- */
+
+int builder_process_tree(struct builder *builder, struct proto_span tree, uint64_t packet_ns);
+int builder_unprofiled(struct builder *builder, struct proto_span entry);
+
+/* --- builder_end.c --- */
+
+int builder_process_end(struct builder *builder, struct proto_span message, uint64_t packet_ns);
 
 /* --- builder_memory.c --- */
 

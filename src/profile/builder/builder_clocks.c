@@ -265,6 +265,12 @@ static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
         return &profile->smaps[dated->index].boottime_ns;
     case DATED_MEMORY_SNAPSHOT:
         return &profile->memory_snapshots[dated->index].values.boottime_ns;
+    case DATED_END:
+        return &profile->processes[dated->owner].end.boottime_ns;
+    case DATED_COUNTER:
+        return &profile->counters[dated->index].boottime_ns;
+    case DATED_LIFETIME:
+        return &profile->lifetimes[dated->index].boottime_ns;
     default:
         return &profile->heaps[dated->owner].packet_boottime_ns;
     }

@@ -71,6 +71,9 @@ static const struct proto_member head_members[] = {
     HEAD_MEMBER(CLIENT_ERROR, client_error),
     HEAD_MEMBER(DUMP_AT_MAX, dump_at_max),
     HEAD_MEMBER(FINAL, final),
+    HEAD_MEMBER(CAUSE, cause),
+    HEAD_MEMBER(CAUSE_USED_BYTES, cause_used_bytes),
+    HEAD_MEMBER(CAUSE_LIMIT_BYTES, cause_limit_bytes),
     HEAD_MEMBER(EXACT_BYTES, exact_bytes),
     HEAD_MEMBER(EXACT_CALLS, exact_calls),
     HEAD_MEMBER(UNSENT_RING_BYTES, unsent_bytes_of_ring),
@@ -125,7 +128,7 @@ static bool continues_heap(const struct builder_heap *heap, const struct trace_h
 /* Return the key of a pid and the first `length` bytes of a heap's name. */
 static uint64_t name_key(struct builder *builder, int32_t pid, const char *name, size_t length)
 {
-    return (uint64_t)(uint32_t)pid << 32 | builder_string(builder, name, length);
+    return (uint64_t)builder_pid_key(builder, pid) << 32 | builder_string(builder, name, length);
 }
 
 /* The last dump of a program that ended by exec names its heap "libc.malloc (sh, before exec)".
@@ -149,7 +152,7 @@ static uint32_t find_before_exec(struct builder *builder, const struct trace_hea
 static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump *status)
 {
     struct profile *profile = builder->profile;
-    uint64_t key[] = {(uint64_t)status->pid, (uint64_t)(uintptr_t)status->heap_name,
+    uint64_t key[] = {builder_pid_key(builder, status->pid), (uint64_t)(uintptr_t)status->heap_name,
                       status->start_timestamp_ns};
     uint64_t id = intern_find(&builder->heap_ids, key, sizeof(key));
     if (id != 0)
@@ -350,14 +353,13 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
             code = code == 0 ? result : code;
         }
     }
-    if (has_index && sequence->index_known && index > sequence->next_index) {
+    /* Recorders count from 0. */
+    if (has_index && index > sequence->next_index) {
         builder->missing_packets += index - sequence->next_index;
-        sequence->gap = true;
+        sequence->gap = sequence->has_lost = true;
     }
-    if (has_index) {
-        sequence->index_known = true;
+    if (has_index)
         sequence->next_index = index + 1;
-    }
     if (builder->as_in_trace)
         builder_resolve_tables(builder, sequence, again);
     if (!continued)

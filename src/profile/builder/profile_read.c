@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "profile/builder/builder.h"
+#include "profile/filter.h"
+#include "profile/interpreter_frames.h"
 #include "trace/read/trace_reader.h"
 #include "trace/read/trace_source.h"
 
@@ -137,6 +139,12 @@ static struct profile *read_all(struct trace_reader *reader,
         profile = NULL;
     } else {
         find_unknown(profile);
+        bool keeps = options->as_in_trace || (options->filter != NULL && options->filter->native);
+        if (!keeps && interpreter_frames_hide(profile) < 0) {
+            profile_free(profile);
+            profile = NULL;
+            fail_without_memory(error);
+        }
     }
     return profile;
 }

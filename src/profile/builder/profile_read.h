@@ -18,7 +18,7 @@ struct profile_read_options {
      * (or, if obfuscated_name is set, of a map). Inlined functions are in symbol_lines and are no
      * callsites. */
     bool as_in_trace;
-    /* For import_profile(): */
+    /* Apart from `native`, for import_profile(): */
     const struct profile_filter *filter; /* NULL: keep everything */
     bool only_regular;                   /* refuse pipes and devices, which may never end */
     /* Called repeatedly with the number of (unpacked) bytes read so far; NULL: nobody. */
