@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The event loop, and the way of a dump to the sinks. */
+#include "continuous/collector.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "continuous/cost_control.h"
+#include "continuous/last_dump.h"
+#include "continuous/names.h"
+#include "continuous/own_cost.h"
+#include "continuous/periods.h"
+#include "continuous/print_periods.h"
+#include "continuous/programs.h"
+#include "continuous/session_link.h"
+#include "daemon/sockets/run_directory.h"
+#ifdef HEAPPROFD_METRICS
+#include "metrics/metrics.h"
+#endif
+#include "profile/builder/profile_read.h"
+#include "sinks/sink.h"
+#include "util/clock.h"
+#include "util/event_loop.h"
+#include "util/terminal_text.h"
+
+#define COST_PERIOD_MS 10000u
+#define EVENTS_AT_ONCE 16
+/* The last dumps and their names may take this long after a signal; then the sinks. */
+#define END_MS 6000u
+#define SINKS_PATIENCE_MS 2000u
+
+enum fragment_state { FRAGMENT_NONE, FRAGMENT_NAMING };
+
+static struct collector {
+    const struct collector_options *options;
+    struct collector_config *config;
+    int epoll, signals;
+    struct session_link link;
+    int watched_daemon, watched_pipe; /* in the epoll; -1: no more */
+    struct programs programs;
+    struct names names;
+    struct periods *periods;
+    struct sinks *sinks; /* NULL: periods are printed */
+#ifdef HEAPPROFD_METRICS
+    struct metrics *metrics;
+#endif
+    enum fragment_state fragment_state;
+    int fragment;
+    bool fragment_is_cut;
+    uint64_t dump_ms, cost_ms; /* when each is due, CLOCK_MONOTONIC */
+    bool is_ending, is_over;
+    uint64_t end_ms; /* latest end; UINT64_MAX: none */
+    int exit_status;
+    pid_t session_pid;
+    struct own_cost cost;
+    struct cost_control cost_control;
+    struct collector_status status;
+} collector;
+
+__attribute__((format(printf, 1, 2))) static void log_line(const char *format, ...)
+{
+    char line[640], shown[1280];
+    va_list arguments;
+    int length = snprintf(line, sizeof(line), "collector: ");
+    va_start(arguments, format);
+    vsnprintf(line + length, sizeof(line) - (size_t)length, format, arguments);
+    va_end(arguments);
+    terminal_text_escape(line, false, shown, sizeof(shown));
+    collector.options->log(shown);
+}
+
+static int64_t realtime_ns(void)
+{
+    return (int64_t)clock_read_ns(CLOCK_REALTIME);
+}
+
+/* --- from a fragment to the sinks --- */
+
+/* Set the build id of the process's own program, from the mappings in the trace. */
+static void find_build_id(struct known_process *process, const struct profile *profile)
+{
+    char link[32], path[4096];
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)process->pid);
+    ssize_t length = process->has_build_id ? -1 : readlink(link, path, sizeof(path) - 1);
+    if (length <= 0)
+        return;
+    path[length] = '\0';
+    for (size_t i = 0; i < profile->mapping_count && !process->has_build_id; i++) {
+        const struct profile_mapping *mapping = &profile->mappings[i];
+        if (mapping->build_id[0] != '\0' && strcmp(mapping->path, path) == 0) {
+            labels_set(&process->labels, "build_id", mapping->build_id);
+            process->has_build_id = true;
+        }
+    }
+}
+
+/* Note what the profile says of each process. */
+static void note_processes(const struct profile *profile)
+{
+    int64_t offset_ns = profile->boottime_to_realtime_ns;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_process *of = &profile->processes[profile->heaps[i].process];
+        struct known_process *process =
+            programs_find_or_add(&collector.programs, of->pid, of->name, "");
+        if (process == NULL)
+            continue;
+        find_build_id(process, profile);
+        programs_take_heap(process, profile, &profile->heaps[i], offset_ns);
+    }
+}
+
+/* Give labels to the periods. `room` has LABELS_MAX + 1 labels for each. */
+static void label_periods(struct period *periods, size_t count, struct period_label *room)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct period *period = &periods[i];
+        const struct profile_process *of = &period->profile->processes[period->heap->process];
+        const struct known_process *process = programs_find(&collector.programs, of->pid);
+        static const struct labels none;
+        periods[i].labels = room;
+        periods[i].label_count =
+            labels_with_heap(process != NULL ? &process->labels : &none, period->heap->name, room);
+        room += LABELS_MAX + 1;
+    }
+}
+
+static void send_periods(struct period *periods, size_t count)
+{
+    struct period_label *room = calloc(count * (LABELS_MAX + 1) + 1, sizeof(*room));
+    struct error error;
+    if (room == NULL) {
+        collector.status.dumps_lost++;
+        return;
+    }
+    label_periods(periods, count, room);
+    if (collector.sinks != NULL)
+        sinks_put(collector.sinks, periods, count);
+    else
+        print_periods(stdout, periods, count);
+    free(room);
+    collector.status.dumps_taken++;
+    if (last_dump_write(collector.config->spool, realtime_ns(), &error) < 0)
+        log_line("%s", error.message);
+}
+
+static void take_profile(const struct profile *profile)
+{
+    size_t count;
+    note_processes(profile);
+    struct period *periods =
+        periods_make(collector.periods, profile, profile->boottime_to_realtime_ns, &count,
+                     &collector.status.dumps_lost);
+    if (periods == NULL) {
+        collector.status.dumps_lost++;
+        log_line("no memory for the periods of a dump");
+        return;
+    }
+    send_periods(periods, count);
+#ifdef HEAPPROFD_METRICS
+    metrics_note(collector.metrics);
+#endif
+    programs_forget_ended(&collector.programs);
+}
+
+static void end_fragment(void)
+{
+    close(collector.fragment);
+    collector.fragment = -1;
+    collector.fragment_state = FRAGMENT_NONE;
+    malloc_trim(0);
+}
+
+/* The names are there: read the fragment as a profile. */
+static void finish_fragment(void)
+{
+    char path[32];
+    struct error error;
+    if (collector.config->symbols != COLLECTOR_SYMBOLS_OFF &&
+        names_finish(&collector.names, collector.fragment, &error) < 0)
+        log_line("%s", error.message);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", collector.fragment);
+    struct profile *profile = profile_read(path, NULL, &error);
+    if (profile == NULL) {
+        log_line("a dump cannot be read: %s", error.message);
+        collector.status.dumps_lost++;
+    } else {
+        take_profile(profile);
+        profile_free(profile);
+    }
+    end_fragment();
+}
+
+/* Begin with a complete fragment. */
+static void take_fragment(void)
+{
+    struct error error;
+    collector.fragment = session_link_take_fragment(&collector.link, &collector.fragment_is_cut);
+    if (collector.fragment < 0)
+        return;
+    if (collector.fragment_is_cut) {
+        log_line("a dump is larger than half the bound of memory: it is dropped, and its "
+                 "allocations are in the next one");
+        collector.status.dumps_lost++;
+        end_fragment();
+        return;
+    }
+    collector.fragment_state = FRAGMENT_NAMING;
+    int code = collector.config->symbols == COLLECTOR_SYMBOLS_OFF
+                   ? 0
+                   : names_begin(&collector.names, collector.fragment, &error);
+    if (code < 0)
+        log_line("the addresses of a dump cannot be named: %s", error.message);
+    if (code == 1 &&
+        event_loop_watch(collector.epoll, EPOLL_CTL_ADD, collector.names.pidfd, EPOLLIN) == 0)
+        return;
+    finish_fragment();
+}
+
+/* --- from the session --- */
+
+static void take_progress(void *context, const Heapprofd__ControlSession *session)
+{
+    (void)context;
+    struct error error;
+    collector.session_pid = session->pid;
+    programs_take_progress(&collector.programs, session);
+    programs_step(&collector.programs, clock_read_ms(CLOCK_MONOTONIC));
+    for (size_t i = 0; i < collector.programs.process_count; i++) {
+        struct known_process *process = &collector.programs.processes[i];
+        const struct program *program = programs_of(&collector.programs, process);
+        uint64_t wanted_bytes = program->control.interval_bytes;
+        if (!process->is_there)
+            continue;
+        if (program->left_out[0] != '\0') {
+            session_link_leave(&collector.link, process->pid, &error);
+        } else if (wanted_bytes != process->asked_bytes && process->interval_bytes != 0 &&
+                   session_link_set_interval(&collector.link, process->pid, wanted_bytes, &error) ==
+                       0) {
+            process->asked_bytes = wanted_bytes;
+        }
+    }
+}
+
+static void take_refused(void *context, const Heapprofd__ControlReply__Refused *refused)
+{
+    (void)context;
+    programs_take_refused(&collector.programs, refused->pid,
+                          refused->name != NULL ? refused->name : "",
+                          refused->reason != NULL ? refused->reason : "");
+}
+
+static void take_dump(void *context)
+{
+    (void)context;
+    take_fragment();
+}
+
+static const struct session_link_user link_user = {
+    .progress = take_progress, .refused = take_refused, .dumped = take_dump};
+
+/* Stop watching what the link has closed. (A closed descriptor leaves the epoll by itself.) */
+static void note_closed(void)
+{
+    if (collector.link.daemon < 0)
+        collector.watched_daemon = -1;
+    if (collector.link.pipe < 0)
+        collector.watched_pipe = -1;
+}
+
+/* The session has ended: take its last dumps. */
+static void finish_session(void)
+{
+    if (collector.fragment_state == FRAGMENT_NONE)
+        take_fragment();
+    collector.is_over = collector.fragment_state == FRAGMENT_NONE;
+}
+
+static void serve_link(void)
+{
+    struct error error = {0};
+    if (session_link_serve(&collector.link, &error) < 0) {
+        log_line("%s", error.message);
+        collector.exit_status = 1;
+    }
+    note_closed();
+    collector.is_ending |= collector.link.daemon < 0;
+}
+
+/* --- what is due --- */
+
+static void measure_cost(uint64_t now_ms)
+{
+    const struct collector_config *config = collector.config;
+    struct cost_control *control = &collector.cost_control;
+    char reason[160];
+    own_cost_measure(&collector.cost, collector.session_pid, now_ms);
+    collector.cost_ms = now_ms + COST_PERIOD_MS;
+    enum cost_verdict verdict =
+        cost_control_step(control, collector.cost.cpu_share, config->cpu_share,
+                          collector.cost.memory_bytes, config->memory_bytes, now_ms);
+    collector.programs.share = control->share;
+    const char *what = control->is_memory ? "memory" : "processor time";
+    if (verdict == COST_LESS)
+        log_line("the daemon's %s is above its bound: programs may take %.3g of their samples",
+                 what, control->share);
+    if (verdict == COST_MORE)
+        log_line("the daemon is below its bounds: programs may take %.3g of their samples",
+                 control->share);
+    if (verdict != COST_LEAVE_OUT)
+        return;
+    snprintf(reason, sizeof(reason),
+             "left out: the daemon's %s is above its bound (%s in [continuous])", what,
+             control->is_memory ? "memory" : "cpu");
+    const char *name = programs_leave_out(&collector.programs, reason);
+    if (name != NULL)
+        log_line("%s is %s", name, reason);
+}
+
+static void dump_if_due(uint64_t now_ms)
+{
+    struct error error;
+    if (now_ms < collector.dump_ms || collector.is_ending || collector.link.id == 0)
+        return;
+    /* One dump after the other, in step with the clock. */
+    while (collector.dump_ms <= now_ms)
+        collector.dump_ms += collector.config->period_ms;
+    if (collector.fragment_state != FRAGMENT_NONE || collector.link.awaits_dump) {
+        log_line("the last dump is still being read: one is left out, its allocations are in the "
+                 "next one");
+        return;
+    }
+    if (session_link_dump(&collector.link, &error) < 0)
+        log_line("%s", error.message);
+}
+
+/* Return the time until something is due in ms. */
+static int do_due(void)
+{
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    unsigned timeout_ms = 60000;
+    dump_if_due(now_ms);
+    if (now_ms >= collector.cost_ms)
+        measure_cost(now_ms);
+    if (collector.sinks != NULL)
+        sinks_work(collector.sinks, &timeout_ms);
+#ifdef HEAPPROFD_METRICS
+    unsigned metrics_ms = timeout_ms;
+    metrics_work(collector.metrics, &metrics_ms);
+    timeout_ms = metrics_ms < timeout_ms ? metrics_ms : timeout_ms;
+#endif
+    uint64_t next_ms = clock_earlier(now_ms + timeout_ms, collector.cost_ms);
+    next_ms = clock_earlier(next_ms, collector.end_ms);
+    if (!collector.is_ending)
+        next_ms = clock_earlier(next_ms, collector.dump_ms);
+    return event_loop_timeout(now_ms, next_ms);
+}
+
+static void begin_end(void)
+{
+    struct signalfd_siginfo info;
+    struct error error;
+    while (read(collector.signals, &info, sizeof(info)) > 0) {
+    }
+    if (collector.end_ms != UINT64_MAX)
+        return;
+    collector.is_ending = true;
+    collector.end_ms = clock_read_ms(CLOCK_MONOTONIC) + END_MS;
+    /* The daemon may end the session at the same time. */
+    session_link_stop(&collector.link, &error);
+}
+
+static void handle(int fd)
+{
+    if (fd == collector.signals)
+        begin_end();
+    else if (fd == collector.watched_daemon || fd == collector.watched_pipe)
+        serve_link();
+    else if (collector.fragment_state == FRAGMENT_NAMING && fd == collector.names.pidfd)
+        finish_fragment();
+}
+
+static void step(void)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int timeout_ms = do_due();
+    int count = epoll_wait(collector.epoll, events, EVENTS_AT_ONCE, timeout_ms);
+    for (int i = 0; i < count; i++)
+        handle(events[i].data.fd);
+    bool session_ended = collector.link.daemon < 0 && collector.link.pipe < 0;
+    if (session_ended)
+        finish_session();
+    if (clock_read_ms(CLOCK_MONOTONIC) >= collector.end_ms && !collector.is_over) {
+        log_line("the last dump was not complete in time: it is lost");
+        collector.status.dumps_lost++;
+        collector.is_over = true;
+    }
+}
+
+/* --- status --- */
+
+static void fill_status(void *context, struct collector_status *status)
+{
+    const struct collector_config *config = collector.config;
+    (void)context;
+    *status = collector.status;
+    status->period_ms = config->period_ms;
+    status->budget = (struct collector_budget){
+        .samples_per_hour = config->program_count > 0 ? config->programs[0].samples_per_hour : NAN,
+        .cpu_share = config->cpu_share > 0 ? config->cpu_share : (double)NAN,
+        .memory_bytes = config->memory_bytes > 0 ? config->memory_bytes : COLLECTOR_UNKNOWN,
+    };
+    status->programs = programs_status(&collector.programs, &status->program_count);
+    if (collector.sinks != NULL)
+        status->sinks = sinks_figures(collector.sinks, &status->sink_count);
+    status->cpu_seconds = collector.cost.cpu_seconds;
+    status->cpu_share = collector.cost.cpu_share;
+    status->memory_bytes = collector.cost.memory_bytes;
+}
+
+/* --- life --- */
+
+static int open_loop(void)
+{
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ours, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    collector.signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    collector.epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (collector.signals < 0 || collector.epoll < 0)
+        return -errno;
+    return event_loop_watch(collector.epoll, EPOLL_CTL_ADD, collector.signals, EPOLLIN);
+}
+
+static int open_sinks(struct error *error)
+{
+    struct collector_config *config = collector.config;
+    if (collector.options->prints)
+        return 0;
+    collector.sinks = sinks_open(&config->settings, config->spool, error);
+    if (collector.sinks == NULL)
+        return error->code < 0 ? error->code : -EINVAL;
+    int fd = sinks_descriptor(collector.sinks);
+    return fd < 0 ? 0 : event_loop_watch(collector.epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
+}
+
+static int open_metrics(struct error *error)
+{
+#ifdef HEAPPROFD_METRICS
+    char directory[RUN_DIRECTORY_PATH_MAX];
+    static const struct metrics_source source = {.status = fill_status};
+    if (run_directory_choose(directory, error) < 0)
+        return error->code;
+    collector.metrics = metrics_open(&collector.config->settings, directory, &source, error);
+    if (collector.metrics == NULL)
+        return error->code < 0 ? error->code : -EINVAL;
+    int fd = metrics_descriptor(collector.metrics);
+    if (fd >= 0)
+        return event_loop_watch(collector.epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
+#else
+    (void)error;
+    (void)fill_status;
+#endif
+    return 0;
+}
+
+static int open_session(struct error *error)
+{
+    struct session_link *link = &collector.link;
+    int code = session_link_open(link, collector.config, &link_user, error);
+    if (code < 0)
+        return code;
+    collector.watched_daemon = link->daemon;
+    collector.watched_pipe = link->pipe;
+    code = event_loop_watch(collector.epoll, EPOLL_CTL_ADD, link->daemon, EPOLLIN);
+    if (code == 0)
+        code = event_loop_watch(collector.epoll, EPOLL_CTL_ADD, link->pipe, EPOLLIN);
+    return code < 0 ? error_set(error, code, "cannot wait for the session: %s", strerror(-code))
+                    : 0;
+}
+
+static void note_gap(void)
+{
+    int64_t last_ns = last_dump_read(collector.config->spool);
+    collector.status.started_ns = realtime_ns();
+    collector.status.gap_ms = -1;
+    if (last_ns == 0 || last_ns > collector.status.started_ns)
+        return;
+    collector.status.gap_ms = (collector.status.started_ns - last_ns) / 1000000;
+    log_line("the last dump was %.1f s before this start: what was allocated since is in no period",
+             (double)collector.status.gap_ms / 1000);
+}
+
+static int open_all(struct error *error)
+{
+    int code = open_loop();
+    if (code < 0)
+        return error_set(error, code, "cannot set up the event loop: %s", strerror(-code));
+    collector.periods = periods_new();
+    if (collector.periods == NULL)
+        return error_set(error, -ENOMEM, "no memory");
+    if (open_sinks(error) < 0 || open_metrics(error) < 0)
+        return error->code;
+    if (!collector.options->prints && settings_check_used(&collector.config->settings, error) < 0)
+        return error->code;
+    return open_session(error);
+}
+
+static void close_all(void)
+{
+    session_link_close(&collector.link);
+#ifdef HEAPPROFD_METRICS
+    if (collector.metrics != NULL)
+        metrics_close(collector.metrics);
+#endif
+    if (collector.sinks != NULL)
+        sinks_close(collector.sinks, SINKS_PATIENCE_MS);
+    names_clear(&collector.names);
+    periods_free(collector.periods);
+    programs_clear(&collector.programs);
+    close(collector.epoll);
+    close(collector.signals);
+}
+
+int collector_run(const struct collector_options *options)
+{
+    struct error error = {0};
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    collector = (struct collector){
+        .options = options,
+        .config = options->config,
+        .epoll = -1,
+        .signals = -1,
+        .link = {.daemon = -1, .pipe = -1, .fragment = -1},
+        .fragment = -1,
+        .dump_ms = now_ms + options->config->period_ms,
+        .end_ms = UINT64_MAX,
+    };
+    programs_init(&collector.programs, options->config);
+    names_init(&collector.names, options->config->symbols == COLLECTOR_SYMBOLS_ALL);
+    cost_control_begin(&collector.cost_control, now_ms);
+    collector.exit_status = 0;
+    if (open_all(&error) < 0) {
+        log_line("%s", error.message);
+        close_all();
+        return error.code == -EINVAL ? COLLECTOR_EXIT_CONFIG : 1;
+    }
+    note_gap();
+    while (!collector.is_over)
+        step();
+    close_all();
+    return collector.exit_status;
+}

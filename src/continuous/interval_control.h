@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control law of the sampling intervals: pure arithmetic, without clocks or processes.
+ *
+ * All processes of a program share an interval and a budget of samples per hour, N. The budget is a
+ * bucket: it fills at 0.9 N an hour, holds at most 0.1 N, and each sample takes 1. So an hour has
+ * at most N samples as long as the bucket is not overdrawn. Intervals are the least one times a
+ * power of two. With e the share of s/T that a sample of size s has of being drawn (1 for small
+ * ones), a program that allocates r bytes a second is sampled e r / T times a second. r is known
+ * exactly, so the law sees a change at once, without noise; e comes from the samples.
+ *
+ *   raise  when the bucket would be empty within DRY_MS, to the first interval at which it refills.
+ *          e grows with T, up to 1, so that this may take a second step.
+ *   lower  by one step if the rate at half the interval is below 0.9 of what refills, averaged over
+ *          five minutes, and the bucket is at least half full; at most every LOWER_PAUSE_MS. e does
+ *          not grow then, so that a steady program is not raised again: it does not oscillate.
+ *
+ * What a program allocates before a request reaches it, about two seconds at the interval in force,
+ * can overdraw the bucket. The debt is repaid before the interval is lowered again.
+ */
+#ifndef HEAPPROFD_CONTINUOUS_INTERVAL_CONTROL_H
+#define HEAPPROFD_CONTINUOUS_INTERVAL_CONTROL_H
+
+#include <stdint.h>
+
+struct interval_limits {
+    double samples_per_hour;          /* N, above 0 */
+    uint64_t least_bytes, most_bytes; /* of the interval; most is least times a power of two */
+};
+
+struct interval_control {
+    uint64_t interval_bytes; /* to use now */
+    uint64_t step_ms, lowered_ms, changed_ms;
+    double bucket;                  /* samples; below 0: overdrawn */
+    double rate, slow_rate;         /* bytes a second: of the last seconds, of the last minutes */
+    double sample_rate;             /* samples a second, of the last seconds */
+    double drawn, due;              /* samples, and bytes / T, with decay: e = drawn / due */
+    double samples_per_hour_lately; /* over the last minutes */
+};
+
+/* Begin with a full bucket. start_bytes: the interval that new processes have. */
+void interval_control_begin(struct interval_control *control, const struct interval_limits *limits,
+                            uint64_t start_bytes, uint64_t now_ms);
+
+/* Take in what happened since the last step, and choose the interval. Return whether it changed. */
+int interval_control_step(struct interval_control *control, const struct interval_limits *limits,
+                          uint64_t now_ms, uint64_t samples, uint64_t bytes);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The labels of a process's periods: facts of the machine and the process, and what the
+ * configuration says. Values come from programs, too: control characters are replaced, and they
+ * have a bounded length.
+ */
+#ifndef HEAPPROFD_CONTINUOUS_LABELS_H
+#define HEAPPROFD_CONTINUOUS_LABELS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "continuous/collector_config.h"
+#include "continuous/period.h"
+
+#define LABELS_MAX 48
+#define LABEL_VALUE_BYTES 256
+
+struct labels {
+    struct period_label items[LABELS_MAX]; /* by name; values are malloc'd, names too */
+    size_t count;
+};
+
+/* Set a label if the value is not empty. An earlier value is replaced. */
+void labels_set(struct labels *labels, const char *name, const char *value);
+void labels_clear(struct labels *labels);
+/* Return the value, or "". */
+const char *labels_get(const struct labels *labels, const char *name);
+
+/* Set the labels of a process that runs: of the machine, of the section that chose it, and what
+ * /proc says. `name` is the program's. */
+void labels_describe(struct labels *labels, const struct collector_config *config,
+                     const struct program_config *program, pid_t pid, const char *name);
+
+/* Return a copy with a heap's name, in memory of `count` + 1 items that the caller provides. */
+size_t labels_with_heap(const struct labels *labels, const char *heap,
+                        struct period_label items[LABELS_MAX + 1]);
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keep the lists of processes and programs, and run the control law of each program. */
+#include "continuous/programs.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/processes/process_info.h"
+#include "daemon/session/target_choice.h"
+#include "profile/profile.h"
+#include "util/array.h"
+
+/* Refused processes that are remembered: those that cannot be profiled may be without number. */
+#define PROCESSES_MAX 4096u
+
+#define TURNS_TO_FORGET 2u
+
+/* A program without processes keeps its budget for as long as the budget is for. */
+#define PROGRAM_KEPT_MS 3600000u
+
+/* Factor of the standard deviation for ± of 95 %. */
+#define MARGIN 1.96
+
+void programs_init(struct programs *programs, const struct collector_config *config)
+{
+    *programs = (struct programs){.config = config, .share = 1};
+}
+
+static void clear_process(struct known_process *process)
+{
+    labels_clear(&process->labels);
+    for (size_t i = 0; i < process->heap_count; i++)
+        free((char *)process->heaps[i].name);
+    free(process->heaps);
+    free(process->losses);
+}
+
+void programs_clear(struct programs *programs)
+{
+    for (size_t i = 0; i < programs->process_count; i++)
+        clear_process(&programs->processes[i]);
+    free(programs->processes);
+    free(programs->programs);
+    free(programs->status);
+    *programs = (struct programs){0};
+}
+
+/* --- lists --- */
+
+static struct interval_limits limits_of(const struct programs *programs,
+                                        const struct program *program)
+{
+    const struct collector_config *config = programs->config;
+    double samples_per_hour = program->config != NULL ? program->config->samples_per_hour : 1;
+    return (struct interval_limits){
+        .samples_per_hour = fmax(samples_per_hour * programs->share, 1),
+        .least_bytes = config->least_interval_bytes,
+        .most_bytes = config->most_interval_bytes,
+    };
+}
+
+/* Return the index of a program, or SIZE_MAX without memory. */
+static size_t find_program(struct programs *programs, const char *section, const char *name)
+{
+    for (size_t i = 0; i < programs->program_count; i++) {
+        if (strcmp(programs->programs[i].section, section) == 0 &&
+            strcmp(programs->programs[i].name, name) == 0)
+            return i;
+    }
+    if (ARRAY_RESERVE(&programs->programs, &programs->program_capacity, programs->program_count,
+                      1) < 0)
+        return SIZE_MAX;
+    struct program *program = &programs->programs[programs->program_count];
+    *program = (struct program){.config = collector_config_find(programs->config, section)};
+    snprintf(program->section, sizeof(program->section), "%s", section);
+    snprintf(program->name, sizeof(program->name), "%s", name);
+    return programs->program_count++;
+}
+
+struct known_process *programs_find(struct programs *programs, pid_t pid)
+{
+    for (size_t i = 0; i < programs->process_count; i++) {
+        if (programs->processes[i].pid == pid)
+            return &programs->processes[i];
+    }
+    return NULL;
+}
+
+struct program *programs_of(struct programs *programs, const struct known_process *process)
+{
+    return &programs->programs[process->program];
+}
+
+/* Return the name of the section that chooses a process, or "" if it has ended. */
+static const char *find_section(const struct programs *programs, pid_t pid)
+{
+    struct process_info info;
+    if (process_info_read(&info, pid) < 0)
+        return "";
+    const struct target_rule *rule = target_choice_find(&programs->config->rules, &info);
+    process_info_clear(&info);
+    return rule != NULL ? rule->name : "";
+}
+
+struct known_process *programs_find_or_add(struct programs *programs, pid_t pid, const char *name,
+                                           const char *section)
+{
+    struct known_process *process = programs_find(programs, pid);
+    char short_name[PROGRAM_NAME_BYTES_MAX];
+    snprintf(short_name, sizeof(short_name), "%s", name);
+    /* A process that became another program has other labels. */
+    if (process != NULL && strcmp(process->name, short_name) == 0)
+        return process;
+    size_t program = find_program(
+        programs, section[0] != '\0' ? section : find_section(programs, pid), short_name);
+    if (program == SIZE_MAX || programs->process_count >= PROCESSES_MAX ||
+        (process == NULL && ARRAY_RESERVE(&programs->processes, &programs->process_capacity,
+                                          programs->process_count, 1) < 0))
+        return NULL;
+    if (process == NULL)
+        process = &programs->processes[programs->process_count++];
+    else
+        clear_process(process);
+    *process = (struct known_process){.pid = pid, .program = program};
+    snprintf(process->name, sizeof(process->name), "%s", short_name);
+    labels_describe(&process->labels, programs->config, programs->programs[program].config, pid,
+                    short_name);
+    return process;
+}
+
+/* --- progress --- */
+
+static uint64_t increase(uint64_t now, uint64_t before)
+{
+    return now > before ? now - before : 0;
+}
+
+static void take_process(struct programs *programs, const Heapprofd__ControlProcess *from)
+{
+    struct known_process *process =
+        programs_find_or_add(programs, from->pid, from->name != NULL ? from->name : "",
+                             from->rule != NULL ? from->rule : "");
+    if (process == NULL)
+        return;
+    struct program *program = programs_of(programs, process);
+    program->samples += increase(from->samples, process->samples);
+    program->bytes += increase(from->exact_bytes, process->exact_bytes);
+    program->processes++;
+    process->samples = from->samples;
+    process->exact_bytes = from->exact_bytes;
+    process->interval_bytes = from->interval_bytes;
+    process->is_there = true;
+    process->has_ended = false;
+    process->turns = 0;
+}
+
+void programs_take_progress(struct programs *programs, const Heapprofd__ControlSession *session)
+{
+    for (size_t i = 0; i < programs->program_count; i++)
+        programs->programs[i].processes = 0;
+    for (size_t i = 0; i < programs->process_count; i++) {
+        struct known_process *process = &programs->processes[i];
+        process->has_ended |= process->is_there;
+        process->is_there = false;
+    }
+    for (size_t i = 0; i < session->n_processes; i++)
+        take_process(programs, session->processes[i]);
+}
+
+void programs_take_refused(struct programs *programs, pid_t pid, const char *name,
+                           const char *reason)
+{
+    struct known_process *process = programs_find_or_add(programs, pid, name, "");
+    if (process != NULL)
+        snprintf(process->problem, sizeof(process->problem), "%s", reason);
+}
+
+void programs_step(struct programs *programs, uint64_t now_ms)
+{
+    for (size_t i = 0; i < programs->program_count; i++) {
+        struct program *program = &programs->programs[i];
+        struct interval_limits limits = limits_of(programs, program);
+        if (program->control.interval_bytes == 0)
+            interval_control_begin(&program->control, &limits,
+                                   programs->config->start_interval_bytes, now_ms - 1000);
+        if (program->processes > 0)
+            program->seen_ms = now_ms;
+        interval_control_step(&program->control, &limits, now_ms, program->samples, program->bytes);
+        program->samples = program->bytes = 0;
+    }
+}
+
+const char *programs_leave_out(struct programs *programs, const char *reason)
+{
+    struct program *most = NULL;
+    for (size_t i = 0; i < programs->program_count; i++) {
+        struct program *program = &programs->programs[i];
+        if (program->left_out[0] == '\0' && program->processes > 0 &&
+            (most == NULL ||
+             program->control.samples_per_hour_lately > most->control.samples_per_hour_lately))
+            most = program;
+    }
+    if (most == NULL)
+        return NULL;
+    snprintf(most->left_out, sizeof(most->left_out), "%s", reason);
+    return most->name;
+}
+
+/* --- dumps --- */
+
+static struct collector_heap *find_heap(struct known_process *process, const char *name)
+{
+    for (size_t i = 0; i < process->heap_count; i++) {
+        if (strcmp(process->heaps[i].name, name) == 0)
+            return &process->heaps[i];
+    }
+    struct collector_heap heap = {.name = strdup(name)};
+    if (heap.name == NULL ||
+        ARRAY_ADD(&process->heaps, &process->heap_count, &process->heap_capacity, heap) < 0) {
+        free((char *)heap.name);
+        return NULL;
+    }
+    return &process->heaps[process->heap_count - 1];
+}
+
+static void take_losses(struct known_process *process, const struct trace_heap_dump *status)
+{
+    process->loss_count = 0;
+    for (int id = 0; id < TRACE_LOSS_IDS; id++) {
+        struct collector_loss loss = {trace_losses[id].name,
+                                      trace_loss_amount(status, (enum trace_loss_id)id)};
+        if (loss.amount > 0 && (id <= (int)TRACE_LOST_LAST || trace_losses[id].effects != 0))
+            ARRAY_ADD(&process->losses, &process->loss_count, &process->loss_capacity, loss);
+    }
+}
+
+void programs_take_heap(struct known_process *process, const struct profile *profile,
+                        const struct profile_heap *heap, int64_t boottime_to_realtime_ns)
+{
+    static const char malloc_heap[] = "libc.malloc";
+    if (heap->dump_count == 0)
+        return;
+    const struct profile_dump *dump = &heap->dumps[heap->dump_count - 1];
+    (void)profile;
+    if (strcmp(heap->name, malloc_heap) == 0) {
+        take_losses(process, &heap->status);
+        /* Later dumps begin at the one before. */
+        if (process->since_ns == 0)
+            process->since_ns = (int64_t)heap->start_boottime_ns + boottime_to_realtime_ns;
+        const char *remark = heap->status.remark;
+        snprintf(process->problem, sizeof(process->problem), "%s",
+                 heap->unseen && remark != NULL ? remark : "");
+        if (dump->final)
+            process->turns = TURNS_TO_FORGET;
+    }
+    struct collector_heap *to = heap->unseen ? NULL : find_heap(process, heap->name);
+    if (to == NULL || dump->incomplete)
+        return;
+    const struct trace_figures *total = &dump->total;
+    double variance = total->allocated_bytes_variance - total->freed_bytes_variance;
+    process->last_dump_ns = (int64_t)dump->boottime_ns + boottime_to_realtime_ns;
+    to->live_bytes = total->allocated_bytes - total->freed_bytes;
+    to->live_count = total->allocated_count - total->freed_count;
+    to->live_bytes_margin = variance > 0 ? MARGIN * sqrt(variance) : 0;
+    to->allocated_bytes = total->allocated_bytes;
+    to->allocated_count = total->allocated_count;
+}
+
+/* Forget the programs that have had no process for long. */
+static void forget_programs(struct programs *programs)
+{
+    size_t *new_index = calloc(programs->program_count + 1, sizeof(*new_index));
+    if (new_index == NULL)
+        return;
+    for (size_t i = 0; i < programs->process_count; i++)
+        new_index[programs->processes[i].program] = 1;
+    size_t kept = 0;
+    for (size_t i = 0; i < programs->program_count; i++) {
+        const struct program *program = &programs->programs[i];
+        bool is_kept = new_index[i] != 0 || program->left_out[0] != '\0' ||
+                       program->control.step_ms < program->seen_ms + PROGRAM_KEPT_MS;
+        new_index[i] = kept;
+        if (is_kept)
+            programs->programs[kept++] = *program;
+    }
+    programs->program_count = kept;
+    for (size_t i = 0; i < programs->process_count; i++)
+        programs->processes[i].program = new_index[programs->processes[i].program];
+    free(new_index);
+}
+
+void programs_forget_ended(struct programs *programs)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < programs->process_count; i++) {
+        struct known_process *process = &programs->processes[i];
+        /* One that could not be profiled was never there. */
+        bool is_shown = programs_of(programs, process)->left_out[0] != '\0';
+        bool is_gone =
+            (process->has_ended && !is_shown) || (!process->is_there && kill(process->pid, 0) < 0);
+        process->turns += is_gone;
+        if (!process->is_there && is_gone && process->turns >= TURNS_TO_FORGET)
+            clear_process(process);
+        else
+            programs->processes[kept++] = *process;
+    }
+    programs->process_count = kept;
+    forget_programs(programs);
+}
+
+/* --- status --- */
+
+static void fill_status(struct programs *programs, const struct known_process *process,
+                        struct collector_program *to)
+{
+    const struct program *program = programs_of(programs, process);
+    *to = (struct collector_program){
+        .name = program->section,
+        .labels = process->labels.items,
+        .label_count = process->labels.count,
+        .pid = process->pid,
+        .since_ns = process->since_ns,
+        .heaps = process->heaps,
+        .heap_count = process->heap_count,
+        .interval_bytes =
+            process->interval_bytes != 0 ? process->interval_bytes : COLLECTOR_UNKNOWN,
+        .samples = process->samples,
+        .samples_per_hour = program->control.samples_per_hour_lately,
+        .losses = process->losses,
+        .loss_count = process->loss_count,
+        .last_dump_ns = process->last_dump_ns,
+        .problem = program->left_out[0] != '\0' ? program->left_out : process->problem,
+    };
+}
+
+const struct collector_program *programs_status(struct programs *programs, size_t *count)
+{
+    *count = 0;
+    if (ARRAY_RESERVE(&programs->status, &programs->status_capacity, 0,
+                      programs->process_count + 1) < 0)
+        return NULL;
+    for (size_t i = 0; i < programs->process_count; i++)
+        fill_status(programs, &programs->processes[i], &programs->status[i]);
+    *count = programs->process_count;
+    return programs->status;
+}
