@@ -8,8 +8,10 @@ int cmd_check(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_explore(int argc, char **argv);
+int cmd_fleet(int argc, char **argv);
 int cmd_host(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
+int cmd_oom(int argc, char **argv);
 int cmd_profile(int argc, char **argv); /* `heap_profile -n NAME` or `-p PID`, without a verb */
 int cmd_query(int argc, char **argv);
 int cmd_record(int argc, char **argv);
@@ -18,6 +20,7 @@ int cmd_shell(int argc, char **argv);
 int cmd_snapshot(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
+int cmd_trigger(int argc, char **argv);
 int cmd_view(int argc, char **argv);
 
 #endif

@@ -45,12 +45,6 @@ static const char help[] =
     "  heap_profile diff --by function --view alloc_space old new\n"
     "  heap_profile diff trace@1 trace@last           what accumulated during the run\n";
 
-const char *const compare_by_names[] = {
-    [DIFF_CALLSITE] = "callsite", [DIFF_FUNCTION] = "function", [DIFF_MODULE] = "module",
-    [DIFF_THREAD] = "thread",     [DIFF_TYPE] = "type",         [DIFF_CONTEXT] = "context",
-    [DIFF_CONTEXT + 1] = NULL,
-};
-
 struct request {
     struct compare_options compare;
     struct compare_choice choices[2];

@@ -8,6 +8,12 @@
 #include "cli/compare/compare_format.h"
 #include "util/json_writer.h"
 
+const char *const compare_by_names[] = {
+    [DIFF_CALLSITE] = "callsite", [DIFF_FUNCTION] = "function", [DIFF_MODULE] = "module",
+    [DIFF_THREAD] = "thread",     [DIFF_TYPE] = "type",         [DIFF_CONTEXT] = "context",
+    [DIFF_CONTEXT + 1] = NULL,
+};
+
 static void print_views(struct json_writer *json, const struct diff_pair *pair,
                         const struct diff_row *row)
 {

@@ -7,6 +7,7 @@
 
 #include "cli/compare/leaks.h"
 #include "cli/view/saved_page.h"
+#include "profile/interpreter_frames.h"
 #include "trace/intern.h"
 #include "util/array.h"
 #include "util/json_writer.h"
@@ -112,7 +113,7 @@ static const char *name_of(struct tree *tree, const struct profile *profile,
 {
     char buffer[PROFILE_LABEL_BYTES];
     bool added = false;
-    const char *label = profile_frame_label(profile, frame, buffer);
+    const char *label = interpreter_frames_label(profile, frame, buffer);
     *number = intern_bytes(&tree->names, label, strlen(label), &added);
     if (*number == 0 || ARRAY_RESERVE(&tree->texts, &tree->text_capacity, *number - 1, 1) < 0)
         return NULL;

@@ -7,30 +7,42 @@
 #include "cli/cmd.h"
 #include "cli/convert/conversions.h"
 #include "cli/main/tool_setup.h"
+#include "cli/main/verb_program.h"
 #include "cli/options/suggest.h"
 #include "cli/print/format.h"
 
+#ifdef HEAPPROFD_VIEW
+#define VIEW NULL
+#else
+#define VIEW cmd_view
+#endif
+
 static const struct verb {
     const char *name;
-    int (*run)(int argc, char **argv);
+    int (*run)(int argc, char **argv); /* NULL: a program of its own (verb_program.h) */
     const char *summary;
 } verbs[] = {
     {"check", cmd_check, "check a profile, or a command, against budgets"},
     {"diff", cmd_diff, "show what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "check what can be profiled here, and why not"},
 #ifdef HEAPPROFD_EXPLORE
-    {"explore", cmd_explore, "browse a profile on the terminal"},
+    {"explore", NULL, "browse a profile on the terminal"},
+#endif
+#ifdef HEAPPROFD_FLEET
+    {"fleet", NULL, "ask about the profiles of all machines, in ClickHouse"},
 #endif
     {"host", cmd_host, "run a command and profile its heap"},
     {"leaks", cmd_leaks, "list the call stacks that hold most, or have grown most"},
-    {"query", cmd_query, "query profiles in SQL"},
+    {"oom", cmd_oom, "list programs that died of memory, and what held it"},
+    {"query", NULL, "query profiles in SQL"},
     {"record", cmd_record, "run the session that a configuration file describes"},
     {"report", cmd_report, "print a report on a profile"},
     {"shell", cmd_shell, "run a shell whose programs can be profiled later"},
     {"snapshot", cmd_snapshot, "take a dump of running sessions now"},
     {"status", cmd_status, "show running sessions and their processes"},
     {"stop", cmd_stop, "end running sessions"},
-    {"view", cmd_view, "show profiles in the browser"},
+    {"trigger", cmd_trigger, "activate triggers of the tracing service"},
+    {"view", VIEW, "show profiles in the browser"},
 };
 
 static void print_help(FILE *out)
@@ -79,7 +91,7 @@ static int run_verb(int argc, char **argv)
 {
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
+            return verbs[i].run == NULL ? verb_program_run(argv) : verbs[i].run(argc - 1, argv + 1);
     const struct conversion *conversion = conversion_find(argv[1]);
     if (conversion != NULL)
         return conversion->run(argc - 1, argv + 1);

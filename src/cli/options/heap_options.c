@@ -16,14 +16,15 @@ const char *const stack_mode_names[] = {"native", "native-with-thread-names", "p
 _Static_assert(sizeof(stack_mode_names) / sizeof(stack_mode_names[0]) == HEAP_STACK_MODES + 1,
                "each stack mode has a name");
 
-/* Warn of a name that resembles a heap of the C library ("malloc"). Other heaps cannot be checked:
- * they exist only when programs register them. */
+/* Warn of a name that resembles a heap of the profiler's own ("malloc"). Other heaps cannot be
+ * checked: they exist only when programs register them. */
 static void warn_of_names(const char *option, char *const *names)
 {
-    static const char *const known[] = {HEAP_CONFIG_MALLOC, HEAP_CONFIG_MMAP};
+    static const char *const known[] = {HEAP_CONFIG_MALLOC, HEAP_CONFIG_MMAP, HEAP_CONFIG_PYTHON};
+    size_t count = sizeof(known) / sizeof(known[0]);
     for (; *names != NULL; names++) {
-        const char *meant = suggest_nearest(*names, known, 2, sizeof(known[0]));
-        for (size_t i = 0; i < 2; i++)
+        const char *meant = suggest_nearest(*names, known, count, sizeof(known[0]));
+        for (size_t i = 0; i < count; i++)
             if (strcmp(strchr(known[i], '.') + 1, *names) == 0)
                 meant = known[i];
         if (meant != NULL && strcmp(meant, *names) != 0)
@@ -71,6 +72,61 @@ bool take_ring_bytes(void *member, const char *name, const char *value)
     return true;
 }
 
+bool take_max_samples(void *member, const char *name, const char *value)
+{
+    (void)name;
+    uint32_t *most = member;
+    uint64_t number = UINT32_MAX;
+    if (strcmp(value, "off") != 0 && !parse_number("--max-samples", value, UINT32_MAX, &number))
+        return false;
+    if (number == 0) {
+        format_printf(stderr, "heap_profile: --max-samples 0: give a number of samples, or off\n");
+        return false;
+    }
+    *most = (uint32_t)number;
+    return true;
+}
+
+bool take_timeline(void *member, const char *name, const char *value)
+{
+    (void)name;
+    struct heap_timeline *timeline = member;
+    uint64_t period_ms;
+    timeline->off = strcmp(value, "off") == 0;
+    if (timeline->off)
+        return true;
+    if (!parse_number("--timeline", value, UINT32_MAX, &period_ms))
+        return false;
+    if (period_ms < HEAP_TIMELINE_MS) {
+        format_printf(stderr,
+                      "heap_profile: --timeline %s: give at least %u milliseconds, or off\n", value,
+                      HEAP_TIMELINE_MS);
+        return false;
+    }
+    heap_timeline_set_period(timeline, (uint32_t)period_ms);
+    return true;
+}
+
+bool take_near_limit(void *member, const char *name, const char *value)
+{
+    (void)name;
+    uint32_t *percent = member;
+    char *end;
+    *percent = 0;
+    if (strcmp(value, "off") == 0)
+        return true;
+    unsigned long number = *value >= '0' && *value <= '9' ? strtoul(value, &end, 10) : 0;
+    if (number < 1 || number > 100 || (strcmp(end, "%") != 0 && *end != '\0')) {
+        format_printf(stderr,
+                      "heap_profile: --near-limit %s: give a share of the cgroup's memory limit "
+                      "from 1%% to 100%%, or off\n",
+                      value);
+        return false;
+    }
+    *percent = (uint32_t)number;
+    return true;
+}
+
 static bool is_listed(char *const *names, const char *name)
 {
     for (; names != NULL && *names != NULL; names++)
@@ -85,13 +141,15 @@ void heap_options_warn(const struct heap_config *config)
     for (char **name = config->exclude_heaps; name != NULL && *name != NULL; name++) {
         bool wanted = is_listed(config->heaps, *name) ||
                       (config->all_heaps ? strcmp(*name, HEAP_CONFIG_MMAP) != 0
-                                         : !named && strcmp(*name, HEAP_CONFIG_MALLOC) == 0);
+                                         : !named && (strcmp(*name, HEAP_CONFIG_MALLOC) == 0 ||
+                                                      strcmp(*name, HEAP_CONFIG_PYTHON) == 0));
         if (!wanted)
-            format_printf(
-                stderr, "heap_profile: warning: --exclude-heaps %s changes nothing: %s\n", *name,
-                config->all_heaps ? "it is profiled only if --heaps names it"
-                : named           ? "--heaps does not name it"
-                        : "without --heaps and --all-heaps, libc.malloc alone is profiled");
+            format_printf(stderr, "heap_profile: warning: --exclude-heaps %s changes nothing: %s\n",
+                          *name,
+                          config->all_heaps ? "it is profiled only if --heaps names it"
+                          : named           ? "--heaps does not name it"
+                                  : "without --heaps and --all-heaps, only libc.malloc and "
+                                    "python.object are profiled");
     }
 }
 

@@ -15,7 +15,8 @@
         OPTION_ENTRY("all-heaps", 0, OPTION_SET, type, member.all_heaps),                          \
         OPTION_ENTRY_CALL("exclude-heaps", 0, type, member.exclude_heaps, take_heaps),             \
         OPTION_ENTRY_CALL("heap-intervals", 0, type, member, take_heap_intervals),                 \
-        OPTION_ENTRY_CHOICE("stack-mode", type, member.stack_mode, stack_mode_names)
+        OPTION_ENTRY_CHOICE("stack-mode", type, member.stack_mode, stack_mode_names),              \
+        OPTION_ENTRY("context-slices", 0, OPTION_SET, type, member.context_slices)
 option_take take_heaps, take_heap_intervals;
 extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at the end */
 
@@ -30,23 +31,35 @@ extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at
         OPTION_ENTRY("no-block-client", 0, OPTION_CLEAR, type, member.block_client),               \
         OPTION_ENTRY("block-client-timeout", 0, OPTION_NUMBER32, type,                             \
                      member.block_client_timeout_us),                                              \
+        OPTION_ENTRY_CALL("max-samples", 0, type, member.max_samples, take_max_samples),           \
+        OPTION_ENTRY_CALL("timeline", 0, type, member.timeline, take_timeline),                    \
+        OPTION_ENTRY_CALL("near-limit", 0, type, member.near_limit_percent, take_near_limit),      \
         HEAP_OPTIONS(type, member)
 option_take take_ring_bytes;
-option_take take_names; /* appends A,B to a char ** */
+option_take take_max_samples;
+option_take take_timeline;   /* the member is a struct heap_timeline */
+option_take take_near_limit; /* the member is a uint32_t, in percent */
+option_take take_names;      /* appends A,B to a char ** */
 
 #define RECORDING_OPTIONS_HELP                                                                     \
-    "      --heaps A,B        heaps to profile (libc.malloc), for instance libc.mmap, or heaps "   \
-    "that\n"                                                                                       \
-    "                         programs register\n"                                                 \
+    "      --max-samples N|off  longer intervals while more samples come in a second of "          \
+    "processor\n"                                                                                  \
+    "                         time (10000 for Python programs, off for others)\n"                  \
+    "      --heaps A,B        heaps to profile (libc.malloc,python.object), for instance\n"        \
+    "                         libc.mmap, or heaps that programs register\n"                        \
     "      --all-heaps        all heaps except libc.mmap, unless --heaps names it\n"               \
     "      --exclude-heaps A,B        all heaps but these\n"                                       \
     "      --heap-intervals 4k,1      sampling intervals in bytes, one for each heap of --heaps\n" \
     "      --stack-mode MODE  form of a callsite: native (the stack), native-with-thread-names,\n" \
     "                         pseudo (the program's contexts), mixed (the stack below these)\n"    \
+    "      --context-slices   the program's contexts also become slices of its threads\n"          \
     "      --shmem-size BYTES size of each process's ring (8M), a power of two\n"                  \
     "      --block-client     if the ring is full, make the process wait (default)\n"              \
     "      --no-block-client  if the ring is full, end the process's profile\n"                    \
-    "      --block-client-timeout US   end the profile after waiting this long\n"
+    "      --block-client-timeout US   end the profile after waiting this long\n"                  \
+    "      --timeline MS|off  period of the counters beside the heap (100): memory, page faults\n" \
+    "                         and threads of each process, memory of the machine\n"                \
+    "      --near-limit N%|off   dump when a cgroup has used this share of its memory (90%)\n"
 /* Options for what is written after the recording. */
 #define FINISH_OPTIONS_HELP                                                                        \
     "      --no-symbols       do not search debug files: names only from the programs' own "       \

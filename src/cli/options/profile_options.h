@@ -77,7 +77,8 @@ extern const char *const frames_option_names[];
     OPTION_ENTRY_CALL("focus", 0, type, member, take_filter),                                      \
         OPTION_ENTRY_CALL("ignore", 0, type, member, take_filter),                                 \
         OPTION_ENTRY_CALL("hide", 0, type, member, take_filter),                                   \
-        OPTION_ENTRY_CALL("show-from", 0, type, member, take_filter)
+        OPTION_ENTRY_CALL("show-from", 0, type, member, take_filter),                              \
+        OPTION_ENTRY("native", 0, OPTION_SET, type, member.native)
 option_take take_filter;
 
 #define FILTER_HELP                                                                                \
@@ -85,7 +86,8 @@ option_take take_filter;
     "                  source file or module matches\n"                                            \
     "  --hide REGEX, --show-from REGEX   remove matching frames, or the callers of the "           \
     "outermost\n"                                                                                  \
-    "                  matching frame\n"
+    "                  matching frame\n"                                                           \
+    "  --native        show the interpreter's frames beside the language's functions\n"
 
 /* "3.20 MB of 12.0 MB (26.7 %)". */
 struct filter_share {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/print/format.h"
+#include "profile/interpreter_frames.h"
 #include "symbols/demangle.h"
 #include "util/base_name.h"
 #include "util/utf8.h"
@@ -141,15 +142,25 @@ static void print_name(FILE *out, const char *name, size_t columns)
 
 /* --- frames --- */
 
+/* Return whether the frame is a function of an interpreted language whose file is known. The file
+ * is then what a module is for native code. */
+static bool is_in_script(const struct profile *profile, const struct profile_frame *frame)
+{
+    return frame->source_file[0] != '\0' && interpreter_frames_has(profile, frame);
+}
+
 static void print_module(FILE *out, const struct profile *profile,
                          const struct profile_frame *frame)
 {
     if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
         return;
-    const char *kind = profile_frame_kind(frame);
+    const char *kind = profile_frame_kind(frame), *path = profile->mappings[frame->mapping].path;
+    if (is_in_script(profile, frame))
+        path = frame->source_file;
+    else if (*kind != '\0')
+        path = kind;
     fputs(" [", out);
-    format_print(out, *kind != '\0' ? kind : base_name(profile->mappings[frame->mapping].path),
-                 FORMAT_WORD_WIDTH);
+    format_print(out, base_name(path), FORMAT_WORD_WIDTH);
     fputc(']', out);
 }
 
@@ -179,7 +190,9 @@ void stack_format_print_frame(const struct stack_format *format, uint32_t index,
     if (lines && frame->source_file[0] != '\0') {
         fputc(' ', out);
         format_print(out, base_name(frame->source_file), FORMAT_WORD_WIDTH);
-        fprintf(out, ":%u", frame->line);
+        if (frame->line != 0)
+            fprintf(out, ":%u", frame->line);
+        module = module && !is_in_script(profile, frame);
     }
     if (module)
         print_module(out, profile, frame);
@@ -197,11 +210,13 @@ static struct piece make_piece(const struct stack_format *format, uint32_t calls
                                bool module)
 {
     struct piece piece = {0};
+    uint32_t frame = format->profile->callsites[callsite].frame;
+    bool lines = format->lines || (format->python_lines &&
+                                   is_in_script(format->profile, &format->profile->frames[frame]));
     FILE *out = open_memstream(&piece.text, &piece.length);
     if (out == NULL)
         return piece;
-    stack_format_print_frame(format, format->profile->callsites[callsite].frame, columns,
-                             format->lines, module, out);
+    stack_format_print_frame(format, frame, columns, lines, module, out);
     if (fclose(out) == 0)
         piece.columns = utf8_count(piece.text);
     return piece;
@@ -225,12 +240,14 @@ void stack_format_print_row(const struct stack_format *format, uint32_t callsite
     const struct profile *profile = format->profile;
     uint32_t charged = folding_charge(format->folding, profile, callsite);
     uint32_t head = folding_head(format->folding, profile, callsite);
+    struct stack_format brief = *format;
+    brief.python_lines = false;
     size_t used = 0, width = format->columns;
     struct piece piece = make_piece(format, head, 0, true);
     if (width > 0 && piece.columns > width) {
         /* Omit the module before shortening the name. */
         free(piece.text);
-        piece = make_piece(format, head, width, false);
+        piece = make_piece(&brief, head, width, false);
     }
     if (piece.text != NULL)
         fputs(piece.text, out);
@@ -243,6 +260,10 @@ void stack_format_print_row(const struct stack_format *format, uint32_t callsite
         size_t room = width > used + reserved ? width - used - reserved : 1;
         room = room < CALLER_COLUMNS ? room : CALLER_COLUMNS;
         piece = make_piece(format, at, width > 0 ? room : 0, false);
+        if (width > 0 && piece.columns > room) {
+            free(piece.text);
+            piece = make_piece(&brief, at, room, false);
+        }
         if (!put_caller(&piece, width > 0 ? room : SIZE_MAX, &used, out))
             break;
         at = next;

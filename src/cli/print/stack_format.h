@@ -12,6 +12,7 @@ struct stack_format {
     const struct profile *profile;
     const struct folding *folding; /* NULL: nothing is folded */
     bool lines;                    /* show source lines */
+    bool python_lines;             /* show those of Python's functions even without `lines` */
     bool simple;                   /* show names without parameters even if the profile has them */
     size_t columns;                /* for a row's text; 0: unlimited */
     size_t line_columns;           /* of a whole line; 0: unlimited */

@@ -205,7 +205,7 @@ void automatic_names_add(const struct output *output, const struct profile *prof
 {
     *names = (struct automatic_names){.reason_count = profile->mapping_count};
     /* A trace that is cut off inside a packet cannot be appended to. */
-    if (profile->warning[0] != '\0' || profile->frame_count == 0)
+    if (profile->ends_early || profile->frame_count == 0)
         return;
     void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);

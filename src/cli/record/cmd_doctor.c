@@ -11,44 +11,69 @@
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/doctor_checks.h"
+#include "cli/record/fetch_symbols.h"
 #include "cli/record/session_list.h"
 #include "daemon/host/preload_path.h"
 #include "daemon/processes/access.h"
 #include "daemon/processes/exec_events.h"
 #include "daemon/processes/program.h"
 #include "daemon/sockets/run_directory.h"
+#include "util/json_writer.h"
 #include "util/process_files.h"
 
-static const char help[] = "usage: heap_profile doctor [-p PID | -- COMMAND]\n"
-                           "\n"
-                           "Checks what works on this machine and with this process or program. "
-                           "For what does not, prints\n"
-                           "the reason and the remedy. Changes nothing.\n"
-                           "\n"
-                           "Exit code: 0 if it can be profiled, 1 if not, 2 for wrong usage.\n";
+static const char help[] =
+    "usage: heap_profile doctor [--json] [-p PID | -- COMMAND]\n"
+    "\n"
+    "Checks what works on this machine and with this process or program, and in which way it is\n"
+    "profiled. For what does not work, prints the reason and the remedy. Changes nothing, but\n"
+    "asks DEBUGINFOD_URLS for the symbols of a static program without any.\n"
+    "\n"
+    "Exit code: 0 if it can be profiled, 1 if not, 2 for wrong usage.\n";
 
 struct request {
     int32_t pid; /* 0: not given */
+    bool json;
 };
 
 static const struct option_entry options[] = {
     OPTION_ENTRY("pid", 'p', OPTION_PID, struct request, pid),
+    OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
     OPTIONS_END,
 };
 
 static enum doctor_finding worst;
 
-/* Print one finding. The worst finding decides the exit code. */
+/* Take the worst finding, which decides the exit code. */
+static void note_finding(enum doctor_finding finding)
+{
+    if (finding > worst)
+        worst = finding;
+}
+
 static void print_finding(void *context, enum doctor_finding finding, const char *text)
 {
     static const char *const marks[] = {"ok  ", "note", "NO  "};
     (void)context;
-    if (finding > worst)
-        worst = finding;
+    note_finding(finding);
     format_printf(stdout, "  %s  %s\n", marks[finding], text);
 }
 
-static const struct doctor printer = {print_finding, NULL};
+static void write_finding(void *context, enum doctor_finding finding, const char *text)
+{
+    struct json_writer *json = context;
+    note_finding(finding);
+    json_line(json);
+    doctor_write_finding(json, finding, text);
+}
+
+/* Output of the findings: lines, or JSON. */
+static struct json_writer writer;
+static struct doctor printer = {print_finding, NULL};
+
+static bool is_json(void)
+{
+    return printer.say == write_finding;
+}
 
 /* --- this machine --- */
 
@@ -128,7 +153,8 @@ static void check_machine(void)
     struct session_list list;
     session_list_read(&list);
     const struct session_server *daemon = session_list_daemon(&list);
-    puts("this machine");
+    if (!is_json())
+        puts("this machine");
     if (uname(&names) == 0)
         doctor_say(&printer, DOCTOR_FINE, "Linux %s, %s, glibc %s", names.release, names.machine,
                    gnu_get_libc_version());
@@ -144,23 +170,76 @@ static void check_machine(void)
 
 /* --- a command --- */
 
+static void write_facts(const struct doctor_facts *facts)
+{
+    static const char *const places[PROGRAM_SYMBOLS_KINDS] = {NULL, "symbols", "gnu_debugdata",
+                                                              "debug_file"};
+    const struct program_file *file = &facts->program.file;
+    char machine[ELF_MACHINE_NAME_BYTES];
+    if (!facts->are_known)
+        return;
+    elf_machine_name(&file->machine, machine);
+    json_string(&writer, "way", program_way_name(facts->way));
+    json_string(&writer, "machine", machine);
+    json_string(&writer, "allocator", file->allocator[0] != 0 ? file->allocator : NULL);
+    json_string(&writer, "allocator_found_in", places[file->allocator_source]);
+    json_string(&writer, "debug_file",
+                facts->program.debug_file[0] != 0 ? facts->program.debug_file : NULL);
+    json_string(&writer, "build_id", file->build_id[0] != 0 ? file->build_id : NULL);
+    json_bool(&writer, "is_static", !file->other_machine && !file->has_interpreter);
+    json_bool(&writer, "is_go", file->is_go);
+    if (file->python_minor > 0)
+        json_unsigned(&writer, "cpython_minor", file->python_minor);
+}
+
+/* End the findings of a command or process, and write its facts. */
+static void end_subject(const struct doctor_facts *facts)
+{
+    if (!is_json())
+        return;
+    json_end_array(&writer);
+    write_facts(facts);
+    json_end_object(&writer);
+}
+
 static void check_command(const char *command)
 {
     char path[PATH_MAX];
+    struct doctor_facts facts = {0};
     program_find(command, path, sizeof(path));
-    putchar('\n');
     bool is_elsewhere = path[0] != 0 && strcmp(path, command) != 0;
-    format_printf(stdout, "%s%s%s\n", command, is_elsewhere ? ": " : "", is_elsewhere ? path : "");
-    if (path[0] == 0)
+    if (is_json()) {
+        json_object(&writer, "program");
+        json_string(&writer, "command", command);
+        json_string(&writer, "path", path[0] != 0 ? path : NULL);
+        json_array(&writer, "findings");
+    } else {
+        putchar('\n');
+        format_printf(stdout, "%s%s%s\n", command, is_elsewhere ? ": " : "",
+                      is_elsewhere ? path : "");
+    }
+    if (path[0] == 0) {
         doctor_say(&printer, DOCTOR_IMPOSSIBLE, "%s", program_why_not_found(command));
-    else
-        doctor_check_program(&printer, path, command, true);
+    } else {
+        fetch_symbols_of_command(command, true);
+        doctor_check_program(&printer, path, command, true, &facts);
+    }
+    end_subject(&facts);
 }
 
 static void check_process(pid_t pid)
 {
-    printf("\nprocess %d\n", (int)pid);
-    doctor_check_process(&printer, pid);
+    struct doctor_facts facts;
+    if (is_json()) {
+        json_object(&writer, "process");
+        json_signed(&writer, "pid", pid);
+        json_array(&writer, "findings");
+    } else {
+        printf("\nprocess %d\n", (int)pid);
+    }
+    fetch_symbols_of_process(pid, true);
+    doctor_check_process(&printer, pid, &facts);
+    end_subject(&facts);
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -170,10 +249,24 @@ int cmd_doctor(int argc, char **argv)
     int code = options_parse(&line, argc, argv, &request);
     if (code >= 0)
         return code;
+    if (request.json) {
+        writer = json_begin(stdout);
+        printer = (struct doctor){write_finding, &writer};
+        json_object(&writer, NULL);
+        json_unsigned(&writer, "version", 1);
+        json_array(&writer, "machine");
+    }
     check_machine();
+    if (request.json)
+        json_end_array(&writer);
     if (request.pid > 0)
         check_process(request.pid);
     if (optind < argc)
         check_command(argv[optind]);
+    if (request.json) {
+        json_bool(&writer, "works", worst != DOCTOR_IMPOSSIBLE);
+        json_end_object(&writer);
+        putchar('\n');
+    }
     return worst == DOCTOR_IMPOSSIBLE ? 1 : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile host: runs a command under the profiler. Standard output belongs to the command; the
  * verb's own messages go to standard error. */
+#include <errno.h>
 #include <stdio.h>
 
 #include "cli/cmd.h"
@@ -26,7 +27,7 @@ static const char help[] =
     "--follow-children,\n"
     "                         it goes on while a profiled process runs, until Ctrl-C\n"
     "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
-    "end\n" RECORDING_OPTIONS_HELP LIVE_VIEW_HELP
+    "end\n" RECORDING_OPTIONS_HELP LIVE_VIEW_HELP TRACING_BESIDE_HELP
     "      --print-config     print the configuration and exit\n" FINISH_OPTIONS_HELP "\n"
     "Examples:\n"
     "  heap_profile host -- ./server --port 8080\n"
@@ -37,6 +38,7 @@ static const char help[] =
 struct request {
     struct heap_config config;
     struct host_command host;
+    const char *with_tracing;
     bool print_config;
 };
 
@@ -50,15 +52,35 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, host.finish.no_symbols),
     OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct request, host.finish.memory_infra),
     LIVE_VIEW_OPTION(struct request, host.view),
+    OPTION_ENTRY("with-tracing", 0, OPTION_TEXT, struct request, with_tracing),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, host.finish.quiet),
     OPTIONS_END,
 };
 
+/* Take the options. They override the configuration of --with-tracing, so with one they are taken
+ * again after it. Return -1 to continue, else the exit code. */
+static int take_options(int argc, char **argv, struct request *request)
+{
+    static const struct verb_line line = {"heap_profile host", help, options, true};
+    struct error error = {0};
+    int code = options_parse(&line, argc, argv, request);
+    if (code >= 0 || request->with_tracing == NULL)
+        return code;
+    heap_config_clear(&request->config);
+    heap_config_init(&request->config);
+    request->host.beside = tracing_beside_read(request->with_tracing, &request->config, &error);
+    if (request->host.beside == NULL) {
+        verb_fail(&error);
+        return error.code == -ENOSYS ? HOST_PROFILER_FAILED : VERB_USAGE;
+    }
+    optind = 0;
+    return options_parse(&line, argc, argv, request);
+}
+
 /* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct request *request)
 {
-    static const struct verb_line line = {"heap_profile host", help, options, true};
-    int code = options_parse(&line, argc, argv, request);
+    int code = take_options(argc, argv, request);
     if (code >= 0)
         return code;
     struct error error = {0};
@@ -99,6 +121,7 @@ int cmd_host(int argc, char **argv)
         code = heap_options_print(&request.config) ? 0 : HOST_PROFILER_FAILED;
     if (code < 0)
         code = run(&request.host);
+    tracing_beside_free(request.host.beside);
     heap_config_clear(&request.config);
     return code;
 }

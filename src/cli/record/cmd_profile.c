@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile -n NAME | -p PID: profiles running processes, and those of a name that start
  * later. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cmd.h"
@@ -11,6 +13,7 @@
 #include "cli/print/format.h"
 #include "cli/record/live_view.h"
 #include "cli/record/record_session.h"
+#include "cli/record/service/service_session.h"
 
 static const char help[] =
     "usage: heap_profile -n NAME[,NAME] [options]\n"
@@ -30,7 +33,7 @@ static const char help[] =
     "      --no-startup       only processes that already run; ends with the last of them\n"
     "      --follow-children  profile the children of profiled processes, too\n"
     "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
-    "end\n" RECORDING_OPTIONS_HELP LIVE_VIEW_HELP
+    "end\n" RECORDING_OPTIONS_HELP LIVE_VIEW_HELP SERVICE_HELP TRACING_BESIDE_HELP
     "      --print-config     print the configuration for `record "
     "-c`, and exit\n" FINISH_OPTIONS_HELP "\n"
     "Accepted without effect: --idle-allocations (obsolete), --no-start,\n"
@@ -50,6 +53,8 @@ static const char help[] =
 struct profile_arguments {
     struct heap_config config;
     struct record_session session;
+    struct service_options service;
+    const char *with_tracing;
     bool print_config;
 };
 
@@ -96,6 +101,8 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct profile_arguments,
                  session.finish.memory_infra),
     LIVE_VIEW_OPTION(struct profile_arguments, session.view),
+    SERVICE_OPTIONS(struct profile_arguments, service),
+    OPTION_ENTRY("with-tracing", 0, OPTION_TEXT, struct profile_arguments, with_tracing),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct profile_arguments, session.finish.quiet),
     OPTION_ENTRY("disable-fork-teardown", 0, OPTION_SET, struct profile_arguments,
                  config.disable_fork_teardown),
@@ -110,16 +117,36 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
+/* Take the options. They override the configuration of --with-tracing, so with one they are taken
+ * again after it. Return -1 to continue, else the exit code. */
+static int take_options(int argc, char **argv, struct profile_arguments *arguments)
+{
+    static const struct verb_line line = {"heap_profile -n", help, options, false};
+    struct error error = {0};
+    int code = options_parse(&line, argc, argv, arguments);
+    if (code >= 0 || arguments->with_tracing == NULL)
+        return code;
+    heap_config_clear(&arguments->config);
+    heap_config_init(&arguments->config);
+    arguments->session.beside =
+        tracing_beside_read(arguments->with_tracing, &arguments->config, &error);
+    if (arguments->session.beside == NULL) {
+        verb_fail(&error);
+        return error.code == -ENOSYS ? RECORD_SESSION_FAILED : RECORD_SESSION_USAGE;
+    }
+    optind = 0;
+    return options_parse(&line, argc, argv, arguments);
+}
+
 /* Return -1 to continue, else the exit code. */
 static int parse_arguments(int argc, char **argv, struct profile_arguments *arguments)
 {
-    static const struct verb_line line = {"heap_profile -n", help, options, false};
     /* "heap_profile -n --help" asks for help: it does not wait for a process of that name. */
     if (argc == 3 && strcmp(argv[2], "--help") == 0) {
         fputs(help, stdout);
         return 0;
     }
-    int code = options_parse(&line, argc, argv, arguments);
+    int code = take_options(argc, argv, arguments);
     if (code >= 0)
         return code;
     struct error error = {0};
@@ -135,8 +162,41 @@ static int parse_arguments(int argc, char **argv, struct profile_arguments *argu
         verb_fail(&error);
         return RECORD_SESSION_USAGE;
     }
+    if (arguments->service.is_wanted &&
+        (arguments->session.follow_children || arguments->session.view)) {
+        format_printf(stderr,
+                      "heap_profile: --%s does not work with --service: the tracing service does "
+                      "not know it\n",
+                      arguments->session.view ? "view" : "follow-children");
+        return RECORD_SESSION_USAGE;
+    }
+    if (arguments->service.is_wanted && arguments->with_tracing != NULL) {
+        fputs("heap_profile: --service records all data sources through the tracing service, and "
+              "--with-tracing all but the heap: take one of them\n",
+              stderr);
+        return RECORD_SESSION_USAGE;
+    }
     heap_options_warn(&arguments->config);
     return -1;
+}
+
+/* Run the session on the tracing service, with the configuration that --print-config prints. */
+static int run_on_service(const struct profile_arguments *arguments)
+{
+    struct service_session session = {
+        .detach_key = arguments->service.detach_key,
+        .output = arguments->session.output,
+        .finish = arguments->session.finish,
+    };
+    void *config = heap_config_to_bytes(&arguments->config, &session.config_length);
+    if (config == NULL) {
+        fputs("heap_profile: no memory for the configuration\n", stderr);
+        return RECORD_SESSION_FAILED;
+    }
+    session.config = config;
+    int code = service_session_run(&session);
+    free(config);
+    return code;
 }
 
 int cmd_profile(int argc, char **argv)
@@ -148,7 +208,9 @@ int cmd_profile(int argc, char **argv)
     if (code < 0 && arguments.print_config)
         code = heap_options_print(&arguments.config) ? RECORD_SESSION_DONE : RECORD_SESSION_FAILED;
     if (code < 0)
-        code = record_session_run(&arguments.session);
+        code = arguments.service.is_wanted ? run_on_service(&arguments)
+                                           : record_session_run(&arguments.session);
+    tracing_beside_free(arguments.session.beside);
     heap_config_clear(&arguments.config);
     return code;
 }

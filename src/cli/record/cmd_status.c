@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile status: shows the sessions of the running daemon, and of profilers without a
- * daemon. */
+ * daemon, and continuous mode. */
 #include <math.h>
 #include <stdio.h>
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
+#include "cli/record/continuous_status.h"
 #include "cli/record/session_list.h"
 #include "trace/heap_dump.h"
 #include "util/json_writer.h"
@@ -19,7 +20,9 @@ static const char help[] =
     "take.\n"
     "Your own sessions have their processes, with samples and losses. The profilers' memory and "
     "CPU\n"
-    "time are printed, too.\n"
+    "time are printed, too. For root, continuous mode's programs follow: their intervals, samples "
+    "an\n"
+    "hour and live memory, the cost and what is allowed, and the lag of each sink.\n"
     "\n"
     "Exit code: 0, 1 if no heapprofd and no session runs.\n";
 
@@ -41,6 +44,10 @@ static void print_session(const Heapprofd__ControlSession *session)
            session->process_count, session->process_count == 1 ? "" : "es", session->profiled,
            format_bytes(session->live_bytes).bytes, (unsigned long long)session->samples,
            (unsigned long long)session->lost);
+    if (session->service != NULL)
+        format_printf(
+            stdout, "  for Perfetto's tracing service: data source %s of its session %llu\n",
+            session->service->data_source, (unsigned long long)session->service->session_id);
     if (session->has_silent_ms)
         printf("  it has not answered for %.1f s: these figures are that old\n",
                (double)session->silent_ms / 1e3);
@@ -88,6 +95,8 @@ static void print_text(const struct session_list *list)
                           status->command != NULL ? status->command : "");
         for (size_t j = 0; status != NULL && j < status->n_sessions; j++)
             print_session(status->sessions[j]);
+        if (status != NULL && server->is_daemon)
+            continuous_status_print(status->run_directory);
     }
 }
 
@@ -145,6 +154,14 @@ static void print_session_json(struct json_writer *json, const Heapprofd__Contro
     json_signed(json, "pid", session->pid);
     json_signed(json, "requester_pid", session->requester_pid);
     json_unsigned(json, "silent_ms", session->silent_ms);
+    if (session->service != NULL) {
+        json_object(json, "tracing_service");
+        json_unsigned(json, "session_id", session->service->session_id);
+        json_string(json, "data_source", session->service->data_source);
+        json_end_object(json);
+    } else {
+        json_null(json, "tracing_service");
+    }
     json_array(json, "processes");
     for (size_t i = 0; i < session->n_processes; i++)
         print_process_json(json, session->processes[i]);
@@ -182,6 +199,8 @@ static void print_json(const struct session_list *list)
             print_session_json(&json, status->sessions[j], status);
     }
     json_end_array(&json);
+    if (daemon != NULL && session_server_status(daemon) != NULL)
+        continuous_status_print_json(&json, session_server_status(daemon)->run_directory);
     json_end_object(&json);
     putchar('\n');
 }

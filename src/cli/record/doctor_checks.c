@@ -12,6 +12,8 @@
 #include "daemon/processes/process_info.h"
 #include "daemon/processes/program.h"
 #include "daemon/server/discovery_examine.h"
+#include "interp/python_versions.h"
+#include "interp/ruby_version.h"
 #include "util/process_files.h"
 
 void doctor_say(const struct doctor *doctor, enum doctor_finding finding, const char *format, ...)
@@ -26,6 +28,15 @@ void doctor_say(const struct doctor *doctor, enum doctor_finding finding, const 
     free(text);
 }
 
+void doctor_write_finding(struct json_writer *json, enum doctor_finding finding, const char *text)
+{
+    static const char *const names[] = {"ok", "note", "no"};
+    json_object(json, NULL);
+    json_string(json, "finding", names[finding]);
+    json_string(json, "text", text);
+    json_end_object(json);
+}
+
 /* Return whether the kernel lets us trace our own children. */
 static bool may_trace_children(void)
 {
@@ -36,13 +47,54 @@ static bool may_trace_children(void)
 
 /* --- a program --- */
 
-/* Check what the program is linked to, and what its file contains for the unwinder and symbols. */
-static void check_contents(const struct doctor *doctor, const struct program *program)
+static void check_allocator(const struct doctor *doctor, const struct program *program)
 {
-    if (program->file.is_go && program->file.has_interpreter)
+    static const char *const places[PROGRAM_SYMBOLS_KINDS] = {
+        [PROGRAM_SYMBOLS_FILE] = "in its symbol table",
+        [PROGRAM_SYMBOLS_DEBUGDATA] = "in its .gnu_debugdata",
+        [PROGRAM_SYMBOLS_DEBUG_FILE] = "in its debug file",
+    };
+    uint8_t source = program->file.allocator_source;
+    if (places[source] != NULL)
+        doctor_say(doctor, DOCTOR_FINE, "allocator: its own (%s), found %s%s%s",
+                   program->file.allocator, places[source],
+                   source == PROGRAM_SYMBOLS_DEBUG_FILE ? " " : "",
+                   source == PROGRAM_SYMBOLS_DEBUG_FILE ? program->debug_file : "");
+}
+
+static void check_language(const struct doctor *doctor, const struct program *program)
+{
+    const struct program_file *file = &program->file;
+    if (file->is_go && file->has_interpreter)
         doctor_say(doctor, DOCTOR_LACKING,
                    "a Go program: only its C code allocates with malloc; Go's own heap is in the "
                    "profiles of runtime/pprof, which heap_profile report opens");
+    if (file->is_python && file->python_minor >= PYTHON_MINOR_FIRST &&
+        file->python_minor <= PYTHON_MINOR_LAST)
+        doctor_say(doctor, DOCTOR_FINE,
+                   "interpreter: CPython 3.%u; stacks have the functions of Python, with file and "
+                   "line",
+                   file->python_minor);
+    else if (file->is_python)
+        doctor_say(doctor, DOCTOR_LACKING,
+                   "interpreter: CPython of another version than 3.%u to 3.%u; stacks have the "
+                   "interpreter's own functions instead of those of Python",
+                   PYTHON_MINOR_FIRST, PYTHON_MINOR_LAST);
+    bool is_shown =
+        RUBY_IS_SHOWN && file->ruby_major == RUBY_MAJOR && file->ruby_minor == RUBY_MINOR;
+    if (file->is_ruby && is_shown)
+        doctor_say(doctor, DOCTOR_FINE,
+                   "interpreter: Ruby %u.%u; stacks have the functions of Ruby, with file and line",
+                   RUBY_MAJOR, RUBY_MINOR);
+    else if (file->is_ruby)
+        doctor_say(doctor, DOCTOR_LACKING,
+                   "interpreter: Ruby, but not %u.%u on x86-64; stacks have the interpreter's own "
+                   "functions instead of those of Ruby",
+                   RUBY_MAJOR, RUBY_MINOR);
+}
+
+static void check_client(const struct doctor *doctor, const struct program *program)
+{
     if (program->file.has_client)
         doctor_say(doctor, DOCTOR_FINE,
                    "linked to the client library: --heaps and --all-heaps profile its own heaps, "
@@ -52,40 +104,52 @@ static void check_contents(const struct doctor *doctor, const struct program *pr
             doctor, DOCTOR_LACKING,
             "linked to libheapprofd_noop.a, which does nothing: link it to libheapprofd_client to "
             "profile its own heaps");
-    doctor_say(doctor, program->file.has_unwind_tables ? DOCTOR_FINE : DOCTOR_LACKING, "%s",
-               program->file.has_unwind_tables
-                   ? "unwind tables: stacks will be complete"
-                   : "no unwind tables: stacks are complete only with frame pointers "
-                     "(compile with -fasynchronous-unwind-tables)");
-    if (program->file.has_debug_info)
+}
+
+static void check_symbols(const struct doctor *doctor, const struct program *program)
+{
+    const struct program_file *file = &program->file;
+    if (file->has_debug_info)
         doctor_say(doctor, DOCTOR_FINE, "debug information: names, inlined functions and lines");
-    else if (program->file.has_symbols)
+    else if (file->debug_file == PROGRAM_DEBUG_FILE_USED)
+        doctor_say(doctor, DOCTOR_FINE, "symbols: in its debug file %s", program->debug_file);
+    else if (file->has_symbols)
         doctor_say(doctor, DOCTOR_FINE,
                    "symbol table: names of functions, but no lines (compile with -g)");
+    else if (file->has_all_functions)
+        doctor_say(doctor, DOCTOR_FINE,
+                   "stripped, with .gnu_debugdata: names of functions, but no lines");
     else
         doctor_say(doctor, DOCTOR_LACKING,
                    "stripped: names of exported functions only, unless its debug file is found%s",
-                   program->file.has_debug_link ? " (the program names one)" : "");
-    if (program->file.build_id[0] != 0)
-        doctor_say(doctor, DOCTOR_FINE, "build id %s", program->file.build_id);
+                   file->debug_link[0] != 0 ? " (the program names one)" : "");
+    if (file->build_id[0] != 0)
+        doctor_say(doctor, DOCTOR_FINE, "build id %s", file->build_id);
     else
         doctor_say(doctor, DOCTOR_LACKING,
                    "no build id: symbols are found by path alone (link with --build-id)");
 }
 
-void doctor_check_program(const struct doctor *doctor, const char *path, const char *name,
-                          bool will_start)
+/* Check what the file contains for the profiler, the unwinder and symbols. */
+static void check_contents(const struct doctor *doctor, const struct program *program)
 {
-    struct program program;
-    char reason[PROGRAM_REASON_BYTES];
-    int code = program_read(&program, path);
-    if (code < 0) {
-        doctor_say(doctor, code == -ENOEXEC ? DOCTOR_IMPOSSIBLE : DOCTOR_LACKING, "%s: %s", path,
-                   code == -ENOEXEC ? "not a program for this machine" : strerror(-code));
-        return;
-    }
-    bool must_preload = will_start && !program.file.has_client;
-    switch (program_way(&program, name, reason, sizeof(reason))) {
+    bool has_tables = program->file.has_unwind_tables;
+    check_allocator(doctor, program);
+    check_language(doctor, program);
+    check_client(doctor, program);
+    doctor_say(doctor, has_tables ? DOCTOR_FINE : DOCTOR_LACKING, "%s",
+               has_tables ? "unwind tables: stacks will be complete"
+                          : "no unwind tables: stacks are complete only with frame pointers "
+                            "(compile with -fasynchronous-unwind-tables)");
+    check_symbols(doctor, program);
+}
+
+/* Say which way the program is profiled, and what hinders it. */
+static void check_way(const struct doctor *doctor, const struct doctor_facts *facts,
+                      const char *reason, bool will_start)
+{
+    bool must_preload = will_start && !facts->program.file.has_client;
+    switch (facts->way) {
     case PROGRAM_BY_PRELOADING:
         if (will_start)
             doctor_say(doctor, DOCTOR_FINE,
@@ -107,17 +171,36 @@ void doctor_check_program(const struct doctor *doctor, const char *path, const c
         doctor_say(doctor, DOCTOR_IMPOSSIBLE, "%s", reason);
         break;
     }
-    check_contents(doctor, &program);
+}
+
+void doctor_check_program(const struct doctor *doctor, const char *path, const char *name,
+                          bool will_start, struct doctor_facts *facts)
+{
+    char reason[PROGRAM_REASON_BYTES];
+    *facts = (struct doctor_facts){0};
+    int code = program_read(&facts->program, path);
+    if (code < 0) {
+        doctor_say(doctor, code == -ENOEXEC ? DOCTOR_IMPOSSIBLE : DOCTOR_LACKING, "%s: %s", path,
+                   code == -ENOEXEC ? "not a program (no ELF file, and no script with #!)"
+                                    : strerror(-code));
+        return;
+    }
+    facts->are_known = true;
+    facts->way = program_way(&facts->program, name, reason, sizeof(reason));
+    check_way(doctor, facts, reason, will_start);
+    if (!facts->program.file.other_machine)
+        check_contents(doctor, &facts->program);
 }
 
 /* --- a process --- */
 
-void doctor_check_process(const struct doctor *doctor, pid_t pid)
+void doctor_check_process(const struct doctor *doctor, pid_t pid, struct doctor_facts *facts)
 {
     struct process_info info;
     struct error error = {0};
     struct access_policy policy;
     char path[64];
+    *facts = (struct doctor_facts){0};
     if (process_info_read(&info, pid) < 0) {
         doctor_say(doctor, DOCTOR_IMPOSSIBLE, "no process has this pid");
         return;
@@ -139,6 +222,6 @@ void doctor_check_process(const struct doctor *doctor, pid_t pid)
     /* Open it through /proc: the file may be deleted, or in another mount namespace. */
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     if (info.executable[0] != 0)
-        doctor_check_program(doctor, path, process_info_name(&info), false);
+        doctor_check_program(doctor, path, process_info_name(&info), false, facts);
     process_info_clear(&info);
 }

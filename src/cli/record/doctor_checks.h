@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "daemon/processes/program.h"
+#include "util/json_writer.h"
+
 enum doctor_finding { DOCTOR_FINE, DOCTOR_LACKING, DOCTOR_IMPOSSIBLE };
 
 /* Takes the findings. The text may have any characters: it has names of the process. */
@@ -20,10 +23,20 @@ struct doctor {
 void doctor_say(const struct doctor *doctor, enum doctor_finding finding, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Write one finding as a JSON object: "ok", "note" or "no", and the text. */
+void doctor_write_finding(struct json_writer *json, enum doctor_finding finding, const char *text);
+
+/* The facts of a program that findings are based on. */
+struct doctor_facts {
+    bool are_known; /* else the file could not be read */
+    struct program program;
+    enum program_way way;
+};
+
 /* Check a program by its file. `will_start`: heap_profile is to start it. */
 void doctor_check_program(const struct doctor *doctor, const char *path, const char *name,
-                          bool will_start);
+                          bool will_start, struct doctor_facts *facts);
 /* Check a running process. */
-void doctor_check_process(const struct doctor *doctor, pid_t pid);
+void doctor_check_process(const struct doctor *doctor, pid_t pid, struct doctor_facts *facts);
 
 #endif

@@ -35,19 +35,25 @@ static void print_unnamed(const struct finished *finished, const struct report_o
     unnamed_clear(&unnamed);
 }
 
-static void print_summary(const struct finished *finished)
+static struct report_options brief_report(void)
 {
-    const struct output *output = finished->output;
-    int files = finished->files;
-    struct report_options report = {
+    return (struct report_options){
         .view = EXPORT_MAX,
         .brief = true,
         .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
         .columns = stack_format_columns(stderr),
         .simple_names = true,
     };
+}
+
+static void print_summary(const struct finished *finished)
+{
+    const struct output *output = finished->output;
+    int files = finished->files;
+    struct report_options report = brief_report();
     if (finished->profile->heap_count == 0) {
         format_printf(stderr, "%s/raw-trace has no profile\n", output->directory);
+        report_print_unprofiled(finished->profile, stderr);
         return;
     }
     report_print_text(finished->profile, &report, stderr);
@@ -134,6 +140,14 @@ static int write_memory_infra(const struct finished *finished, bool quiet, struc
     return code;
 }
 
+static int count_profiled(const struct profile *profile)
+{
+    int count = 0;
+    for (size_t i = 0; i < profile->heap_count && count < INT_MAX; i++)
+        count += !profile->heaps[i].unseen;
+    return count;
+}
+
 int finish_profile(const struct output *output, const struct finish_profile_options *options,
                    struct error *error)
 {
@@ -149,7 +163,24 @@ int finish_profile(const struct output *output, const struct finish_profile_opti
     code = code < 0 ? code : 0;
     if (code == 0 && options->memory_infra)
         code = write_memory_infra(&finished, options->quiet, error);
+    if (code == 0)
+        code = count_profiled(finished.profile);
     profile_free(finished.profile);
     automatic_names_clear(&finished.names);
     return code;
+}
+
+int finish_profile_count(const char *trace, bool quiet, struct error *error)
+{
+    struct profile *profile = read_trace(trace, quiet, error);
+    if (profile == NULL)
+        return error->code;
+    int count = count_profiled(profile);
+    struct report_options report = brief_report();
+    if (count == 0 && profile->heap_count > 0)
+        report_print_text(profile, &report, stderr);
+    else if (count == 0)
+        report_print_unprofiled(profile, stderr);
+    profile_free(profile);
+    return count;
 }

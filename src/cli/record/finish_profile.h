@@ -16,8 +16,13 @@ struct finish_profile_options {
 };
 
 /* Read the trace back, add names, write the pprof and other files, and print the short report to
- * standard error. Return 0, or a negative errno with *error set. */
+ * standard error. Return the number of heaps that were profiled, or a negative errno with *error
+ * set. */
 int finish_profile(const struct output *output, const struct finish_profile_options *options,
                    struct error *error);
+
+/* Read a trace that stays alone. Return the number of heaps that were profiled, or a negative errno
+ * with *error set; if it is 0, print the reasons that the trace has. */
+int finish_profile_count(const char *trace, bool quiet, struct error *error);
 
 #endif

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "cli/print/format.h"
+#include "cli/record/fetch_symbols.h"
 #include "daemon/host/preload_path.h"
+#include "daemon/processes/program.h"
 
 /* --- progress --- */
 
@@ -75,6 +77,7 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         return code;
     if ((trace_fd = output_open_trace(&outcome->output, error)) < 0)
         return trace_fd;
+    fetch_symbols_of_command(request->command[0], request->finish.quiet);
     struct followers followers = {shows_progress(request), &outcome->view};
     struct host_options host = {
         .config = request->config,
@@ -89,11 +92,15 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
     };
     if (request->view)
         code = live_view_start(&outcome->view, outcome->output.directory, request->config, error);
+    if (code == 0 && request->beside != NULL)
+        code = tracing_beside_start(request->beside, request->finish.quiet, error);
     if (code == 0)
         code = host_run(&host, &outcome->result, error);
     close(trace_fd);
     if (followers.terminal)
         fputs("\r\033[K", stderr);
+    if (outcome->result.started && request->beside != NULL)
+        tracing_beside_finish(request->beside, outcome->output.trace);
     if (outcome->result.started) {
         output_publish(&outcome->output);
     } else {
@@ -102,7 +109,7 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
     }
     if (code == 0 && outcome->result.started)
         code = finish_profile(&outcome->output, &request->finish, error);
-    return code;
+    return code < 0 ? code : 0;
 }
 
 /* --- after the run --- */
@@ -124,11 +131,25 @@ static int end_like(int wait_status)
     return 128 + number;
 }
 
+/* Explain why the kernel does not know the program's format, if it is for another machine. */
+static void explain_exec_error(const char *command, int exec_errno)
+{
+    struct program program;
+    char path[PATH_MAX], reason[PROGRAM_REASON_BYTES];
+    program_find(command, path, sizeof(path));
+    if (exec_errno != ENOEXEC || path[0] == 0 || program_read(&program, path) < 0 ||
+        !program.file.other_machine)
+        return;
+    program_way(&program, command, reason, sizeof(reason));
+    format_printf(stderr, "heap_profile: %s\n", reason);
+}
+
 int host_command_exit_code(struct host_result *result, const char *command)
 {
     if (!result->started) {
         format_printf(stderr, "heap_profile: cannot run %s: %s\n", command,
                       strerror(result->exec_errno));
+        explain_exec_error(command, result->exec_errno);
         return result->exec_errno == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
     }
     /* The profile has ended before the command. */

@@ -6,6 +6,7 @@
 
 #include "cli/record/finish_profile.h"
 #include "cli/record/live_view.h"
+#include "cli/record/service/tracing_beside.h"
 #include "daemon/host/host.h"
 
 /* The exit codes of shells and env(1). */
@@ -18,7 +19,8 @@ struct host_command {
     char *const *command; /* argv, NULL-terminated */
     const char *output;   /* NULL: a directory of our choice */
     bool follow_children, end_with_command;
-    bool view; /* show a page meanwhile */
+    bool view;                     /* show a page meanwhile */
+    struct tracing_beside *beside; /* a session of the tracing service meanwhile; NULL: none */
     struct finish_profile_options finish;
 };
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/main/verb_program.h"
+
 /* Run in the child. Standard input and output belong to the profiled command. */
 static _Noreturn void become_view(pid_t parent, const char *directory)
 {
-    static const char self[] = "/proc/self/exe";
-    char path[PATH_MAX];
     const char *const arguments[] = {"heap_profile", "view", "--", directory, NULL};
     signal(SIGTERM, SIG_DFL);
     signal(SIGTTOU, SIG_IGN); /* it writes its address from the background */
@@ -27,11 +26,7 @@ static _Noreturn void become_view(pid_t parent, const char *directory)
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         _exit(1);
     close_range(STDERR_FILENO + 1, ~0U, 0);
-    /* The program's own path gives the process its name. */
-    ssize_t length = readlink(self, path, sizeof(path) - 1);
-    path[length > 0 ? length : 0] = '\0';
-    execv(path, (char *const *)arguments);
-    execv(self, (char *const *)arguments);
+    verb_program_run((char *const *)arguments);
     _exit(1);
 }
 

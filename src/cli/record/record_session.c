@@ -10,12 +10,15 @@
 
 #include "cli/options/options.h"
 #include "cli/print/format.h"
+#include "cli/record/fetch_symbols.h"
 #include "cli/record/live_view.h"
 #include "cli/record/session_run.h"
 #include "util/output_file.h"
 
 /* Limit of refused processes that are printed individually. */
 #define REFUSED_LINES_MAX 20
+/* Limit of processes whose debug files are fetched: the user waits. */
+#define FETCHES_MAX 4
 
 static bool quiet, by_number, shows_progress;
 static struct live_view page;
@@ -156,8 +159,12 @@ static int run(const struct record_session *session)
     };
     struct session_run_result result = {0};
     int code = 0;
+    for (size_t i = 0; i < session->config->pid_count && i < FETCHES_MAX; i++)
+        fetch_symbols_of_process((pid_t)session->config->pids[i], quiet);
     if (session->view)
         code = live_view_start(&page, output.directory, session->config, &error);
+    if (code == 0 && session->beside != NULL)
+        code = tracing_beside_start(session->beside, quiet, &error);
     if (code == 0)
         code = session_run(&options, &result, &error);
     bool wrote = lseek(trace_fd, 0, SEEK_END) > 0;
@@ -166,6 +173,9 @@ static int run(const struct record_session *session)
         fputs("\r\033[K", stderr);
     if (code < 0)
         verb_fail(&error);
+    if (wrote && session->beside != NULL)
+        tracing_beside_finish(session->beside,
+                              session->trace_path != NULL ? session->trace_path : output.trace);
     /* The reason is printed already. */
     if (code == 0 && result.processes_ended && result.profiled == 0 && by_number) {
         if (session->trace_path == NULL && output.is_own)

@@ -5,6 +5,7 @@
 #define HEAPPROFD_CLI_RECORD_RECORD_SESSION_H
 
 #include "cli/record/finish_profile.h"
+#include "cli/record/service/tracing_beside.h"
 #include "trace/config/trace_config.h"
 
 struct record_session {
@@ -12,7 +13,8 @@ struct record_session {
     const char *output;     /* the directory that the user named; NULL: one of our choice */
     const char *trace_path; /* write only a trace, to this path; NULL: write a directory */
     bool follow_children;
-    bool view; /* show a page meanwhile; only of a directory */
+    bool view;                     /* show a page meanwhile; only of a directory */
+    struct tracing_beside *beside; /* a session of the tracing service meanwhile; NULL: none */
     struct finish_profile_options finish;
 };
 

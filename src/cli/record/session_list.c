@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/record/daemon_client.h"
+#include "daemon/sockets/daemon_client.h"
 #include "daemon/sockets/run_directory.h"
 #include "daemon/sockets/session_directory.h"
 #include "util/array.h"
@@ -44,7 +44,7 @@ static Heapprofd__ControlReply *ask(const struct session_server *server, unsigne
                                     struct error *error)
 {
     Heapprofd__ControlReply *reply = NULL;
-    int fd = daemon_connect_to(server->path, patience_s, error);
+    int fd = daemon_connect_to(server->path, 0, patience_s, error);
     if (fd < 0)
         return NULL;
     if (check_peer(fd, server->owner, pid, error) == 0 && daemon_send(fd, request, -1, error) == 0)

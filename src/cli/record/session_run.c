@@ -5,113 +5,20 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/record/daemon_client.h"
+#include "cli/record/end_signals.h"
 #include "daemon/host/session_requests.h"
 #include "daemon/server/session_manager.h"
+#include "daemon/sockets/daemon_client.h"
 #include "util/clock.h"
-
-/* --- signals --- */
-
-static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-#define ENDS (sizeof(ends) / sizeof(ends[0]))
-
-/* timeout(1) signals us and our process group: two signals within this time count as one. */
-#define SAME_REQUEST_MS 250
 
 /* Silence before the first reply after which the user gets a notice. */
 #define SILENCE_MS 3000
-
-static struct {
-    pid_t process; /* children inherit the handlers, but the requests are for this process */
-    int event;     /* an eventfd, readable after a signal */
-    uint64_t first_ms;
-    struct sigaction before[ENDS];
-} signals_state;
-static _Atomic bool is_to_end, is_to_dump;
-
-/* Record a request. The second request for the end ends us at once, even during long work, like
- * SIGKILL would: profiled programs go on (attach/return_frame.h). */
-static void take_signal(int number)
-{
-    int error_before = errno;
-    uint64_t one = 1;
-    if (getpid() != signals_state.process)
-        return;
-    if (number == SIGUSR1)
-        is_to_dump = true;
-    else if (signals_state.first_ms == 0)
-        signals_state.first_ms = clock_read_ms(CLOCK_MONOTONIC);
-    if (number != SIGUSR1) {
-        is_to_end = true;
-        if (clock_read_ms(CLOCK_MONOTONIC) - signals_state.first_ms >= SAME_REQUEST_MS) {
-            signal(number, SIG_DFL);
-            raise(number);
-        }
-    }
-    if (write(signals_state.event, &one, sizeof(one)) < 0)
-        errno = 0; /* the counter is full: it is readable already */
-    errno = error_before;
-}
-
-/* Return a descriptor that is readable after a signal, or -1. */
-static int take_signals(void)
-{
-    struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
-    sigfillset(&action.sa_mask);
-    signals_state.process = getpid();
-    signals_state.first_ms = 0;
-    is_to_end = is_to_dump = false;
-    signals_state.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (signals_state.event < 0)
-        return -1;
-    for (size_t i = 0; i < ENDS; i++) {
-        struct sigaction *before = &signals_state.before[i];
-        /* Under nohup(1) SIGHUP stays ignored. */
-        if (sigaction(ends[i], NULL, before) == 0 &&
-            !(ends[i] == SIGHUP && before->sa_handler == SIG_IGN))
-            sigaction(ends[i], &action, NULL);
-    }
-    sigaction(SIGUSR1, &action, NULL);
-    return signals_state.event;
-}
-
-static void ignore_signal(int number)
-{
-    (void)number;
-}
-
-/* Restore the signals' actions. If no signal has asked for the end, the first one that comes now is
- * ignored: it must not interrupt the report. Late requests for a dump are always ignored. */
-static void restore_signals(bool end_requested)
-{
-    struct sigaction once = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    signal(SIGUSR1, SIG_IGN);
-    for (size_t i = 0; i < ENDS; i++) {
-        const struct sigaction *before = &signals_state.before[i];
-        bool passes = !end_requested && before->sa_handler == SIG_DFL;
-        sigaction(ends[i], passes ? &once : before, NULL);
-    }
-    close(signals_state.event);
-}
-
-/* Return whether a signal asked for the end; set *dump if one asked for a dump. */
-static bool read_signals(int signals, bool *dump)
-{
-    uint64_t count;
-    if (read(signals, &count, sizeof(count)) < 0)
-        return false;
-    *dump |= atomic_exchange(&is_to_dump, false);
-    return is_to_end;
-}
 
 /* --- sessions in the daemon --- */
 
@@ -173,7 +80,7 @@ static void wait_for_reply(int fd, int signals, bool *asked)
         if (got <= 0)
             continue;
         is_there = polled[0].revents != 0;
-        *asked |= polled[1].revents != 0 && read_signals(signals, &dump);
+        *asked |= polled[1].revents != 0 && end_signals_read(signals, &dump);
     }
 }
 
@@ -234,7 +141,7 @@ static int run_remote(int fd, uint64_t id, int signals, const struct session_run
                 return error_set(error, -errno, "cannot wait for the daemon: %s", strerror(errno));
             continue;
         }
-        bool dump = false, end = polled[1].revents != 0 && read_signals(signals, &dump);
+        bool dump = false, end = polled[1].revents != 0 && end_signals_read(signals, &dump);
         if (dump && !end)
             code = ask_for_dump(fd, id, error);
         if (end) {
@@ -271,7 +178,7 @@ static void handle_readable(void *context, int fd)
     bool dump = false;
     if (fd != local->signals)
         return;
-    local->over |= read_signals(fd, &dump);
+    local->over |= end_signals_read(fd, &dump);
     if (dump && local->manager.server.session != NULL)
         session_dump(local->manager.server.session);
 }
@@ -350,7 +257,7 @@ static int run_local(int signals, const struct session_run_options *options,
     struct session *session = NULL;
     if (code == 0)
         session = session_manager_start(&local.manager, &config, options->follow_children, &self,
-                                        options->trace_fd, error);
+                                        SESSION_TRACE_FILE, options->trace_fd, error);
     if (session != NULL) {
         session->id = (uint64_t)getpid();
         session_requests_open(&local.requests, &local.manager.server);
@@ -380,10 +287,10 @@ int session_run(const struct session_run_options *options, struct session_run_re
                 struct error *error)
 {
     *result = (struct session_run_result){0};
-    int signals = take_signals();
+    int signals = end_signals_take(true);
     if (signals < 0)
         return error_set(error, -errno, "cannot listen to signals: %s", strerror(errno));
-    int fd = daemon_connect(error), code = fd < 0 ? fd : 0;
+    int fd = daemon_connect(0, error), code = fd < 0 ? fd : 0;
     if (fd >= 0) {
         uint64_t id = 0;
         code = start_remote(fd, signals, options, &id, result, error);
@@ -396,6 +303,6 @@ int session_run(const struct session_run_options *options, struct session_run_re
     }
     if (code == -ENOENT)
         code = run_local(signals, options, result, error);
-    restore_signals(!result->processes_ended);
+    end_signals_restore(!result->processes_ended);
     return code;
 }

@@ -15,8 +15,11 @@
 #include "cli/print/stack_format.h"
 #include "cli/report/report.h"
 #include "cli/report/report_rss.h"
+#include "cli/view/perfetto_ui.h"
 
 #define HEAPS_NAMED 10 /* if none matches the options */
+#define TOP_NOT_GIVEN UINT64_MAX
+#define TOP_ROWS 20
 
 static const char help[] =
     "usage: heap_profile report [options] [DIR|TRACE]\n"
@@ -40,13 +43,15 @@ static const char help[] =
     "                  breaks each down: type,backtrace  context,type  backtrace,type and so on\n"
     "  --stacks        show whole stacks\n"
     "  --rss           explain the difference between heap and RSS: the process's other memory\n"
-    "  --top N         rows of a table (20; 0: all)\n"
+    "  --top N         rows of a table (20; 0: all); with --json, callsites of each heap (all)\n"
     "  --pid PID, --heap NAME, --dump N   only this process, heap and dump (from 1; 'final': the "
     "last,\n"
     "                  default)\n" FILTER_HELP FRAMES_HELP
     "  --demangle full|simple|none   functions' names in full, without parameters and\n"
     "                  template arguments (default; with --json full), or mangled\n"
     "  --json          print all figures as JSON (docs/report.md)\n"
+    "  --compact       with --json: each frame and each stack once\n" PERFETTO_UI_HELP
+    "  --no-browser    with --perfetto: print the address, and open no browser\n"
     "\n"
     "Examples:\n"
     "  heap_profile report                              what was live at the end of the last run\n"
@@ -56,6 +61,7 @@ static const char help[] =
 struct request {
     struct report_options report;
     struct profile_filter filter;
+    struct perfetto_ui_request perfetto;
     int demangling;
     bool json;
 };
@@ -86,7 +92,10 @@ static const struct option_entry options[] = {
     FRAMES_OPTION(struct request, report.all_frames),
     OPTION_ENTRY("rss", 0, OPTION_SET, struct request, report.rss),
     OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
+    OPTION_ENTRY("compact", 0, OPTION_SET, struct request, report.compact),
     DEMANGLE_OPTION(struct request, demangling),
+    PERFETTO_UI_OPTIONS(struct request, perfetto),
+    OPTION_ENTRY("no-browser", 0, OPTION_SET, struct request, perfetto.no_browser),
     OPTIONS_END,
 };
 
@@ -100,13 +109,7 @@ static void explain_nothing(const struct profile *profile, const char *path)
                 ? profile->warning
                 : "no process was profiled, the profiler was killed in its first second, or it is "
                   "not the raw-trace that heap_profile wrote");
-        for (size_t i = 0; i < profile->unprofiled_count && i < HEAPS_NAMED; i++) {
-            fputs("  not profiled: ", stderr);
-            format_print(stderr, profile->unprofiled[i].name, FORMAT_WORD_WIDTH);
-            fputs(": ", stderr);
-            format_print(stderr, profile->unprofiled[i].reason, FORMAT_REASON_WIDTH);
-            fputc('\n', stderr);
-        }
+        report_print_unprofiled(profile, stderr);
         return;
     }
     format_printf(stderr, "heap_profile: %s: nothing in it has that pid, heap or dump; there are\n",
@@ -135,7 +138,7 @@ static int print_report(const char *argument, const struct request *request)
         profile = progress_import(path, &reading, &error);
     if (profile == NULL)
         return verb_fail(&error);
-    bool whole_stacks = json || report->stacks;
+    bool whole_stacks = (json && !report->compact) || report->stacks;
     if (!report->rss && report_check_size(profile, report, whole_stacks, &error) < 0) {
         format_printf(stderr, "heap_profile: %s: %s\n", path, error.message);
         profile_free(profile);
@@ -160,6 +163,15 @@ static int complain(const struct request *request, int argument_count, char *con
               stderr);
         return VERB_USAGE;
     }
+    if (request->report.compact && (!request->json || request->report.rss)) {
+        fputs("heap_profile: --compact is an option of --json, without --rss\n", stderr);
+        return VERB_USAGE;
+    }
+    if (!request->perfetto.wanted &&
+        (request->perfetto.ui != NULL || request->perfetto.no_browser)) {
+        fputs("heap_profile: --ui and --no-browser are options of --perfetto\n", stderr);
+        return VERB_USAGE;
+    }
     if (argument_count > 1) {
         format_printf(stderr, "heap_profile: one profile at a time, not also '%s'\n", arguments[1]);
         return VERB_USAGE;
@@ -172,15 +184,19 @@ int cmd_report(int argc, char **argv)
     static const struct verb_line line = {"heap_profile report", help, options, false};
     struct request request = {
         .report = {.view = EXPORT_SPACE,
-                   .top = 20,
+                   .top = TOP_NOT_GIVEN,
                    .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
                    .columns = stack_format_columns(stdout)},
         .demangling = DEMANGLING_DEFAULT,
     };
     int code = options_parse(&line, argc, argv, &request);
+    if (request.report.top == TOP_NOT_GIVEN)
+        request.report.top = request.json ? 0 : TOP_ROWS;
     if (code < 0)
         code = complain(&request, argc - optind, argv + optind);
-    if (code < 0)
+    if (code < 0 && request.perfetto.wanted)
+        code = perfetto_ui_show(&request.perfetto, argv[optind]);
+    else if (code < 0)
         code = print_report(argv[optind], &request);
     profile_filter_clear(&request.filter);
     return code;

@@ -12,7 +12,8 @@
 
 struct report_options {
     enum export_view view;
-    uint64_t top; /* rows of a table; 0: all */
+    uint64_t top; /* rows of a table, callsites of a heap in JSON; 0: all */
+    bool compact; /* in JSON each frame and each stack once */
     struct dump_choice choice;
     bool cumulative, tree, thread; /* rows: functions with callees, tree, threads; else callsites */
     bool addresses;  /* in the tree: a line for each call site, not for each function */
@@ -37,6 +38,9 @@ int report_print_text(const struct profile *profile, const struct report_options
                       FILE *out);
 int report_print_json(const struct profile *profile, const struct report_options *options,
                       FILE *out);
+
+/* Print why processes, or names without a process, were not profiled: the first ten. */
+void report_print_unprofiled(const struct profile *profile, FILE *out);
 
 /* --- shared by both --- */
 

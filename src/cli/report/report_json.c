@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "cli/report/report.h"
+#include "cli/report/report_end.h"
+#include "cli/report/report_json_stacks.h"
 #include "cli/report/unnamed_frames.h"
 #include "cli/report/unwind_gaps.h"
 #include "export/view.h"
@@ -13,10 +15,36 @@
 #include "profile/partial.h"
 #include "util/json_writer.h"
 
+/* What all sections of the report need. */
+struct printing {
+    struct json_stacks stacks;
+    struct unwind_gap_finder gaps;
+    const struct report_options *options;
+};
+
+/* Write a figure as a number if it is exact, else as [estimate, low95, high95]. */
+static void print_compact_figure(struct json_writer *json, const char *name, double value,
+                                 struct profile_interval interval)
+{
+    if (isnan(value) || (interval.low == value && interval.high == value)) {
+        json_number(json, name, value);
+        return;
+    }
+    json_array(json, name);
+    json_number(json, NULL, value);
+    json_number(json, NULL, interval.low);
+    json_number(json, NULL, interval.high);
+    json_end_array(json);
+}
+
 /* Write a figure with its 95 % limits, or null if the file does not contain it. */
 static void print_figure(struct json_writer *json, const char *name, bool is_known, double value,
-                         struct profile_interval interval)
+                         struct profile_interval interval, bool compact)
 {
+    if (compact) {
+        print_compact_figure(json, name, is_known ? value : (double)NAN, interval);
+        return;
+    }
     json_object(json, name);
     json_number(json, "estimate", is_known ? value : (double)NAN);
     json_number(json, "low95", is_known ? interval.low : (double)NAN);
@@ -24,9 +52,9 @@ static void print_figure(struct json_writer *json, const char *name, bool is_kno
     json_end_object(json);
 }
 
-static void print_figures(struct json_writer *json, const struct rollup_values *values,
-                          const struct profile_heap *heap, const struct profile_dump *dump,
-                          bool peak_is_known, bool is_total)
+static void print_figures(struct json_writer *json, bool compact,
+                          const struct rollup_values *values, const struct profile_heap *heap,
+                          const struct profile_dump *dump, bool peak_is_known, bool is_total)
 {
     struct profile_interval (*interval_of)(
         const struct profile_estimate *, bool, const struct profile_heap *,
@@ -44,9 +72,9 @@ static void print_figures(struct json_writer *json, const struct rollup_values *
         bool is_known = !export_view_is_unknown(heap, views[i].view);
         bool count_is_known = is_known && (heap->unknown & PROFILE_UNKNOWN_COUNTS) == 0;
         print_figure(json, views[i].bytes, is_known, figure.bytes,
-                     interval_of(&figure, false, heap, dump));
+                     interval_of(&figure, false, heap, dump), compact);
         print_figure(json, views[i].count, count_is_known, figure.count,
-                     interval_of(&figure, true, heap, dump));
+                     interval_of(&figure, true, heap, dump), compact);
     }
     bool is_known = (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) == 0;
     const struct trace_figures *figures = &values->figures;
@@ -56,89 +84,10 @@ static void print_figures(struct json_writer *json, const struct rollup_values *
     json_number(json, "temporary_objects", is_known ? figures->temporary_count : (double)NAN);
 }
 
-/* --- frames: many stacks share a frame, so its text is cached --- */
-
-/* Limit of the cache: many frames can share one long name. Other texts are made again each time. */
-#define KEPT_BYTES_MAX ((size_t)32 << 20)
-
-struct frame_texts {
-    const struct profile *profile;
-    char **texts; /* by frame; NULL: not cached */
-    size_t *lengths;
-    size_t kept_bytes;
-    struct unwind_gap_finder gaps;
-};
-
-static bool frame_texts_begin(struct frame_texts *frames, const struct profile *profile)
-{
-    frames->profile = profile;
-    frames->texts = calloc(profile->frame_count + 1, sizeof(*frames->texts));
-    frames->lengths = calloc(profile->frame_count + 1, sizeof(*frames->lengths));
-    return frames->texts != NULL && frames->lengths != NULL;
-}
-
-static void frame_texts_end(struct frame_texts *frames)
-{
-    for (size_t i = 0; frames->texts != NULL && i < frames->profile->frame_count; i++)
-        free(frames->texts[i]);
-    free(frames->texts);
-    free(frames->lengths);
-    unwind_gap_finder_clear(&frames->gaps);
-}
-
-static void print_frame(struct json_writer *json, const struct profile *profile,
-                        const struct profile_frame *frame)
-{
-    const char *kind = profile_frame_kind(frame);
-    json_object(json, NULL);
-    json_string(json, "name", frame->name);
-    json_string(json, "linkage_name", frame->linkage_name);
-    if (*frame->obfuscated_name != '\0')
-        json_string(json, "obfuscated_name", frame->obfuscated_name);
-    json_string(json, "mapping",
-                frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
-    json_unsigned(json, "rel_pc", frame->rel_pc);
-    if (*kind != '\0')
-        json_string(json, "kind", kind);
-    if (frame->source_file[0] != '\0') {
-        json_string(json, "file", frame->source_file);
-        json_unsigned(json, "line", frame->line);
-    }
-    json_end_object(json);
-}
-
-static void print_frame_once(struct json_writer *json, struct frame_texts *frames, uint32_t index)
-{
-    const struct profile *profile = frames->profile;
-    if (frames->texts[index] == NULL && frames->kept_bytes < KEPT_BYTES_MAX) {
-        FILE *text = open_memstream(&frames->texts[index], &frames->lengths[index]);
-        if (text != NULL) {
-            struct json_writer one = json_begin(text);
-            print_frame(&one, profile, &profile->frames[index]);
-            fclose(text);
-            frames->kept_bytes += frames->lengths[index];
-        }
-    }
-    if (frames->texts[index] != NULL)
-        json_raw(json, NULL, frames->texts[index], frames->lengths[index]);
-    else
-        print_frame(json, profile, &profile->frames[index]);
-}
-
-static void print_stack(struct json_writer *json, struct frame_texts *frames, uint32_t callsite)
-{
-    json_array(json, "frames");
-    while (callsite != PROFILE_NONE) {
-        const struct profile_callsite *node = &frames->profile->callsites[callsite];
-        print_frame_once(json, frames, node->frame);
-        callsite = node->parent;
-    }
-    json_end_array(json);
-}
-
-static void print_threads(struct json_writer *json, const struct profile *profile,
+static void print_threads(struct json_writer *json, const struct printing *printing,
                           const struct profile_heap *heap, const struct profile_dump *dump)
 {
+    const struct profile *profile = printing->stacks.profile;
     struct rollup *rollup = rollup_new(NULL, dump, ROLLUP_THREAD);
     int32_t pid = profile->processes[heap->process].pid;
     json_array(json, "threads");
@@ -147,7 +96,7 @@ static void print_threads(struct json_writer *json, const struct profile *profil
         json_object(json, NULL);
         json_signed(json, "tid", row->tid);
         json_string(json, "name", profile_thread_name(profile, pid, row->tid));
-        print_figures(json, &row->self, heap, dump, false, false);
+        print_figures(json, printing->options->compact, &row->self, heap, dump, false, false);
         json_end_object(json);
     }
     json_end_array(json);
@@ -155,20 +104,20 @@ static void print_threads(struct json_writer *json, const struct profile *profil
 }
 
 /* Begin the object of a group, which the caller ends. */
-static void print_group(struct json_writer *json, struct frame_texts *frames,
+static void print_group(struct json_writer *json, struct printing *printing,
                         const struct profile_heap *heap, const struct profile_dump *dump,
                         const struct grouping_row *row, enum grouping_key key)
 {
     json_line(json);
     json_object(json, NULL);
     if (key == GROUPING_BACKTRACE)
-        print_stack(json, frames, row->callsite);
+        json_stacks_print(&printing->stacks, json, row->callsite);
     else
         json_string(json, report_group_key_name(key), row->label);
-    print_figures(json, &row->values, heap, dump, true, false);
+    print_figures(json, printing->options->compact, &row->values, heap, dump, true, false);
 }
 
-static void print_groups(struct json_writer *json, struct frame_texts *frames,
+static void print_groups(struct json_writer *json, struct printing *printing,
                          const struct profile_heap *heap, const struct profile_dump *dump,
                          const enum grouping_key by[2])
 {
@@ -176,11 +125,11 @@ static void print_groups(struct json_writer *json, struct frame_texts *frames,
     json_array(json, "groups");
     for (size_t i = 0; grouping != NULL && i < grouping->outer_count; i++) {
         const struct grouping_row *outer = &grouping->outer[i];
-        print_group(json, frames, heap, dump, outer, by[0]);
+        print_group(json, printing, heap, dump, outer, by[0]);
         if (outer->count > 0)
             json_array(json, "groups");
         for (size_t j = 0; j < outer->count; j++) {
-            print_group(json, frames, heap, dump, &grouping->inner[outer->first + j], by[1]);
+            print_group(json, printing, heap, dump, &grouping->inner[outer->first + j], by[1]);
             json_end_object(json);
         }
         if (outer->count > 0)
@@ -289,28 +238,68 @@ static void print_head(struct json_writer *json, const struct profile *profile,
                                                          : estimate_peak_bytes(heap, dump));
     json_bool(json, "unfinished", heap->unfinished);
     json_bool(json, "incomplete", dump->incomplete);
+    report_end_print_json(process, json);
+    report_cause_print_json(dump, json);
 }
 
-static void print_callsites(struct json_writer *json, struct frame_texts *frames,
+struct ranked {
+    const struct profile_sample *sample;
+    double rank;
+    size_t order;
+};
+
+static int compare_ranks(const void *one, const void *other)
+{
+    const struct ranked *a = one, *b = other;
+    return a->rank != b->rank ? (a->rank < b->rank) - (a->rank > b->rank)
+                              : (a->order > b->order) - (a->order < b->order);
+}
+
+/* Return the dump's samples, with `top` only the largest of the view, in order; malloc'd. Set
+ * *count. NULL: no memory. */
+static struct ranked *choose_samples(const struct profile_dump *dump, enum export_view view,
+                                     uint64_t top, size_t *count)
+{
+    struct ranked *chosen = calloc(dump->sample_count + 1, sizeof(*chosen));
+    *count = 0;
+    for (size_t i = 0; chosen != NULL && i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
+        struct profile_estimate figure = estimate_of_view(&values, view);
+        chosen[(*count)++] =
+            (struct ranked){dump->samples[i], top != 0 ? estimate_rank(&figure, view) : 0, i};
+    }
+    if (*count > 0 && top != 0)
+        qsort(chosen, *count, sizeof(*chosen), compare_ranks);
+    if (top != 0 && *count > top)
+        *count = top;
+    return chosen;
+}
+
+static void print_callsites(struct json_writer *json, struct printing *printing,
                             const struct profile_heap *heap, const struct profile_dump *dump)
 {
+    size_t count;
+    struct ranked *chosen =
+        choose_samples(dump, printing->options->view, printing->options->top, &count);
     json_array(json, "callsites");
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(dump->samples[i]);
+    for (size_t i = 0; chosen != NULL && i < count; i++) {
+        struct rollup_values values = rollup_values_of(chosen[i].sample);
         json_line(json);
         json_object(json, NULL);
-        print_figures(json, &values, heap, dump, true, false);
-        print_stack(json, frames, dump->samples[i]->callsite);
+        print_figures(json, printing->options->compact, &values, heap, dump, true, false);
+        json_stacks_print(&printing->stacks, json, chosen[i].sample->callsite);
         json_end_object(json);
     }
     json_end_array(json);
+    json_unsigned(json, "more_callsites", dump->sample_count - count);
+    free(chosen);
 }
 
-static void print_heap(struct json_writer *json, struct frame_texts *frames,
-                       const struct profile_heap *heap, const struct profile_dump *dump,
-                       const struct report_options *options)
+static void print_heap(struct json_writer *json, struct printing *printing,
+                       const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    const struct profile *profile = frames->profile;
+    const struct report_options *options = printing->options;
+    const struct profile *profile = printing->stacks.profile;
     const struct trace_heap_dump *status = &heap->status;
     json_object(json, NULL);
     print_head(json, profile, heap, dump);
@@ -321,25 +310,25 @@ static void print_heap(struct json_writer *json, struct frame_texts *frames,
     print_unknown(json, heap);
     print_lost(json, status);
     print_agreement(json, heap, dump);
-    unwind_gaps_print_json(&frames->gaps, profile, dump, json);
+    unwind_gaps_print_json(&printing->gaps, profile, dump, json);
     json_unsigned(json, "weighed_samples", status->weighed_samples);
     json_unsigned(json, "other_types", status->other_types);
     json_unsigned(json, "other_contexts", status->other_contexts);
     struct rollup_values total = rollup_total_of(dump);
     json_object(json, "total");
-    print_figures(json, &total, heap, dump, true, true);
+    print_figures(json, printing->options->compact, &total, heap, dump, true, true);
     json_end_object(json);
     if (*profile->filter != '\0') {
         struct rollup_values left = rollup_values_of(&dump->left_out.sum);
         json_object(json, "left_out");
         json_unsigned(json, "callsites", dump->left_out.callsites);
-        print_figures(json, &left, heap, dump, true, false);
+        print_figures(json, printing->options->compact, &left, heap, dump, true, false);
         json_end_object(json);
     }
-    print_threads(json, profile, heap, dump);
+    print_threads(json, printing, heap, dump);
     if (options->by[0] != GROUPING_NONE)
-        print_groups(json, frames, heap, dump, options->by);
-    print_callsites(json, frames, heap, dump);
+        print_groups(json, printing, heap, dump, options->by);
+    print_callsites(json, printing, heap, dump);
     json_end_object(json);
 }
 
@@ -395,15 +384,15 @@ static void print_unnamed(struct json_writer *json, const struct profile *profil
 int report_print_json(const struct profile *profile, const struct report_options *options,
                       FILE *out)
 {
-    struct frame_texts frames = {0};
+    struct printing printing = {.options = options};
     struct json_writer json = json_begin(out);
     bool found = false;
-    if (!frame_texts_begin(&frames, profile)) {
-        frame_texts_end(&frames);
+    if (json_stacks_begin(&printing.stacks, profile, options->compact) < 0) {
+        json_stacks_end(&printing.stacks);
         return -ENOMEM;
     }
     json_object(&json, NULL);
-    json_unsigned(&json, "version", 1);
+    json_unsigned(&json, "version", options->compact ? 2 : 1);
     json_string(&json, "warning", profile->warning);
     json_string(&json, "filter", profile->filter);
     json_array(&json, "heaps");
@@ -413,14 +402,17 @@ int report_print_json(const struct profile *profile, const struct report_options
         if (dump == NULL)
             continue;
         found = true;
-        print_heap(&json, &frames, &profile->heaps[i], dump, options);
+        print_heap(&json, &printing, &profile->heaps[i], dump);
     }
     json_end_array(&json);
     print_unprofiled(&json, profile);
     print_streams(&json, profile, options);
     print_unnamed(&json, profile, options);
+    if (options->compact)
+        json_stacks_print_lists(&printing.stacks, &json);
     json_end_object(&json);
     fputc('\n', out);
-    frame_texts_end(&frames);
+    json_stacks_end(&printing.stacks);
+    unwind_gap_finder_clear(&printing.gaps);
     return found ? 0 : -ENOENT;
 }

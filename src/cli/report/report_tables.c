@@ -112,6 +112,7 @@ void printer_set_format(struct printer *printer, const struct folding *folding)
     printer->stacks = (struct stack_format){
         .profile = printer->profile,
         .folding = folding,
+        .python_lines = true,
         .simple = printer->options->simple_names,
         .columns =
             stack_format_room(columns, printer->is_narrow ? FEW_FIGURES_COLUMNS : FIGURES_COLUMNS),

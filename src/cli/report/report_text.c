@@ -7,6 +7,7 @@
 
 #include "cli/options/profile_options.h"
 #include "cli/print/wrap.h"
+#include "cli/report/report_end.h"
 #include "cli/report/report_sections.h"
 #include "cli/report/report_tables.h"
 #include "cli/report/report_unseen.h"
@@ -78,18 +79,18 @@ static void print_allocated(const struct printer *printer)
     const struct profile_dump *dump = printer->dump;
     bool unknown = export_view_is_unknown(printer->heap, EXPORT_ALLOC_SPACE);
     if (dump->exact_calls > 0 || (dump->total.samples == 0 && !unknown)) {
-        fprintf(printer->out, "\n  allocated     %s in %s call%s, %s\n",
+        fprintf(printer->out, "  allocated     %s in %s call%s, %s\n",
                 format_bytes((double)dump->exact_bytes).bytes,
                 format_count((double)dump->exact_calls).bytes, dump->exact_calls == 1 ? "" : "s",
                 profile_totals_why_partial(printer->heap) == NULL ? "exact" : "partial");
         return;
     }
     if (unknown) {
-        fputs("\n  allocated     not in the file\n", printer->out);
+        fputs("  allocated     not in the file\n", printer->out);
         return;
     }
     const struct profile_estimate all = estimate_of_dump(dump, EXPORT_ALLOC_SPACE);
-    fputs("\n  allocated     ", printer->out);
+    fputs("  allocated     ", printer->out);
     print_total(printer, all.bytes, &all, false);
     if (export_view_is_unknown(printer->heap, EXPORT_ALLOC_OBJECTS))
         fprintf(printer->out, " by %s samples; the trace counts samples, not allocations\n",
@@ -174,6 +175,17 @@ static void print_filter(const struct printer *printer)
                 .bytes);
 }
 
+/* Print the interval, or the range of those by which samples were drawn. */
+static void print_sampling(FILE *out, const struct profile_heap *heap, uint64_t samples)
+{
+    fprintf(out, "\n  samples       %s, one in ", format_count((double)samples).bytes);
+    if (heap->first_interval_bytes != 0 && heap->first_interval_bytes < heap->interval_bytes)
+        fprintf(out, "%s to ", format_count((double)heap->first_interval_bytes).bytes);
+    fprintf(out, "%s B on average; ± is 95 %%, a callsite below %s may go unseen\n",
+            format_count((double)heap->interval_bytes).bytes,
+            format_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
+}
+
 static void print_samples(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
@@ -198,12 +210,7 @@ static void print_samples(const struct printer *printer)
     else if (heap->interval_bytes == 0)
         fputs("\n  samples       at an unknown interval: no ± can be computed\n", out);
     else
-        fprintf(out,
-                "\n  samples       %s, one in %s B on average; ± is 95 %%, a callsite below %s may "
-                "go unseen\n",
-                format_count((double)dump->total.samples).bytes,
-                format_count((double)heap->interval_bytes).bytes,
-                format_bytes(profile_floor_bytes(heap->interval_bytes)).bytes);
+        print_sampling(out, heap, dump->total.samples);
 }
 
 static void print_partial(const struct printer *printer)
@@ -245,6 +252,8 @@ static void print_facts(const struct printer *printer)
     }
     if (heap->dump_count > 1)
         fprintf(out, ", dump %zu of %zu", (size_t)(dump - heap->dumps) + 1, heap->dump_count);
+    fputc('\n', out);
+    report_end_print_text(process, dump, out);
     print_allocated(printer);
     print_live(printer);
     print_peak(printer);

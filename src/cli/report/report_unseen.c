@@ -10,6 +10,7 @@
 #include "trace/intern.h"
 
 #define UNPROFILED_NAMES 20u /* printed for each reason */
+#define UNPROFILED_LINES 10u /* of a trace without a profile */
 
 static bool was_never_joined(const struct profile_heap *heap)
 {
@@ -154,6 +155,17 @@ void report_unprofiled_print(const struct profile *profile, FILE *out)
             fputs("\nNot profiled\n", out);
         next = print_names(profile, i, out);
         fputs("\n      ", out);
+        format_print(out, profile->unprofiled[i].reason, FORMAT_REASON_WIDTH);
+        fputc('\n', out);
+    }
+}
+
+void report_print_unprofiled(const struct profile *profile, FILE *out)
+{
+    for (size_t i = 0; i < profile->unprofiled_count && i < UNPROFILED_LINES; i++) {
+        fputs("  not profiled: ", out);
+        format_print(out, profile->unprofiled[i].name, FORMAT_WORD_WIDTH);
+        fputs(": ", out);
         format_print(out, profile->unprofiled[i].reason, FORMAT_REASON_WIDTH);
         fputc('\n', out);
     }

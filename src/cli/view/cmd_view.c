@@ -12,8 +12,10 @@
 #include "cli/record/live_view.h"
 #include "cli/view/browser.h"
 #include "cli/view/machine.h"
+#include "cli/view/perfetto_ui.h"
 #include "util/output_file.h"
 #include "view/saved/save.h"
+#include "view/server/perfetto.h"
 #include "view/server/server.h"
 
 static const char help[] =
@@ -32,9 +34,11 @@ static const char help[] =
     "  --port N        listen on 127.0.0.1, port N (default: a free one)\n"
     "  --listen PATH   listen on a unix socket instead, for example for ssh -L\n"
     "  --no-browser    print the address, and open no browser\n"
+    "  --native        show the interpreter's frames beside the language's functions; the page "
+    "has\n"
+    "                  a switch for them, too\n"
     "  --save FILE     write a page with its data inside, for any browser, and serve nothing\n"
-    "                  (without DIR or FILE: the latest profile)\n"
-    "\n"
+    "                  (without DIR or FILE: the latest profile)\n" PERFETTO_UI_HELP "\n"
     "Examples:\n"
     "  heap_profile view                       the start page\n"
     "  heap_profile view before/ after/        two profiles, to be compared\n"
@@ -45,14 +49,17 @@ struct request {
     struct view_server_options server;
     uint64_t port;
     const char *save;
-    bool no_browser;
+    bool native;
+    struct perfetto_ui_request perfetto;
 };
 
 static const struct option_entry options[] = {
     OPTION_ENTRY("port", 0, OPTION_NUMBER, struct request, port),
     OPTION_ENTRY("listen", 0, OPTION_TEXT, struct request, server.socket_path),
-    OPTION_ENTRY("no-browser", 0, OPTION_SET, struct request, no_browser),
+    OPTION_ENTRY("no-browser", 0, OPTION_SET, struct request, perfetto.no_browser),
+    OPTION_ENTRY("native", 0, OPTION_SET, struct request, native),
     OPTION_ENTRY("save", 0, OPTION_TEXT, struct request, save),
+    PERFETTO_UI_OPTIONS(struct request, perfetto),
     OPTIONS_END,
 };
 
@@ -85,7 +92,7 @@ static void show(struct browser *browser, const struct request *request, const c
     else
         format_printf(stdout, "heap_profile: serving on %s\n", page);
     fflush(stdout);
-    if (!request->no_browser && request->server.socket_path == NULL)
+    if (!request->perfetto.no_browser && request->server.socket_path == NULL)
         browser_open(browser, page);
 }
 
@@ -145,14 +152,6 @@ static int save(struct view_profiles *profiles, const char *path, struct error *
     return output_file_close(&file, code, error);
 }
 
-bool take_live_view(void *member, const char *name, const char *value)
-{
-    (void)name;
-    (void)value;
-    *(bool *)member = true;
-    return true;
-}
-
 /* Add the profiles of the command line. A page that is saved has the latest without any. */
 static int add_profiles(struct watched *watched, char *const *arguments, bool saves,
                         struct error *error)
@@ -165,20 +164,41 @@ static int add_profiles(struct watched *watched, char *const *arguments, bool sa
     return code;
 }
 
+/* Return -1 to continue, else VERB_USAGE after a message. */
+static int complain(const struct request *request, int argument_count)
+{
+    const char *message = NULL;
+    if (request->port > UINT16_MAX)
+        message = "--port is a number from 1 to 65535";
+    else if (!request->perfetto.wanted)
+        message = request->perfetto.ui != NULL ? "--ui is an option of --perfetto" : NULL;
+    else if (request->port != 0 && request->port != PERFETTO_PORT)
+        message = "--perfetto needs port 9001: Perfetto UI may read from no other port of this "
+                  "machine (its Content-Security-Policy)";
+    else if (request->server.socket_path != NULL || request->save != NULL)
+        message = "--perfetto takes neither --listen nor --save: another page shows the trace";
+    else if (argument_count > 1)
+        message = "--perfetto takes one profile";
+    if (message == NULL)
+        return -1;
+    format_printf(stderr, "heap_profile: %s\n", message);
+    return VERB_USAGE;
+}
+
 int cmd_view(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile view", help, options, false};
     struct request request = {0};
     struct error error = {0};
     int code = options_parse(&line, argc, argv, &request);
+    if (code < 0)
+        code = complain(&request, argc - optind);
     if (code >= 0)
         return code;
-    if (request.port > UINT16_MAX) {
-        fputs("heap_profile: --port is a number from 1 to 65535\n", stderr);
-        return VERB_USAGE;
-    }
+    if (request.perfetto.wanted)
+        return perfetto_ui_serve(&request.perfetto, argv[optind]);
     request.server.port = (uint16_t)request.port;
-    struct watched watched = {0};
+    struct watched watched = {.native = request.native};
     code = add_profiles(&watched, argv + optind, request.save != NULL, &error);
     struct view_profiles *profiles = code < 0 ? NULL : watched_read(&watched, true, &error);
     if (profiles == NULL) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap_profile view, and the option --view, in a build without the page: say what is missing. */
+/* heap_profile view, and the options --view and --perfetto, in a build without the page: say what
+ * is missing. */
 #include <stdio.h>
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
 #include "cli/record/live_view.h"
+#include "cli/view/perfetto_ui.h"
 
 static void explain(void)
 {
@@ -17,6 +19,14 @@ int cmd_view(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
+    explain();
+    return VERB_FAILED;
+}
+
+int perfetto_ui_show(const struct perfetto_ui_request *request, const char *argument)
+{
+    (void)request;
+    (void)argument;
     explain();
     return VERB_FAILED;
 }

@@ -46,9 +46,9 @@ static void add_all_of(struct held_directories *held, pid_t pid)
         closedir(directory);
 }
 
-/* Return whether a process is a heap_profile of this user or of root. Others may call theirs so, and
- * hold millions of directories open. The owner of /proc/PID says less: root has that of a process
- * that cannot be dumped. */
+/* Return whether a process is a heap_profile of this user or of root. Others may call theirs so,
+ * and hold millions of directories open. The owner of /proc/PID says less: root has that of a
+ * process that cannot be dumped. */
 static bool is_recorder(pid_t pid)
 {
     char comm[32];

@@ -25,14 +25,10 @@ struct finding_writer {
 
 static void write_finding(void *context, enum doctor_finding finding, const char *text)
 {
-    static const char *const names[] = {"ok", "note", "no"};
     struct finding_writer *writer = context;
     if (finding > writer->worst)
         writer->worst = finding;
-    json_object(writer->json, NULL);
-    json_string(writer->json, "finding", names[finding]);
-    json_string(writer->json, "text", text);
-    json_end_object(writer->json);
+    doctor_write_finding(writer->json, finding, text);
 }
 
 /* Write the findings about a process, unless it has ended. */
@@ -42,6 +38,7 @@ static void write_check(struct json_writer *json, pid_t pid)
     if (!process_stat_read(pid, &stat))
         return;
     struct finding_writer writer = {json, DOCTOR_FINE};
+    struct doctor_facts facts;
     const struct doctor doctor = {write_finding, &writer};
     json_object(json, NULL);
     json_signed(json, "pid", pid);
@@ -50,7 +47,7 @@ static void write_check(struct json_writer *json, pid_t pid)
     if (stat.is_kernel_thread)
         write_finding(&writer, DOCTOR_IMPOSSIBLE, "a thread of the kernel: it has no heap");
     else
-        doctor_check_process(&doctor, pid);
+        doctor_check_process(&doctor, pid, &facts);
     json_end_array(json);
     json_bool(json, "can_be_profiled", writer.worst != DOCTOR_IMPOSSIBLE);
     pid_t profiler = other_profiler_of(pid);

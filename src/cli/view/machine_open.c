@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows the profiles that the page names: {"paths": ["/tmp/heap_profile-abc", ...], "add": false}.
- */
+/* Shows the profiles that the page names: {"paths": ["/tmp/heap_profile-abc", ...], "add": false,
+ * "native": true}. */
 #include <errno.h>
 #include <string.h>
 
@@ -31,12 +31,14 @@ static int open_paths(struct machine *machine, const struct json_value *root, st
 {
     const char *paths[VIEW_PROFILES_MAX];
     const struct json_value *add = json_member(root, "add");
+    const struct json_value *native = json_member(root, "native");
     int count = take_paths(root, paths, error);
     if (count < 0)
         return count;
-    if (add != NULL && add->kind != JSON_BOOL)
-        return error_set(error, -EINVAL, "\"add\" is neither true nor false");
-    return shown_open(&machine->shown, paths, (size_t)count, add != NULL && add->truth, error);
+    if ((add != NULL && add->kind != JSON_BOOL) || (native != NULL && native->kind != JSON_BOOL))
+        return error_set(error, -EINVAL, "\"add\" or \"native\" is neither true nor false");
+    return shown_open(&machine->shown, paths, (size_t)count, add != NULL && add->truth,
+                      native != NULL ? &native->truth : NULL, error);
 }
 
 int machine_open(void *context, const struct view_parameters *parameters, const char *body,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forks, runs /proc/self/exe, and collects what it prints. */
+/* Forks, runs heap_profile, and collects what it prints. */
 #include "cli/view/self_run.h"
 
 #include <errno.h>
@@ -17,12 +17,11 @@
 
 #include "util/array.h"
 #include "util/clock.h"
+#include "util/sibling_program.h"
 
 /* The status of a thousand processes needs a quarter of it. */
 #define OUTPUT_BYTES_MAX (1u << 20)
 #define READ_BYTES 8192u
-
-static const char self[] = "/proc/self/exe";
 
 /* --- start --- */
 
@@ -41,16 +40,15 @@ static _Noreturn void become(const char *path, const char *const *arguments, int
         _exit(127);
     close_range(STDERR_FILENO + 1, ~0U, 0);
     execv(path, (char *const *)arguments);
-    execv(self, (char *const *)arguments);
     _exit(127);
 }
 
 pid_t self_start(const char *const *arguments, int output, int errors, struct error *error)
 {
-    /* The program's own path gives the process its name. */
     char path[PATH_MAX];
-    ssize_t length = readlink(self, path, sizeof(path) - 1);
-    path[length > 0 ? length : 0] = '\0';
+    int code = sibling_program_find("heap_profile", path, error);
+    if (code < 0)
+        return code;
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
         become(path, arguments, output, errors, parent);

@@ -81,11 +81,12 @@ static int fill(struct watched *next, const struct watched *before, const char *
 }
 
 int shown_open(struct shown *shown, const char *const *paths, size_t count, bool adds,
-               struct error *error)
+               const bool *native, struct error *error)
 {
     static const struct watched nothing;
     struct watched next = {0};
     pthread_mutex_lock(&shown->lock);
+    next.native = native != NULL ? *native : shown->watched.native;
     int code = fill(&next, adds ? &shown->watched : &nothing, paths, count, error);
     struct view_profiles *profiles = code < 0 ? NULL : watched_read(&next, false, error);
     if (profiles != NULL) {

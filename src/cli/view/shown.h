@@ -25,9 +25,10 @@ void shown_end(struct shown *shown);
 /* Read the profiles again if their files have changed. Never wait for another reader. */
 void shown_refresh(struct shown *shown);
 
-/* Show these profiles, or with `adds` these beside those that are shown. Wait until they are read.
- * On failure, keep what is shown and return a negative errno with *error set. */
+/* Show these profiles, or with `adds` these beside those that are shown. `native`: with the
+ * interpreters' own frames; NULL: as before. Wait until they are read. On failure, keep what is
+ * shown and return a negative errno with *error set. */
 int shown_open(struct shown *shown, const char *const *paths, size_t count, bool adds,
-               struct error *error);
+               const bool *native, struct error *error);
 
 #endif

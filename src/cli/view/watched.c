@@ -59,7 +59,9 @@ static int add(struct watched *watched, size_t index, struct view_profiles *prof
                bool shows_progress, struct error *error)
 {
     /* A user may name a pipe, and can end the wait for it: not so once the page is served. */
-    const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
+    static const struct profile_filter native = {.native = true};
+    const struct profile_read_options reading = {.filter = watched->native ? &native : NULL,
+                                                 .demangling = DEMANGLE_FULL,
                                                  .only_regular = !shows_progress};
     char path[PATH_MAX];
     int code = output_find_trace(watched->paths[index], path, error);
@@ -86,6 +88,8 @@ struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
     int code = 0;
     if (profiles == NULL)
         code = error_set(error, -ENOMEM, "not enough memory for the profiles");
+    if (profiles != NULL)
+        profiles->native = watched->native;
     for (size_t i = 0; i < watched->count && code == 0; i++)
         code = add(watched, i, profiles, shows_progress, error);
     if (code == 0)

@@ -14,6 +14,7 @@
 struct watched {
     char *paths[VIEW_PROFILES_MAX]; /* DIR or FILE; owned. NULL: the latest profile */
     size_t count;
+    bool native; /* with the interpreters' own frames */
     struct watched_file {
         dev_t device;
         ino_t inode;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decide whether a program needs its debug file, and ask for it. */
+#include "cli/record/fetch_symbols.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/print/format.h"
+#include "daemon/processes/program.h"
+#include "symbols/debuginfod.h"
+#include "util/hex.h"
+
+/* The user waits meanwhile. The debug file of a large program takes some seconds. */
+#define FETCH_LIMIT_MS 15000u
+
+static void fetch(const char *path, const char *name, bool quiet)
+{
+    struct program program;
+    uint8_t build_id[PROGRAM_BUILD_ID_MAX];
+    const char *servers = getenv("DEBUGINFOD_URLS");
+    if (servers == NULL || servers[0] == 0 || path[0] == 0 || program_read(&program, path) < 0 ||
+        !program_needs_debug_file(&program))
+        return;
+    struct debuginfod *debuginfod = debuginfod_open(FETCH_LIMIT_MS);
+    if (debuginfod == NULL)
+        return;
+    if (!quiet)
+        format_printf(stderr, "heap_profile: asking %s for the symbols of %s\n", servers, name);
+    free(debuginfod_find(debuginfod, build_id,
+                         hex_read(program.file.build_id, build_id, sizeof(build_id))));
+    debuginfod_close(debuginfod);
+}
+
+void fetch_symbols_of_command(const char *command, bool quiet)
+{
+    char path[PATH_MAX];
+    program_find(command, path, sizeof(path));
+    fetch(path, command, quiet);
+}
+
+void fetch_symbols_of_process(pid_t pid, bool quiet)
+{
+    char path[64], name[64];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(name, sizeof(name), "process %d", (int)pid);
+    fetch(path, name, quiet);
+}
