@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/interpreter_frames.h"
 #include "util/json_writer.h"
 #include "view/answers/answers.h"
 
@@ -33,7 +34,7 @@ static void write_numbering(struct functions *functions, size_t count, char text
     for (size_t i = 0; i < count; i++) {
         const struct function *function = &functions->items[i];
         const struct profile_frame *frame = &function->profile->frames[function->frame];
-        hash = hash_text(hash, profile_frame_label(function->profile, frame, label));
+        hash = hash_text(hash, interpreter_frames_label(function->profile, frame, label));
         hash = hash_text(hash, function_path(function));
     }
     snprintf(text, NUMBERING_BYTES, "%zu-%" PRIx64, count, hash);

@@ -117,8 +117,20 @@ static void write_dump(struct json_writer *json, const struct profile_heap *heap
 
 /* --- heaps --- */
 
+/* Write how the process ended, unless it ended well. */
+static void write_end(struct json_writer *json, const struct profile_process *process)
+{
+    const struct process_end *end = &process->end;
+    char words[PROCESS_END_WORDS], note[PROCESS_END_WORDS + 32];
+    if (!process->has_end || (end->how == PROCESS_END_EXITED && end->code == 0))
+        return;
+    snprintf(note, sizeof(note), "the process ended: %s", process_end_words(end, words));
+    json_string(json, NULL, note);
+}
+
 /* Write what a reader of the last dump's figures must know. */
-static void write_notes(struct json_writer *json, const struct profile_heap *heap)
+static void write_notes(struct json_writer *json, const struct profile *profile,
+                        const struct profile_heap *heap)
 {
     struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
     size_t count = heap->dump_count == 0
@@ -126,6 +138,7 @@ static void write_notes(struct json_writer *json, const struct profile_heap *hea
                        : profile_partial_reasons(heap, &heap->dumps[heap->dump_count - 1], reasons);
     const char *totals = profile_totals_why_partial(heap);
     json_array(json, "notes");
+    write_end(json, &profile->processes[heap->process]);
     for (size_t i = 0; i < count; i++)
         if (reasons[i].of_dump)
             json_string(json, NULL, reasons[i].words);
@@ -166,7 +179,7 @@ static void write_heap(struct json_writer *json, size_t profile, const struct vi
     json_string(json, "allocator", heap->status.allocator != NULL ? heap->status.allocator : "");
     json_unsigned(json, "start", heap->start_boottime_ns);
     trace_losses_write_json(&heap->status, json);
-    write_notes(json, heap);
+    write_notes(json, of->profile, heap);
     json_array(json, "dumps");
     /* The last dump of the list is what the page opens a heap on. */
     size_t count = kept != NULL && kept->dumps != NULL ? kept->last + 1 : heap->dump_count;
@@ -347,6 +360,10 @@ int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
     json_end_array(&json);
     if (code < 0)
         return error_set(error, code, "not enough memory for the overview");
+    if (profiles->interprets)
+        json_bool(&json, "native", profiles->native);
+    else
+        json_null(&json, "native");
     write_opening(&json, profiles, &opening, given);
     json_end_object(&json);
     return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/interpreter_frames.h"
 #include "symbols/demangle.h"
 #include "util/array.h"
 #include "util/base_name.h"
@@ -22,12 +23,15 @@ static uint32_t function_of(struct functions *functions, const struct profile *p
     const struct profile_frame *frame = &profile->frames[index];
     const char *module = path_of(profile, frame);
     bool added, is_named = *frame->name != '\0';
+    /* Many functions have one name, as "<module>", in a mapping of them all. */
+    const char *file = interpreter_frames_has(profile, frame) ? frame->source_file : "";
     uint64_t key[] = {
         intern_bytes(&functions->texts, module, strlen(module), &added),
         is_named ? intern_bytes(&functions->texts, frame->name, strlen(frame->name), &added) : 0,
         is_named ? 0 : frame->rel_pc,
+        intern_bytes(&functions->texts, file, strlen(file), &added),
     };
-    if (key[0] == 0 || (is_named && key[1] == 0))
+    if (key[0] == 0 || key[3] == 0 || (is_named && key[1] == 0))
         return UINT32_MAX;
     uint64_t id = intern_bytes(&functions->ids, key, sizeof(key), &added);
     if (id == 0 || id >= UINT32_MAX)
@@ -73,8 +77,9 @@ void functions_name(struct functions *functions, uint32_t function, struct funct
 {
     struct function *item = &functions->items[function];
     const struct profile_frame *frame = &item->profile->frames[item->frame];
-    names->full_name = profile_frame_label(item->profile, frame, names->label);
-    names->name = *frame->name == '\0' ? names->full_name : short_name_of(item, names->full_name);
+    names->full_name = interpreter_frames_label(item->profile, frame, names->label);
+    names->name =
+        names->full_name == names->label ? names->label : short_name_of(item, names->full_name);
     names->path = path_of(item->profile, frame);
     names->module = base_name(names->path);
     names->file = frame->source_file;
@@ -108,8 +113,8 @@ int functions_find(struct functions *functions, const char *text, uint32_t *func
     for (size_t i = 0; i < functions->count; i++) {
         const struct function *item = &functions->items[i];
         const char *path = function_path(item),
-                   *name = profile_frame_label(item->profile, &item->profile->frames[item->frame],
-                                               label);
+                   *name = interpreter_frames_label(item->profile,
+                                                    &item->profile->frames[item->frame], label);
         bool is_exact = is_named(text, name, path);
         if (!is_exact && !is_named(text, name, base_name(path)))
             continue;

@@ -2,7 +2,8 @@
 /*
  * Numbers the functions of all loaded profiles: frames of one name in one module are one function,
  * in whichever profile they are, so that stacks of several profiles can be compared. A frame
- * without a name is identified by its address and module.
+ * without a name is identified by its address and module. Interpreted functions are told apart by
+ * their files, too.
  */
 #ifndef HEAPPROFD_VIEW_FUNCTIONS_H
 #define HEAPPROFD_VIEW_FUNCTIONS_H
@@ -38,7 +39,8 @@ struct function_names {
     const char *full_name; /* with them */
     const char *module, *path, *file, *kind;
     uint32_t line;
-    char label[PROFILE_LABEL_BYTES]; /* the name of a frame without one */
+    char label[PROFILE_LABEL_BYTES]; /* a name that was made: of a frame without one, or with the
+                                        file of an interpreted function */
 };
 /* Fill in *names, some of which may point into *names. */
 void functions_name(struct functions *functions, uint32_t function, struct function_names *names);

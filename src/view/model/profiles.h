@@ -30,6 +30,8 @@ struct view_filtered {
 struct view_profiles {
     struct view_profile items[VIEW_PROFILES_MAX];
     size_t count;
+    bool interprets; /* some functions are of interpreted languages */
+    bool native;     /* the interpreters' own frames are shown beside them */
     struct functions functions;
     struct stack_tree tree;
     struct stack_index index; /* while profiles are added */

@@ -192,7 +192,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
       {hasTimeline && place && <Guarded key={place.heap.id}><Timeline place={place} selection={selection} /></Guarded>}
       <div class="tabs-row">
         <Tabs selection={selection} />
-        {needsFilters && <Filters selection={selection} />}
+        {needsFilters && <Filters selection={selection} native={overview?.native ?? null} />}
       </div>
       <main id="panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
         {error !== "" ? <div class="empty bad"><p>{error}</p></div>

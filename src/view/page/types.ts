@@ -108,6 +108,7 @@ export interface Overview {
   version: string;
   profiles: Profile[];
   views: View[];
+  native: boolean | null; // whether the interpreters' own frames are shown; null: there are no interpreted functions
   opening: { heap: string; dump: number; view: ViewName; base?: string; tab?: string } | null;
 }
 

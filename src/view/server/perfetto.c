@@ -2,6 +2,8 @@
 /* Judges requests for the trace, and sends it from its descriptor. */
 #include "view/server/perfetto.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,15 +15,64 @@
 #include "util/regular_file.h"
 #include "view/server/listen.h"
 #include "view/server/peer.h"
+#include "view/server/port_owner.h"
 
 #define CONNECTIONS_MAX 16u
 #define IDLE_SECONDS 30u
 #define CONNECTION_BYTES (32u << 10) /* of a request's line and header lines */
 
+const struct perfetto_ui perfetto_ui_usual = {PERFETTO_UI, PERFETTO_UI};
+
 /* --- who may ask --- */
 
-enum perfetto_answer perfetto_judge(const struct access *access, const char *name,
-                                    const struct perfetto_request *request)
+/* Return the end of "http://host:port", or NULL if that is not how the address begins. */
+static const char *origin_end(const char *address)
+{
+    static const char *const schemes[] = {"https://", "http://"};
+    const char *host = NULL;
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]) && host == NULL; i++)
+        if (strncmp(address, schemes[i], strlen(schemes[i])) == 0)
+            host = address + strlen(schemes[i]);
+    if (host == NULL)
+        return NULL;
+    const char *end =
+        host + strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-");
+    if (end > host && *end == ':')
+        end += 1 + strspn(end + 1, "0123456789");
+    return end > host && (*end == '\0' || *end == '/') ? end : NULL;
+}
+
+/* A browser names an origin in lower case, and without the scheme's usual port. */
+static void take_origin(char origin[PERFETTO_UI_BYTES], const char *address, const char *end)
+{
+    snprintf(origin, PERFETTO_UI_BYTES, "%.*s", (int)(end - address), address);
+    for (char *at = origin; *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    char *port = strrchr(origin, ':');
+    if (strcmp(port, strncmp(origin, "https:", 6) == 0 ? ":443" : ":80") == 0)
+        *port = '\0';
+}
+
+int perfetto_ui_parse(struct perfetto_ui *ui, const char *address, struct error *error)
+{
+    static const char path[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "/._~-";
+    const char *end = origin_end(address);
+    size_t length = strlen(address);
+    if (end == NULL || end[strspn(end, path)] != '\0' || length >= PERFETTO_UI_BYTES)
+        return error_set(error, -EINVAL,
+                         "'%.100s' is no address of Perfetto UI: it begins with http:// or "
+                         "https:// and has a host, as in http://localhost:10000",
+                         address);
+    take_origin(ui->origin, address, end);
+    while (length > (size_t)(end - address) && address[length - 1] == '/')
+        length--;
+    snprintf(ui->address, sizeof(ui->address), "%.*s", (int)length, address);
+    return 0;
+}
+
+enum perfetto_answer perfetto_judge(const struct access *access, const char *origin,
+                                    const char *name, const struct perfetto_request *request)
 {
     char host[32];
     snprintf(host, sizeof(host), "127.0.0.1:%u", access->port);
@@ -30,7 +81,7 @@ enum perfetto_answer perfetto_judge(const struct access *access, const char *nam
     if (request->path[0] != '/' || !access_has_token(access, request->path + 1) ||
         strcmp(request->path + 1 + ACCESS_TOKEN_LENGTH + 1, name) != 0)
         return PERFETTO_WRONG_PATH;
-    if (request->origin != NULL && strcmp(request->origin, PERFETTO_ORIGIN) != 0)
+    if (request->origin != NULL && strcmp(request->origin, origin) != 0)
         return PERFETTO_WRONG_ORIGIN;
     if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0)
         return PERFETTO_FILE;
@@ -53,10 +104,10 @@ static void add_headers(struct MHD_Response *response, const struct header *head
 
 /* Return an answer with the file's bytes, which libmicrohttpd reads when it sends them. Take over
  * the descriptor on success. */
-static struct MHD_Response *make_file(int fd, uint64_t length)
+static struct MHD_Response *make_file(const struct perfetto *perfetto, int fd, uint64_t length)
 {
-    static const struct header headers[] = {
-        {"Access-Control-Allow-Origin", PERFETTO_ORIGIN},
+    const struct header headers[] = {
+        {"Access-Control-Allow-Origin", perfetto->ui.origin},
         {"Cache-Control", "no-store"},
         {"Content-Type", "application/octet-stream"},
         {"Cross-Origin-Resource-Policy", "same-origin"}, /* of requests without CORS */
@@ -82,10 +133,11 @@ static enum MHD_Result send_once(struct MHD_Connection *connection, unsigned sta
 }
 
 /* Chrome asks before a public site may read from this machine. */
-static enum MHD_Result send_preflight(struct MHD_Connection *connection)
+static enum MHD_Result send_preflight(const struct perfetto *perfetto,
+                                      struct MHD_Connection *connection)
 {
-    static const struct header headers[] = {
-        {"Access-Control-Allow-Origin", PERFETTO_ORIGIN},
+    const struct header headers[] = {
+        {"Access-Control-Allow-Origin", perfetto->ui.origin},
         {"Access-Control-Allow-Methods", "GET, HEAD"},
         {"Access-Control-Allow-Private-Network", "true"},
     };
@@ -100,9 +152,9 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, enum perfetto_a
                                             {"Allow", "GET, HEAD, OPTIONS"}};
     static const char *const words[] = {
         [PERFETTO_WRONG_HOST] = "the request names another host\n",
-        [PERFETTO_WRONG_PATH] = "there is no trace at this address: ask for it again on the page "
-                                "of heap_profile view\n",
-        [PERFETTO_WRONG_ORIGIN] = "the trace is for " PERFETTO_ORIGIN " only\n",
+        [PERFETTO_WRONG_PATH] = "there is no trace at this address: ask heap_profile view for it "
+                                "again\n",
+        [PERFETTO_WRONG_ORIGIN] = "the trace is for Perfetto UI only\n",
         [PERFETTO_WRONG_METHOD] = "the trace can only be read\n",
     };
     unsigned status =
@@ -138,39 +190,46 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
     };
     enum MHD_Result result = MHD_YES;
     pthread_mutex_lock(&perfetto->lock);
-    enum perfetto_answer answer = perfetto_judge(&perfetto->access, perfetto->name, &request);
+    enum perfetto_answer answer =
+        perfetto_judge(&perfetto->access, perfetto->ui.origin, perfetto->name, &request);
     if (answer == PERFETTO_FILE) /* holds the response until it is sent */
         result = MHD_queue_response(connection, MHD_HTTP_OK, perfetto->file);
     pthread_mutex_unlock(&perfetto->lock);
+    if (answer == PERFETTO_FILE && strcmp(method, "GET") == 0)
+        *state = &perfetto->file;
     if (answer == PERFETTO_PREFLIGHT)
-        return send_preflight(connection);
+        return send_preflight(perfetto, connection);
     return answer == PERFETTO_FILE ? result : refuse(connection, answer);
+}
+
+static void end_request(void *context, struct MHD_Connection *connection, void **state,
+                        enum MHD_RequestTerminationCode how)
+{
+    struct perfetto *perfetto = context;
+    (void)connection;
+    if (*state == &perfetto->file && how == MHD_REQUEST_TERMINATED_COMPLETED_OK &&
+        perfetto->sent != NULL)
+        perfetto->sent(perfetto->context);
 }
 
 /* --- the file --- */
 
-/* Open a file. Return NULL with *error set if it is not a trace. */
-static struct MHD_Response *open_trace(const char *path, struct error *error)
+/* Open a file that is a trace. Return its descriptor or a negative errno. */
+static int open_trace(const char *path, struct error *error)
 {
     char opened[32];
     struct stat status;
     int fd = regular_file_open(path, &status);
-    if (fd < 0) {
-        error_set(error, fd, "cannot open '%.300s': %s", path,
-                  fd == -EINVAL ? "not a regular file" : strerror(-fd));
-        return NULL;
-    }
+    if (fd < 0)
+        return error_set(error, fd, "cannot open '%.300s': %s", path,
+                         fd == -EINVAL ? "not a regular file" : strerror(-fd));
     snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fd);
     enum import_kind kind = import_kind_of_file(opened);
-    struct MHD_Response *file = NULL;
-    if (kind != IMPORT_TRACE)
-        error_set(error, -EINVAL, "'%.300s' is %s: Perfetto UI can open traces only", path,
-                  import_kind_words(kind));
-    else if ((file = make_file(fd, (uint64_t)status.st_size)) == NULL)
-        error_set(error, -ENOMEM, "not enough memory to send '%.300s'", path);
-    if (file == NULL)
-        close(fd);
-    return file;
+    if (kind == IMPORT_TRACE)
+        return fd;
+    close(fd);
+    return error_set(error, -EINVAL, "'%.300s' is %s: Perfetto UI can open traces only", path,
+                     import_kind_words(kind));
 }
 
 /* Copy the name of a file, with '_' for what an address would have to encode. */
@@ -184,10 +243,21 @@ static void take_name(char name[NAME_MAX + 1], const char *path)
 
 /* --- the server --- */
 
-void perfetto_begin(struct perfetto *perfetto)
+void perfetto_begin(struct perfetto *perfetto, const struct perfetto_ui *ui)
 {
-    *perfetto = (struct perfetto){.daemon = NULL};
+    *perfetto = (struct perfetto){.ui = *ui};
     pthread_mutex_init(&perfetto->lock, NULL);
+}
+
+static int explain_taken(const struct perfetto *perfetto, struct error *error)
+{
+    struct port_owner owner;
+    port_owner_find(PERFETTO_PORT, &owner);
+    return error_set(error, -EADDRINUSE,
+                     "another program has port %u of 127.0.0.1%s, the only one that Perfetto UI "
+                     "reads from: end that program (another view, or trace_processor), or open "
+                     "the trace's file in %s",
+                     PERFETTO_PORT, owner.words, perfetto->ui.address);
 }
 
 static int start(struct perfetto *perfetto, struct error *error)
@@ -195,18 +265,15 @@ static int start(struct perfetto *perfetto, struct error *error)
     uint16_t port;
     int fd = view_listen_on_port(PERFETTO_PORT, &port, error);
     if (fd == -EADDRINUSE)
-        return error_set(error, fd,
-                         "another program has port %u of 127.0.0.1, the only one that Perfetto UI "
-                         "reads from: end that program (another view, or trace_processor), or open "
-                         "the trace's file in " PERFETTO_ORIGIN,
-                         PERFETTO_PORT);
+        return explain_taken(perfetto, error);
     if (fd < 0)
         return fd;
     perfetto->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, take_connection, NULL, take_request,
         perfetto, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_END);
+        (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, end_request, perfetto,
+        MHD_OPTION_END);
     if (perfetto->daemon != NULL)
         return 0;
     close(fd);
@@ -231,21 +298,33 @@ static int replace(struct perfetto *perfetto, const char *path, struct MHD_Respo
     return 0;
 }
 
-int perfetto_serve(struct perfetto *perfetto, const char *path, char url[PERFETTO_URL_BYTES],
-                   struct error *error)
+int perfetto_serve_file(struct perfetto *perfetto, int fd, const char *path,
+                        char url[PERFETTO_URL_BYTES], struct error *error)
 {
-    struct MHD_Response *file = open_trace(path, error);
-    if (file == NULL)
-        return error->code;
+    struct stat status;
+    struct MHD_Response *file = NULL;
+    if (fstat(fd, &status) == 0)
+        file = make_file(perfetto, fd, (uint64_t)status.st_size);
+    if (file == NULL) {
+        close(fd);
+        return error_set(error, -ENOMEM, "not enough memory to send '%.300s'", path);
+    }
     pthread_mutex_lock(&perfetto->lock);
     int code = replace(perfetto, path, file, error);
     if (code == 0)
-        snprintf(url, PERFETTO_URL_BYTES, PERFETTO_ORIGIN "/#!/?url=http://127.0.0.1:%u/%s/%s",
-                 PERFETTO_PORT, perfetto->access.token, perfetto->name);
+        snprintf(url, PERFETTO_URL_BYTES, "%s/#!/?url=http://127.0.0.1:%u/%s/%s",
+                 perfetto->ui.address, PERFETTO_PORT, perfetto->access.token, perfetto->name);
     pthread_mutex_unlock(&perfetto->lock);
     if (code < 0)
         MHD_destroy_response(file);
     return code;
+}
+
+int perfetto_serve(struct perfetto *perfetto, const char *path, char url[PERFETTO_URL_BYTES],
+                   struct error *error)
+{
+    int fd = open_trace(path, error);
+    return fd < 0 ? fd : perfetto_serve_file(perfetto, fd, path, url, error);
 }
 
 void perfetto_end(struct perfetto *perfetto)

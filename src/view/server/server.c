@@ -509,7 +509,7 @@ struct view_server *view_server_start(struct view_profiles *profiles,
     server->context = options->context;
     pthread_mutex_init(&server->profiles_lock, NULL);
     pthread_mutex_init(&server->sql_lock, NULL);
-    perfetto_begin(&server->perfetto);
+    perfetto_begin(&server->perfetto, &perfetto_ui_usual);
     if (start(server, options, error) < 0) {
         view_server_stop(server);
         return NULL;

@@ -2,6 +2,8 @@
 // The selection bar: profile, process, heap, dump, what it is compared with, view; and the filters in
 // the order in which they apply, each of which can be taken back.
 import { useState } from "preact/hooks";
+import { showNative } from "../machine/open";
+import { isSaved } from "../saved/saved";
 import { Chooser, type Option } from "./chooser";
 import "./chooser.css";
 import { FILTER_KINDS, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "../state";
@@ -105,7 +107,23 @@ function Parts({ selection }: { selection: Selection }) {
   );
 }
 
-export function Filters({ selection }: { selection: Selection }) {
+/** The server reads the profiles again, which a saved page cannot. */
+function Native({ native }: { native: boolean }) {
+  const [waits, setWaits] = useState(false);
+  const [error, setError] = useState("");
+  const change = () => {
+    setWaits(true);
+    showNative(!native).then(() => setError(""), (one: Error) => setError(one.message)).finally(() => setWaits(false));
+  };
+  return (
+    <label class="native" title={error || "The native loop that executes the functions, and what only passes calls on"}>
+      <input type="checkbox" checked={native} disabled={waits} onChange={change} />
+      {error === "" ? "interpreter's frames" : "interpreter's frames: failed"}
+    </label>
+  );
+}
+
+export function Filters({ selection, native }: { selection: Selection; native: boolean | null }) {
   const { filters } = selection;
   return (
     <div class="filters" aria-label="Filters">
@@ -118,6 +136,7 @@ export function Filters({ selection }: { selection: Selection }) {
         </span>
       ))}
       <AddFilter />
+      {native !== null && !isSaved && <Native native={native} />}
     </div>
   );
 }

@@ -9,6 +9,12 @@ export async function openProfiles(paths: string[]) {
   await refresh();
 }
 
+/** Show the same profiles with the interpreters' own frames, or without them. */
+export async function showNative(native: boolean) {
+  await post("api/open", { paths: [], add: true, native });
+  await refresh();
+}
+
 /** Show these profiles, and go to the first of them; of two, to what the second changed. */
 export async function goToProfiles(paths: string[]) {
   await openProfiles(paths);

@@ -30,6 +30,8 @@ export interface RecordOption {
 export const RECORD_OPTIONS: RecordOption[] = [
   { name: "interval", letter: "i", value: "BYTES", otherwise: "4096", group: "sampling", title: "Sampling interval", isCommon: true,
     meaning: "Mean bytes between two samples. A larger interval costs the program less; 1 records every allocation, exactly. 64k and 1M work, too." },
+  { name: "max-samples", value: "N|off", otherwise: "10000 for Python", group: "sampling", title: "Samples at most",
+    meaning: "While more samples come in a second of the program's processor time, its interval doubles; each sample keeps its true weight." },
 
   { name: "follow-children", group: "processes", title: "Follow children", isCommon: true,
     meaning: "Profile the processes that a profiled process starts, too." },
@@ -46,11 +48,15 @@ export const RECORD_OPTIONS: RecordOption[] = [
     meaning: "Take a dump each time so many milliseconds have passed. Without it this page takes one a second for 20 s, then fewer as the recording grows older." },
   { name: "dump-at-max", group: "time", title: "Dump of the peak",
     meaning: "Put the peak into the trace, for Perfetto's UI, instead of the end." },
+  { name: "timeline", value: "MS|off", otherwise: "100", group: "time", title: "Counters every",
+    meaning: "Read the memory, the page faults and the threads of each process, and the memory of the machine, so often. With off, record only the sizes of the heaps." },
+  { name: "near-limit", value: "N%|off", otherwise: "90%", group: "time", title: "Dump near the limit at",
+    meaning: "Take a dump when the cgroup of a process, or one around it, holds this share of its memory limit." },
   { name: "end-with-command", group: "time", title: "End with the command", of: "command",
     meaning: "End the profile with the command, even if other profiled processes go on." },
 
-  { name: "heaps", value: "A,B", otherwise: "libc.malloc", group: "heaps", title: "Heaps",
-    meaning: "Heaps to profile: libc.malloc, libc.mmap for memory that the program maps itself, or heaps that programs register." },
+  { name: "heaps", value: "A,B", otherwise: "libc.malloc,python.object", group: "heaps", title: "Heaps",
+    meaning: "Heaps to profile: libc.malloc, python.object for the objects of Python programs, libc.mmap for memory that the program maps itself, or heaps that programs register." },
   { name: "all-heaps", group: "heaps", title: "All heaps",
     meaning: "Profile all heaps except libc.mmap, unless the heaps above name it." },
   { name: "exclude-heaps", value: "A,B", group: "heaps", title: "Without heaps",
@@ -59,6 +65,8 @@ export const RECORD_OPTIONS: RecordOption[] = [
     meaning: "Sampling intervals in bytes, one for each of the heaps above." },
   { name: "stack-mode", value: "MODE", choices: ["native", "native-with-thread-names", "pseudo", "mixed"], otherwise: "native", group: "heaps",
     title: "A callsite is", meaning: "The stack; the stack below the thread's name; the contexts that the program reports; or the stack below these." },
+  { name: "context-slices", group: "heaps", title: "Contexts as slices",
+    meaning: "Record when each thread enters and leaves the program's contexts, as slices for Perfetto's UI." },
 
   { name: "shmem-size", value: "BYTES", otherwise: "8M", group: "ring", title: "Ring",
     meaning: "Size of the ring through which each process sends its samples: a power of two." },
@@ -69,6 +77,8 @@ export const RECORD_OPTIONS: RecordOption[] = [
 
   { name: "output", letter: "o", value: "DIR", otherwise: "a new one", group: "after", title: "Directory", isCommon: true,
     meaning: "A new or empty directory for the profile. Without it the page makes one in TMPDIR or /tmp." },
+  { name: "with-tracing", value: "FILE", otherwise: "none", group: "after", title: "With tracing",
+    meaning: "A configuration of Perfetto's: its data sources are recorded by the running tracing service, into the same trace." },
   { name: "no-symbols", group: "after", title: "No debug files",
     meaning: "Do not search debug files: take names only from the programs' own files." },
   { name: "memory-infra", group: "after", title: "For Chromium",
@@ -81,6 +91,8 @@ export const RECORD_OPTIONS: RecordOption[] = [
 export const OTHER_OPTIONS: Record<string, string> = {
   view: "This page is what --view opens.",
   "print-config": "The configuration stands beside the form.",
+  service: "This page follows a recording of our own, not one of the tracing service.",
+  detach: "This page follows the recording to its end.",
 };
 
 export const isApplicable = (option: RecordOption, isHost: boolean) =>
