@@ -6,13 +6,14 @@
 #   make check    runs every test; ends with 'N passed, N failed, N skipped'
 #   make fuzz     runs every fuzzer for a minute (FUZZ_SECONDS=600), see docs/robustness.md
 #   make install  installs what was built (prefix=/usr/local, DESTDIR=)
+#   make deb      builds Debian packages into build-deb/, see docs/packages.md
 #   make bench    measures against other profilers, writes docs/performance.md
 #   make clean    removes what was built
 
 prefix ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all build demo check fuzz install bench clean
+.PHONY: all build demo check fuzz install deb bench clean
 
 all: build
 
@@ -36,10 +37,14 @@ fuzz:
 install:
 	@scripts/install "$(prefix)" "$(DESTDIR)"
 
+deb:
+	@scripts/install-deps deb
+	@scripts/deb
+
 bench:
 	@scripts/install-deps bench
 	@scripts/build build
 	@bench/run.py
 
 clean:
-	rm -rf build build-sanitize build-thread
+	rm -rf build build-sanitize build-thread build-aarch64 build-deb
