@@ -16,6 +16,7 @@
 #include <libunwind.h>
 
 #include "client/arch/registers.h"
+#include "client/libc/libc.h"
 #include "client/unwind/unwind.h"
 #include "client/unwind/unwind_memory.h"
 
@@ -39,7 +40,8 @@ static __attribute__((noinline)) unsigned walk_ours(void)
                      :
                      : "r"(&registers)
                      : "rax", "memory");
-    return unwind_callstack(&registers, &bounds, &memory, frames, UNWIND_FRAMES_MAX, NULL).count;
+    return unwind_callstack(&registers, &bounds, &memory, frames, NULL, UNWIND_FRAMES_MAX, NULL)
+        .count;
 }
 
 static __attribute__((noinline)) unsigned walk_frame_pointers(void)
@@ -131,7 +133,7 @@ int main(int argc, char **argv)
     (void)argc;
     (void)argv;
     top = (uintptr_t)__builtin_frame_address(0);
-    if (unwind_init() != 0)
+    if (unwind_init(&(struct unwind_process){.stack_end = libc_stack_end()}) != 0)
         return 1;
     go_down(13, 1);
     go_down(97, 1);
