@@ -16,15 +16,15 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# What has other loaders pass the library over (src/client/musl_loader.c).
-FOREIGN = {"__libc_start_main@@HEAPPROFD_1", "stdin@@HEAPPROFD_1"}
-# What a shared library may take from the process. A name of a newer C library would keep it from loading; functions of
-# the loader, of unwinders and of threads take locks that the program may hold.
-NEEDED = {"__errno_location", "__libc_stack_end", "_r_debug", "abort", "getauxval"}
-NEEDED_BY = {
-    "client": NEEDED | {"malloc", "free", "memalign"},
-    "preload": NEEDED | {"__libc_start_main", "_IO_2_1_stdin_"},
-}
+# What a shared library may take from the process (src/client/libc/libc.h). A name of a newer C library would keep it from
+# loading; functions of the loader, of unwinders and of threads take locks that the program may hold. All of it weakly, as each
+# C library lacks a part.
+NEEDED = {"__errno_location", "__libc_stack_end", "_dl_debug_addr", "_r_debug", "abort", "environ", "getauxval"}
+# What programs link to calls these by name; the preloaded library finds them, and needs no library.
+NEEDED_BY = {"client": NEEDED | {"__environ", "malloc", "free", "memalign"}, "preload": NEEDED}
+LIBRARIES = {"client": {"libc.so.6"}, "preload": set()}
+# Of each shared library made by a compiler.
+MADE = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize", "__gmon_start__"}
 NEWEST_GLIBC = (2, 17)  # of these names' versions; aarch64's first one
 # Room in the block of thread-local storage that all libraries share ("cannot allocate memory in static TLS block").
 TLS_BYTES_MAX = 64
@@ -47,9 +47,12 @@ def output_of(*command):
 
 def check_needs(kind, library):
     """Return the number of faults in what the shared library needs."""
-    rows = [line.split() for line in output_of("nm", "-D", "--undefined-only", library).splitlines()]
-    needed = dict(row[1].partition("@")[::2] for row in rows if row[0] == "U")
-    faults = [f"needs {name}, which is not listed" for name in sorted(set(needed) - NEEDED_BY[kind])]
+    rows = [line.split()[-2:] for line in output_of("nm", "-D", "--undefined-only", library).splitlines()]
+    needed = dict(row[1].partition("@")[::2] for row in rows)
+    faults = [f"needs {name}, which is not listed" for name in sorted(set(needed) - NEEDED_BY[kind] - MADE)]
+    libraries = set(re.findall(r"NEEDED.*\[(.*)\]", output_of("readelf", "-dW", library)))
+    if libraries != LIBRARIES[kind]:
+        faults.append(f"needs the libraries {sorted(libraries)}")
     for name, version in needed.items():
         if tuple(map(int, re.findall(r"\d+", version))) > NEWEST_GLIBC:
             faults.append(f"needs {name} of {version}")
@@ -70,7 +73,6 @@ def main(kind, library):
     else:
         found = names_of(library, "--dynamic", "--with-symbol-versions")
     if kind == "preload":
-        wanted |= FOREIGN
         found = {name for name in found if "@" in name or name.startswith(("AHeap", "HeapProfile"))}
     for name in sorted(wanted - found):
         print(f"FAIL: {name} is missing")

@@ -349,7 +349,7 @@ def test_static_program():
                 heap = heap_of(session.report(), process.pid)
                 check_figure(heap, "hold_block", "space", 10000)
             else:
-                check("linked statically" in session.stderr and "stripping" in session.stderr, session.stderr)
+                check("linked statically" in session.stderr and "do not strip it" in session.stderr, session.stderr)
             check(process.end() == 0, "the program failed")
 
 
@@ -647,6 +647,36 @@ def test_refusals():
             traced.wait()
 
 
+ATTACHING = """\
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(15, b"heapprofd")
+if libc.ptrace(0x4206, int(sys.argv[1]), 0, 0) != 0:
+    sys.exit(77)
+print("traces", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_attached_meanwhile():
+    """Another profiler that attaches at that moment is no obstacle: the session tries again."""
+    with scene() as (daemon, directory):
+        process = Bare(daemon)
+        other = subprocess.Popen(
+            [sys.executable, "-c", ATTACHING, str(process.pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        if other.stdout.readline() != b"traces\n":
+            harness.skip("the kernel forbids ptrace")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        time.sleep(0.3)  # so long, all attempts fail
+        other.communicate()
+        attached(daemon, process)
+        process.tell("hold 1000 100")
+        check(session.end() == 0, session.stderr)
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "objects", 1000)
+        process.end()
+
+
 def test_unmovable_entries():
     """An allocator that begins with a call cannot be patched: -p and doctor agree, and name the call. If only some of
     its functions do, doctor names those whose calls are not seen."""
@@ -714,17 +744,20 @@ def test_ending_process():
         process.wait()
 
 
-# The system calls of attaching and of the client, by their numbers on x86-64. The program itself also
-# uses `read` and those below it.
-NEEDED_CALLS = {
-    "mmap": 9, "munmap": 11, "rt_sigprocmask": 14, "rt_sigreturn": 15, "sched_yield": 24, "msync": 26, "madvise": 28,
-    "getpid": 39,
-    "recvmsg": 47, "socketpair": 53, "kill": 62, "sigaltstack": 131, "prctl": 157, "gettid": 186,
-    "futex": 202, "clock_gettime": 228, "tgkill": 234, "openat": 257, "readlinkat": 267,
-    "prlimit64": 302, "memfd_create": 319, "close": 3,
+# The system calls of attaching and of the client, by their numbers on x86-64 and aarch64. The program
+# itself also uses those after them.
+NUMBERS = {
+    "mmap": (9, 222), "munmap": (11, 215), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
+    "sched_yield": (24, 124), "msync": (26, 227), "madvise": (28, 233), "getpid": (39, 172), "recvmsg": (47, 212),
+    "socketpair": (53, 199), "kill": (62, 129), "sigaltstack": (131, 132), "prctl": (157, 167), "gettid": (186, 178),
+    "futex": (202, 98), "clock_gettime": (228, 113), "tgkill": (234, 131), "openat": (257, 56),
+    "readlinkat": (267, 78), "prlimit64": (302, 261), "memfd_create": (319, 279), "close": (3, 57),
+    "process_vm_readv": (310, 270), "read": (0, 63), "write": (1, 64), "brk": (12, 214), "exit_group": (231, 94),
 }
-AVOIDED_CALLS = {"process_vm_readv": 310}
-OWN_CALLS = {"read": 0, "write": 1, "brk": 12, "exit_group": 231}
+CALLS = {name: numbers[os.uname().machine == "aarch64"] for name, numbers in NUMBERS.items()}
+AVOIDED_CALLS = {"process_vm_readv": CALLS["process_vm_readv"]}
+OWN_CALLS = {name: CALLS[name] for name in ("read", "write", "brk", "exit_group")}
+NEEDED_CALLS = {name: CALLS[name] for name in CALLS if name not in OWN_CALLS and name not in AVOIDED_CALLS}
 
 
 def look_of(process):

@@ -52,8 +52,8 @@ def wait_for(what, condition):
 class Daemon:
     """A heapprofd with its own run directory."""
 
-    def __init__(self, directory, wrapper=()):
-        self.wrapper = wrapper
+    def __init__(self, directory, wrapper=(), arguments=()):
+        self.wrapper, self.arguments = wrapper, arguments
         self.log_path = os.path.join(directory, "log")
         self.environment = {**os.environ, "HEAPPROFD_RUN_DIR": os.path.join(directory, "run")}
         self.process = None
@@ -61,7 +61,7 @@ class Daemon:
     def start(self):
         with open(self.log_path, "a") as log:
             self.process = subprocess.Popen(
-                [*self.wrapper, DAEMON], stderr=log, env=self.environment
+                [*self.wrapper, DAEMON, *self.arguments], stderr=log, env=self.environment
             )
         wait_for("the daemon's socket", lambda: self.status() is not None)
         return self
@@ -795,7 +795,7 @@ def test_config_errors():
 def test_foreign_data_sources():
     text = (
         'buffers { size_kb: 1 }\ndata_sources { config { name: "linux.ftrace" ftrace_config {\n'
-        'ftrace_events: "sched/sched_switch" } } }\n'
+        'ftrace_events: "sched/sched_switch" } gpu_counter_config { counter_period_ns: 1 } } }\n'
         'data_sources { config { name: "android.heapprofd" heapprofd_config {\n'
         "sampling_interval_bytes: 1 pid: 4194303 shmem_size_bytes: 8192 } } }\nduration_ms: 100\n"
     )
@@ -806,7 +806,7 @@ def test_foreign_data_sources():
         )
         stderr = outcome.stderr.decode()
         check("data source 'linux.ftrace' is ignored" in stderr, stderr)
-        check("2:" in stderr and "ftrace_config" in stderr, stderr)
+        check("3:39: the field 'gpu_counter_config' has no effect here" in stderr, stderr)
         check(outcome.status == 1, f"no such process: status {outcome.status}")
 
 
@@ -1283,7 +1283,7 @@ def test_forged_pid():
             os.setuid(BOB)
             peer = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
             peer.connect(path)
-            peer.send(struct.pack("<6I64s", 0x48504853, 1, 1, victim.pid, victim.pid, 1, b"libc"))
+            peer.send(struct.pack("<6I64s", 0x48504853, 2, 1, victim.pid, victim.pid, 1, b"libc"))
             reply, descriptors, _, _ = sockets.recv_fds(peer, 256, 1)
             verdict = struct.unpack_from("<3I", reply)[2] if len(reply) >= 12 else 0
             os._exit(0 if verdict != 1 and not descriptors else 1)
@@ -1297,12 +1297,16 @@ def test_denied_by_policy():
     """never_profile is obeyed; a policy that cannot be read is an error, not an empty policy."""
     need_root()
     policy = "/etc/heapprofd.conf"
+    spool = harness.make_work_directory("test-daemon-spool-")
     if os.path.exists(policy):
         harness.skip(f"{policy} is there")
     try:
         with open(policy, "w") as file:
             file.write("# nobody profiles these\nnever_profile other, secr*t\r\n")
+            # Continuous mode's sections follow in the same file.
+            file.write(f"[continuous]\nspool = {spool}\n[program secret]\n")
         with scene() as (daemon, directory):
+            wait_for("the collector", lambda: "requested by process" in daemon.log())
             process = Commanded(daemon.environment, "secret", directory)
             session = Session(
                 daemon, os.path.join(directory, "o"), "-p", str(process.pid), begins=False

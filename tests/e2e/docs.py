@@ -17,8 +17,9 @@ from harness import BUILD, ROOT, check
 
 # Options of other programs that pages name outside of command lines.
 FOREIGN = {
-    "--args", "--build-id", "--cap-add", "--encode", "--icf", "--interpreted-frames-native-stack", "--keep",
-    "--memlog-sampling-rate", "--offline", "--perf-basic-prof", "--perf-prof", "--record-only", "--stream", "--tool",
+    "--args", "--background", "--build-id", "--cap-add", "--encode", "--icf", "--interpreted-frames-native-stack",
+    "--jitmap", "--keep", "--memlog-sampling-rate", "--no-view", "--now", "--offline", "--perf-basic-prof", "--perf-prof", "--record-only",
+    "--set-socket-permissions", "--stream", "--tool",
 }
 
 
@@ -97,6 +98,8 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 def test_options():
     known = known_options()
     everywhere = set().union(*known.values(), help_of("heapprofd"), help_of("heapprofd", "host"))
+    if os.path.exists(os.path.join(BUILD, "heapprofd_collector")):
+        everywhere |= help_of("heapprofd_collector")
     counted = 0
     for page in pages_of(ROOT):
         text = read(page)

@@ -25,6 +25,7 @@ import list_cases
 from trace import Figures, Trace
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests"))  # for the package tracing_service
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
@@ -48,6 +49,9 @@ os.environ["XDG_CACHE_HOME"] = CACHE
 for _number in (signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
+
+# Losses of samples that are kept with an incomplete stack, or without the frames of an interpreter.
+INCOMPLETE = ("unwind", "interpreter_state", "interpreter_unknown")
 
 failures = []
 
@@ -182,7 +186,8 @@ class Profile:
         for process in self.processes:
             for reason, count in process.lost.items():
                 sums[reason] = sums.get(reason, 0) + count
-        sums.pop("unwind", None)
+        for reason in INCOMPLETE:
+            sums.pop(reason, None)
         return sums
 
     def unwinding_errors(self):

@@ -21,6 +21,7 @@ VERBS = {
     "leaks": [TOOL, "leaks", "FILE"],
     "leaks2": [TOOL, "leaks", "FILE", "FILE"],
     "labels": [TOOL, "leaks", "--match-by-labels", "FILE", "COPY"],
+    "oom": [TOOL, "oom", "--all", "--top", "0", "FILE"],
     "diff": [TOOL, "diff", "FILE", "COPY"],
     "difflines": [TOOL, "diff", "--by", "function", "FILE", "COPY"],
     "check": [TOOL, "check", "--max-live", "1k", "--max-leak", "*f*=3k", "FILE"],

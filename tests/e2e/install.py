@@ -32,6 +32,9 @@ def main():
     out = os.path.join(directory, "out")
     outcome = run([os.path.join(prefix, "bin", "heap_profile"), "host", "--quiet", "-o", out, "--", "ls", "/"])
     check(outcome.status == 0 and os.path.exists(os.path.join(out, "raw-trace")), f"it profiles: {outcome.stderr!r}")
+    # A verb that is a program of its own.
+    outcome = run([os.path.join(prefix, "bin", "heap_profile"), "query", out, "select 6 * 7"])
+    check(outcome.status == 0 and b"42" in outcome.stdout, f"it queries: {outcome.stderr!r}")
     out = os.path.join(directory, "trace")
     outcome = run([os.path.join(prefix, "bin", "heapprofd"), "host", "-o", out, "--", "ls", "/"])
     check(outcome.status == 0 and os.path.exists(out), f"the daemon's host profiles: {outcome.stderr!r}")

@@ -37,14 +37,14 @@ static void write_readings(const struct making *making, int32_t pid, uint64_t du
     for (uint64_t half = 0; half < 2; half++) {
         uint64_t number = 2 * dump + half;
         bool fails = pid == FIRST_PID && number == 2;
-        const struct trace_memory_point point = {
-            .boottime_ns = (dump + 1) * SECOND_NS + half * SECOND_NS / 2,
-            .pid = pid,
-            .rss_bytes = fails ? 0 : (40000 + number * 100) * 1024,
-            .rss_anon_bytes = fails ? 0 : (30000 + number * 100) * 1024,
-            .vm_bytes = fails ? 0 : UINT64_C(1) << 30,
-            .heap_bytes = 1000000 + number * 50000,
-        };
+        struct trace_memory_point point = trace_memory_point_of(pid);
+        point.boottime_ns = (dump + 1) * SECOND_NS + half * SECOND_NS / 2;
+        point.heap_bytes = 1000000 + number * 50000;
+        if (!fails) {
+            point.vm_rss_kb = 40000 + number * 100;
+            point.rss_anon_kb = 30000 + number * 100;
+            point.vm_size_kb = UINT64_C(1) << 20;
+        }
         trace_writer_memory_point(making->writer, &point);
     }
 }

@@ -116,8 +116,10 @@ static int write_trace(const char *path, struct making *making)
     trace_writer_uuid(writer);
     trace_writer_system_info(writer);
     trace_writer_config(writer, config_bytes, config_length);
-    struct trace_memory_point point = {
-        .boottime_ns = 5000, .pid = FIXTURE_PID, .rss_bytes = 8192, .heap_bytes = 4097};
+    struct trace_memory_point point = trace_memory_point_of(FIXTURE_PID);
+    point.boottime_ns = 5000;
+    point.vm_rss_kb = 8;
+    point.heap_bytes = 4097;
     trace_writer_memory_point(writer, &point);
     struct trace_unprofiled other = {.pid = 9,
                                      .parent_pid = FIXTURE_PID,

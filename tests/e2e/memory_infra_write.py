@@ -90,7 +90,7 @@ def holds_what_the_report_has(directory, file, what):
             wanted[stack] += site["space"]["estimate"]
         got, merged = collections.Counter(), collections.Counter()
         for (names, _), (size, _) in named(dump.sites(key)).items():
-            inner = names[1:] if names[0] in ("malloc", "mmap") else names
+            inner = names[1:] if names[0] in ("malloc", "mmap", f"{name}::allocate") else names
             got[tuple(None if name.startswith("pc:") or " @ " in name else name for name in inner)] += size
             merged[tuple(None if name.startswith("pc:") or " @ " in name else name for name in inner)] += 1
         for stack, estimate in wanted.items():

@@ -88,12 +88,13 @@ HEAD = clocks(1000, 1100) + process_tree([(7, 3, ["/bin/prog", "a b"], 5)], [(8,
 def test_tables():
     trace = write(HEAD, two_dumps())
     expect(trace, "select * from process", [
-        (0, 0, 0, None, None, None, None, None),
-        (1, 1, 3, None, None, None, None, None),
-        (2, 2, 7, "/bin/prog", "/bin/prog a b", 5, None, 1),
+        (0, 0, 0, None, None, None, None, None, None),
+        (1, 1, 3, None, None, None, None, None, None),
+        (2, 2, 7, "/bin/prog", "/bin/prog a b", 5, None, 1, None),
     ])
     expect(trace, "select * from thread", [
-        (0, 0, 0, "swapper", 0), (1, 1, 3, None, 1), (2, 2, 7, None, 2), (3, 3, 8, "worker", 2),
+        (0, 0, 0, "swapper", 0, None, None, 1), (1, 1, 3, None, 1, None, None, 1),
+        (2, 2, 7, None, 2, None, None, 1), (3, 3, 8, "worker", 2, None, None, 0),
     ])
     expect(trace, "select * from stack_profile_mapping",
            [(0, "dead", 0x10, 0x20, 0x1000, 0x2000, 0x30, "/lib/libc.so")])
@@ -133,7 +134,8 @@ def test_upids():
     trace = write(snapshot({4: 0, 6: 1}), dump, named)
     expect(trace, ask_all, [(0, None, None, None, None, None), (7, "/bin/prog", "/bin/prog arg", 4294967295, 33, 2),
                             (3, None, None, None, None, None)])
-    expect(trace, "select * from thread", [(0, 0, 0, "swapper", 0), (1, 1, 7, "prog", 1), (2, 2, 3, None, 2), (3, 3, 9, "worker", 1)])
+    expect(trace, "select utid, tid, name, upid from thread",
+           [(0, 0, "swapper", 0), (1, 7, "prog", 1), (2, 3, None, 2), (3, 9, "worker", 1)])
     # By time, whatever the order in the file. Processes without a command line, or only in packets of ours, come last.
     ours = packet(field(5002, field(1, 99) + field(2, 1)), timestamp=1)
     early = tree(40, [process(6, 5, "first"), process(8, 1)])
@@ -147,6 +149,48 @@ def test_upids():
                             (7, "/bin/jq", "/bin/jq -r", None, None, 1), (4, None, None, None, None, None)])
     comm = process(7, 2, "kworker", extra=field(9, 1))
     expect(write(tree(10, [comm])), "select name from thread where tid = 7", [("kworker",)])
+
+
+def test_counters():
+    """Counters of processes, of the machine and of track events have their tracks and values, by time."""
+    def track(uuid, parent, *more):
+        return packet(field(60, field(1, uuid) + field(5, parent) + b"".join(more)), timestamp=1)
+
+    def event(timestamp, uuid, value):
+        return packet(field(11, field(9, 4) + field(11, uuid) + value), timestamp=timestamp)
+
+    stats = packet(field(9, field(1, field(1, 7) + field(3, 40) + field(10, (1 << 64) - 5) + field(5000, 9))), timestamp=30)
+    machine = packet(field(7, field(1, field(1, 3) + field(2, 2)) + field(2, field(1, 50) + field(2, 8)) +
+                           field(14, field(1, 5) + field(2, 6)) + field(1, field(1, 999) + field(2, 2))), timestamp=20)
+    counter, steps = text(2, "faults") + field(8, field(3, 2)), text(2, "steps") + field(8, field(4, 10) + field(5, 1))
+    # A circle of parents, a track without a counter, and an event before its track.
+    odd = track(90, 91, text(2, "odd"), field(8, b"")) + track(91, 90) + event(60, 91, field(30, 1)) + event(60, 95, field(30, 1))
+    tracks = track(70, 0, field(3, field(1, 7))) + track(71, 70, counter) + track(72, 71, steps)
+    values = (event(50, 71, field(30, 9)) + event(40, 71, field(30, 4)) + event(41, 72, field(30, 2)) +
+              event(42, 72, field(30, 3)) + event(61, 90, double(44, 0.5)))
+    trace = write(snapshot({6: 1}), stats, machine, tracks, odd, values)
+    expect(trace, "select ts, name, type, unit, value from counter join counter_track on counter_track.id = track_id", [
+        (20, "MemAvailable", "meminfo", "bytes", 2048), (20, "pgmajfault", "vmstat", None, 8), (20, "psi.mem.some", "psi", None, 6),
+        (30, "mem.rss", "process_memory", None, 40960), (30, "oom_score_adj", "oom_score_adj", None, -5),
+        (40, "faults", "process_counter_track_event", "count", 4), (41, "steps", "process_counter_track_event", None, 20),
+        (42, "steps", "process_counter_track_event", None, 50), (50, "faults", "process_counter_track_event", "count", 9),
+        (61, "odd", "global_counter_track_event", None, 0.5),
+    ])
+    expect(trace, "select t.name, pid from process_counter_track t join process using (upid) order by 1",
+           [("faults", 7), ("mem.rss", 7), ("oom_score_adj", 7), ("steps", 7)])
+
+
+def test_lifetimes():
+    """Threads have their starts and ends, and the end of a main thread is that of its process."""
+    def state(timestamp, tid, number):
+        return packet(field(117, field(3, tid) + field(4, number)), timestamp=timestamp)
+
+    names = packet(field(2, field(1, field(1, 7) + text(3, "prog")) +
+                         b"".join(field(2, field(1, tid) + field(3, 7)) for tid in (7, 8, 9))), timestamp=20)
+    trace = write(snapshot({6: 1}), names, state(50, 7, 8), state(10, 8, 1), state(40, 8, 8), state(45, 9, 3), state(46, 99, 8))
+    expect(trace, "select tid, start_ts, end_ts from thread where upid > 0 and tid > 0",
+           [(7, None, 50), (8, 10, 40), (9, None, None)])
+    expect(trace, "select pid, end_ts from process where pid = 7", [(7, 50)])
 
 
 def test_finding_rows():
@@ -825,7 +869,7 @@ def test_exported():
     for table in ("process", "thread", "stack_profile_mapping", "stack_profile_frame",
                   "stack_profile_callsite", "stack_profile_symbol", "heap_profile",
                   "heap_profile_allocation", "profiler_smaps", "stats", "hp_trace",
-                  "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline", "hp_memory_snapshot", "hp_memory_part", "hp_stream",
+                  "hp_callsite_stats", "hp_part", "hp_total", "hp_timeline", "hp_memory_snapshot", "hp_memory_part", "hp_stream", "hp_process_end",
                   "android_heap_profile_summary_tree", "_android_heap_profile_intervals"):
         sql = f"select * from {table}"
         check(client.execute(sql).fetchall() == rows(trace, sql), f"exported: {table}")
@@ -953,7 +997,7 @@ def test_statement_sources():
     check(ask(trace, None, stdin=open(path, encoding="utf-8").read())[0] == wanted, "standard input")
     out, _ = ask(trace, None, "-i", stdin=".tables\n.schema stats\n.examples\n.quit\nselect 99;\n")
     for table in ("heap_profile_allocation", "hp_stream", "hp_memory_snapshot", "hp_memory_part",
-                  "_android_heap_profile_intervals"):
+                  "counter", "counter_track", "process_counter_track", "_android_heap_profile_intervals"):
         check(table in out.split(), f".tables: {table}: {out}")
     check("severity" in out and "demangle" not in out.split()[:3],
           out)

@@ -145,8 +145,8 @@ def copy_with_symbol_tables(path, copy, tables, symbols):
     os.chmod(copy, 0o755)
 
 
-def test_slow_file():
-    """A program whose file takes longer to read than the program waits for its profiler is profiled nevertheless."""
+def test_endless_symbols():
+    """A program whose symbol tables have twenty thousand million entries is profiled like any other."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         path, out = os.path.join(directory, "slow"), os.path.join(directory, "out")
         copy_with_symbol_tables(program("commanded"), path, 20000, 1 << 20)
@@ -158,7 +158,8 @@ def test_slow_file():
         heap = report["heaps"][0]
         held = sum(site["space"]["estimate"] for site in heap["callsites"])
         check(held >= 300, f"{held} bytes")
-        check("could not be read in time" in heap["remark"], f"remark: {heap['remark']}")
+        check(heap["remark"] is None or "could not be read" not in heap["remark"],
+              f"remark: {heap['remark']}")
 
 
 def test_replaced():

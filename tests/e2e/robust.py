@@ -365,7 +365,7 @@ def test_late_answer():
         "import os, socket, struct, time\n"
         "peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
         "peer.connect(os.environ['HEAPPROFD_SOCKET'])\n"
-        "peer.send(struct.pack('6I64s', 0x48504853, 1, 1, os.getpid(), os.getpid(),"
+        "peer.send(struct.pack('6I64s', 0x48504853, 2, 1, os.getpid(), os.getpid(),"
         " os.getppid(), b''))\n"
         "peer.close()\n"
         "time.sleep(0.3)\n"

@@ -636,10 +636,10 @@ def test_rights_for_files():
 # A client that lies: it reports that its code is in the given file.
 FORGED = """
 import array, ctypes, mmap, os, socket, struct, sys
-path, build_id, offset, data_at = sys.argv[1].encode(), bytes.fromhex(sys.argv[2]), int(sys.argv[3]), 4218880
+path, build_id, offset, data_at = sys.argv[1].encode(), bytes.fromhex(sys.argv[2]), int(sys.argv[3]), 4259840
 peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 peer.connect(os.path.join(os.environ["HEAPPROFD_RUN_DIR"], "socket"))
-peer.send(struct.pack("<6I64s", 0x48504853, 1, 1, os.getpid(), os.getpid(), 0, b"libc.so.6"))
+peer.send(struct.pack("<6I64s", 0x48504853, 2, 1, os.getpid(), os.getpid(), 0, b"libc.so.6"))
 _, fds, _, _ = socket.recv_fds(peer, 256, 1)
 ring = mmap.mmap(fds[0], data_at + 65536)
 struct.pack_into("<II", ring, 196, 1, 1)
@@ -678,7 +678,8 @@ def test_forged_module():
             client = subprocess.Popen(
                 ["forged", "-c", FORGED, os.path.join(place, "prog"), build_id, str(int(line.split()[0], 16) + 4)],
                 executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                env=daemon.environment, **as_user(BOB),
+                # As if it would load the library: nobody attaches to it.
+                env={**daemon.environment, "LIBRARY": "libheapprofd_preload.so"}, **as_user(BOB),
             )
             check(client.stdout.readline() == b"ok\n", f"{name}: it has a ring")
             wait_for("its sample", lambda: any(s["samples"] for s in daemon.status()["sessions"]))
@@ -883,6 +884,7 @@ def test_hidden_from_other_users():
                 with open(os.path.join(place, name), "rb") as file:
                     check(b"her-secret" not in file.read(), f"her arguments are in his {name}")
         check("her-secret" not in refused.stderr and "commanded" not in refused.stderr, refused.stderr)
+        wait_for("the end of his session's process", lambda: len(daemon.session_processes()) == 1)
         [profiler] = daemon.session_processes()
         process_tells_nothing(profiler)
         page_tells_nothing(daemon, directory)

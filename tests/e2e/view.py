@@ -29,6 +29,7 @@ ENVIRONMENT = {"TMPDIR": WORK, "DEBUGINFOD_URLS": "", "HOME": WORK, "HEAPPROFD_R
                "DISPLAY": "", "WAYLAND_DISPLAY": ""}
 TYPES = {"f64": "d", "f32": "f", "u32": "I"}
 ROOT = 0xffffffff
+ONE_HEAP = ("--heaps", "libc.malloc")  # without Python's own
 SCRIPT = ("import json, sys; kept = [json.loads('{\"a\": [1, 2, 3]}') for _ in range(3000)]; sys.stdout.write(str(len(kept)))")
 
 LIFETIMES = ("none", 0, 1, 10, 100, 1000, 10000, 60000, 600000, 3600000)
@@ -55,8 +56,8 @@ def call(*command):
     return run(list(command), env=ENVIRONMENT, timeout=60 * SLOWNESS)
 
 
-def record(name, *command):
-    outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "512", "--", *command)
+def record(name, *command, heaps=()):
+    outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "512", *heaps, "--", *command)
     check(outcome.status == 0, f"host: {outcome.stderr!r}")
     return at(name)
 
@@ -164,7 +165,9 @@ def test_answers():
                         below[node["parent"]] += node["width"]
                     for node, width in zip(nodes, below):
                         check(width <= node["width"] * (1 + 1e-9), f"{view}: children are wider than their parent")
-    check(overview["opening"]["heap"] == heaps[0]["id"], f"opens on {overview['opening']}")
+    largest = max(report["heaps"], key=lambda heap: heap["total"]["max"]["estimate"])
+    opening = next(heap for heap in heaps if heap["id"] == overview["opening"]["heap"])
+    check(opening["name"] == largest["heap"], f"opens on {overview['opening']}")
 
 
 def test_tables():
@@ -262,7 +265,7 @@ def class_of(mean, limits):
 
 def test_histograms():
     """Sizes and lifetimes are those of query's stacks; changes by thread are those of diff; rows come in any order."""
-    call(TOOL, "host", "-q", "-c", "100", "-o", at("histograms"), "-i", "256", "--", "/usr/bin/python3", "-c", THREADS)
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("histograms"), "-i", "256", *ONE_HEAP, "--", "/usr/bin/python3", "-c", THREADS)
     made = at("classes.collapsed")
     with open(made, "w", encoding="utf-8") as file:
         file.write("main;leaf 7000\n")
@@ -613,19 +616,26 @@ def test_timeline():
         last = cut["heaps"][0]["dumps"][-1]
         check(last["incomplete"] and last["why_incomplete"] == "the trace ends inside this dump", f"the last dump: {last}")
         memory = recorded["processes"][0]["memory"]
-        rows = json.loads(call(TOOL, "query", "--json", at("real"), "select ts, rss_size, rss_anon_size from hp_timeline").stdout)
+        columns = {"rss": "rss_size", "anonymous": "rss_anon_size", "file": "rss_file_size", "shmem": "rss_shmem_size", "swap": "swap_size"}
+        rows = json.loads(call(TOOL, "query", "--json", at("real"), "select * from hp_timeline where rss_size is not null").stdout)
         check(len(rows) > 1, f"{len(rows)} rows")
-        readings = {time: (rss, anonymous) for time, rss, anonymous in zip(memory["time"], memory["rss"], memory["anonymous"]) if rss}
-        check(readings == {row["ts"]: (row["rss_size"], row["rss_anon_size"]) for row in rows if row["rss_size"]}, "readings of memory")
-        rows = json.loads(call(TOOL, "query", "--json", at("real"), "select ts, swap_size from hp_memory_snapshot").stdout)
-        swapped = {time: bytes for time, bytes in zip(memory["time"], memory["swap"]) if bytes is not None}
-        check(rows and swapped == {row["ts"]: row["swap_size"] for row in rows}, f"swap {swapped}")
+        for column, name in columns.items():
+            readings = dict(zip(memory["time"], memory[column]))
+            check(readings == {row["ts"]: row[name] for row in rows}, f"readings of {column}: {readings}")
+        # Without counters beside the heap, the snapshots have the memory.
+        call(TOOL, "host", "-q", "--timeline", "off", "-c", "200", "-o", at("plain"), "--", "/usr/bin/python3", "-c", "import time; time.sleep(0.5)")
+        rows = json.loads(call(TOOL, "query", "--json", at("plain"), "select ts, swap_size, rss_size from hp_memory_snapshot").stdout)
+    with Server(at("plain")) as server:
+        memory = server.json("api/overview")["profiles"][0]["processes"][0]["memory"]
+        for column, name in (("rss", "rss_size"), ("swap", "swap_size")):
+            readings = {time: bytes for time, bytes in zip(memory["time"], memory[column]) if bytes is not None}
+            check(rows and readings == {row["ts"]: row[name] for row in rows}, f"{column} of snapshots: {readings}")
 
 
 def test_range():
     """Between two dumps: the change is that of diff, and for neighbours retained is that of query."""
     script = ("import time\nkept = []\nfor i in range(16):\n kept += [str(j) * 3 for j in range(2000)]\n del kept[:500]\n time.sleep(0.05)\n")
-    call(TOOL, "host", "-q", "-c", "100", "-o", at("range"), "-i", "256", "--", "/usr/bin/python3", "-c", script)
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("range"), "-i", "256", *ONE_HEAP, "--", "/usr/bin/python3", "-c", script)
     with Server(at("range")) as server:
         dumps = server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"]
         rows = json.loads(call(TOOL, "query", "--json", at("range"), "INCLUDE PERFETTO MODULE android.memory.heap_profile.intervals; "
@@ -661,6 +671,34 @@ def heap_of(page):
     """Return the page's first heap; one without a dump if there is none yet."""
     heaps = [heap for profile in page.json("api/overview")["profiles"] for heap in profile["heaps"]]
     return heaps[0] if heaps else {"dumps": [], "unfinished": True}
+
+
+def test_interpreted():
+    """Functions of one name in two files are two, and the interpreter's own frames can be shown and hidden."""
+    for name, size in (("first", 3000000), ("second", 2000000)):
+        with open(at(name + ".py"), "w", encoding="utf-8") as file:
+            file.write(f"kept = bytes({size})\n")
+    script = f"import sys; sys.path.insert(0, {WORK!r}); import first, second"
+    recorded = record("interpreted", "/usr/bin/python3", "-c", script, heaps=ONE_HEAP)
+
+    def loops(server):
+        names = [row["key"] for row in server.json("api/table?heap=0.0&view=max&by=function&limit=10000")["row"]]
+        return names, [name for name in names if name.startswith("_PyEval_EvalFrameDefault")]
+
+    with Server(recorded) as server:
+        check(server.json("api/overview")["native"] is False, "native at first")
+        names, found = loops(server)
+        check({"<module> (first.py)", "<module> (second.py)"} <= set(names) and "<module>" not in names, f"{names}")
+        check(not found, f"loops: {found}")
+        for native in (True, False):
+            body = json.dumps({"paths": [], "add": True, "native": native})
+            status, _, text = server.ask("api/open", "POST", body, {"Content-Type": "application/json"})
+            check(status == 200, f"{status} {text!r}")
+            check(server.json("api/overview")["native"] is native and bool(loops(server)[1]) is native, f"native {native}: {loops(server)[1]}")
+    with Server("--native", recorded) as server:
+        check(server.json("api/overview")["native"] is True and loops(server)[1], "no loops with --native")
+    with Server(record("plain", "/bin/ls", "/")) as server:
+        check(server.json("api/overview")["native"] is None, "a program without an interpreter")
 
 
 class Recording(Page):
@@ -851,7 +889,7 @@ def names_above(nodes, node):
 
 def test_export_json():
     """JSON has the stacks of report --json with their figures and limits, and differences those of diff --json."""
-    profile = record("json", "/usr/bin/python3", "-c", SCRIPT)
+    profile = record("json", "/usr/bin/python3", "-c", SCRIPT, heaps=ONE_HEAP)
     report = json.loads(call(TOOL, "report", "--json", profile).stdout)["heaps"][0]
     sums, alone = {}, {}
     for site in report["callsites"]:
@@ -881,7 +919,7 @@ def test_export_json():
         check(up["filters"] == [{"kind": "ignore", "expression": "json"}], f"{up['filters']}")
         check(is_near(up["nodes"][0]["bytes"]["estimate"] + up["left_out"]["bytes"]["estimate"], report["total"]["alloc_space"]["estimate"]),
               "what is shown and left out is not all")
-    other = record("json2", "/usr/bin/python3", "-c", SCRIPT.replace("3000", "6000"))
+    other = record("json2", "/usr/bin/python3", "-c", SCRIPT.replace("3000", "6000"), heaps=ONE_HEAP)
     total = json.loads(call(TOOL, "diff", "--json", profile, other).stdout)["heaps"][0]["total"]
     with Server(profile, other) as server:
         question = "heap=1.0&base=0.0.0&view=alloc_space"

@@ -206,7 +206,7 @@ def test_recent():
         return [row for row in server.json("api/recent")["profiles"] if row["path"].startswith(at(""))]
 
     for count in ("3000", "6000"):
-        check(call(TOOL, "host", "-q", "--", "/usr/bin/python3", "-c", SCRIPT.replace("3000", count)).status == 0, "host failed")
+        check(call(TOOL, "host", "-q", "--heaps", "libc.malloc", "--", "/usr/bin/python3", "-c", SCRIPT.replace("3000", count)).status == 0, "host failed")
     made = [name for name in os.listdir(at("")) if name.startswith("heap_profile-") and len(name) == len("heap_profile-XXXXXX")]
     check(len(made) == 2, f"{made}")
     os.symlink(at(made[0]), at("heap_profile-symlin"))

@@ -86,7 +86,7 @@ def report_of(directory):
 def test_command():
     """A command is recorded, watched, and goes on after the end of its profile."""
     with Recorder() as server:
-        recording = server.start("host", "-i", "512", "--", "/usr/bin/python3", "-c", PROGRAM)
+        recording = server.start("host", "-i", "512", "--heaps", "libc.malloc", "--", "/usr/bin/python3", "-c", PROGRAM)
         check(os.path.dirname(recording["directory"]) == WORK, f"the directory is {recording['directory']}")
         found, session = server.wait(recording, "samples", lambda _, session: session and session["samples"] > 20)
         check(found["arguments"][:4] == ["heap_profile", "host", "-o", recording["directory"]], f"it runs {found['arguments']}")

@@ -10,7 +10,7 @@
 static void check_event(void *context, const struct exec_event *event)
 {
     size_t *count = context;
-    if (event->pid <= 0 || event->kind > EXEC_EVENT_RENAMED)
+    if (event->pid <= 0 || event->kind > EXEC_EVENT_ENDED)
         abort();
     (*count)++;
 }

@@ -27,6 +27,7 @@
 #include "daemon/processes/access.h"
 #include "daemon/processes/other_profiler.h"
 #include "daemon/processes/process_info.h"
+#include "daemon/timeline/process_watch.h"
 #include "jit/code_ranges.h"
 #include "jit/jit_files.h"
 #include "symbols/live_files.h"
@@ -39,7 +40,8 @@ static long read_own_maps(long number, void *to, size_t bytes);
     read_own_maps(number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c))
 #include "client/modules/module_maps.c"
 
-#define PID 1000000000 /* above the kernel's maximum */
+#define PROCESS_FD (1 << 24) /* stands for the process's directory */
+#define PID 1000000000       /* above the kernel's maximum */
 #define DIRECTORY "/proc/1000000000/"
 #define MAPPINGS_MAX 12u
 #define NAME_BYTES_MAX 12000u
@@ -96,6 +98,8 @@ FILE *__wrap_fopen64(const char *path, const char *mode);
 FILE *__real_fopen64(const char *path, const char *mode);
 int __wrap_open64(const char *path, int flags, ...);
 int __real_open64(const char *path, int flags, ...);
+int __wrap_openat64(int directory, const char *path, int flags, ...);
+int __real_openat64(int directory, const char *path, int flags, ...);
 ssize_t __wrap_readlink(const char *path, char *to, size_t bytes);
 ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
                                 const struct iovec *from, unsigned long from_count,
@@ -132,6 +136,18 @@ int __wrap_open64(const char *path, int flags, ...)
         lseek(file->fd, 0, SEEK_SET) != 0)
         abort();
     return dup(file->fd);
+}
+
+int __wrap_openat64(int directory, const char *path, int flags, ...)
+{
+    char whole[64];
+    if (directory != PROCESS_FD)
+        return __real_openat64(directory, path, flags);
+    snprintf(whole, sizeof(whole), DIRECTORY "%s", path);
+    if (file_of(whole) != NULL)
+        return __wrap_open64(whole, flags);
+    errno = ENOENT;
+    return -1;
 }
 
 ssize_t __wrap_readlink(const char *path, char *to, size_t bytes)
@@ -353,7 +369,8 @@ static void say_status(struct input *input)
     process.filters = (unsigned)take(input, 1);
     say(file, "\nNStgid:\t%d\nNSpid:\t%d\t%d\nKthread:\t0\nVmPeak:\t 99 kB\nVmSize:\t 99 kB\n", PID,
         PID, process.inner_pid);
-    say(file, "RssAnon:\t%8llu kB\nRssFile:\t 1 kB\nVmSwap:\t%8llu kB\nThreads:\t%u\n",
+    say(file,
+        "VmRSS:\t 77 kB\nRssAnon:\t%8llu kB\nRssFile:\t 1 kB\nVmSwap:\t%8llu kB\nThreads:\t%u\n",
         (unsigned long long)process.anonymous_kb, (unsigned long long)process.swap_kb,
         process.threads);
     say(file, "CapPrm:\t%016x\nCapEff:\t%016x\nSeccomp:\t%u\nSeccomp_filters:\t%u\n", 0, 0,
@@ -533,6 +550,23 @@ static void read_user(bool exact)
     jit_files_close(&jit);
 }
 
+static void read_counters(bool exact)
+{
+    struct trace_writer *writer = trace_writer_open(-1);
+    struct process_watch watch = {.directory = PROCESS_FD, .pid = PID};
+    struct trace_memory_point point;
+    bool known = process_watch_memory(&watch, &point);
+    check(known == (point.vm_rss_kb != TRACE_UNKNOWN));
+    if (exact)
+        check(known && point.rss_anon_kb == process.anonymous_kb &&
+              point.vm_swap_kb == process.swap_kb && point.vm_size_kb == 99);
+    if (writer == NULL)
+        return;
+    process_watch_faults(&watch, writer);
+    process_watch_slowly(&watch, writer, "/nowhere");
+    trace_writer_close(writer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -552,6 +586,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_as_client(exact);
     read_info(exact);
     read_user(exact);
+    read_counters(exact);
     other_profiler_of(PID);
     return 0;
 }

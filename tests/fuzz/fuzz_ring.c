@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a ring, into the reader and the ledger. The first byte describes the process: bit 0:
+ * Any bytes as a ring, into the reader, the ledger and the slices. The first byte describes the process: bit 0:
  * dead; the other bits: in how many pieces the rest arrives, so that a drain can find any prefix.
  */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 
 #include "daemon/ledger/ledger.h"
 #include "daemon/ring/ring_reader.h"
+#include "daemon/session/slices.h"
 #include "daemon/walk/finish_walk.h"
 
 #define DATA_BYTES (64u << 10)
@@ -39,6 +41,11 @@ static void read_all(const struct ledger *ledger)
     __asm__ volatile("" : : "r"(&sum) : "memory");
 }
 
+static void take_scope(void *slices, const struct ledger_scope *scope)
+{
+    slices_take(slices, scope);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -57,11 +64,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     reader.consumed = reader.control->reserved = reader.control->consumed = 0;
     memcpy(reader.data, data + 1, length);
 
+    static int nowhere = -1;
+    if (nowhere < 0)
+        nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     struct ledger *ledger = ledger_open(4096);
     struct walk_finisher *finisher = walk_finisher_open(getpid());
-    if (ledger == NULL || finisher == NULL)
+    struct trace_writer *writer = trace_writer_open(nowhere);
+    struct slices *slices = slices_open(writer, getpid(), 1, 0);
+    if (ledger == NULL || finisher == NULL || writer == NULL || slices == NULL)
         abort();
     ledger_finish_walks(ledger, finisher);
+    ledger_observe_scopes(ledger, take_scope, slices);
     for (size_t piece = 1; piece <= pieces; piece++) {
         reader.control->reserved = length * piece / pieces & ~(size_t)7;
         if (ring_reader_drain(&reader, dead, &ledger_visitor, ledger) < 0)
@@ -70,5 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_all(ledger);
     ledger_close(ledger);
     walk_finisher_close(finisher);
+    slices_close(slices);
+    trace_writer_close(writer);
     return 0;
 }

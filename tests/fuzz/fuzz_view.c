@@ -51,7 +51,7 @@ static void judge(char *const lines[4])
     memcpy(access.token, first, sizeof(first));
     const struct perfetto_request of_perfetto = {"GET", lines[0], lines[1],
                                                  *lines[2] == '\0' ? NULL : lines[2]};
-    if (perfetto_judge(&access, "raw-trace", &of_perfetto) == PERFETTO_FILE)
+    if (perfetto_judge(&access, PERFETTO_UI, "raw-trace", &of_perfetto) == PERFETTO_FILE)
         check(strncmp(lines[0] + 1, first, ACCESS_TOKEN_LENGTH) == 0);
     const struct access_request request = {lines[0], lines[1], *lines[2] == '\0' ? NULL : lines[2],
                                            *lines[3] == '\0' ? NULL : lines[3]};

@@ -19,7 +19,7 @@
 static struct {
     size_t events, stacks, modules, resets, threads, heaps, intervals, names, contexts;
     struct heap_event last;
-    size_t walks;
+    size_t walks, scopes, codes;
     uint64_t token;
     uint64_t unmapped_bytes;
     uint16_t unmapped_slot;
@@ -119,6 +119,14 @@ static inline int see_unmap(void *context, uint8_t heap, uint16_t slot,
     return 0;
 }
 
+static inline int see_code(void *context, const struct record_code *code)
+{
+    (void)context;
+    (void)code;
+    seen.codes++;
+    return 0;
+}
+
 static inline int see_walk(void *context, uint16_t slot, const struct record_walk *walk,
                            enum ring_unwinding *answer)
 {
@@ -130,6 +138,15 @@ static inline int see_walk(void *context, uint16_t slot, const struct record_wal
     return 0;
 }
 
+static inline int see_scope(void *context, uint16_t slot, const struct record_scope *scope)
+{
+    (void)context;
+    (void)slot;
+    (void)scope;
+    seen.scopes++;
+    return 0;
+}
+
 static inline uint64_t find_walked(void *context, uint16_t slot, uint64_t token)
 {
     (void)context;
@@ -137,9 +154,9 @@ static inline uint64_t find_walked(void *context, uint16_t slot, uint64_t token)
     return token == seen.token ? 4711 : 0;
 }
 
-static const struct ring_visitor visitor = {see_events,  see_stack, see_module,   see_reset,
-                                            see_thread,  see_heap,  see_interval, see_name,
-                                            see_context, see_unmap, see_walk,     find_walked};
+static const struct ring_visitor visitor = {
+    see_events, see_stack,   see_module, see_reset, see_thread, see_heap,    see_interval,
+    see_name,   see_context, see_code,   see_unmap, see_walk,   find_walked, see_scope};
 
 static struct ring_reader reader;
 static int memfd;

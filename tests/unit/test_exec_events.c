@@ -8,6 +8,7 @@
 #include <linux/cn_proc.h>
 #include <linux/connector.h>
 #include <linux/netlink.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,7 +28,7 @@ static void see(void *context, const struct exec_event *event)
 {
     struct seen *seen = context;
     assert_true(event->pid > 0);
-    assert_true(event->kind <= EXEC_EVENT_RENAMED);
+    assert_true(event->kind <= EXEC_EVENT_ENDED);
     if (seen->count < 64)
         seen->events[seen->count] = *event;
     seen->count++;
@@ -61,15 +62,17 @@ static void parse(const uint8_t *bytes, size_t length, struct seen *seen)
 static void events_are_understood(void **state)
 {
     (void)state;
-    uint8_t bytes[5 * MESSAGE_BYTES];
+    uint8_t bytes[7 * MESSAGE_BYTES];
     struct seen seen;
     make(bytes, 2, 5000000000, (int32_t[4]){11, 10});
     make(bytes + MESSAGE_BYTES, 1, 1, (int32_t[4]){10, 10, 20, 20});
     make(bytes + 2 * MESSAGE_BYTES, 0x200, 1, (int32_t[4]){30, 30});
     make(bytes + 3 * MESSAGE_BYTES, 1, 1, (int32_t[4]){10, 10, 21, 20}); /* a thread */
     make(bytes + 4 * MESSAGE_BYTES, 0x200, 1, (int32_t[4]){31, 30});     /* by a thread */
+    make(bytes + 5 * MESSAGE_BYTES, 0x80000000, 1, (int32_t[4]){40, 40, 9, 17});
+    make(bytes + 6 * MESSAGE_BYTES, 0x80000000, 1, (int32_t[4]){41, 40, 3 << 8, 17});
     parse(bytes, sizeof(bytes), &seen);
-    assert_int_equal(seen.count, 3);
+    assert_int_equal(seen.count, 5);
     assert_int_equal(seen.events[0].kind, EXEC_EVENT_BEGAN);
     assert_int_equal(seen.events[0].pid, 10);
     assert_int_equal(seen.events[0].time_us, 5000000);
@@ -77,12 +80,19 @@ static void events_are_understood(void **state)
     assert_int_equal(seen.events[1].pid, 20);
     assert_int_equal(seen.events[2].kind, EXEC_EVENT_RENAMED);
     assert_int_equal(seen.events[2].pid, 30);
+    assert_int_equal(seen.events[3].kind, EXEC_EVENT_ENDED);
+    assert_int_equal(seen.events[3].pid, 40);
+    assert_true(seen.events[3].is_leader);
+    assert_int_equal(seen.events[3].status, 9);
+    assert_int_equal(seen.events[4].pid, 40);
+    assert_false(seen.events[4].is_leader);
+    assert_int_equal(seen.events[4].status, 3 << 8);
 }
 
 static void other_profiles_are_skipped(void **state)
 {
     (void)state;
-    static const uint32_t others[] = {0, 4, 0x40, 0x80, 0x100, 0x40000000, 0x80000000, UINT32_MAX};
+    static const uint32_t others[] = {0, 4, 0x40, 0x80, 0x100, 0x40000000, UINT32_MAX};
     uint8_t bytes[MESSAGE_BYTES];
     struct seen seen;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -183,6 +193,41 @@ static void the_kernel_reports_an_exec(void **state)
     assert_int_equal(wanted, 0);
 }
 
+struct wanted_end {
+    pid_t pid;
+    int32_t status; /* -1: not seen */
+};
+
+static void see_end(void *context, const struct exec_event *event)
+{
+    struct wanted_end *wanted = context;
+    if (event->kind == EXEC_EVENT_ENDED && event->pid == wanted->pid && event->is_leader)
+        wanted->status = event->status;
+}
+
+/* If the kernel sends events here. */
+static void the_kernel_reports_an_end(void **state)
+{
+    (void)state;
+    int fd = exec_events_open(NULL);
+    if (fd < 0)
+        skip();
+    for (int i = 0; i < 2; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (i == 0)
+                _exit(3);
+            raise(SIGKILL);
+        }
+        struct wanted_end wanted = {child, -1};
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        exec_events_read(fd, see_end, &wanted);
+        assert_int_equal(wanted.status, status);
+    }
+    exec_events_close(fd);
+}
+
 static void count_event(void *context, const struct exec_event *event)
 {
     size_t *count = context;
@@ -219,6 +264,7 @@ int main(void)
         cmocka_unit_test(any_lengths_are_safe),
         cmocka_unit_test(random_bytes_are_survived),
         cmocka_unit_test(the_kernel_reports_an_exec),
+        cmocka_unit_test(the_kernel_reports_an_end),
         cmocka_unit_test(lost_events_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,15 +139,19 @@ static void test_other_questions(void **state)
     assert_int_equal(-EBADF, file_reader_rules(&file, addresses, 2, &rules));
 
     int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(0, file_reader_program(self, "self", FILE_READER_DEADLINE_MS, &program));
+    const struct reader_file own = {.path = "self", .fd = self, .debug_fd = -1};
+    bool is_whole;
+    assert_int_equal(0, file_reader_program(&own, FILE_READER_DEADLINE_MS, &program));
     assert_true(program.has_interpreter && program.has_symbols && !program.is_go);
-    assert_int_equal(2, file_reader_functions(self, "self", wanted, sizeof(wanted), 3, &functions));
+    assert_int_equal(2,
+                     file_reader_functions(&own, wanted, sizeof(wanted), 3, &functions, &is_whole));
+    assert_true(is_whole);
     assert_true(functions[0].name != functions[1].name && functions[0].name > 0);
     free(functions);
     close(self);
     int text = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
-    assert_int_equal(-ENOEXEC,
-                     file_reader_program(text, "/etc/passwd", FILE_READER_DEADLINE_MS, &program));
+    const struct reader_file no_program = {.path = "/etc/passwd", .fd = text, .debug_fd = -1};
+    assert_int_equal(-ENOEXEC, file_reader_program(&no_program, FILE_READER_DEADLINE_MS, &program));
     close(text);
 }
 

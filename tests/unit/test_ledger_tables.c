@@ -88,10 +88,13 @@ static void test_chosen_stack_hashes_do_not_collide(void **state)
     callsite_tree_clear(&tree);
 }
 
-/* Except for key 0 of a live table, each hash function spreads numbers that differ in few bits. */
+/* Except for key 0 of a live table, each hash function spreads numbers that differ in few bits.
+ * One random key in some hundreds is a bad one for one of these series, so the key is fixed. */
 static void test_keyed_hashes_spread(void **state)
 {
     (void)state;
+    keyed_hash_key = (struct keyed_hash_key){.left = UINT64_C(0x243F6A8885A308D3),
+                                             .right = UINT64_C(0x13198A2E03707345)};
     enum { PLACES = 1 << 12 };
     for (unsigned shift = 0; shift < 52; shift++) {
         unsigned counts[3][PLACES] = {0}, most = 0;

@@ -24,14 +24,18 @@ static void holds_what_was_inserted_and_nothing_else(void **state)
     assert_int_equal(live_set_init(&set, 4096), 0);
     for (uint64_t i = 0; i < 1000; i += 2)
         assert_true(live_set_insert(&set, address_of(i)));
-    for (uint64_t i = 0; i < 1000; i += 2)
+    for (uint64_t i = 0; i < 1000; i += 2) {
         assert_true(live_set_might_hold(&set, address_of(i)));
+        assert_true(live_set_has_near(&set, address_of(i)));
+    }
     for (uint64_t i = 1; i < 1000; i += 2)
         assert_false(live_set_remove(&set, address_of(i)));
     for (uint64_t i = 0; i < 1000; i += 2) {
         assert_true(live_set_remove(&set, address_of(i)));
         assert_false(live_set_remove(&set, address_of(i)));
     }
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_false(live_set_has_near(&set, address_of(i)));
 }
 
 static void is_empty_again_after_all_is_removed(void **state)
@@ -46,6 +50,32 @@ static void is_empty_again_after_all_is_removed(void **state)
     /* No overflow count remains: the hot path reads one line again. */
     for (uint64_t i = 0; i < 300000; i++)
         assert_false(live_set_might_hold(&set, address_of(i)));
+}
+
+/* Ranges: in order, complete, and nothing outside; also of lines that overflow, and across the
+ * boundaries of regions. */
+static void finds_all_addresses_of_a_range(void **state)
+{
+    (void)state;
+    static const uint64_t intervals[] = {1, 64, 4096, 1 << 20};
+    enum { COUNT = 5000, FIRST = 123, LAST = 4567 };
+    for (size_t i = 0; i < sizeof(intervals) / sizeof(intervals[0]); i++) {
+        struct live_set set = {0};
+        uint64_t at = address_of(0);
+        assert_false(live_set_next(&set, &at, UINT64_MAX)); /* not initialized */
+        assert_int_equal(live_set_init(&set, intervals[i]), 0);
+        for (uint64_t j = 0; j < COUNT; j += 3)
+            assert_true(live_set_insert(&set, address_of(j)));
+        at = address_of(FIRST);
+        for (uint64_t j = FIRST; j < LAST; j += 3, at++) {
+            assert_true(live_set_next(&set, &at, address_of(LAST)));
+            assert_int_equal(at, address_of(j));
+        }
+        assert_false(live_set_next(&set, &at, address_of(LAST)));
+        at = address_of(COUNT);
+        assert_false(live_set_next(&set, &at, address_of(COUNT) + (1u << 24)));
+        live_set_forget(&set);
+    }
 }
 
 static void grows_to_millions_without_losing_any(void **state)
@@ -215,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds_what_was_inserted_and_nothing_else),
         cmocka_unit_test(is_empty_again_after_all_is_removed),
+        cmocka_unit_test(finds_all_addresses_of_a_range),
         cmocka_unit_test(grows_to_millions_without_losing_any),
         cmocka_unit_test(maps_addresses_of_48_bits),
         cmocka_unit_test(takes_an_address_once),

@@ -228,6 +228,17 @@ static void test_refuses_short_tagged_alloc(void **state)
     assert_int_equal(-EBADMSG, drain(false));
 }
 
+static void test_scopes_are_whole(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_scope), RECORD_SCOPE);
+    assert_true(drain(false) > 0);
+    assert_int_equal(1, seen.scopes);
+    put(sizeof(struct record_scope) - 8, RECORD_SCOPE);
+    assert_int_equal(-EBADMSG, drain(false));
+    assert_int_equal(1, seen.scopes);
+}
+
 static void put_unmap(uint32_t bytes, uint64_t address, uint64_t length)
 {
     struct record_unmap *record = (void *)put(bytes, RECORD_UNMAP);
@@ -441,6 +452,7 @@ int main(void)
         RING_TEST(test_refuses_name_that_is_too_long),
         RING_TEST(test_refuses_context_with_more_scopes_than_bytes),
         RING_TEST(test_refuses_short_tagged_alloc),
+        RING_TEST(test_scopes_are_whole),
         RING_TEST(test_unmap_comes_behind_the_events_before_it),
         RING_TEST(test_refuses_unmap_that_wraps_or_is_short),
         RING_TEST(test_wanted_heaps_reach_the_client),

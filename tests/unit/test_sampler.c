@@ -131,6 +131,23 @@ static void estimates_a_mix_without_bias(void **state)
     assert_true(fabs(count - rounds) < 5 * sqrt(count_variance));
 }
 
+static void weighs_like_the_exact_formula(void **state)
+{
+    (void)state;
+    const uint64_t intervals[] = {1, 2, 3, 10, 4096, 524288, UINT64_C(1) << 30, UINT64_C(1) << 45};
+    for (size_t i = 0; i < sizeof(intervals) / sizeof(intervals[0]); i++) {
+        uint64_t interval = intervals[i];
+        for (double share = 1e-7; share < 5; share *= 1.07) {
+            uint64_t size = (uint64_t)(share * (double)interval);
+            bool certain = size == 0 || size >= sampling_certain_bytes(interval);
+            double exact =
+                certain ? (double)size : (double)size / -expm1(-(double)size / (double)interval);
+            double error = fabs((double)sampling_weighted_bytes(size, interval) - exact);
+            assert_true(error <= 0.51 + exact * 1e-8);
+        }
+    }
+}
+
 static void counts_on_while_idle(void **state)
 {
     (void)state;
@@ -163,6 +180,7 @@ int main(void)
         cmocka_unit_test(samples_large_ones_always),
         cmocka_unit_test(gaps_have_the_exponential_mean_and_variance),
         cmocka_unit_test(estimates_a_mix_without_bias),
+        cmocka_unit_test(weighs_like_the_exact_formula),
         cmocka_unit_test(counts_on_while_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

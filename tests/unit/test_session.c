@@ -80,7 +80,7 @@ static int begin_session(void **state)
     busy_calls = 0;
     trace_fd = memfd_create("trace", MFD_CLOEXEC);
     assert_int_equal(0, server_open_without_socket(&server, &user, "", &error));
-    assert_int_equal(0, session_open(&session, &config, false, trace_fd));
+    assert_int_equal(0, session_open(&session, &config, false, SESSION_TRACE_FILE, trace_fd));
     server_begin_session(&server, &session);
     for (int i = 0; i < TARGETS; i++)
         add_own_target();

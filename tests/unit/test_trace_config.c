@@ -28,6 +28,21 @@ static void defaults_are_valid(void **state)
     assert_true(config.block_client);
 }
 
+static void both_names_of_the_data_source_are_known(void **state)
+{
+    (void)state;
+    static const char text[] = "data_sources { config { name: \"heapprofd\" heapprofd_config {\n"
+                               "sampling_interval_bytes: 77 } } }";
+    struct heap_config config;
+    struct heap_config_warnings warnings = {0};
+    assert_int_equal(heap_config_read(text, strlen(text), &config, &warnings, NULL), 0);
+    assert_int_equal(config.sampling_interval_bytes, 77);
+    assert_int_equal(warnings.count, 0);
+    heap_config_clear(&config);
+    assert_true(heap_config_is_source("android.heapprofd", 17));
+    assert_false(heap_config_is_source("heapprofd2", 10) || heap_config_is_source(NULL, 0));
+}
+
 static void an_interval_of_zero_is_refused(void **state)
 {
     (void)state;
@@ -85,7 +100,8 @@ static void text_is_as_heap_profile_prints_it(void **state)
                               "duration_ms: 1500\n"
                               "write_into_file: true\n"
                               "flush_period_ms: 30000\n"
-                              "flush_timeout_ms: 30000\n");
+                              "flush_timeout_ms: 30000\n"
+                              "data_source_stop_timeout_ms: 30000\n");
     free(text);
 }
 
@@ -115,6 +131,43 @@ static void binary_and_text_configurations_are_equal(void **state)
     free(bytes);
 }
 
+static void data_sources_beside_the_heap_are_read_and_printed(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "data_sources { config { name: \"android.heapprofd\" heapprofd_config {} } }\n"
+        "data_sources { config { name: \"linux.process_stats\" process_stats_config {\n"
+        "proc_stats_poll_ms: 20 scan_smaps_rollup: true resolve_process_fds: true } } }\n"
+        "data_sources { config { name: \"linux.sys_stats\" sys_stats_config {\n"
+        "psi_period_ms: 2000 vmstat_period_ms: 3000 vmstat_counters: VMSTAT_PGFAULT } } }\n"
+        "data_sources { config { name: \"linux.ftrace\" } }";
+    struct heap_config config, copy;
+    struct heap_config_warnings warnings = {0};
+    struct error error = {0};
+    assert_int_equal(heap_config_read_text(text, strlen(text), &config, &warnings, &error), 0);
+    assert_int_equal(warnings.count, 2);
+    assert_non_null(strstr(warnings.messages[0], "resolve_process_fds"));
+    assert_non_null(strstr(warnings.messages[1], "linux.ftrace"));
+    heap_config_warnings_clear(&warnings);
+    assert_int_equal(heap_config_copy(&copy, &config), 0);
+    const struct heap_timeline *timelines[] = {&config.timeline, &copy.timeline};
+    for (size_t i = 0; i < 2; i++) {
+        const struct heap_timeline *timeline = timelines[i];
+        assert_int_equal(timeline->process_ms, HEAP_TIMELINE_MS); /* the shortest */
+        assert_true(timeline->smaps_rollup && !timeline->off);
+        assert_int_equal(timeline->psi_ms, 2000);
+        assert_int_equal(timeline->meminfo_ms, 0);
+        assert_int_equal(timeline->vmstat_ms, 3000);
+        assert_true(timeline->vmstat_counters[0] == UINT64_C(1) << 49); /* PGFAULT */
+        assert_true(timeline->vmstat_counters[1] == 0 && timeline->vmstat_counters[2] == 0);
+    }
+    char *printed = heap_config_to_text(&copy);
+    assert_non_null(strstr(printed, "vmstat_counters: VMSTAT_PGFAULT\n"));
+    free(printed);
+    heap_config_clear(&config);
+    heap_config_clear(&copy);
+}
+
 static void stack_modes_are_read_and_printed(void **state)
 {
     (void)state;
@@ -140,8 +193,10 @@ static void stack_modes_are_read_and_printed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_sources_beside_the_heap_are_read_and_printed),
         cmocka_unit_test(stack_modes_are_read_and_printed),
         cmocka_unit_test(defaults_are_valid),
+        cmocka_unit_test(both_names_of_the_data_source_are_known),
         cmocka_unit_test(an_interval_of_zero_is_refused),
         cmocka_unit_test(odd_ring_sizes_are_refused),
         cmocka_unit_test(text_is_as_heap_profile_prints_it),

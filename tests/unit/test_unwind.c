@@ -21,6 +21,7 @@
 #include <libunwind.h>
 
 #include "client/arch/registers.h"
+#include "client/libc/libc.h"
 #include "client/modules/module.h"
 #include "client/system.h"
 #include "client/unwind/unwind.h"
@@ -52,7 +53,7 @@ static NOINLINE void walk_here(void)
         .sp = (uint64_t)from[REG_RSP],
         .pc = (uint64_t)from[REG_RIP],
     };
-    last = unwind_callstack(&registers, &bounds, &last_walk, ours, UNWIND_FRAMES_MAX, NULL);
+    last = unwind_callstack(&registers, &bounds, &last_walk, ours, NULL, UNWIND_FRAMES_MAX, NULL);
 
     bool same = true;
     theirs_count = common = 0;
@@ -373,7 +374,7 @@ static void garbage_ends_the_walk(void **state)
             .pc = (uint64_t)(uintptr_t)garbage_ends_the_walk + 20, .sp = sp, .rbp = sp + 64};
         struct unwind_stack_bounds none = {0};
         struct unwind_walk walk =
-            unwind_callstack(&registers, &none, &last_walk, ours, UNWIND_FRAMES_MAX, NULL);
+            unwind_callstack(&registers, &none, &last_walk, ours, NULL, UNWIND_FRAMES_MAX, NULL);
         assert_int_not_equal(walk.stop, UNWIND_OUTERMOST);
         assert_true(walk.count >= 1);
     }
@@ -467,7 +468,7 @@ static void libraries_that_may_vanish_are_not_read(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    return unwind_init();
+    return unwind_init(&(struct unwind_process){.stack_end = libc_stack_end()});
 }
 
 int main(void)

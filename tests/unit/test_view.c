@@ -592,31 +592,73 @@ static void test_perfetto(void **state)
         snprintf(path, sizeof(path), "/%s/%s", access.token, cases[i].name);
         const struct perfetto_request request = {cases[i].method, path, cases[i].host,
                                                  cases[i].origin};
-        assert_int_equal(perfetto_judge(&access, "raw-trace", &request), cases[i].answer);
+        assert_int_equal(perfetto_judge(&access, PERFETTO_UI, "raw-trace", &request),
+                         cases[i].answer);
     }
     /* Each digit of the token counts, and so does its end. */
     for (size_t i = 0; i <= ACCESS_TOKEN_LENGTH; i++) {
         snprintf(path, sizeof(path), "/%s/raw-trace", access.token);
         path[1 + i] = path[1 + i] == 'x' ? 'y' : 'x';
         const struct perfetto_request request = {"GET", path, own, perfetto};
-        assert_int_equal(perfetto_judge(&access, "raw-trace", &request), PERFETTO_WRONG_PATH);
+        assert_int_equal(perfetto_judge(&access, PERFETTO_UI, "raw-trace", &request),
+                         PERFETTO_WRONG_PATH);
         path[1 + i] = '\0';
-        assert_int_equal(perfetto_judge(&access, "raw-trace", &request), PERFETTO_WRONG_PATH);
+        assert_int_equal(perfetto_judge(&access, PERFETTO_UI, "raw-trace", &request),
+                         PERFETTO_WRONG_PATH);
     }
+}
+
+/* The page that a user hosts: only an address that a link and a header line can contain. */
+static void test_perfetto_page(void **state)
+{
+    static const struct {
+        const char *given, *address, *origin; /* NULL: refused */
+    } cases[] = {
+        {"https://ui.perfetto.dev", "https://ui.perfetto.dev", "https://ui.perfetto.dev"},
+        {"https://ui.perfetto.dev/", "https://ui.perfetto.dev", "https://ui.perfetto.dev"},
+        {"http://localhost:10000", "http://localhost:10000", "http://localhost:10000"},
+        {"http://A.Example:80/b/c//", "http://A.Example:80/b/c", "http://a.example"},
+        {"https://a.example:443", "https://a.example:443", "https://a.example"},
+        {"https://a.example:4430/v~1", "https://a.example:4430/v~1", "https://a.example:4430"},
+        {"", NULL, NULL},
+        {"https://", NULL, NULL},
+        {"https:///x", NULL, NULL},
+        {"https://:80", NULL, NULL},
+        {"ftp://a", NULL, NULL},
+        {"ui.perfetto.dev", NULL, NULL},
+        {"https://a/?x", NULL, NULL},
+        {"https://a/#x", NULL, NULL},
+        {"https://a\r\nX: y", NULL, NULL},
+        {"https://a/\"onload", NULL, NULL},
+        {"https://user@a", NULL, NULL},
+        {"https://a:80x", NULL, NULL},
+    };
+    char longest[PERFETTO_UI_BYTES + 1] = "https://";
+    struct perfetto_ui ui;
+    struct error error;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int code = perfetto_ui_parse(&ui, cases[i].given, &error);
+        assert_int_equal(code, cases[i].address == NULL ? -EINVAL : 0);
+        if (code == 0) {
+            assert_string_equal(ui.address, cases[i].address);
+            assert_string_equal(ui.origin, cases[i].origin);
+        }
+    }
+    memset(longest + 8, 'a', sizeof(longest) - 9);
+    assert_int_equal(perfetto_ui_parse(&ui, longest, &error), -EINVAL);
+    longest[sizeof(longest) - 2] = '\0';
+    assert_int_equal(perfetto_ui_parse(&ui, longest, &error), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_directions),
-        cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_show_from_twice),
-        cmocka_unit_test(test_least_and_path),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_wrong_questions),
-        cmocka_unit_test(test_access),
-        cmocka_unit_test(test_perfetto),
-        cmocka_unit_test(test_filter_with_line_break),
+        cmocka_unit_test(test_directions),      cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_show_from_twice), cmocka_unit_test(test_least_and_path),
+        cmocka_unit_test(test_table),           cmocka_unit_test(test_wrong_questions),
+        cmocka_unit_test(test_access),          cmocka_unit_test(test_perfetto),
+        cmocka_unit_test(test_perfetto_page),   cmocka_unit_test(test_filter_with_line_break),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

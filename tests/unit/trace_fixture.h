@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "profile/builder/profile_read.h"
+#include "trace/write/trace_timeline.h"
 #include "trace/write/trace_writer.h"
 
 struct fixture_trace {
@@ -110,8 +111,10 @@ static inline struct fixture_trace fixture_full_trace(void)
     trace_writer_uuid(writer);
     trace_writer_system_info(writer);
     fixture_process(writer);
-    struct trace_memory_point point = {
-        .boottime_ns = 5000, .pid = FIXTURE_PID, .rss_bytes = 8192, .heap_bytes = 4097};
+    struct trace_memory_point point = trace_memory_point_of(FIXTURE_PID);
+    point.boottime_ns = 5000;
+    point.vm_rss_kb = 8;
+    point.heap_bytes = 4097;
     trace_writer_memory_point(writer, &point);
     struct fixture_stacks stacks = fixture_stacks(writer);
     struct trace_heap_dump dump = fixture_dump();

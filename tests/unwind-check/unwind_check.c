@@ -5,7 +5,8 @@
  *
  * Figures and the first differences go to UNWIND_CHECK_DIR/<pid>.<start>, a mapped file, so that
  * they survive however the process ends. On average every UNWIND_CHECK_EVERY-th allocation is
- * checked.
+ * checked. With UNWIND_CHECK_LIBGCC the reference is the compiler's own unwinder: libunwind 1.6
+ * does not know signed return addresses (aarch64).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,11 +18,19 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
+#if __has_include(<libunwind.h>)
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
+#else
+#include <ucontext.h>
+#define unw_context_t ucontext_t
+#define unw_getcontext getcontext
+#endif
 
-#include "client/arch/registers.h"
+#include "client/arch/unwind.h"
+#include "client/libc/libc.h"
 #include "client/modules/module.h"
 #include "client/unwind/unwind.h"
 #include "client/unwind/unwind_memory.h"
@@ -57,6 +66,7 @@ static size_t early_used;
 static struct results *results;
 static int results_pid, resolving;
 static uint64_t every = 100;
+static bool with_libgcc;
 
 static __thread __attribute__((tls_model("initial-exec"))) int inside;
 static __thread __attribute__((tls_model("initial-exec"))) uint64_t random_state;
@@ -87,6 +97,7 @@ static void results_open(void)
     const char *directory = getenv("UNWIND_CHECK_DIR");
     if (getenv("UNWIND_CHECK_EVERY") != NULL)
         every = strtoull(getenv("UNWIND_CHECK_EVERY"), NULL, 10);
+    with_libgcc = getenv("UNWIND_CHECK_LIBGCC") != NULL;
     results_pid = getpid();
     results = NULL;
     struct timespec now;
@@ -100,7 +111,8 @@ static void results_open(void)
     if (ftruncate(fd, sizeof(struct results)) == 0) {
         void *mapped =
             mmap(NULL, sizeof(struct results), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (mapped != MAP_FAILED && unwind_init() == 0)
+        if (mapped != MAP_FAILED &&
+            unwind_init(&(struct unwind_process){.stack_end = libc_stack_end()}) == 0)
             results = mapped;
     }
     close(fd);
@@ -156,6 +168,7 @@ static void say_difference(const struct unwind_walk *walk, unsigned theirs, unsi
     }
 }
 
+#ifdef UNW_LOCAL_ONLY
 /* Walk with libunwind. Frames have our form: inside the call instruction, or exact above a
  * signal. */
 static unsigned walk_theirs(unw_context_t *context, int *stop)
@@ -170,10 +183,46 @@ static unsigned walk_theirs(unw_context_t *context, int *stop)
         if (pc == 0)
             break;
         bool signal_frame = unw_is_signal_frame(&cursor) > 0;
-        scratch->theirs[count++] = pc - (exact || signal_frame ? 0 : 1);
+        scratch->theirs[count++] = pc - (exact || signal_frame ? 0 : ARCH_CALL_BYTES);
         exact = signal_frame;
         *stop = count < FRAMES_MAX ? unw_step(&cursor) : 1;
     } while (count<FRAMES_MAX && * stop> 0);
+    return count;
+}
+#else
+static unsigned walk_theirs(const unw_context_t *context, int *stop)
+{
+    (void)context;
+    (void)stop;
+    return 0; /* only UNWIND_CHECK_LIBGCC compares anything */
+}
+#endif
+
+static _Unwind_Reason_Code note_frame(struct _Unwind_Context *context, void *count)
+{
+    unsigned *used = count;
+    int exact = 0;
+    uint64_t pc = _Unwind_GetIPInfo(context, &exact);
+    if (pc == 0 || *used == FRAMES_MAX)
+        return _URC_END_OF_STACK;
+#ifdef ARCH_SIGNAL_RETURN
+    /* Nobody called the signal trampoline. */
+    exact |= memcmp((const void *)pc, &(uint64_t){ARCH_SIGNAL_RETURN}, 8) == 0;
+#endif
+    scratch->theirs[(*used)++] = pc - (exact ? 0 : ARCH_CALL_BYTES);
+    return _URC_NO_REASON;
+}
+
+/* Walk with the compiler's unwinder. It begins in check(), at another instruction. */
+static __attribute__((noinline)) unsigned walk_libgcc(void)
+{
+    unsigned count = 0;
+    _Unwind_Backtrace(note_frame, &count);
+    /* The first frame is this function's. */
+    if (count > 0)
+        memmove(scratch->theirs, scratch->theirs + 1, --count * sizeof(scratch->theirs[0]));
+    if (count > 0)
+        scratch->theirs[0] = scratch->ours[0];
     return count;
 }
 
@@ -196,6 +245,31 @@ static void compare(const struct unwind_walk *walk, unsigned theirs, int their_s
         say_difference(walk, theirs, at, their_stop);
 }
 
+static struct unwind_registers registers_of(const unw_context_t *context)
+{
+#if defined(__x86_64__)
+    const greg_t *from = context->uc_mcontext.gregs;
+    return (struct unwind_registers){
+        .rbx = (uint64_t)from[REG_RBX],
+        .rbp = (uint64_t)from[REG_RBP],
+        .r12 = (uint64_t)from[REG_R12],
+        .r13 = (uint64_t)from[REG_R13],
+        .r14 = (uint64_t)from[REG_R14],
+        .r15 = (uint64_t)from[REG_R15],
+        .sp = (uint64_t)from[REG_RSP],
+        .pc = (uint64_t)from[REG_RIP],
+    };
+#else
+    struct unwind_registers registers = {
+        .fp = context->uc_mcontext.regs[29],
+        .sp = context->uc_mcontext.sp,
+        .pc = context->uc_mcontext.pc,
+    };
+    memcpy(registers.x19_x28, &context->uc_mcontext.regs[19], sizeof(registers.x19_x28));
+    return registers;
+#endif
+}
+
 static __attribute__((noinline)) void check(void)
 {
     int saved = errno;
@@ -213,21 +287,11 @@ static __attribute__((noinline)) void check(void)
         scratch = mapped;
     }
     unw_getcontext(&context);
-    const greg_t *from = context.uc_mcontext.gregs;
-    struct unwind_registers registers = {
-        .rbx = (uint64_t)from[REG_RBX],
-        .rbp = (uint64_t)from[REG_RBP],
-        .r12 = (uint64_t)from[REG_R12],
-        .r13 = (uint64_t)from[REG_R13],
-        .r14 = (uint64_t)from[REG_R14],
-        .r15 = (uint64_t)from[REG_R15],
-        .sp = (uint64_t)from[REG_RSP],
-        .pc = (uint64_t)from[REG_RIP],
-    };
+    struct unwind_registers registers = registers_of(&context);
     int their_stop = 0;
-    struct unwind_walk walk =
-        unwind_callstack(&registers, &bounds, &scratch->memory, scratch->ours, FRAMES_MAX, NULL);
-    unsigned theirs = walk_theirs(&context, &their_stop);
+    struct unwind_walk walk = unwind_callstack(&registers, &bounds, &scratch->memory, scratch->ours,
+                                               NULL, FRAMES_MAX, NULL);
+    unsigned theirs = with_libgcc ? walk_libgcc() : walk_theirs(&context, &their_stop);
     compare(&walk, theirs, their_stop);
 out:
     inside = 0;

@@ -80,7 +80,9 @@ export function testMachine({ page, shows, until, complaints, expected }: Tools)
     await open("page=home");
     for (const { path } of [newer, older]) await page().getByRole("checkbox", { name: `Compare ${path}` }).check();
     await page().getByRole("button", { name: "Compare the two" }).click();
-    await page().waitForSelector(".flame-scroll canvas");
+    await page().waitForSelector(".flame-scroll canvas").catch(async () => {
+      assert.fail(`no flame graph at ${page().url()}: ${await page().locator("body").innerText()}`);
+    });
     await page().mouse.move(1, 1);
     await page().locator(".flame-scroll canvas").focus();
     await page().keyboard.press("Escape");

@@ -10,6 +10,11 @@ import { chromium, type Browser, type Page } from "playwright-core";
 import { figureInWords } from "page/words";
 import { quote } from "page/machine/command_line";
 
+interface Heap {
+  total: Record<string, { estimate: number; low95: number; high95: number }>;
+  dumps: number;
+}
+
 const PATIENCE_MS = 60_000;
 const { PAGE_URL: url, PROGRAM: program, TOOL: tool } = process.env as Record<string, string>;
 const complaints: string[] = [];
@@ -66,8 +71,9 @@ test("a program is recorded, watched and stopped, and the page goes to its timel
   await shows(".record-output", "<img src=x onerror=alert(1)>");
   await button("Stop").click();
   await shows(".timeline-title", "at the end");
-  const heap = JSON.parse(execFileSync(tool!, ["report", "--json", "--top", "1", directory], { encoding: "utf8", maxBuffer: 1 << 28 })).heaps[0];
-  const { estimate, low95, high95 } = heap.total.space;
+  const { heaps } = JSON.parse(execFileSync(tool!, ["report", "--json", "--top", "1", directory], { encoding: "utf8", maxBuffer: 1 << 28 })) as { heaps: Heap[] };
+  const heap = heaps.reduce((most, one) => one.total["max"]!.estimate > most.total["max"]!.estimate ? one : most);
+  const { estimate, low95, high95 } = heap.total["space"]!;
   await shows(".sentences", `${figureInWords({ value: estimate, low: low95, high: high95 }, false)} live in`);
   await shows(".timeline-title", `Dump ${heap.dumps} of ${heap.dumps}`);
   assert(heap.dumps >= 2, `${heap.dumps} dumps`);

@@ -1,0 +1,368 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Continuous mode: periods of real programs from the collector, each behaviour by its name.
+
+    continuous.py CASE
+
+Most cases read the periods that heapprofd_collector --print writes. At interval 1 they are exact.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+from daemon import Commanded, LIBRARY, PATIENCE, own_name, scene, wait_for
+from harness import BUILD, TOOL, check, need, run
+
+COLLECTOR = os.path.join(BUILD, "heapprofd_collector")
+
+EXACT = """
+least_interval = 1
+start_interval = 1
+samples_per_hour = 1000000000
+ring = 8MiB
+"""
+
+SQL = """
+create table t(a, b);
+with recursive c(x) as (select 1 union all select x+1 from c where x<3000) insert into t select x, hex(x*x) from c;
+create index i on t(b);
+select count(*), sum(length(b)), min(b), max(b) from t;
+"""
+
+
+def configure(directory, text, period="1s"):
+    """Write a configuration, and return its path."""
+    path = os.path.join(directory, "heapprofd.conf")
+    spool = os.path.join(directory, "spool")
+    with open(path, "w") as file:
+        file.write(f"[continuous]\nperiod = {period}\nspool = {spool}\ncpu = 100%\n{text}")
+    return path
+
+
+class Collector:
+    """A collector that prints its periods."""
+
+    def __init__(self, daemon, directory, text, period="1s", wrapper=()):
+        self.output, self.log_path = os.path.join(directory, "periods"), os.path.join(directory, "collector.log")
+        path = configure(directory, text, period)
+        with open(self.output, "w") as output, open(self.log_path, "a") as log:
+            self.process = subprocess.Popen(
+                [*wrapper, COLLECTOR, "--print", "--config", path], stdout=output, stderr=log, env=daemon.environment
+            )
+        # Programs that begin now are in the session.
+        wait_for("the collector's session", lambda: daemon.status()["sessions"])
+
+    def periods(self, pid=None, heap="libc.malloc"):
+        with open(self.output) as output:
+            lines = [line for line in output.read().split("\n") if line]
+        periods = []
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):  # the last one may be half written
+                periods.append(json.loads(line))
+        return [p for p in periods if p["labels"]["heap"] == heap and pid in (None, int(p["labels"]["pid"]))]
+
+    def next_period(self, pid, wanted=lambda period: True):
+        """Wait for a further period of the process."""
+        known = len(self.periods(pid))
+
+        def find():
+            return [p for p in self.periods(pid)[known:] if wanted(p)]
+
+        return wait_for(f"a period of {pid}", find)[-1]
+
+    def log(self):
+        with open(self.log_path) as log:
+            return log.read()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+
+def callsite_sum(periods, function, figure):
+    """Add a figure of the callsites of a function over periods."""
+    return sum(
+        site[figure] for period in periods for site in period["callsites"] if site["stack"] and site["stack"][0] == function
+    )
+
+
+def check_one_program(preload):
+    """A program whose allocations are known, over several periods: deltas add up, live is a gauge."""
+    with scene() as (daemon, directory):
+        name = own_name("counted")
+        process = Commanded(daemon.environment, name, directory, preload)
+        collector = Collector(daemon, directory, f"{EXACT}\n[program counted]\nname = {name}\n[labels]\nteam = core\n")
+
+        def is_in():
+            process.wake()
+            return process.pid in daemon.profiled_pids()
+
+        wait_for("the program", is_in)
+        for blocks in (10, 20, 30):
+            process.tell(f"hold {blocks} 1000")
+            collector.next_period(process.pid)
+        process.tell("hold 1 5000")
+        period = collector.next_period(process.pid, lambda p: callsite_sum([p], "hold_block", "live_count") >= 61)
+        process.tell("drop")
+        process.tell("churn 100 300")
+        check(process.end() == 0, "the program failed")
+        wait_for("the last period", lambda: [p for p in collector.periods(process.pid) if p["is_final"]])
+        collector.end()
+        periods = collector.periods(process.pid)
+        held, live = (callsite_sum(p, "hold_block", f) for p, f in ((periods, "alloc_bytes"), ([period], "live_bytes")))
+        check(held == 65000, f"{held} bytes were held over all periods, truth 65000")
+        check(live in (65000, 65001), f"{live} bytes live, truth 65000, or one more if the first block was seen")
+        total, exact = sum(p["alloc_bytes"] for p in periods), periods[-1]["exact_bytes"]
+        check(total == exact, f"the periods have {total} bytes, the program requested {exact}")
+        check(periods[-1]["is_final"] and not any(p["is_final"] for p in periods[:-1]), "the last one is final")
+        starts_and_ends = zip(periods[1:], periods)
+        check(all(abs(p["start_ns"] - q["end_ns"]) < 1e7 for p, q in starts_and_ends), "periods without gaps")
+        check(abs(periods[-1]["end_ns"] - time.time_ns()) < PATIENCE * 1e9, "times are since 1970")
+        labels = periods[-1]["labels"]
+        wanted = {"program": name, "service_name": name, "team": "core", "user": "root", "pid": str(process.pid)}
+        check(wanted.items() <= labels.items() or os.geteuid() != 0, f"labels {labels}")
+        check({"host", "boot_id", "build_id"} <= set(labels), f"labels {labels}")
+
+
+def test_periods_of_a_preloaded_program():
+    check_one_program(preload=True)
+
+
+def test_periods_of_an_attached_program():
+    check_one_program(preload=False)
+
+
+def sqlite(environment, slow=False):
+    """Run the SQL, with pauses in which periods end if `slow`; return the output."""
+    with subprocess.Popen(
+        ["sqlite3", ":memory:"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        for line in SQL.strip().split("\n"):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            if slow:
+                time.sleep(0.7)
+        process.stdin.close()
+        return process.pid, process.stdout.read(), process.wait(PATIENCE)
+
+
+def test_same_as_a_session():
+    """The sums over the periods of sqlite3 are those of one session, and its output is unchanged."""
+    need("sqlite3")
+    with scene() as (daemon, directory):
+        _, bare, _ = sqlite(os.environ)
+        collector = Collector(daemon, directory, f"{EXACT}\n[program sqlite3]\n")
+        pid, output, status = sqlite({**daemon.environment, "LD_PRELOAD": LIBRARY}, slow=True)
+        check(status == 0 and output == bare, f"sqlite3 wrote {output!r}, without us {bare!r}")
+        wait_for("the last period", lambda: [p for p in collector.periods(pid) if p["is_final"]])
+        collector.end()
+        periods = collector.periods(pid)
+        check(len(periods) >= 2, f"{len(periods)} periods")
+        trace_path = os.path.join(directory, "o")
+        run([TOOL, "host", "-i", "1", "-o", trace_path, "--", "sqlite3", ":memory:"], stdin=SQL.encode())
+        report = json.loads(run([TOOL, "report", "--json", trace_path]).stdout)
+        (heap,) = [heap for heap in report["heaps"] if heap["heap"] == "libc.malloc"]
+        for figure, ours in (("alloc_space", "alloc_bytes"), ("alloc_objects", "alloc_count")):
+            wanted, got = heap["total"][figure]["estimate"], sum(p[ours] for p in periods)
+            check(abs(got - wanted) <= wanted * 0.001, f"{figure}: {got} in the periods, {wanted} in a session")
+
+
+ALLOCATING = """
+import sys, time
+blocks = []
+end = time.time() + float(sys.argv[1])
+while time.time() < end:
+    blocks = [bytearray(2000) for _ in range(5000)]
+    time.sleep(0.1)
+print("done")
+"""
+
+
+def check_budget(preload):
+    """A program of 100 MB/s keeps to 3,600 samples an hour, and each sample keeps its weight."""
+    budget = 3600
+    with scene() as (daemon, directory):
+        name = own_name("busy")
+        path = os.path.join(directory, name)
+        shutil.copy(sys.executable, path)
+        text = f"least_interval = 64KiB\nstart_interval = 128KiB\nsamples_per_hour = {budget}\n[program b]\nname = {name}\n"
+        environment = {**daemon.environment, **({"LD_PRELOAD": LIBRARY} if preload else {})}
+        collector = Collector(daemon, directory, text)
+        with subprocess.Popen(
+            [path, "-c", ALLOCATING, "9"], env={**environment, "PYTHONHOME": sys.base_prefix}, stdout=subprocess.PIPE
+        ) as process:
+            check(process.stdout.read() == b"done\n", "the program's output")
+        wait_for("the last period", lambda: [p for p in collector.periods(process.pid) if p["is_final"]])
+        collector.end()
+        periods = collector.periods(process.pid)
+        samples = sum(p["alloc_samples"] for p in periods)
+        exact, estimate = periods[-1]["exact_bytes"], sum(p["alloc_bytes"] for p in periods)
+        margin = 6 * sum(p["alloc_bytes_variance"] for p in periods) ** 0.5
+        intervals = [p["interval_bytes"] for p in periods]
+        # The bucket, and two seconds at the first interval.
+        bound = budget * 0.1 + 10 + 2 * 100e6 * harness.SLOWNESS / 131072
+        check(samples < bound, f"{samples} samples, at most {bound}; intervals {intervals}")
+        check(intervals[-1] >= 8 * 131072, f"intervals {intervals}")
+        check(samples < exact / 131072 / 2, f"{samples} samples of {exact} bytes: no fewer than at the first interval")
+        check(abs(estimate - exact) < margin, f"{estimate} bytes estimated, {exact} requested, margin {margin}")
+
+
+def test_budget_of_a_preloaded_program():
+    check_budget(preload=True)
+
+
+def test_budget_of_an_attached_program():
+    check_budget(preload=False)
+
+
+def test_choice_of_programs():
+    """Programs that begin later are found; excluded ones are not; the first section that matches counts."""
+    with scene() as (daemon, directory):
+        prefix = own_name("chosen")
+        text = (
+            f"{EXACT}\n[program first]\nname = {prefix}_a* {prefix}_b*\nexclude_name = {prefix}_b2\nuser = {os.geteuid()}\n"
+            f"version_file = {directory}/VERSION\n"
+            f"[program second]\nname = {prefix}_*\nexclude_name = {prefix}_c*\nservice = other\nversion_env = APP_VERSION\n"
+            f"[program nobody]\nname = {prefix}_c*\nuser = 65533\n"
+        )
+        with open(os.path.join(directory, "VERSION"), "w") as file:
+            file.write("7.1\x1b\nsecond line\n")
+        early = Commanded(daemon.environment, f"{prefix}_a1", directory)
+        collector = Collector(daemon, directory, text)
+        environment = {**daemon.environment, "APP_VERSION": "4.2-rc1"}
+        late = [Commanded(environment, prefix + end, directory, preload) for end, preload in (
+            ("_b1", True), ("_b2", False), ("_c1", True))]
+
+        def all_in():
+            for process in (early, *late):
+                process.wake()
+            return {early.pid, late[0].pid, late[1].pid} <= daemon.profiled_pids()
+
+        wait_for("the chosen programs", all_in)
+        check(late[2].pid not in daemon.profiled_pids(), "an excluded program is profiled")
+        for process in (early, *late):
+            check(process.end() == 0, "a program failed")
+        wait_for("the periods", lambda: {early.pid, late[0].pid, late[1].pid} <= {
+            int(p["labels"]["pid"]) for p in collector.periods() if p["is_final"]})
+        collector.end()
+        second = collector.periods(late[1].pid)[-1]["labels"]
+        check((second["service_name"], second["version"]) == ("other", "4.2-rc1"), f"labels {second}")
+        first = collector.periods(early.pid)[-1]["labels"]
+        check((first["service_name"], first["version"]) == (f"{prefix}_a1", "7.1"), f"labels {first}")
+        check(not collector.periods(late[2].pid), "periods of an excluded program")
+
+
+@contextlib.contextmanager
+def daemon_with_collector(text):
+    """Start a daemon that starts its collector, with a directory as sink."""
+    with scene(start=False) as (daemon, directory):
+        files = os.path.join(directory, "files")
+        daemon.environment["HEAPPROFD_CONFIG"] = configure(
+            directory, f"{EXACT}\n{text}\n[sink files]\ntype = directory\npath = {files}\n"
+        )
+        daemon.start()
+        yield daemon, files
+
+
+def files_of(directory, pid):
+    return [name for name in (os.listdir(directory) if os.path.isdir(directory) else []) if f".{pid}." in name]
+
+
+def test_ends_with_a_last_dump():
+    """SIGTERM of the daemon: what was allocated since the last dump is in a last one, and the program runs on."""
+    name = own_name("last")
+    with daemon_with_collector(f"[program {name}]") as (daemon, files):
+        directory = os.path.dirname(files)
+        process = Commanded(daemon.environment, name, directory)
+        wait_for("the program", lambda: process.wake() or process.pid in daemon.profiled_pids())
+        wait_for("a period", lambda: files_of(files, process.pid))
+        process.tell("hold 7 1000")
+        check(daemon.end() == 0, "the daemon failed")
+        held = 0
+        for file in files_of(files, process.pid):
+            collapsed = run([TOOL, "report", "--json", os.path.join(files, file)])
+            report = json.loads(collapsed.stdout)
+            for heap in report["heaps"]:
+                held += sum(site["alloc_space"]["estimate"] for site in heap["callsites"]
+                            if site["frames"] and site["frames"][0]["name"] == "hold_block")
+        check(held in (7000, 7001), f"{held} bytes were held, truth 7000")
+        check(process.end() == 0, "the program failed")
+
+
+def collector_pid(daemon):
+    for pid in harness.children_of(daemon.process.pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as comm:
+            if comm.read().strip() == "heapd-collector":
+                return pid
+    return None
+
+
+def test_collector_is_restarted():
+    """A killed collector is started again; the programs go on, are profiled again, and the gap is told."""
+    name = own_name("restarted")
+    with daemon_with_collector(f"[program {name}]") as (daemon, files):
+        process = Commanded(daemon.environment, name, os.path.dirname(files))
+        wait_for("the program", lambda: process.wake() or process.pid in daemon.profiled_pids())
+        wait_for("a period", lambda: files_of(files, process.pid))
+        first = wait_for("the collector", lambda: collector_pid(daemon))
+        os.kill(first, signal.SIGKILL)
+        wait_for("another collector", lambda: collector_pid(daemon) not in (None, first))
+        wait_for("the gap", lambda: "what was allocated since is in no period" in daemon.log())
+        known = len(files_of(files, process.pid))
+
+        def goes_on():
+            process.wake()
+            return len(files_of(files, process.pid)) > known
+
+        wait_for("further periods", goes_on)
+        check("the collector, process" in daemon.log(), daemon.log())
+        check(process.end() == 0, "the program failed")
+
+
+def test_leaves_out_what_costs_too_much():
+    """Far beyond the bound of memory, the program with the most samples is left out, and the status says so."""
+    name, quiet = own_name("costly"), own_name("quiet")
+    with daemon_with_collector(f"memory = 2MiB\n[program {name}]\n[program {quiet}]") as (daemon, files):
+        directory = os.path.dirname(files)
+        process, other = (Commanded(daemon.environment, n, directory) for n in (name, quiet))
+        wait_for("the programs", lambda: process.wake() or other.tell("hold 1 1") or {process.pid, other.pid} <=
+                 daemon.profiled_pids() or other.wake())
+        wait_for("the end of its profile", lambda: process.wake() or process.pid not in daemon.profiled_pids())
+        check(f"{name} is left out: the daemon's memory is above its bound" in daemon.log(), daemon.log())
+
+        def shows():
+            process.wake()
+            status = run([TOOL, "status"], env=daemon.environment)
+            return b"left out: the daemon's memory" in status.stdout
+
+        wait_for("the status", shows)
+        check(process.pid not in daemon.profiled_pids(), "it is profiled again")
+        check(process.end() == 0 and other.end() == 0, "a program failed")
+
+
+def test_wrong_configuration():
+    """A mistake is told with its place, and the daemon serves others."""
+    for text, words in (
+        ("[program p]\nname = *\nperoid = 3s\n", "peroid"),
+        ("[program p]\nuser = no-such-user-here\n", "no such user"),
+        ("[labels]\nBad-Name = 1\n[program p]\n", "lower-case"),
+        ("", "no section [program NAME]"),
+    ):
+        with daemon_with_collector(text) as (daemon, _):
+            wait_for(f"a message with {words!r}", lambda: words in daemon.log() and "restart the daemon" in daemon.log())
+            check("heapprofd.conf" in daemon.log(), daemon.log())
+            check(daemon.status() is not None, "the daemon serves")
+    outcome = run([COLLECTOR, "--config", "/nonexistent", "--check"])
+    check(outcome.status == 78 and b"/nonexistent" in outcome.stderr, f"{outcome.status} {outcome.stderr}")
+
+
+if __name__ == "__main__":
+    harness.main()

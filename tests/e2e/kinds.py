@@ -1,0 +1,295 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of more kinds, each a real one of the distribution: exact figures at interval 1, the right
+frames, and unchanged answers.
+
+    kinds.py CASE
+
+Interpreters with JIT compilers are in jit.py (node, java), Python and Ruby themselves in
+python_frames.py and ruby_frames.py, allocators in allocators.py.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+
+import harness
+import musl
+import python_frames
+from daemon import LIBRARY, figure, report_of, wait_for
+from harness import TOOL, check, host_command, need, run, skip
+from python_frames import report
+from stripped import build_id, doctor
+
+PYTHON = "/usr/bin/python3"
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def need_module(name):
+    if run([PYTHON, "-c", f"import {name}"]).status != 0:
+        skip(f"{PYTHON} has no module {name}")
+
+
+# --- Python's libraries and hosts ---
+
+NUMPY = """
+import numpy
+def held():
+    return numpy.zeros((1000, 125)), numpy.ones(30000, dtype=numpy.int32)
+def product(a):
+    return a @ a
+def churned():
+    for i in range(10):
+        numpy.full(20000, i)
+kept = held()
+churned()
+print(numpy.__version__, kept[0].shape, kept[1].sum(), product(numpy.identity(300)).sum())
+"""
+
+
+def test_numpy():
+    """Arrays are counted to the byte, at the Python line that makes them."""
+    need_module("numpy")
+    with tempfile.TemporaryDirectory() as path:
+        script, output = write(os.path.join(path, "arrays.py"), NUMPY), os.path.join(path, "o")
+        ours = run(host_command([PYTHON, script], output, 1))
+        ours.check_same(run([PYTHON, script]), "numpy")
+        sites = report(output, "--focus", "^(held|product|churned)$")["callsites"]
+        for place, size, count in (
+            (["held", script, 4], 1_000_000, 1), (["held", script, 4], 120_000, 1),
+            (["product", script, 6], 720_000, 1), (["churned", script, 9], 160_000, 10),
+        ):
+            # The interpreter calls a function in several ways: one Python stack may have several native ones.
+            found = sum(site["alloc_objects"]["estimate"] for site in sites if place in python_frames.python_frames(site)
+                        and site["alloc_space"]["estimate"] == size * site["alloc_objects"]["estimate"])
+            check(found == count, f"{found} arrays of {size} bytes at {place}, not {count}")
+
+
+PYTEST = """
+kept = []
+def test_keeps():
+    kept.append(bytes(3_000_000 - 33))
+class TestGroup:
+    def test_also(self):
+        kept.append(bytearray(2_000_000 - 1))
+"""
+
+
+def test_pytest():
+    """A test that pytest runs is a Python function like any other."""
+    need_module("pytest")
+    with tempfile.TemporaryDirectory() as path:
+        script, output = write(os.path.join(path, "test_kept.py"), PYTEST), os.path.join(path, "o")
+        command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", script]
+
+        def without_times(outcome):
+            outcome.stdout = re.sub(rb" in [\d.]+s", b"", outcome.stdout)
+            return outcome
+
+        bare = without_times(run(command, cwd=path))
+        # Large blocks are always sampled. At interval 1, the profile of pytest itself would be large.
+        ours = without_times(run(host_command(command, output, 4096), cwd=path))
+        ours.check_same(bare, "pytest")
+        check(b"2 passed" in ours.stdout, f"{ours.stdout!r}")
+        heap = report(output, "--focus", "pytest_pyfunc_call")
+        for name, size in (("test_keeps", 3_000_000), ("TestGroup.test_also", 2_000_000)):
+            site = next((site for site in heap["callsites"] if site["alloc_space"]["estimate"] == size), None)
+            if check(site is not None, f"no callsite of {size} bytes"):
+                names = [frame[0] for frame in python_frames.python_frames(site)]
+                check(names[0] == name and "pytest_pyfunc_call" in names, f"{names}")
+                check(site["frames"][-1]["name"] == "_start", f"{site['frames'][-1]}")
+        python_frames.check_certain(heap)
+
+
+WSGI = """
+kept = []
+def page(size):
+    kept.append(bytes(size - 33))
+    return b"%d bytes\\n" % size
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [page(int(environ["QUERY_STRING"]))]
+"""
+UWSGI_SIZES = (100_000, 200_000, 400_000)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost")
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def serve(path, prefix):
+    """Run uwsgi, ask for some pages, and end it. Return its exit code and the answers. It has one worker: one that
+    were still loading the application at the end would be killed only after a minute."""
+    address, log = os.path.join(path, "socket"), os.path.join(path, "log")
+    with open(log, "wb") as file:
+        server = subprocess.Popen(
+            [*prefix, "uwsgi", "--plugin", "python3", "--http-socket", address, "--wsgi-file",
+             os.path.join(path, "app.py"), "--master", "--processes", "1", "--lazy-apps", "--die-on-term"],
+            stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=path)
+
+    def ask(size):
+        connection = UnixConnection(address)
+        try:
+            connection.request("GET", f"/?{size}")
+            answer = connection.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        except OSError:
+            return None
+        finally:
+            connection.close()
+
+    try:
+        if wait_for("uwsgi", lambda: server.poll() is not None or ask(UWSGI_SIZES[0])) is None:
+            return None, []
+        answers = [ask(size) for size in UWSGI_SIZES]
+        # The profiler passes the signal on to its command.
+        server.terminate()
+        return server.wait(harness.TIMEOUT), answers
+    finally:
+        if server.poll() is None:
+            server.kill()
+            server.wait()
+            with open(log, encoding="utf-8", errors="replace") as file:
+                harness.fail(file.read()[-2000:])
+        if os.path.exists(address):
+            os.unlink(address)
+
+
+def test_uwsgi():
+    """A server that opens CPython as a plugin: requests have Python's frames in the worker that served them."""
+    need("uwsgi")
+    with tempfile.TemporaryDirectory() as path:
+        script, output = write(os.path.join(path, "app.py"), WSGI), os.path.join(path, "o")
+        bare = serve(path, [])
+        ours = serve(path, host_command([], output, 1, "--follow-children"))
+        check(ours == bare and len(ours[1]) == 3 and all(ours[1]), f"{ours}, bare {bare}")
+        outcome = run([TOOL, "report", "--json", "--focus", "^page$", output])
+        heaps = json.loads(outcome.stdout)["heaps"]
+        sites = [site for heap in heaps if heap["heap"] == "libc.malloc" for site in heap["callsites"]]
+        found = sum(site["alloc_space"]["estimate"] for site in sites)
+        check(found == UWSGI_SIZES[0] + sum(UWSGI_SIZES), f"{found} bytes in {len(sites)} callsites")
+        # The plugin opened the interpreter after the program's start.
+        texts = [python_frames.python_frames(site)[0] for heap in heaps if heap["heap"] == "python.object"
+                 for site in heap["callsites"]]
+        check(["page", script, 5] in texts and all(text[:2] == ["page", script] for text in texts), f"small objects: {texts}")
+        for site in sites:
+            frames, names = python_frames.python_frames(site), [frame["name"] for frame in site["frames"]]
+            check(frames == [["page", script, 4], ["application", script, 8]], f"{frames}")
+            check(names[-1] == "_start" and "uwsgi_request_wsgi" in names, f"{names}")
+
+
+# --- mono ---
+
+CSHARP = """using System;
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+class Allocator {
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static IntPtr Leaf(int n) { return Marshal.AllocHGlobal(n); }
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Middle() { for (int i = 0; i < 10; i++) Leaf(100000); }
+    static void Main() { for (int i = 0; i < 30; i++) Middle(); Console.WriteLine("done"); }
+}
+"""
+
+
+def test_mono():
+    """Compiled methods have names by a perf map, and their callers with frame pointers."""
+    need("mono", "mcs")
+    with tempfile.TemporaryDirectory() as path:
+        source, binary = write(os.path.join(path, "a.cs"), CSHARP), os.path.join(path, "a.exe")
+        check(run(["mcs", "-out:" + binary, source]).status == 0, "mcs")
+        bare = run(["mono", binary])
+
+        def profiled(name, *options, **environment):
+            output = os.path.join(path, name)
+            # Large blocks are always sampled.
+            run(host_command(["mono", *options, binary], output, 4096), env=environment).check_same(bare, name)
+            heap = report(output)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"/tmp/perf-{heap['pid']}.map")
+            sites = [site for site in heap["callsites"] if site["alloc_space"]["estimate"] == 30_000_000]
+            check(len(sites) == 1 and sites[0]["alloc_objects"]["estimate"] == 300, f"{name}: {len(sites)} callsites")
+            return heap, [frame["name"] for site in sites for frame in site["frames"]]
+
+        heap, _ = profiled("plain")
+        check("mono generated" in heap["remark"] and "--jitmap" in heap["remark"], f"remark: {heap['remark']!r}")
+        heap, names = profiled("whole", "--jitmap", MONO_DEBUG="disable_omit_fp")
+        first = names.index("Allocator:Leaf (int)") if "Allocator:Leaf (int)" in names else 0
+        check(names[first : first + 3] == ["Allocator:Leaf (int)", "Allocator:Middle ()", "Allocator:Main ()"], f"{names}")
+        check(names[-1] == "_start" and "--jitmap" not in heap["remark"], f"{names[-1]}, remark {heap['remark']!r}")
+
+
+# --- other C libraries and static programs ---
+
+
+def test_musl_chroot():
+    """A small system on musl, as Alpine is: its programs are profiled inside of it, dynamic and static ones."""
+    directory = musl.start()
+    if os.geteuid() != 0 or run(["unshare", "--mount", "true"]).status != 0:
+        skip("needs root, to change the root directory and mount")
+    for name in ("lib", "bin", "tmp", "proc"):
+        os.mkdir(os.path.join(directory, name))
+    shutil.copy("/lib/ld-musl-x86_64.so.1", os.path.join(directory, "lib"))
+    # The chroot sees the library and the profiler's socket, which is below /tmp, where they are outside.
+    inside = directory + LIBRARY
+    os.makedirs(os.path.dirname(inside))
+    shutil.copy(LIBRARY, inside)
+    script = f'mount --bind {tempfile.gettempdir()} {directory}/tmp && mount --bind /proc {directory}/proc && exec "$@"'
+    mounted = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    # The programs are gone when their names are looked up, and outside they have other paths.
+    names = {"PERFETTO_BINARY_PATH": os.path.join(directory, "bin")}
+    for kind, options in (("dynamic", []), ("static", ["-static"])):
+        for name in ("musl_functions", "small_stacks", "longjmp"):
+            musl.build(os.path.join(directory, "bin"), name, "-Wl,--build-id", *options)
+            command = ["chroot", directory, "/bin/" + name]
+            output, what = tempfile.mkdtemp(dir=directory), f"{kind} {name}"
+            ours = run([*mounted, *host_command(command, output, 1)], env=names)
+            ours.check_same(run([*mounted, *command]), what)
+            heaps = [heap for heap in report_of(output)["heaps"] if heap["heap"] == "libc.malloc"]
+            truths = re.findall(r"^truth: (\S+) (\d+) (\d+)$", ours.stdout.decode(), re.M)
+            check(len(heaps) == 1 and truths, f"{what}: {len(heaps)} heaps, {ours.stdout!r}")
+            for function, size, calls in truths:
+                found = [figure(heaps[0], function, one) for one in ("alloc_space", "alloc_objects")]
+                check(found == [int(size), int(calls)], f"{what}: {function}: {found}, truth {size} {calls}")
+            check(heaps[0]["partial"] == [], f"{what}: {heaps[0]['partial']}")
+
+
+def test_busybox():
+    """Debian's static busybox is stripped. It runs as ever, and the refusal names the debug file that is missing."""
+    path = shutil.which("busybox")
+    if path is None or b"statically linked" not in run(["file", path]).stdout:
+        skip("no static busybox")
+    missing = f"/usr/lib/debug/.build-id/{build_id(path)[:2]}/{build_id(path)[2:]}.debug"
+    if os.path.exists(missing):
+        skip(f"{missing} is installed")
+    command = [path, "sh", "-c", "seq 1000 | busybox sort -r | busybox md5sum"]
+    with tempfile.TemporaryDirectory() as directory:
+        output = os.path.join(directory, "o")
+        run(host_command(command, output, 1), env={"DEBUGINFOD_URLS": ""}).check_same(run(command), "busybox")
+        heap = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]
+        check(heap["unseen"] and heap["exact_bytes"] is None, f"{heap['exact_bytes']} bytes")
+        check("its symbols are stripped" in heap["remark"] and missing in heap["remark"], f"remark: {heap['remark']}")
+    doctor(path, 1, missing)
+
+
+if __name__ == "__main__":
+    harness.limit_core_dumps()
+    harness.main()

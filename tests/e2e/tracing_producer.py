@@ -1,0 +1,532 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""heapprofd --producer with the tests' tracing service: what a recording has, and what a bad service does to it.
+
+    tracing_producer.py CASE
+"""
+
+import concurrent.futures
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from daemon import (ALICE, DAEMON, LIBRARY, PATIENCE, Commanded, Daemon, Session, as_user, check_figure, heap_of,
+                    joined, need_root, own_name, reachable, report_of, wait_for)
+from harness import SLOWNESS, TOOL, check, main, need, program, run
+from tracing_service import Behaviour, TracingService
+from tracing_service.client import ConsumerClient
+from tracing_service.wire import message
+
+PROFILE_PACKET, INTERNED_DATA, SEQUENCE_FLAGS, PROCESS_TREE, DROPPED = 37, 12, 13, 2, 42
+TRACK_EVENT, TRACK_DESCRIPTOR = 11, 60
+TRACE_CONFIG, TRACE_UUID, UNPROFILED = 33, 89, 5000
+ENDS = (("disconnect", "ProducerPort"), ("restart",))
+
+
+def length_prefix(data):
+    size, prefix = len(data), b"\x0a"
+    while size > 127:
+        prefix += bytes([size & 127 | 128])
+        size >>= 7
+    return prefix + bytes([size])
+
+
+def source(heapprofd, name="android.heapprofd"):
+    """Return a data source of a TraceConfig, with these fields of HeapprofdConfig."""
+    return (2, message((1, message((1, name), (2, 0), (105, message(*heapprofd))))))
+
+
+def names(*programs, interval=1):
+    return [(1, interval), (9, True), *((2, name) for name in programs)]
+
+
+def pids(*processes, interval=1):
+    return [(1, interval), (9, True), *((4, process.pid) for process in processes)]
+
+
+class Recording:
+    """A consumer's session, until end()."""
+
+    def __init__(self, place, *sources, fields=(), buffer_kb=63488, policy=None):
+        self.service = place.service
+        self.path = os.path.join(place.directory, f"trace-{len(place.recordings)}")
+        place.recordings.append(self)
+        self.consumer = ConsumerClient(place.paths[1])
+        started = len(self.notes("started"))
+        config = message((1, message((1, buffer_kb), (4, policy))), *sources, *fields)
+        self.disabled = self.consumer.enable(config)
+        self.wait_note("started", len(sources) + started)
+
+    def notes(self, kind):
+        return [note for note in self.service.notes if note[0] == kind]
+
+    def wait_note(self, kind, count=1):
+        noted = self.service.wait(kind, count=count, timeout=PATIENCE)
+        check(noted, f"the service noted no {kind}: {self.service.notes[-5:]}")
+
+    def flush(self):
+        self.consumer.call("Flush", message((1, 20000)))
+
+    def end(self):
+        """End the session; return its packets, and write the trace."""
+        self.consumer.call("DisableTracing")
+        self.consumer.wait(self.disabled)
+        packets = self.read()
+        self.consumer.close()
+        return packets
+
+    def read(self):
+        packets = self.consumer.read()
+        with open(self.path, "wb") as file:
+            for packet in packets:
+                file.write(length_prefix(packet.data) + packet.data)
+        return packets
+
+    def report(self):
+        return report_of(self.path)
+
+
+class Place:
+    """A tracing service and a daemon with a producer for it."""
+
+    def __init__(self, directory, behaviour):
+        self.directory, self.recordings = directory, []
+        self.paths = [os.path.join(directory, name) for name in ("p", "c")]
+        self.service = TracingService(*self.paths, behaviour)
+        self.daemon = Daemon(directory, arguments=("--producer", self.paths[0]))
+        self.environment = self.daemon.environment
+
+    def record(self, *sources, **options):
+        return Recording(self, *sources, **options)
+
+    def wait_registered(self, count=1):
+        noted = self.service.wait("register", "heapprofd", count=count, timeout=PATIENCE)
+        check(noted, f"no data source is registered: {self.daemon.log()}")
+
+    def has_noted(self, *beginnings):
+        return any(note[: len(begin)] == begin for note in list(self.service.notes) for begin in beginnings)
+
+    def restart_service(self):
+        """Let the service die and come back. What was noted before does not count any more."""
+        def restart():
+            self.service.notes.clear()
+            self.service._restart()  # pylint: disable=protected-access
+
+        self.service.call(restart)
+
+    def log_has(self, text):
+        return wait_for(f"the log's {text}", lambda: text in self.daemon.log())
+
+
+@contextlib.contextmanager
+def place(registers=True, **behaviour):
+    directory = tempfile.mkdtemp(prefix="test-producer-")
+    here = Place(directory, Behaviour(**behaviour))
+    try:
+        with here.service:
+            here.daemon.start()
+            if registers:
+                here.wait_registered()
+            yield here
+            check(here.daemon.process.poll() is None, "the daemon ended")
+            check(here.daemon.end() == 0, "the daemon's exit code")
+            log = here.daemon.log()
+            check("Sanitizer" not in log and "is started again" not in log, f"the producer failed: {log}")
+    finally:
+        if here.daemon.process and here.daemon.process.poll() is None:
+            here.daemon.process.kill()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def own_copy(here, name):
+    """Return the path of a program's copy whose name no other test uses."""
+    path = os.path.join(here.directory, own_name(name))
+    shutil.copy(shutil.which(name), path)
+    return path
+
+
+def callsites(report):
+    """Return {(stack, figures)}: what two recordings of one deterministic program have in common."""
+    sites = {}
+    for heap in report["heaps"]:
+        for site in heap["callsites"]:
+            stack = tuple((frame["name"], frame["mapping"], frame["rel_pc"]) for frame in site["frames"])
+            figures = tuple(site[name]["estimate"] for name in ("space", "objects", "alloc_space", "alloc_objects"))
+            sites[stack] = tuple(a + b for a, b in zip(sites.get(stack, (0, 0, 0, 0)), figures))
+    return sites
+
+
+# --- recordings ---
+
+
+def test_same_as_file():
+    """A program that starts during the session: its profile has the same stacks and figures as one in a file."""
+    need("jq")
+    with place() as here:
+        jq = own_copy(here, "jq")
+        command = [jq, "-n", "[range(3000)] | length"]
+        environment = {**here.environment, "LD_PRELOAD": LIBRARY}
+        output = os.path.join(here.directory, "file")
+        session = Session(here.daemon, output, "-n", os.path.basename(jq), "--no-symbols")
+        check(run(command, env=environment).stdout == b"3000\n", "jq's output")
+        session.end()
+        recording = here.record(source(names(os.path.basename(jq))))
+        check(run(command, env=environment).stdout == b"3000\n", "jq's output")
+        packets = recording.end()
+        for field in (TRACE_CONFIG, TRACE_UUID):
+            check(sum(packet.has(field) for packet in packets) == 1, f"not one packet with field {field}")
+        theirs, ours = session.report(), recording.report()
+        check(callsites(ours) == callsites(theirs), "the callsites differ")
+        for name in ("exact_bytes", "exact_calls"):
+            check(ours["heaps"][0][name] == theirs["heaps"][0][name] > 0, f"{name} differs")
+        check(len(ours["heaps"]) == len(theirs["heaps"]) > 0, f"{len(ours['heaps'])} heaps")
+
+
+def test_running_and_attached():
+    """Two sessions at once, of a preloaded and of an attached process; both names of the data source."""
+    with place() as here:
+        preloaded = Commanded(here.environment)
+        bare = Commanded(here.environment, preload=False)
+        first = here.record(source(pids(preloaded)))
+        second = here.record(source(pids(bare), "heapprofd"))
+        joined(here.daemon, preloaded, bare)
+        preloaded.tell("hold 10 1000")
+        bare.tell("hold 20 500")
+        shown = [session["tracing_service"] for session in here.daemon.status()["sessions"]]
+        check(sorted(s["data_source"] for s in shown) == ["android.heapprofd", "heapprofd"], f"status {shown}")
+        text = run([TOOL, "status"], env=here.environment).stdout.decode()
+        check("data source heapprofd of its session 2" in text, text)
+        first.end()
+        second.end()
+        check_figure(heap_of(first.report(), preloaded.pid), "hold_block", "space", 10000)
+        check_figure(heap_of(second.report(), bare.pid), "hold_block", "space", 10000)
+        here.log_has("data source android.heapprofd of tracing session 1 ended")
+        check(preloaded.end() == 0 and bare.end() == 0, "a program failed")
+
+
+def test_instances_of_one_session():
+    """Two data sources of one session: the process that both name is in the first one's profile only."""
+    with place() as here:
+        process = Commanded(here.environment)
+        recording = here.record(source(pids(process)), source(pids(process)))
+        joined(here.daemon, process)
+        process.tell("hold 5 100")
+        recording.end()
+        heaps = recording.report()["heaps"]
+        profiled = {"heaps": [heap for heap in heaps if not heap["rejected_concurrent"]]}
+        check_figure(heap_of(profiled, process.pid), "hold_block", "space", 500)
+        check(len(profiled["heaps"]) < len(heaps), f"no heap is rejected_concurrent: {heaps}")
+        process.end()
+
+
+def test_flush_and_dumps():
+    """A flush brings what is written so far; later dumps follow."""
+    with place() as here:
+        process = Commanded(here.environment)
+        config = pids(process) + [(6, message((5, 0), (6, 100)))]
+        recording = here.record(source(config))
+        joined(here.daemon, process)
+        process.tell("hold 10 1000")
+        recording.flush()
+
+        def dumps():
+            recording.flush()
+            seen.extend(recording.consumer.read())
+            return sum(packet.has(PROFILE_PACKET) for packet in seen) >= 2
+
+        seen = []
+        wait_for("two dumps", dumps)
+        recording.end()
+        process.end()
+
+
+def check_self_contained(packets):
+    """Check that packets from a cleared state on need nothing from before it."""
+    indexes = [packet.message(PROFILE_PACKET).number(7) for packet in packets if packet.has(PROFILE_PACKET)]
+    check(indexes == list(range(len(indexes))), f"indexes of profile packets: {indexes}")
+    tracks = set()
+    for packet in packets:
+        if packet.has(TRACK_DESCRIPTOR):
+            tracks.add(packet.message(TRACK_DESCRIPTOR).number(1))
+        elif packet.has(TRACK_EVENT):
+            check(packet.message(TRACK_EVENT).number(11) in tracks, "an event on a track that is not described")
+
+
+def test_cleared_state():
+    """After ClearIncrementalState the packets can be read without the earlier ones."""
+    with place() as here:
+        process = Commanded(here.environment)
+        clear_period = (21, message((1, 200)))
+        # With what is beside the heap (no_timeline: false), which producers leave to others.
+        config = pids(process) + [(6, message((5, 0), (6, 50))), (5001, 0)]
+        recording = here.record(source(config), fields=[clear_period])
+        joined(here.daemon, process)
+        process.tell("hold 10 1000")
+
+        def restarted():
+            recording.flush()
+            ours = (PROFILE_PACKET, PROCESS_TREE, INTERNED_DATA, TRACK_EVENT, TRACK_DESCRIPTOR)
+            packets.extend(packet for packet in recording.consumer.read() if any(map(packet.has, ours)))
+            return sum(bool(packet.number(SEQUENCE_FLAGS) & 1) for packet in packets) >= 3
+
+        packets = []
+        wait_for("a restarted sequence", restarted)
+        last = recording.end()
+        begins = [i for i, packet in enumerate(packets) if packet.number(SEQUENCE_FLAGS) & 1]
+        check_self_contained(packets[begins[-2] : begins[-1]])
+        with open(recording.path, "wb") as file:
+            for packet in packets[begins[-1] :] + last:
+                file.write(length_prefix(packet.data) + packet.data)
+        check_figure(heap_of(recording.report(), process.pid), "hold_block", "space", 10000)
+        process.end()
+
+
+# --- sessions that fail ---
+
+
+def test_refused():
+    """Without a session, the trace says why, and the service is answered."""
+    with place() as here:
+        recording = here.record(source([(1, 0), (2, "nothing")]))
+        reasons = [packet.data for packet in recording.end() if packet.has(UNPROFILED)]
+        check(any(b"sampling interval" in reason for reason in reasons), "no reason in the trace")
+        here.log_has("sampling interval")
+        recording = here.record(source(names(own_name("absent"))))
+        reasons = [packet.data for packet in recording.end() if packet.has(UNPROFILED)]
+        check(any(own_name("absent").encode() in reason for reason in reasons), "no remark on the absent process")
+
+
+# --- memory of all kinds ---
+
+
+def record_hold(here, what):
+    """Record a program, and check its figures."""
+    process = Commanded(here.environment)
+    recording = here.record(source(pids(process)))
+    joined(here.daemon, process)
+    process.tell("hold 10 1000")
+    recording.end()
+    check_figure(heap_of(recording.report(), process.pid), "hold_block", "space", 10000)
+    check(process.end() == 0, f"{what}: the program failed")
+
+
+def test_buffer_sizes():
+    for shm_size, page_size in ((4096, 4096), (16384, 4096), (65536, 65536), (32 << 20, 32768), (24576, 8192)):
+        with place(shm_size=shm_size, page_size=page_size) as here:
+            record_hold(here, f"{shm_size} of {page_size}")
+
+
+def test_emulated():
+    with place(emulate=True) as here:
+        record_hold(here, "by IPC")
+
+
+# --- bad services ---
+
+
+def try_service(here, process, registers):
+    """Ask the service, as it is now, for a profile, as far as it lets us."""
+    if registers:
+        wait_for("a connection that registers or ends", lambda: here.has_noted(("register", "heapprofd"), *ENDS))
+    else:
+        here.service.wait("bind", "ProducerPort", timeout=PATIENCE)
+        return
+    with contextlib.suppress(OSError):
+        consumer = ConsumerClient(here.paths[1])
+        consumer.enable(message((1, message((1, 4096))), source(pids(process))))
+        here.service.wait("started", timeout=0.5)
+        process.wake()
+        process.tell("hold 10 1000")
+        consumer.invoke("Flush", message((1, 500)))
+        consumer.invoke("DisableTracing")
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end and not here.has_noted(("stopped",), *ENDS):
+            time.sleep(0.01)
+        consumer.close()
+
+
+def bad_service(registers=True, **behaviour):
+    """Let a service behave badly, and then well: the program is not harmed, and the good service gets its profile."""
+    with place(registers=False, **behaviour) as here:
+        process = Commanded(here.environment)
+        try_service(here, process, registers)
+        here.service.behave(Behaviour())
+        here.restart_service()
+        here.wait_registered()
+        wait_for("the end of all sessions", lambda: not here.daemon.status()["sessions"])
+        record_hold(here, str(behaviour))
+        check(process.end() == 0, f"{behaviour}: the program failed")
+        ignored, connections = here.daemon.log().count(": ignored"), here.service.notes.count(("connect", "ProducerPort"))
+        check(ignored <= 10 * connections, f"{behaviour}: {ignored} lines of the log are about ignored commands")
+
+
+def bad_services(*behaviours):
+    """Try several services at once: each mostly waits."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for tried in [pool.submit(bad_service, **behaviour) for behaviour in behaviours]:
+            tried.result()
+
+
+def test_bad_descriptors():
+    bad_services(*({"descriptor": kind} for kind in ("none", "null", "pipe", "read-only", "two")))
+
+
+def test_bad_memory():
+    bad_services(
+        {"sealed": False}, {"sealed": False, "truncate_to": 0}, {"announced_page_kb": 3},
+        {"announced_page_kb": 1 << 31},
+    )
+
+
+def test_scribbled_memory():
+    bad_services({"scribbles": "headers"}, {"scribbles": "chunks"}, {"scribbles": "all"})
+
+
+def test_never_frees():
+    bad_services({"never_frees": True, "shm_size": 8192, "page_size": 4096})
+
+
+def test_odd_commands():
+    bad_services({"commands_twice": True}, {"unknown_instances": True}, {"start_without_setup": True})
+
+
+def test_endless_replies():
+    """Commands and greetings that are repeated without an end change nothing, and do not fill the log."""
+    for method in ("InitializeConnection", "GetAsyncCommand"):
+        bad_service(endless=(method,))
+
+
+def test_odd_setup():
+    bad_services({"setup_tracing": "never"}, {"setup_tracing": "late"})
+
+
+def test_odd_frames():
+    bad_services(
+        {"replies_twice": True}, {"garbage": True}, {"wrong_request_ids": True, "registers": False},
+    )
+
+
+def test_deaths():
+    """The service dies in each state and comes back: the producer registers again and serves it."""
+    states = ("bind", "initialize", "register", "setup", "start", "commit", "flush", "stop")
+    bad_services(*({"die_at": state} for state in states))
+
+
+def test_silence():
+    """A service that stops reading does not hold up the program."""
+    bad_services({"stops_reading_at": "start"})
+
+
+# --- the process ---
+
+
+def test_two_users():
+    """A user's producer profiles what that user may, although the daemon is root's."""
+    need_root()
+    with place() as here:
+        reachable(here.directory)
+        for path in here.paths:
+            os.chmod(path, 0o777)
+        ours = Commanded(here.environment)
+        hers = subprocess.Popen(
+            [program("commanded")], env={**here.environment, "LD_PRELOAD": LIBRARY}, stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL, **as_user(ALICE),
+        )
+        producer = subprocess.Popen(
+            [DAEMON, "--producer", here.paths[0]], env=here.environment, stderr=subprocess.DEVNULL, **as_user(ALICE)
+        )
+        here.wait_registered(2)
+        recording = here.record(source(pids(ours, hers)))
+        wait_for("her session", lambda: ALICE in [session["uid"] for session in here.daemon.status()["sessions"]])
+        # The service starts the data source in both producers. Root's profiles what hers does not get.
+        refused = [packet for packet in recording.end() if b"belongs to another user" in packet.data]
+        check(refused, "her producer profiles root's process")
+        hers.stdin.close()
+        check(hers.wait(PATIENCE) == 0 and ours.end() == 0, "a program failed")
+        producer.terminate()
+        check(producer.wait(PATIENCE) == 0, "the user's producer")
+
+
+def test_restarted_producer():
+    """A producer that dies is started again; a second one uses the daemon that is there."""
+    with place() as here:
+        with open(f"/proc/{here.daemon.process.pid}/task/{here.daemon.process.pid}/children") as children:
+            producer = int(children.read().split()[0])
+        os.kill(producer, signal.SIGKILL)
+        here.wait_registered(2)
+        check("signal 9" in here.daemon.log(), here.daemon.log())
+        record_hold(here, "after the restart")
+        other = subprocess.Popen([DAEMON, "--producer", here.paths[0]], env=here.environment, stderr=subprocess.PIPE)
+        here.wait_registered(3)
+        other.terminate()
+        _, log = other.communicate(timeout=PATIENCE)
+        check(other.returncode == 0 and b"ready" not in log, f"the second producer: {other.returncode}, {log}")
+        here.daemon.end()
+        with open(here.daemon.log_path, "w"):
+            here.daemon.start()
+
+
+def test_ends_at_once():
+    """A daemon that ends while its producer begins leaves none, and waits for none."""
+    with place() as here:
+        for attempt in range(5):
+            here.daemon.end()
+            began = time.monotonic()
+            here.daemon.start()
+            time.sleep(attempt / 500)
+            check(here.daemon.end() == 0, "the daemon's exit code")
+            check(time.monotonic() - began < 5 * SLOWNESS, f"{time.monotonic() - began:.1f} s for a start and an end")
+            here.daemon.start()
+        check(here.daemon.log().count("ready") == 11, here.daemon.log())
+
+
+def test_arguments():
+    """--producer takes a socket in both forms, and nothing else."""
+    with place(registers=False) as here:
+        joined_form = subprocess.Popen(
+            [DAEMON, f"--producer={here.directory}/none"], env=here.environment, stderr=subprocess.PIPE, text=True
+        )
+        line = joined_form.stderr.readline()
+        joined_form.terminate()
+        joined_form.communicate()
+        check(f"{here.directory}/none: no tracing service listens" in line, line)
+    for arguments in (["--producer", "a", "b"], ["--producer=a", "b"], ["--producer", "--follow-children"]):
+        outcome = run([DAEMON, *arguments])
+        check(outcome.status == 2 and b"at most one socket" in outcome.stderr, (arguments, outcome.stderr))
+    outcome = run([DAEMON, "--produce"])
+    check(outcome.status == 2 and b"heapprofd --help" in outcome.stderr, outcome.stderr)
+
+
+def test_daemon_ends():
+    """The last dumps of a daemon that ends reach the service."""
+    with place() as here:
+        process = Commanded(here.environment)
+        recording = here.record(source(pids(process)))
+        joined(here.daemon, process)
+        process.tell("hold 10 1000")
+        check(here.daemon.end() == 0, "the daemon's exit code")
+        recording.end()
+        check_figure(heap_of(recording.report(), process.pid), "hold_block", "space", 10000)
+        check(process.end() == 0, "the program failed")
+        here.daemon.start()
+
+
+def test_no_service():
+    """Without a service the daemon serves its own clients."""
+    with place(registers=False) as here:
+        here.service.call(here.service._hang_up)  # pylint: disable=protected-access
+        process = Commanded(here.environment)
+        session = Session(here.daemon, os.path.join(here.directory, "o"), "-p", str(process.pid))
+        joined(here.daemon, process)
+        process.tell("hold 3 100")
+        check(session.end() == 0, session.stderr)
+        check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 300)
+        process.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Metrics of a status: their text, unknown figures, and sums over processes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "metrics/render.h"
+#include "metrics/status_file.h"
+
+static const struct collector_status empty = {
+    .started_ns = 1000000000,
+    .gap_ms = -1,
+    .period_ms = 60000,
+    .budget = {NAN, NAN, COLLECTOR_UNKNOWN},
+    .cpu_seconds = NAN,
+    .cpu_share = NAN,
+    .memory_bytes = COLLECTOR_UNKNOWN,
+};
+
+/* A process with one heap. Its figures are known. */
+struct process {
+    struct period_label label;
+    struct collector_heap heap;
+    struct collector_loss loss;
+    struct collector_program program;
+};
+
+static void make_process(struct process *process, const char *program, const char *service, int pid,
+                         double allocated)
+{
+    process->label = (struct period_label){"service_name", service};
+    process->heap = (struct collector_heap){"libc.malloc", 1000, 30, 10, allocated, 100};
+    process->loss = (struct collector_loss){"overrun", 2};
+    process->program = (struct collector_program){
+        .name = program,
+        .labels = &process->label,
+        .label_count = 1,
+        .pid = pid,
+        .since_ns = 5000000000,
+        .heaps = &process->heap,
+        .heap_count = 1,
+        .interval_bytes = 4096,
+        .samples = 50,
+        .samples_per_hour = NAN,
+        .losses = &process->loss,
+        .loss_count = 1,
+        .last_dump_ns = 7000000000,
+        .problem = "",
+    };
+}
+
+/* Return the text of a status; the caller frees it. */
+static char *render(struct program_totals *totals, const struct collector_status *status,
+                    bool is_open_metrics)
+{
+    char *text = NULL;
+    size_t length = 0;
+    struct exposition exposition = {.out = open_memstream(&text, &length),
+                                    .is_open_metrics = is_open_metrics};
+    assert_int_equal(program_totals_update(totals, status, 1000), 0);
+    metrics_render(&exposition, status, totals);
+    fclose(exposition.out);
+    return text;
+}
+
+static void check_line(const char *text, const char *line)
+{
+    size_t length = strlen(line);
+    for (const char *at = text; (at = strstr(at, line)) != NULL; at++)
+        if ((at == text || at[-1] == '\n') && at[length] == '\n')
+            return;
+    fail_msg("no line '%s' in:\n%s", line, text);
+}
+
+static void unknown_figures_are_left_out(void **state)
+{
+    (void)state;
+    struct program_totals totals = {0};
+    char *text = render(&totals, &empty, false);
+    assert_null(strstr(text, "cpu_seconds"));
+    assert_null(strstr(text, "heapprofd_memory"));
+    assert_null(strstr(text, "budget"));
+    assert_null(strstr(text, "gap"));
+    assert_null(strstr(text, "live_bytes"));
+    check_line(text, "heapprofd_start_time_seconds 1");
+    check_line(text, "heapprofd_dumps_total 0");
+    free(text);
+
+    struct process process;
+    make_process(&process, "redis", "cache", 7, NAN);
+    process.program.interval_bytes = COLLECTOR_UNKNOWN;
+    process.program.samples = COLLECTOR_UNKNOWN;
+    process.program.loss_count = 0;
+    process.program.last_dump_ns = 0;
+    struct collector_status status = empty;
+    status.programs = &process.program;
+    status.program_count = 1;
+    text = render(&totals, &status, false);
+    check_line(text, "heapprofd_processes{program=\"redis\",service=\"cache\"} 1");
+    check_line(text, "heapprofd_processes_measured{program=\"redis\",service=\"cache\"} 0");
+    assert_null(strstr(text, "allocated_bytes"));
+    assert_null(strstr(text, "live_bytes"));
+    assert_null(strstr(text, "samples_total"));
+    assert_null(strstr(text, "interval"));
+    assert_null(strstr(text, "losses"));
+    assert_null(strstr(text, "last_dump"));
+    free(text);
+    program_totals_clear(&totals);
+}
+
+static void labels_are_escaped(void **state)
+{
+    (void)state;
+    struct program_totals totals = {0};
+    struct process process;
+    make_process(&process, "a\"b\\c\nd", "\xc3\xa9\xff\xed\xa0\x80", 7, 100);
+    struct collector_status status = empty;
+    status.programs = &process.program;
+    status.program_count = 1;
+    char *text = render(&totals, &status, false);
+    check_line(text,
+               "heapprofd_live_bytes{program=\"a\\\"b\\\\c\\nd\",service=\"\xc3\xa9"
+               "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\",heap=\"libc.malloc\"} 1000");
+    free(text);
+    program_totals_clear(&totals);
+}
+
+static void processes_of_a_program_are_summed(void **state)
+{
+    (void)state;
+    struct program_totals totals = {0};
+    struct process processes[2];
+    make_process(&processes[0], "redis", "cache", 7, 100);
+    make_process(&processes[1], "redis", "cache", 8, 200);
+    processes[1].heap.live_bytes_margin = 40;
+    processes[1].program.interval_bytes = 8192;
+    processes[1].program.last_dump_ns = 6500000000;
+    struct collector_program programs[] = {processes[0].program, processes[1].program};
+    struct collector_status status = empty;
+    status.programs = programs;
+    status.program_count = 2;
+    char *text = render(&totals, &status, false);
+#define OF "{program=\"redis\",service=\"cache\""
+    check_line(text, "heapprofd_processes" OF "} 2");
+    check_line(text, "heapprofd_live_bytes" OF ",heap=\"libc.malloc\"} 2000");
+    check_line(text, "heapprofd_live_margin_bytes" OF ",heap=\"libc.malloc\"} 50");
+    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 300");
+    check_line(text, "heapprofd_samples_total" OF "} 100");
+    check_line(text, "heapprofd_losses_total" OF ",reason=\"overrun\"} 4");
+    check_line(text, "heapprofd_losses_total" OF ",reason=\"buffer_overran\"} 0");
+    check_line(text, "heapprofd_sampling_interval_bytes" OF "} 8192");
+    check_line(text, "heapprofd_last_dump_timestamp_seconds" OF "} 6.5");
+    free(text);
+    program_totals_clear(&totals);
+}
+
+static void counters_only_grow(void **state)
+{
+    (void)state;
+    struct program_totals totals = {0};
+    struct process processes[2];
+    make_process(&processes[0], "redis", "cache", 7, 100);
+    make_process(&processes[1], "redis", "cache", 8, 200);
+    struct collector_program programs[] = {processes[0].program, processes[1].program};
+    struct collector_status status = empty;
+    status.programs = programs;
+    status.program_count = 2;
+    free(render(&totals, &status, false));
+    /* Again: nothing was added. */
+    free(render(&totals, &status, false));
+
+    /* One has ended, the other one has allocated more, and its profile began anew. */
+    processes[1].heap.allocated_bytes = 250;
+    status.programs = &processes[1].program;
+    status.program_count = 1;
+    char *text = render(&totals, &status, false);
+    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 350");
+    check_line(text, "heapprofd_live_bytes" OF ",heap=\"libc.malloc\"} 1000");
+    free(text);
+    processes[1].program.since_ns++;
+    processes[1].heap.allocated_bytes = 40;
+    text = render(&totals, &status, false);
+    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 390");
+    check_line(text, "heapprofd_samples_total" OF "} 150");
+    free(text);
+
+    /* Without processes: counters stay for an hour, gauges go. */
+    status.program_count = 0;
+    text = render(&totals, &status, false);
+    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 390");
+    assert_null(strstr(text, "heapprofd_live_bytes"));
+    free(text);
+    assert_int_equal(program_totals_update(&totals, &status, 1000 + PROGRAM_TOTALS_KEPT_MS), 0);
+    assert_int_equal(totals.count, 0);
+    program_totals_clear(&totals);
+}
+
+static void programs_and_heaps_are_bounded(void **state)
+{
+    (void)state;
+    enum { PROCESSES = PROGRAM_TOTALS_MAX + 20, HEAPS = PROGRAM_HEAPS_MAX + 4 };
+    static struct process processes[PROCESSES];
+    static struct collector_program programs[PROCESSES];
+    static char names[PROCESSES][300], heap_names[HEAPS][8];
+    static struct collector_heap heaps[HEAPS];
+    struct program_totals totals = {0};
+    for (int i = 0; i < PROCESSES; i++) {
+        snprintf(names[i], sizeof(names[i]), "%04d%0250d", i, 0);
+        make_process(&processes[i], names[i], "", 100 + i, 1);
+        programs[i] = processes[i].program;
+    }
+    for (int i = 0; i < HEAPS; i++) {
+        snprintf(heap_names[i], sizeof(heap_names[i]), "h%d", i);
+        heaps[i] = (struct collector_heap){heap_names[i], 1, 0, 1, 1, 1};
+    }
+    programs[0].heaps = heaps;
+    programs[0].heap_count = HEAPS;
+    struct collector_status status = empty;
+    status.programs = programs;
+    status.program_count = PROCESSES;
+    for (int round = 0; round < 2; round++) {
+        char *text = render(&totals, &status, false);
+        assert_int_equal(totals.count, PROGRAM_TOTALS_MAX + 1);
+        check_line(text, "heapprofd_processes{program=\"_others_\",service=\"\"} 20");
+        check_line(text, "heapprofd_allocated_bytes_total{program=\"_others_\",service=\"\","
+                         "heap=\"libc.malloc\"} 20");
+        check_line(text, "heapprofd_processes_unnamed 20");
+        free(text);
+    }
+    const struct program_total *first = &totals.items[0];
+    assert_int_equal(first->heap_count, PROGRAM_HEAPS_MAX + 1);
+    assert_string_equal(first->heaps[PROGRAM_HEAPS_MAX].name, PROGRAM_TOTALS_OTHERS);
+    assert_true(first->heaps[PROGRAM_HEAPS_MAX].live_bytes == 4);
+    assert_true(first->heaps[PROGRAM_HEAPS_MAX].counters.allocated_bytes == 4);
+    assert_int_equal(strlen(first->program), PROGRAM_NAME_BYTES - 1);
+    program_totals_clear(&totals);
+}
+
+static void open_metrics_has_its_own_heads(void **state)
+{
+    (void)state;
+    struct program_totals totals = {0};
+    char *text = render(&totals, &empty, true);
+    check_line(text, "# TYPE heapprofd_dumps counter");
+    check_line(text, "heapprofd_dumps_total 0");
+    check_line(text, "# UNIT heapprofd_start_time_seconds seconds");
+    assert_string_equal(text + strlen(text) - strlen("# EOF\n"), "# EOF\n");
+    free(text);
+    program_totals_clear(&totals);
+}
+
+static void formats_are_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *accept;
+        bool is_open_metrics;
+    } cases[] = {
+        {NULL, false},
+        {"", false},
+        {"*/*", false},
+        {"text/plain", false},
+        {"application/openmetrics-text", true},
+        {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;"
+         "q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+         true},
+        {"application/openmetrics-text; version=0.0.1", false},
+        {"application/openmetrics-text;q=0, text/plain", false},
+        {"text/plain, application/openmetrics-text;q=0.5", false},
+        {"text/*;q=0.2 ,\tApplication/OpenMetrics-Text; q=0.3", true},
+        {"application/openmetrics-text;", true},
+        {";;;,,;q=,;", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(exposition_wants_open_metrics(cases[i].accept), cases[i].is_open_metrics);
+}
+
+static void the_status_file_keeps_what_is_known(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/test-status-XXXXXX";
+    struct process process;
+    struct sink_figures sink = {
+        .name = "disk", .kind = "directory", .sent_bytes = 5, .lag_ms = 1500, .last_error = "away"};
+    struct error error = {0};
+    struct stat found;
+    char path[64];
+    assert_non_null(mkdtemp(directory));
+    make_process(&process, "redis", "cache", 7, 100);
+    process.heap.live_bytes = NAN;
+    process.program.problem = "it is setuid";
+    struct collector_status status = empty;
+    status.programs = &process.program;
+    status.sinks = &sink;
+    status.program_count = status.sink_count = 1;
+    assert_null(status_file_read(directory, &error));
+    assert_int_equal(error.code, -ENOENT);
+    assert_int_equal(status_file_write(directory, &status, "", &error), 0);
+    snprintf(path, sizeof(path), "%s/" STATUS_FILE_NAME, directory);
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    Heapprofd__CollectorStatus *read = status_file_read(directory, &error);
+    assert_non_null(read);
+    assert_int_equal(read->pid, getpid());
+    assert_false(read->has_gap_ms || read->has_cpu_seconds || read->has_memory_bytes);
+    assert_null(read->metrics_address);
+    assert_int_equal(read->n_programs, 1);
+    assert_string_equal(read->programs[0]->labels[0]->value, "cache");
+    assert_string_equal(read->programs[0]->problem, "it is setuid");
+    assert_false(read->programs[0]->heaps[0]->has_live_bytes);
+    assert_true(read->programs[0]->heaps[0]->allocated_bytes == 100);
+    assert_int_equal(read->programs[0]->losses[0]->amount, 2);
+    assert_int_equal(read->sinks[0]->lag_ms, 1500);
+    assert_string_equal(read->sinks[0]->last_error, "away");
+    heapprofd__collector_status__free_unpacked(read, NULL);
+
+    int fd = open(path, O_WRONLY | O_TRUNC);
+    assert_int_equal(write(fd, "\xff\xff\xff", 3), 3);
+    close(fd);
+    assert_null(status_file_read(directory, &error));
+    assert_int_equal(error.code, -EBADMSG);
+    status_file_remove(directory);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_figures_are_left_out),
+        cmocka_unit_test(labels_are_escaped),
+        cmocka_unit_test(processes_of_a_program_are_summed),
+        cmocka_unit_test(counters_only_grow),
+        cmocka_unit_test(programs_and_heaps_are_bounded),
+        cmocka_unit_test(open_metrics_has_its_own_heads),
+        cmocka_unit_test(formats_are_asked_for),
+        cmocka_unit_test(the_status_file_keeps_what_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
