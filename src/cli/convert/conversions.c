@@ -36,7 +36,7 @@ const struct conversion *conversion_find(const char *name)
     return NULL;
 }
 
-const char *conversion_suggest(const char *name)
+const char *conversion_of_others(const char *name)
 {
     static const char *const others[][2] = {
         {"pprof", "profile"},
@@ -48,5 +48,13 @@ const char *conversion_suggest(const char *name)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (strcmp(name, others[i][0]) == 0)
             return others[i][1];
-    return suggest_nearest(name, conversions, CONVERSIONS, sizeof(conversions[0]));
+    return NULL;
+}
+
+const char *conversion_suggest(const char *name)
+{
+    const char *meant = conversion_of_others(name);
+    return meant != NULL
+               ? meant
+               : suggest_nearest(name, conversions, CONVERSIONS, sizeof(conversions[0]));
 }

@@ -17,8 +17,10 @@ void conversions_print(FILE *out);
 
 /* Return the conversion of this name, or NULL. */
 const struct conversion *conversion_find(const char *name);
-/* Return a suggestion for an unknown name: the nearest name, or our name for another tool's. NULL:
- * there is none. */
+/* Return our name for another tool's conversion, or NULL. */
+const char *conversion_of_others(const char *name);
+/* Return a suggestion for an unknown name: our name for another tool's, or the nearest name, or
+ * NULL. */
 const char *conversion_suggest(const char *name);
 
 int convert_binary(int argc, char **argv);

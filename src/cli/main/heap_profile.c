@@ -72,8 +72,9 @@ static void print_help(FILE *out)
 /* Report that there is no such verb. Return the exit code. */
 static int refuse(const char *name)
 {
-    const char *nearest =
-        suggest_nearest(name, verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
+    const char *nearest = conversion_of_others(name);
+    if (nearest == NULL)
+        nearest = suggest_nearest(name, verbs, sizeof(verbs) / sizeof(verbs[0]), sizeof(verbs[0]));
     if (nearest == NULL)
         nearest = conversion_suggest(name);
     format_printf(stderr, "heap_profile: there is no verb '%s'", name);
