@@ -1283,7 +1283,7 @@ def test_forged_pid():
             os.setuid(BOB)
             peer = sockets.socket(sockets.AF_UNIX, sockets.SOCK_SEQPACKET)
             peer.connect(path)
-            peer.send(struct.pack("<6I64s", 0x48504853, 2, 1, victim.pid, victim.pid, 1, b"libc"))
+            peer.send(harness.hello(victim.pid, victim.pid, b"libc"))
             reply, descriptors, _, _ = sockets.recv_fds(peer, 256, 1)
             verdict = struct.unpack_from("<3I", reply)[2] if len(reply) >= 12 else 0
             os._exit(0 if verdict != 1 and not descriptors else 1)

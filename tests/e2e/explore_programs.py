@@ -26,6 +26,8 @@ CLONES = re.compile(r"(?<=.)( \[clone |\.isra\.|\.constprop\.|\.part\.|\.cold|\.
 
 def identity(place):
     module = re.sub(r"(\.so)\.\d.*", r"\1", os.path.basename(place["mapping"]))
+    if place.get("kind") == "interpreted":
+        module = place["file"]  # many files have a function <module>
     return (CLONES.sub("", place["name"]) if place["name"] else place["rel_pc"], module)
 
 

@@ -45,10 +45,22 @@ CACHE = tempfile.mkdtemp(prefix="test-cache-")
 atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 os.environ["XDG_CACHE_HOME"] = CACHE
 
-# A shell's & starts us with these signals ignored, and our children would inherit that.
-for _number in (signal.SIGINT, signal.SIGQUIT):
+# A shell's & and nohup start us with these signals ignored, and our children would inherit that.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
+
+
+
+def handshake_version():
+    with open(os.path.join(ROOT, "src", "wire", "handshake.h"), encoding="utf-8") as header:
+        return int(re.search(r"#define HANDSHAKE_VERSION (\d+)", header.read()).group(1))
+
+
+def hello(tid, pid, allocator=b"", origin=1, is_initialized=0):
+    """Return a struct handshake_hello, as bytes."""
+    return struct.pack("<6I64s", 0x48504853, handshake_version(), origin, tid, pid, is_initialized, allocator)
+
 
 # Losses of samples that are kept with an incomplete stack, or without the frames of an interpreter.
 INCOMPLETE = ("unwind", "interpreter_state", "interpreter_unknown")

@@ -362,15 +362,16 @@ def test_small_ring():
 def test_late_answer():
     """The report tells a process that did not wait for the answer to its hello from one that never allocates."""
     gone = (
-        "import os, socket, struct, time\n"
+        "import os, socket, struct, sys, time\n"
         "peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
         "peer.connect(os.environ['HEAPPROFD_SOCKET'])\n"
-        "peer.send(struct.pack('6I64s', 0x48504853, 2, 1, os.getpid(), os.getpid(),"
-        " os.getppid(), b''))\n"
+        "peer.send(struct.pack('6I64s', 0x48504853, int(sys.argv[1]), 1, os.getpid(),"
+        " os.getpid(), 1, b''))\n"
         "peer.close()\n"
         "time.sleep(0.3)\n"
     )
-    command = ["/bin/sh", "-c", f'exec env -u LD_PRELOAD {sys.executable} -c "$0"', gone]
+    command = ["/bin/sh", "-c", f'exec env -u LD_PRELOAD {sys.executable} -c "$0" "$1"', gone,
+               str(harness.handshake_version())]
     with tempfile.TemporaryDirectory() as directory:
         output = os.path.join(directory, "profile")
         harness.run(harness.host_command(command, output, 1))

@@ -639,7 +639,7 @@ import array, ctypes, mmap, os, socket, struct, sys
 path, build_id, offset, data_at = sys.argv[1].encode(), bytes.fromhex(sys.argv[2]), int(sys.argv[3]), 4259840
 peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 peer.connect(os.path.join(os.environ["HEAPPROFD_RUN_DIR"], "socket"))
-peer.send(struct.pack("<6I64s", 0x48504853, 2, 1, os.getpid(), os.getpid(), 0, b"libc.so.6"))
+peer.send(struct.pack("<6I64s", 0x48504853, int(sys.argv[4]), 1, os.getpid(), os.getpid(), 0, b"libc.so.6"))
 _, fds, _, _ = socket.recv_fds(peer, 256, 1)
 ring = mmap.mmap(fds[0], data_at + 65536)
 struct.pack_into("<II", ring, 196, 1, 1)
@@ -676,7 +676,8 @@ def test_forged_module():
             shutil.copy(original, os.path.join(place, "prog"))
             session = UserSession(daemon, directory, BOB, f"of_{name}", "-n", "forged")
             client = subprocess.Popen(
-                ["forged", "-c", FORGED, os.path.join(place, "prog"), build_id, str(int(line.split()[0], 16) + 4)],
+                ["forged", "-c", FORGED, os.path.join(place, "prog"), build_id, str(int(line.split()[0], 16) + 4),
+                 str(harness.handshake_version())],
                 executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 # As if it would load the library: nobody attaches to it.
                 env={**daemon.environment, "LIBRARY": "libheapprofd_preload.so"}, **as_user(BOB),

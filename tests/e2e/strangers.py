@@ -26,7 +26,7 @@ REQUEST = struct.pack("<II", 0x48504354, 1)
 STATUS = REQUEST + b"\x10\x01"
 SNAPSHOT = REQUEST + b"\x1a\x00"
 START = REQUEST + b"\x0a\x00"
-HELLO = struct.pack("<6I64s", 0x48504853, 2, 1, 1, 1, 1, b"")
+HELLO = harness.hello(1, 1)
 
 
 def socket_of(daemon):

@@ -457,7 +457,7 @@ def test_dumps():
     """The difference of two dumps of one heap is that of heap_profile diff, in each row."""
     script = ("import time\nkept = []\nfor i in range(12):\n kept += [str(j) * 3 for j in range(2000)]\n"
               " del kept[:500]\n time.sleep(0.05)\n")
-    call(TOOL, "host", "-q", "-c", "100", "-o", at("dumps"), "-i", "256", "--", "/usr/bin/python3", "-c", script)
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("dumps"), "-i", "256", "--max-samples", "off", "--", "/usr/bin/python3", "-c", script)
     with Server(at("dumps")) as server:
         count = len(server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"])
         check(count >= 3, f"{count} dumps")
