@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Prints a C header with the field numbers of .proto files, for code that reads and
 writes single fields: PREFIX_<MESSAGE PATH>_<FIELD>. Usage: field_numbers.py PREFIX FILE.proto..."""

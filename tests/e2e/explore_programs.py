@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """heap_profile explore shows the report's figures, on profiles of real programs and on large ones:
 explore_programs.py CASE"""

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """heap_profile explore and its terminal: kinds, sizes, keys, hostile names, and its restoration:
 explore_terminals.py CASE"""

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """--focus, --ignore, --hide and --show-from in every verb that shows or converts stacks: filter.py CASE"""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The fleet's store: what the sink sends to a real ClickHouse is what heap_profile fleet answers.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Other tools read what we write: protoc decodes the trace without unknown fields, and Go's pprof
 opens the pprof files and finds the profile's totals.

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """heap_profile leaks, on constructed traces with known answers and on real programs: leaks.py CASE"""
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """MemoryInfra files of a few MB whose parts multiply in a naive reader: their content is read correctly, or left out
 with a reason, long before the time limit. memory_infra_hostile.py CASE"""

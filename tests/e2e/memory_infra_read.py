@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Our tools read the figures of MemoryInfra files as an independent reader does: files of Chromium, and random ones in
 every variant of the format. memory_infra_read.py CASE"""

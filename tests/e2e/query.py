@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """query.py CASE: heap_profile query on constructed traces gives the rows that the documentation of the fields
 requires, and agrees with the other tools on the same trace."""

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Sinks send what they promise, to servers that stand in for the stores, and keep it while these are away.
 

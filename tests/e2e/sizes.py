@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Hostile files take time that is nearly linear in their size, and memory within the bound, or end with an error that
 names the reason. bench/hostile_sizes.py runs all files through all verbs. sizes.py CASE"""

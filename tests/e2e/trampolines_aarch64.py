@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Trampolines of aarch64, on any processor. Our decoder agrees with binutils on every instruction of
 real libraries of arm64, and patched functions, real ones and hand-made ones, return the same under

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Run a test of the page of `heap_profile view`: run.py types | unit FIGURES-PROGRAM | saved | browser | record.
 
