@@ -22,7 +22,7 @@ from blocking_file import FLUSH, BlockingFile
 from daemon import Commanded, Session, check_figure, figure, heap_of, own_name, report_of, scene, wait_for
 from harness import TOOL, check, program, run
 
-CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "40"))
+CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "40" if harness.LONG else "15"))
 
 
 def maps_of(pid):

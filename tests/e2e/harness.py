@@ -34,6 +34,8 @@ PROGRAMS = os.path.join(BUILD, "tests", "programs")
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SLOWNESS = 3 if SANITIZED else 1
 TIMEOUT = 120 * SLOWNESS
+# More repetitions and more random inputs, for minutes.
+LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
 
 # The symbol cache of a test is its own, not the user's. Go's build cache, which is below the same
 # directory, stays the user's.

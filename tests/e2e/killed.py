@@ -26,9 +26,8 @@ import time
 
 import harness
 from daemon import PATIENCE, Daemon, wait_for
-from harness import TOOL, check, program, run
+from harness import LONG, TOOL, check, program, run
 
-LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
 # Under sanitizers twelve at once would wait for each other longer than the kills are apart.
 AT_ONCE = 6 if harness.SANITIZED else 12
 KILLS = 200 if LONG else AT_ONCE

@@ -17,13 +17,13 @@ import subprocess
 import sys
 import tempfile
 
-from harness import BUILD, SANITIZED, TOOL, check, finish
+from harness import BUILD, LONG, SANITIZED, TOOL, check, finish
 from perfetto_bytes import (
     clocks, double, field, fields, heap_samples, interned, module_symbols, packet, process_tree, profile_packet, text,
 )
 
 # Sanitizers take six times as long.
-SEEDS = range(8 if SANITIZED else 40)
+SEEDS = range(40 if LONG else 5 if SANITIZED else 20)
 FIGURES = 4  # a callsite's bytes allocated and freed, allocations and frees
 VIEWS = ("alloc_objects", "alloc_space", "objects", "space")  # the columns of a pprof file
 Frame = collections.namedtuple("Frame", "module rel_pc name lines")

@@ -20,7 +20,7 @@ import xml.etree.ElementTree
 
 import harness
 from daemon import LIBRARY, Session, scene
-from harness import TOOL, check, fail, need, run
+from harness import LONG, TOOL, check, fail, need, run
 
 # Beginnings of harmless remarks: about a forked child, and about one that allocated little.
 CALM_REMARKS = ("The process began as a copy of its parent", "Nothing was sampled of what it allocated")
@@ -130,7 +130,6 @@ test_stress_stack = stressor("stack", 1)  # an operation takes a second
 # --- CPython ---
 
 PYTHON = "/usr/bin/python3"
-LONG = bool(os.environ.get("HEAPPROFD_LONG_TESTS"))
 MODULE_TIMEOUT = 600
 BARE_RUNS_MORE = 3
 
