@@ -10,10 +10,13 @@
 #define ARRAY_FIRST 64u
 #define TABLE_FIRST 16u
 
-/* Make the array long enough for this id. */
-static int grow_array(struct id_map *map, uint64_t id)
+/* The array begins again after so many successive ids that are not in it. */
+#define RUN_MIN 32u
+
+/* Make the array long enough for this place. */
+static int grow_array(struct id_map *map, uint64_t at)
 {
-    size_t size = (size_t)id + (size_t)id / 2 + ARRAY_FIRST;
+    size_t size = (size_t)at + (size_t)at / 2 + ARRAY_FIRST;
     uint32_t *grown = reallocarray(map->array, size, sizeof(*grown));
     if (grown == NULL)
         return -ENOMEM;
@@ -42,13 +45,40 @@ static int grow_table(struct id_map *map)
 /* An id may be in the table and, because the array grew later, in the array, too. */
 void id_map_forget(struct id_map *map, uint64_t id)
 {
-    if (id < map->array_size && map->array[id] != ID_MAP_NONE) {
-        map->array[id] = ID_MAP_NONE;
+    uint64_t at = id - map->base;
+    if (at < map->array_size && map->array[at] != ID_MAP_NONE) {
+        map->array[at] = ID_MAP_NONE;
         map->array_count--;
     }
     struct id_map_entry *entry = map->size > 0 ? id_map_slot(map, id) : NULL;
     if (entry != NULL && entry->used)
         entry->index = ID_MAP_NONE; /* keep the entry: searches for other ids pass it */
+}
+
+static int add_to_table(struct id_map *map, uint64_t id, uint32_t index)
+{
+    if (map->count >= map->size / 4 * 3 && grow_table(map) < 0)
+        return -ENOMEM;
+    struct id_map_entry *entry = id_map_slot(map, id);
+    map->count += !entry->used;
+    *entry = (struct id_map_entry){id, index, 1};
+    return 0;
+}
+
+/* Begin the array again with this id. Its ids, fewer than those of the run, go into the table. */
+static int move_array(struct id_map *map, uint64_t id)
+{
+    for (size_t i = 0; i < map->array_size; i++) {
+        if (map->array[i] == ID_MAP_NONE)
+            continue;
+        if (add_to_table(map, map->base + i, map->array[i]) < 0)
+            return -ENOMEM;
+        map->array[i] = ID_MAP_NONE;
+        map->array_count--;
+    }
+    map->base = id;
+    map->run = 0;
+    return 0;
 }
 
 int id_map_set_slow(struct id_map *map, uint64_t id, uint32_t index)
@@ -57,15 +87,19 @@ int id_map_set_slow(struct id_map *map, uint64_t id, uint32_t index)
         id_map_forget(map, id);
         return 0;
     }
-    /* Grow the array only if at least a quarter of it, apart from its first places, is in use. */
-    if (id < 2 * map->array_count + ARRAY_FIRST)
-        return grow_array(map, id) < 0 ? -ENOMEM : id_map_set(map, id, index);
-    if (map->count >= map->size / 4 * 3 && grow_table(map) < 0)
+    if (id + 1 != map->next)
+        map->run = id == map->next ? map->run + 1 : 0;
+    map->next = id + 1;
+    if (map->run >= RUN_MIN && map->run > map->array_count && map->run > map->array_size / 8 &&
+        move_array(map, id) < 0)
         return -ENOMEM;
-    struct id_map_entry *entry = id_map_slot(map, id);
-    map->count += !entry->used;
-    *entry = (struct id_map_entry){id, index, 1};
-    return 0;
+    /* Grow the array only if at least a quarter of it, apart from its first places, is in use. */
+    uint64_t at = id - map->base;
+    if (at >= map->array_size && at >= 2 * map->array_count + ARRAY_FIRST)
+        return add_to_table(map, id, index);
+    if (at >= map->array_size && grow_array(map, at) < 0)
+        return -ENOMEM;
+    return id_map_set(map, id, index);
 }
 
 void id_map_clear(struct id_map *map)
@@ -75,6 +109,7 @@ void id_map_clear(struct id_map *map)
     if (map->size > 0)
         memset(map->entries, 0, map->size * sizeof(*map->entries));
     map->array_count = map->count = 0;
+    map->base = map->next = map->run = 0;
 }
 
 void id_map_free(struct id_map *map)

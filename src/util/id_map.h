@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Map 64-bit ids to 32-bit indexes. Most writers count their ids up from a small number; those are
- * in an array. All other ids are in an open-addressing hash table. Its hash has a secret key, so
- * that no file can choose ids that collide.
+ * Map 64-bit ids to 32-bit indexes. Most writers count their ids up; those are in an array, which
+ * begins with a small id, or where a run of successive ids began. All other ids are in an
+ * open-addressing hash table. Its hash has a secret key, so that no file can choose ids that
+ * collide.
  */
 #ifndef HEAPPROFD_UTIL_ID_MAP_H
 #define HEAPPROFD_UTIL_ID_MAP_H
@@ -15,8 +16,11 @@
 #define ID_MAP_NONE UINT32_MAX
 
 struct id_map {
-    uint32_t *array; /* index by id; ID_MAP_NONE: perhaps the table has the id */
+    uint32_t *array; /* index by id - base; ID_MAP_NONE: perhaps the table has the id */
     size_t array_size, array_count;
+    uint64_t base;
+    uint64_t next; /* after the id that was added to the table last */
+    size_t run;    /* number of ids before `next`, one after the other, that are in the table */
     struct id_map_entry {
         uint64_t id;
         uint32_t index, used;
@@ -42,8 +46,8 @@ static inline struct id_map_entry *id_map_slot(const struct id_map *map, uint64_
 /* Return the index of an id, or ID_MAP_NONE. */
 static inline uint32_t id_map_find(const struct id_map *map, uint64_t id)
 {
-    if (id < map->array_size && map->array[id] != ID_MAP_NONE)
-        return map->array[id];
+    if (id - map->base < map->array_size && map->array[id - map->base] != ID_MAP_NONE)
+        return map->array[id - map->base];
     if (map->size == 0)
         return ID_MAP_NONE;
     const struct id_map_entry *entry = id_map_slot(map, id);
@@ -60,10 +64,11 @@ int id_map_set_slow(struct id_map *map, uint64_t id, uint32_t index);
 /* Set or replace the index of an id. ID_MAP_NONE forgets it. Return 0 or -ENOMEM. */
 static inline int id_map_set(struct id_map *map, uint64_t id, uint32_t index)
 {
-    if (id >= map->array_size || index == ID_MAP_NONE)
+    uint64_t at = id - map->base;
+    if (at >= map->array_size || index == ID_MAP_NONE)
         return id_map_set_slow(map, id, index);
-    map->array_count += map->array[id] == ID_MAP_NONE;
-    map->array[id] = index;
+    map->array_count += map->array[at] == ID_MAP_NONE;
+    map->array[at] = index;
     return 0;
 }
 

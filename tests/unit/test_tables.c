@@ -314,6 +314,37 @@ static void test_map_agrees_with_an_array(void **state)
     id_map_free(&map);
 }
 
+/* Ids that count up from any number move into the array. Those that were there stay known. */
+static void test_map_follows_runs(void **state)
+{
+    (void)state;
+    static const uint64_t bases[] = {0, 2001, UINT64_C(1) << 40, UINT64_MAX - 4000, 5, 1000000};
+    enum { RUNS = sizeof(bases) / sizeof(bases[0]) };
+    struct id_map map = {0};
+    for (uint32_t run = 0; run < RUNS; run++) {
+        for (uint32_t i = 0; i < 500 * (run + 1); i++) {
+            int code;
+            do {
+                no_memory = random_below(4) == 0;
+                code = id_map_set(&map, bases[run] + i, run << 16 | i);
+                no_memory = false;
+            } while (code < 0);
+        }
+        if (run == 1) /* nearly all: the run is in the array, apart from its first ids */
+            assert_true(map.base > bases[run] && map.base < bases[run] + 700 &&
+                        map.array_count > 200);
+        id_map_forget(&map, bases[run] + 499);
+        assert_int_equal(id_map_find(&map, bases[run] + 499), ID_MAP_NONE);
+    }
+    for (uint32_t run = 0; run < RUNS; run++)
+        for (uint32_t i = 0; i < 500 * (run + 1); i++)
+            if (i != 499 && bases[run] + i >= 4000) /* the others overlap */
+                assert_int_equal(id_map_find(&map, bases[run] + i), run << 16 | i);
+    for (uint64_t id = 0; id < 2505; id++)
+        assert_int_equal(id_map_find(&map, id) == ID_MAP_NONE, id == 504);
+    id_map_free(&map);
+}
+
 /* --- sorted_search --- */
 
 static void test_search_finds_the_first_that_is_not_before(void **state)
@@ -357,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_map_without_memory_is_unchanged),
         cmocka_unit_test(test_map_forgets_what_it_holds_twice),
         cmocka_unit_test(test_map_agrees_with_an_array),
+        cmocka_unit_test(test_map_follows_runs),
         cmocka_unit_test(test_search_finds_the_first_that_is_not_before),
         cmocka_unit_test(test_search_of_unsorted_items_ends),
     };
