@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the reader's files: read.c parses the JSON by yajl, read_values.c interprets the
- * values. */
+/* Shared by the reader's files: read.c feeds the bytes, read_walk.c follows the tokens, read_runs.c
+ * takes nodes and figures without tokens, read_values.c interprets the values. */
 #ifndef HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 
-#include <yajl/yajl_parse.h>
-
+#include "memory_infra/json_scanner.h"
 #include "memory_infra/read.h"
 #include "memory_infra/read_places.h"
 
@@ -27,15 +26,15 @@ struct value {
 struct memory_infra_reader {
     const struct memory_infra_visitor *visitor;
     void *context;
-    yajl_handle json;
+    struct json_scanner json;
     int code; /* why reading ended; 0: it did not */
     struct error failure;
 
-    uint64_t fed;  /* bytes before the chunk that is being read */
-    uint64_t mark; /* length of a byte order mark, which yajl does not get */
-    bool in_chunk;
-    uint64_t calls; /* by yajl */
-    uint64_t quiet; /* bytes since the last call */
+    uint64_t fed;      /* bytes before `piece` */
+    const char *piece; /* the bytes that are being read */
+    char *joined;      /* the begin of a token that spans pieces */
+    size_t joined_count, joined_capacity;
+    uint64_t mark;  /* length of a byte order mark, which the scanner does not get */
     bool bare_list; /* number of events */
     bool has_events;
 
@@ -64,13 +63,12 @@ struct memory_infra_reader {
         };
         size_t count, capacity;
     } columns[4];
-    struct kept_text zeroless; /* a text that had zeros */
 };
 
-/* The offset after yajl's last token. */
+/* The offset after the last token. */
 uint64_t reader_offset(const struct memory_infra_reader *reader);
 
-/* End the reading. Return 0, for yajl. */
+/* End the reading. Return 0. */
 int reader_stop(struct memory_infra_reader *reader, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int reader_out_of_memory(struct memory_infra_reader *reader);
@@ -78,11 +76,17 @@ int reader_out_of_memory(struct memory_infra_reader *reader);
  * 0. */
 int reader_complain(struct memory_infra_reader *reader, bool spoils, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Convert a visitor's result to yajl's: 1 to continue, or 0. */
+/* Convert a visitor's result: 1 to continue, or 0. */
 int reader_answer(struct memory_infra_reader *reader, int code);
 
 int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
                 struct memory_infra_text text);
+
+/* Take a token. Return 1 to continue, or 0. */
+int reader_take_token(struct memory_infra_reader *reader, enum json_token token);
+/* Take as many nodes of a list, or figures of a column, as are written in the usual way. Return 1
+ * to continue, or 0. */
+int reader_take_runs(struct memory_infra_reader *reader);
 
 /* Called when a place is entered or left, and for a single value at the reader's way or in a list
  * of values. */

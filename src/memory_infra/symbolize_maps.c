@@ -19,7 +19,7 @@
 #define AFTER_MAPS "}}}}]"
 #define BEFORE_LENGTH (sizeof(BEFORE_MAPS) - 1)
 
-#define BLANKS " \t\n\v\f\r" /* to yajl */
+#define BLANKS " \t\n\v\f\r" /* to the scanner */
 
 /* An inserted node, without its id. MEMORY_INFRA_NONE: it lacks the member. */
 struct node_contents {

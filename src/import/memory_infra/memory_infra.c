@@ -87,7 +87,7 @@ static void importing_free(struct importing *importing)
     id_map_free(&importing->process_dump_ids);
     id_map_free(&importing->part_ids);
     intern_free(&importing->frame_keys);
-    free(importing->resolver.path);
+    stack_resolver_free(&importing->resolver);
     import_notes_free(importing->notes);
 }
 

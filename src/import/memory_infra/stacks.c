@@ -204,16 +204,52 @@ void stack_maps_free(struct stack_maps *maps)
 
 /* --- frames --- */
 
+void stack_resolver_free(struct stack_resolver *resolver)
+{
+    free(resolver->path);
+    free(resolver->named);
+    *resolver = (struct stack_resolver){0};
+}
+
+/* Return where the frame of a name without a file and a line is kept. NULL: no memory. */
+static uint32_t *named_frame(struct stack_resolver *resolver, uint32_t name)
+{
+    if (name < resolver->named_count)
+        return &resolver->named[name];
+    size_t count = resolver->builder->string_count + resolver->named_count / 2;
+    uint32_t *grown = reallocarray(resolver->named, count, sizeof(*grown));
+    if (grown == NULL)
+        return NULL;
+    memset(grown + resolver->named_count, 0, (count - resolver->named_count) * sizeof(*grown));
+    resolver->named = grown;
+    resolver->named_count = count;
+    return &resolver->named[name];
+}
+
+/* Make the frame of a name that is no address. Nodes are many, and their names few. */
+static uint32_t make_named_frame(struct stack_resolver *resolver, uint32_t name, uint32_t file,
+                                 uint32_t line)
+{
+    struct builder *builder = resolver->builder;
+    uint32_t frame = builder_frame(builder, PROFILE_NONE, 0, name, file, line);
+    uint32_t *kept = file == 0 && line == 0 ? named_frame(resolver, name) : NULL;
+    if (kept != NULL && frame != PROFILE_NONE)
+        *kept = frame + 1;
+    return frame;
+}
+
 static uint32_t make_frame(struct stack_resolver *resolver, uint32_t name, uint32_t file,
                            uint32_t line)
 {
     struct builder *builder = resolver->builder;
     uint64_t address, rel_pc;
+    if (file == 0 && line == 0 && name < resolver->named_count && resolver->named[name] != 0)
+        return resolver->named[name] - 1;
     if (name == 0)
         name = builder_string(builder, "?", 1);
     const char *text = builder->strings[name];
     if (!memory_infra_read_pc((struct memory_infra_text){text, strlen(text)}, &address))
-        return builder_frame(builder, PROFILE_NONE, 0, name, file, line);
+        return make_named_frame(resolver, name, file, line);
     /* The call is before the return address. */
     address -= address > 0;
     rel_pc = address;

@@ -75,6 +75,8 @@ struct stack_resolver {
     uint64_t wasted; /* nodes walked for broken stacks */
     uint32_t *path;
     size_t path_capacity;
+    uint32_t *named; /* by string of the builder: its frame without a place + 1, or 0 */
+    size_t named_count;
 };
 
 enum stack_status {
@@ -87,6 +89,7 @@ enum stack_status {
     STACK_TOO_MANY_BROKEN, /* this stack is deep, and too many others were broken */
     STACK_NO_MEMORY,
 };
+void stack_resolver_free(struct stack_resolver *resolver);
 /* Find the callsite of a node. *missing: the undefined id, or the node that closes a cycle. */
 enum stack_status stack_resolve(struct stack_resolver *resolver, struct stack_maps *maps,
                                 uint64_t node, uint32_t *callsite, uint64_t *missing);
