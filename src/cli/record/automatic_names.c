@@ -97,6 +97,18 @@ static bool write_symbolized(const struct work *work)
     return close_file(&file, done) && done;
 }
 
+/* Open symbolized-trace where raw-trace's part ends. */
+static int open_names(const struct work *work)
+{
+    off_t length = length_of(work->symbols.fd) + length_of(work->deobfuscation.fd);
+    int fd = openat(work->output->fd, "symbolized-trace", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && lseek(fd, -length, SEEK_END) < 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 /* --- in the child --- */
 
 static int write_symbols(const struct work *work)
@@ -200,18 +212,19 @@ static bool make_file(struct work *work, const struct output_file *file,
 
 /* --- joining --- */
 
-void automatic_names_add(const struct output *output, const struct profile *profile, bool quiet,
-                         struct automatic_names *names)
+int automatic_names_add(const struct output *output, const struct profile *profile, bool quiet,
+                        struct automatic_names *names)
 {
+    int fd = -1;
     *names = (struct automatic_names){.reason_count = profile->mapping_count};
     /* A trace that is cut off inside a packet cannot be appended to. */
     if (profile->ends_early || profile->frame_count == 0)
-        return;
+        return fd;
     void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         warn("no names were added", strerror(errno));
-        return;
+        return fd;
     }
     names->reasons = shared;
     struct work work = {
@@ -229,8 +242,11 @@ void automatic_names_add(const struct output *output, const struct profile *prof
                              open_file(output, "deobfuscation-packets", &work.deobfuscation) == 0 &&
                              make_file(&work, &work.deobfuscation, write_deobfuscation);
     names->added = (has_symbols || has_deobfuscation) && write_symbolized(&work);
+    if (names->added)
+        fd = open_names(&work);
     close_file(&work.symbols, has_symbols);
     close_file(&work.deobfuscation, has_deobfuscation);
+    return fd;
 }
 
 void automatic_names_clear(struct automatic_names *names)

@@ -24,9 +24,11 @@ struct automatic_names {
     size_t reason_count;
 };
 
-/* Add names; `profile` is raw-trace's. Errors are printed to standard error. */
-void automatic_names_add(const struct output *output, const struct profile *profile, bool quiet,
-                         struct automatic_names *names);
+/* Add names; `profile` is raw-trace's, and may be unfinished (profile_read.h). Errors are printed
+ * to standard error. Return a descriptor of symbolized-trace, where the part with the names begins;
+ * -1: no names were added. */
+int automatic_names_add(const struct output *output, const struct profile *profile, bool quiet,
+                        struct automatic_names *names);
 void automatic_names_clear(struct automatic_names *names);
 
 #endif

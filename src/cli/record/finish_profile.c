@@ -23,6 +23,7 @@ struct finished {
     const struct output *output;
     struct profile *profile;
     struct automatic_names names;
+    bool quiet;
     int files; /* number of pprof files */
 };
 
@@ -85,11 +86,24 @@ static struct progress begin_progress(const char *path, bool quiet)
     return progress;
 }
 
-static struct profile *read_trace(const char *path, bool quiet, struct error *error)
+/* Continue the trace with names for its addresses. */
+static int go_on_with_names(void *context, const struct profile *unfinished)
+{
+    struct finished *finished = context;
+    return automatic_names_add(finished->output, unfinished, finished->quiet, &finished->names);
+}
+
+/* Read a trace. `finished`: add names to it; NULL: none. */
+static struct profile *read_trace(const char *path, bool quiet, struct finished *finished,
+                                  struct error *error)
 {
     struct progress shown = begin_progress(path, quiet);
-    const struct profile_read_options reading = {
-        .demangling = DEMANGLE_FULL, .tell = progress_show_bytes, .tell_context = &shown};
+    const struct profile_read_options reading = {.demangling = DEMANGLE_FULL,
+                                                 .tell = progress_show_bytes,
+                                                 .tell_context = &shown,
+                                                 .go_on =
+                                                     finished != NULL ? go_on_with_names : NULL,
+                                                 .go_on_context = finished};
     struct profile *profile = profile_read(path, &reading, error);
     progress_end(&shown);
     return profile;
@@ -105,23 +119,6 @@ static int write_pprof(const struct finished *finished, bool quiet, struct error
                                    finished->profile, &all, error);
     progress_end(&shown);
     return files;
-}
-
-/* Read the trace again if names were added, because reading applies them. */
-static int add_names(struct finished *finished, bool quiet, struct error *error)
-{
-    char path[PATH_MAX];
-    automatic_names_add(finished->output, finished->profile, quiet, &finished->names);
-    if (!finished->names.added)
-        return 0;
-    int printed = snprintf(path, sizeof(path), "%s/symbolized-trace", finished->output->directory);
-    /* Free the first profile before: two at once need twice the memory, gigabytes for thousands of
-     * processes. */
-    profile_free(finished->profile);
-    finished->profile = printed < (int)sizeof(path) ? read_trace(path, quiet, error) : NULL;
-    if (finished->profile == NULL)
-        finished->profile = read_trace(finished->output->trace, quiet, error);
-    return finished->profile == NULL ? error->code : 0;
 }
 
 static int write_memory_infra(const struct finished *finished, bool quiet, struct error *error)
@@ -151,13 +148,14 @@ static int count_profiled(const struct profile *profile)
 int finish_profile(const struct output *output, const struct finish_profile_options *options,
                    struct error *error)
 {
-    struct finished finished = {.output = output,
-                                .profile = read_trace(output->trace, options->quiet, error)};
-    if (finished.profile == NULL)
+    struct finished finished = {.output = output, .quiet = options->quiet};
+    finished.profile =
+        read_trace(output->trace, options->quiet, options->no_symbols ? NULL : &finished, error);
+    if (finished.profile == NULL) {
+        automatic_names_clear(&finished.names);
         return error->code;
-    int code = options->no_symbols ? 0 : add_names(&finished, options->quiet, error);
-    if (code == 0)
-        code = finished.files = write_pprof(&finished, options->quiet, error);
+    }
+    int code = finished.files = write_pprof(&finished, options->quiet, error);
     if (code >= 0 && !options->quiet)
         print_summary(&finished);
     code = code < 0 ? code : 0;
@@ -172,7 +170,7 @@ int finish_profile(const struct output *output, const struct finish_profile_opti
 
 int finish_profile_count(const char *trace, bool quiet, struct error *error)
 {
-    struct profile *profile = read_trace(trace, quiet, error);
+    struct profile *profile = read_trace(trace, quiet, NULL, error);
     if (profile == NULL)
         return error->code;
     int count = count_profiled(profile);

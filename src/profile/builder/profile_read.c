@@ -63,14 +63,14 @@ static void find_unknown(struct profile *profile)
 
 /* Context of the memory check during the reading of a packet. */
 struct checking {
-    const struct trace_reader *reader;
+    struct trace_reader *const *reader;
     struct error error;
 };
 
 static int check_memory(void *context)
 {
     struct checking *checking = context;
-    return trace_reader_check(checking->reader, &checking->error);
+    return trace_reader_check(*checking->reader, &checking->error);
 }
 
 static int fail_without_memory(struct error *error)
@@ -93,6 +93,26 @@ static int read_packets(struct trace_reader *reader, const struct profile_read_o
     return code;
 }
 
+/* Pass the packets with which the caller continues the trace to the builder. From here on, *reader
+ * is theirs, if there are any: memory is bounded by what they may cost. */
+static int read_more(struct trace_reader **reader, const struct profile_read_options *options,
+                     struct builder *builder, struct error *error)
+{
+    struct profile_read_options silent = *options;
+    int fd = options->go_on == NULL || builder->error < 0
+                 ? -1
+                 : options->go_on(options->go_on_context, builder->profile);
+    if (fd < 0)
+        return 0;
+    silent.tell = NULL;
+    struct trace_reader *more = trace_reader_open_source(trace_source_of_fd(fd, error), error);
+    if (more == NULL)
+        return error->code;
+    trace_reader_close(*reader);
+    *reader = more;
+    return read_packets(more, &silent, builder, error);
+}
+
 /* Return whether the packets make a profile. `code` and `problem` are what ended the reading early,
  * if anything did. */
 static bool has_profile(const struct builder *builder, const struct checking *checking, int code,
@@ -112,7 +132,7 @@ static bool has_profile(const struct builder *builder, const struct checking *ch
     return false;
 }
 
-static struct profile *read_all(struct trace_reader *reader,
+static struct profile *read_all(struct trace_reader **reader,
                                 const struct profile_read_options *options, struct error *error)
 {
     struct error problem = {0};
@@ -124,7 +144,9 @@ static struct profile *read_all(struct trace_reader *reader,
     }
     builder->check = check_memory;
     builder->check_context = &checking;
-    int code = read_packets(reader, options, builder, &problem);
+    int code = read_packets(*reader, options, builder, &problem);
+    if (code == 0)
+        code = read_more(reader, options, builder, &problem);
     if (!has_profile(builder, &checking, code, &problem, error)) {
         builder_abandon(builder);
         return NULL;
@@ -134,7 +156,7 @@ static struct profile *read_all(struct trace_reader *reader,
         fail_without_memory(error);
         if (checking.error.code < 0)
             *error = checking.error;
-    } else if (trace_reader_check(reader, error) < 0) {
+    } else if (trace_reader_check(*reader, error) < 0) {
         profile_free(profile);
         profile = NULL;
     } else {
@@ -157,7 +179,7 @@ struct profile *profile_read_source(struct trace_source *source, const char *nam
     struct trace_reader *reader = trace_reader_open_source(source, error);
     if (reader == NULL)
         return NULL;
-    struct profile *profile = read_all(reader, options == NULL ? &usual : options, &problem);
+    struct profile *profile = read_all(&reader, options == NULL ? &usual : options, &problem);
     if (profile == NULL)
         error_set(error, problem.code, "%.300s%s%s", name, *name == '\0' ? "" : ": ",
                   problem.message);

@@ -24,6 +24,12 @@ struct profile_read_options {
     /* Called repeatedly with the number of (unpacked) bytes read so far; NULL: nobody. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
+    /* Called after the last packet of a whole trace, to continue it with packets that give names to
+     * its addresses. `unfinished` has the trace's mappings, frames, processes and heaps, whose
+     * names may still change. Return a descriptor to read the packets from, which is closed; -1:
+     * none. NULL: nobody. */
+    int (*go_on)(void *context, const struct profile *unfinished);
+    void *go_on_context;
 };
 
 /* In all three functions, options NULL means full names and nothing else. */

@@ -345,6 +345,11 @@ struct trace_source *trace_source_open_file(const char *path, struct error *erro
     return open_source(fd, NULL, 0, error);
 }
 
+struct trace_source *trace_source_of_fd(int fd, struct error *error)
+{
+    return open_source(fd, NULL, 0, error);
+}
+
 struct trace_source *trace_source_of_bytes(const void *bytes, size_t length, struct error *error)
 {
     return open_source(-1, bytes, length, error);

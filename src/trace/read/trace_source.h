@@ -19,6 +19,8 @@ struct trace_source;
 struct trace_source *trace_source_open(const char *path, struct error *error);
 /* The same for a regular file only. Opening or reading anything else may never end. */
 struct trace_source *trace_source_open_file(const char *path, struct error *error);
+/* Read on from where a descriptor is. It is closed with the source, or at once after an error. */
+struct trace_source *trace_source_of_fd(int fd, struct error *error);
 /* Open bytes in memory, which the caller keeps. */
 struct trace_source *trace_source_of_bytes(const void *bytes, size_t length, struct error *error);
 void trace_source_close(struct trace_source *source);
