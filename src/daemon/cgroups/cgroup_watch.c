@@ -41,7 +41,6 @@
 int cgroup_watch_open(struct cgroup_watch *watch, unsigned near_percent)
 {
     *watch = (struct cgroup_watch){.near_percent = near_percent, .epoll = -1};
-    cgroup_mounts_find(&watch->mounts);
     if (near_percent > 0)
         watch->epoll = epoll_create1(EPOLL_CLOEXEC);
     return near_percent > 0 && watch->epoll < 0 ? -errno : 0;
@@ -250,6 +249,8 @@ struct memory_cgroup *cgroup_watch_take(struct cgroup_watch *watch, pid_t pid)
 {
     char text[8192], path[CGROUP_PATH_BYTES];
     struct memory_cgroup *cgroup = NULL;
+    if (watch->mounts.memory.path[0] == '\0' && watch->mounts.unified.path[0] == '\0')
+        cgroup_mounts_find(&watch->mounts);
     bool is_v1 = watch->mounts.memory.path[0] != '\0';
     if (read_path(watch, pid, text, sizeof(text), path))
         cgroup = take_path(watch, path, is_v1, 0);

@@ -20,7 +20,7 @@
 #include "daemon/cgroups/memory_cgroup.h"
 
 struct cgroup_watch {
-    struct cgroup_mounts mounts;
+    struct cgroup_mounts mounts; /* found when the first cgroup is taken */
     struct memory_cgroup **items;
     size_t count, capacity;
     unsigned near_percent; /* of a limit; 0: report nothing */

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
@@ -43,6 +44,7 @@ struct host {
     struct descendants descendants;
     int signals, command_pidfd;
     struct command_signals_before before;
+    char program[PATH_MAX]; /* of the command; of a script, its interpreter. "": not found */
 
     bool command_ended; /* it is a zombie; we have not waited for it yet */
     bool command_gone;  /* we have waited for it */
@@ -63,6 +65,7 @@ static void choose_start(struct host *host, struct launch *launch, char path[PAT
     const struct host_options *options = host->options;
     bool follows = options->follow_children || options->config->process_cmdline != NULL;
     program_find(options->command[0], path, PATH_MAX);
+    snprintf(host->program, sizeof(host->program), "%s", path);
     launch->holds = path[0] != 0 && program_is_enterable(path);
     bool is_foreign = path[0] != 0 && program_is_foreign(path);
     if (is_foreign && !follows)
@@ -362,9 +365,10 @@ int host_run(const struct host_options *options, struct host_result *result, str
         code = start_command(&host, error);
     }
     if (code == 0 && result->started) {
-        /* The command's hello will need it. */
+        /* Before its hello, the command is busy with its exec and its libraries. */
         file_reader_start();
         session_requests_open(&host.requests, &host.server);
+        session_prepare(&host.session, host.program);
         run_loop(&host);
         end_session(&host);
     }

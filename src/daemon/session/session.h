@@ -175,6 +175,10 @@ struct session {
 int session_open(struct session *session, const struct heap_config *config, bool follow_children,
                  enum session_trace trace, int trace_fd);
 
+/* Do what the answer to the command's hello needs, before it comes: read its program's file ("":
+ * unknown), and find the cgroup. */
+void session_prepare(struct session *session, const char *program);
+
 /*
  * Answer a process that says hello. Return
  *   1  it is a target: the caller sends and closes its ring, *memfd, and no longer owns info;

@@ -229,15 +229,13 @@ static bool attach_instead(struct session *session, const struct process_info *i
  * daemon gives a session 0.9 s (hello_routing.c). */
 #define READ_PROGRAM_MS 800
 
-/* Read the file of a process's program. That takes 20 ms for 100,000 symbols, and the process
- * waits; so remember the latest programs, for a build starts the same few by the thousand. Return
- * false if the file reader failed, or took too long. */
-static bool read_program(struct session *session, struct program *program, pid_t pid)
+/* Read a program's file. That takes 20 ms for 100,000 symbols, and the process waits; so remember
+ * the latest programs, for a build starts the same few by the thousand. Return false if the file
+ * reader failed, or took too long. */
+static bool read_program_at(struct session *session, struct program *program, const char *path)
 {
-    char path[64];
     struct stat file;
     struct known_program *known = session->programs;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     *program = (struct program){0};
     if (stat(path, &file) < 0)
         return true;
@@ -255,6 +253,22 @@ static bool read_program(struct session *session, struct program *program, pid_t
     known[session->next_program++ % SESSION_PROGRAMS_KNOWN] = (struct known_program){
         file.st_dev, file.st_ino, file.st_size, file.st_ctim, code == -EIO, *program};
     return code != -EIO;
+}
+
+static bool read_program(struct session *session, struct program *program, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return read_program_at(session, program, path);
+}
+
+void session_prepare(struct session *session, const char *program)
+{
+    struct program unused;
+    if (program[0] != 0)
+        read_program_at(session, &unused, program);
+    /* The command begins in our cgroup. It stays watched until the end of the session. */
+    cgroup_watch_take(&session->cgroups, getpid());
 }
 
 bool session_may_enter(const struct session *session, const struct process_info *info, uid_t uid)
