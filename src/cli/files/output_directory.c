@@ -202,7 +202,7 @@ static void *write_files(void *context)
 static void write_all(struct pprof_work *work)
 {
     pthread_t threads[PPROF_THREADS_MAX];
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    long processors = work->count > 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
     size_t most = processors < 1 ? 1 : (size_t)processors, started = 0;
     if (most > work->count)
         most = work->count;
