@@ -143,6 +143,15 @@ int file_reader_names(const struct reader_file *file, const uint64_t *addresses,
     return code;
 }
 
+bool file_reader_prepare_names(const struct reader_file *file)
+{
+    const struct reader_request request = {.kind = READER_NAMES, .file = file->number};
+    if (!reader_link_is_idle())
+        return false;
+    reader_link_begin(file, &request, FILE_READER_DEADLINE_MS);
+    return true;
+}
+
 int file_reader_open_unwinding(const struct reader_file *file)
 {
     const struct reader_request request = {.kind = READER_UNWIND_OPEN, .file = file->number};

@@ -41,6 +41,8 @@ void file_reader_start(void);
 
 /* End the reader. The next request starts another one. */
 void file_reader_close(void);
+/* The same, but do not wait for its end: file_reader_close() does. */
+void file_reader_dismiss(void);
 
 /* Return the processor time of all readers so far. */
 uint64_t file_reader_cpu_us(void);
@@ -62,6 +64,10 @@ int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length)
  */
 int file_reader_names(const struct reader_file *file, const uint64_t *addresses, size_t count,
                       const char **names, char **strings);
+
+/* Have the reader read the symbols of a file that it will be asked for, and do not wait. Return
+ * false if the reader is busy: ask later. */
+bool file_reader_prepare_names(const struct reader_file *file);
 
 /* Read call frame information. Return 1: the file has more than what the process has loaded
  * (.debug_frame, or .eh_frame without .eh_frame_hdr); 0: it has no more than that; -ENOENT: it has

@@ -23,8 +23,8 @@
 
 enum reader_kind {
     /* Descriptors: the file, then its debug file if there is one. Bytes: addresses in ascending
-     * order. Reply: a uint32_t for each, 0 or 1 + the offset of its name in the strings that
-     * follow. */
+     * order; none: only read the symbols. Reply: a uint32_t for each, 0 or 1 + the offset of its
+     * name in the strings that follow. */
     READER_NAMES = 1,
     /* The same descriptors. Reply: code 1 if the file has more than what the process has loaded. */
     READER_UNWIND_OPEN,

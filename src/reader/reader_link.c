@@ -47,8 +47,9 @@
 #define WHY_BYTES 160
 
 static struct {
-    pid_t owner; /* a forked child of ours has no reader */
-    pid_t pid;   /* 0: none */
+    pid_t owner;     /* a forked child of ours has no reader */
+    pid_t pid;       /* 0: none */
+    pid_t dismissed; /* one that was killed and not waited for; 0: none */
     int socket;
     bool has_started;
     uint32_t last_number;
@@ -65,11 +66,22 @@ static struct {
     uint64_t again_ms;       /* when `broken` is cleared, CLOCK_MONOTONIC; 0: never */
 } link_state = {.socket = -1};
 
+/* A request that was begun. Its reply, without bytes, was not received yet. */
+static struct {
+    bool is_due;
+    struct reader_file file;
+    char *path;
+    uint8_t build_id[READER_BUILD_ID_MAX];
+    uint64_t deadline_ms;
+} begun;
+
 struct wait {
     uint64_t deadline_ms;
     const char *why; /* reason of a failure */
     bool is_late;    /* the deadline has passed */
 };
+
+static void fail(const struct reader_file *file, const char *why);
 
 /* --- start and end --- */
 
@@ -80,7 +92,8 @@ static void forget_parents_reader(void)
     if (link_state.pid == 0 || link_state.owner == getpid())
         return;
     link_state.socket = -1;
-    link_state.pid = 0;
+    link_state.pid = link_state.dismissed = 0;
+    begun.is_due = false;
 }
 
 static uint64_t cpu_us_of(pid_t pid)
@@ -110,6 +123,14 @@ static bool await_end(int pidfd, int ms)
     return pidfd >= 0 && poll(&ended, 1, ms) > 0;
 }
 
+static void hang_up(void)
+{
+    link_state.cpu_us += cpu_us_of(link_state.pid);
+    close(link_state.socket);
+    link_state.socket = -1;
+    begun.is_due = false;
+}
+
 /* Kill the reader. Return `why`. If that is NULL, return how the reader ended by itself, as text
  * for messages. */
 static const char *end_reader(const char *why)
@@ -119,9 +140,7 @@ static const char *end_reader(const char *why)
     pid_t ended = 0;
     if (link_state.pid == 0)
         return why;
-    link_state.cpu_us += cpu_us_of(link_state.pid);
-    close(link_state.socket);
-    link_state.socket = -1;
+    hang_up();
     int pidfd = pidfd_open(link_state.pid, 0);
     /* A reader that is dying gets time to end, so that we learn its own signal. */
     if (why != NULL || !await_end(pidfd, OWN_END_MS)) {
@@ -159,6 +178,10 @@ static void clear_ended(void)
         (waitid(P_PID, (id_t)link_state.pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
          info.si_pid == 0))
         return;
+    if (begun.is_due) {
+        fail(&begun.file, NULL);
+        return;
+    }
     end_reader("was ended");
     count_idle_end();
 }
@@ -215,10 +238,29 @@ void file_reader_start(void)
     link_state.start_failures = 0;
 }
 
+void file_reader_dismiss(void)
+{
+    forget_parents_reader();
+    if (link_state.pid == 0)
+        return;
+    hang_up();
+    kill(link_state.pid, SIGKILL);
+    link_state.dismissed = link_state.pid;
+    link_state.pid = 0;
+}
+
 void file_reader_close(void)
 {
     forget_parents_reader();
     end_reader("was closed");
+    if (link_state.dismissed == 0)
+        return;
+    int pidfd = pidfd_open(link_state.dismissed, 0);
+    await_end(pidfd, REAP_MS);
+    waitpid(link_state.dismissed, NULL, WNOHANG);
+    link_state.dismissed = 0;
+    if (pidfd >= 0)
+        close(pidfd);
 }
 
 uint32_t file_reader_number(void)
@@ -422,6 +464,34 @@ static bool exchange(const struct reader_file *file, const struct reader_request
     return receive_bytes(wait, *reply, answer->bytes);
 }
 
+/* Receive the reply to the request that was begun, if there is one. Return false if there is no
+ * time left for another request. */
+static bool settle(uint64_t deadline_ms)
+{
+    struct reader_reply answer;
+    struct wait wait = {.deadline_ms = clock_earlier(deadline_ms, begun.deadline_ms)};
+    if (!begun.is_due)
+        return true;
+    bool is_there = receive_bytes(&wait, &answer, sizeof(answer));
+    if (!is_there && wait.is_late && deadline_ms < begun.deadline_ms)
+        return false;
+    begun.is_due = false;
+    if (!is_there)
+        fail(&begun.file, wait.why);
+    else if (answer.bytes != 0)
+        fail(&begun.file, "sent an invalid reply");
+    return true;
+}
+
+static void identify_file(const struct reader_file *file, struct reader_request *request)
+{
+    request->descriptors = file->fd < 0 ? 0 : file->debug_fd < 0 ? 1 : 2;
+    if (file->build_id_length > 0 && file->build_id_length <= READER_BUILD_ID_MAX) {
+        request->build_id_length = (uint32_t)file->build_id_length;
+        memcpy(request->build_id, file->build_id, file->build_id_length);
+    }
+}
+
 int reader_link_request(const struct reader_file *file, const struct reader_request *request,
                         const void *bytes, unsigned deadline_ms, void **reply, size_t *length)
 {
@@ -430,17 +500,16 @@ int reader_link_request(const struct reader_file *file, const struct reader_requ
     struct wait wait = {.deadline_ms = clock_read_ms(CLOCK_MONOTONIC) + deadline_ms};
     *reply = NULL;
     *length = 0;
+    forget_parents_reader();
+    if (!settle(wait.deadline_ms))
+        return -EIO;
     if (file_reader_failure(file->path, file->build_id, file->build_id_length) != NULL)
         return -EIO;
     file_reader_start();
     if (link_state.pid == 0)
         return -EIO;
     uint64_t began_us = file_reader_cpu_us();
-    sent.descriptors = file->fd < 0 ? 0 : file->debug_fd < 0 ? 1 : 2;
-    if (file->build_id_length > 0 && file->build_id_length <= READER_BUILD_ID_MAX) {
-        sent.build_id_length = (uint32_t)file->build_id_length;
-        memcpy(sent.build_id, file->build_id, file->build_id_length);
-    }
+    identify_file(file, &sent);
     if (exchange(file, &sent, bytes, &wait, &answer, reply)) {
         *length = answer.bytes;
         return answer.code;
@@ -466,5 +535,44 @@ void reader_link_send(const struct reader_request *request)
     if (link_state.pid == 0 || !link_state.has_started)
         return;
     if (!send_head(&wait, request, NULL))
+        end_reader("cannot be reached");
+}
+
+bool reader_link_is_idle(void)
+{
+    struct pollfd answered = {.fd = link_state.socket, .events = POLLIN};
+    forget_parents_reader();
+    if (link_state.pid == 0 || !link_state.has_started)
+        return false;
+    if (begun.is_due && poll(&answered, 1, 0) <= 0)
+        return false;
+    return settle(UINT64_MAX) && link_state.pid != 0;
+}
+
+void reader_link_begin(const struct reader_file *file, const struct reader_request *request,
+                       unsigned deadline_ms)
+{
+    struct reader_request sent = *request;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    struct wait wait = {.deadline_ms = now_ms};
+    const int fds[READER_DESCRIPTORS_MAX] = {file->fd, file->debug_fd};
+    char *path = strdup(file->path);
+    if (path == NULL || !reader_link_is_idle() ||
+        file_reader_failure(file->path, file->build_id, file->build_id_length) != NULL) {
+        free(path);
+        return;
+    }
+    identify_file(file, &sent);
+    free(begun.path);
+    begun.path = path;
+    memcpy(begun.build_id, sent.build_id, sizeof(begun.build_id));
+    begun.file = (struct reader_file){.path = path,
+                                      .fd = -1,
+                                      .debug_fd = -1,
+                                      .build_id = begun.build_id,
+                                      .build_id_length = sent.build_id_length};
+    begun.deadline_ms = now_ms + deadline_ms;
+    begun.is_due = send_head(&wait, &sent, fds);
+    if (!begun.is_due)
         end_reader("cannot be reached");
 }

@@ -16,6 +16,14 @@ int reader_link_request(const struct reader_file *file, const struct reader_requ
 /* Send a request that has no reply, if there is a reader. */
 void reader_link_send(const struct reader_request *request);
 
+/* Return whether the reader runs and has replied to all requests. */
+bool reader_link_is_idle(void);
+
+/* Send a request whose reply has no bytes, and do not wait for it: the next request waits first.
+ * Send nothing if the reader is not idle. */
+void reader_link_begin(const struct reader_file *file, const struct reader_request *request,
+                       unsigned deadline_ms);
+
 /* End a reader that sent an invalid reply about the file. */
 void reader_link_reject_reply(const struct reader_file *file);
 

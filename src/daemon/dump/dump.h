@@ -30,6 +30,11 @@ void dump_files_pause(const struct dump_files *files);
 
 void dump_files_close(struct dump_files *files);
 
+/* Have the file reader read the symbols of the tree's modules from *prepared on, as far as it can
+ * without our waiting. The next dump then finds them read. */
+void dump_files_prepare(struct dump_files *files, const struct callsite_tree *tree,
+                        size_t *prepared, pid_t pid, bool shares_root);
+
 struct dump_request {
     /* What the dumps say about the process. The dump fills in a heap's name, intervals, sample
      * counts and peak. Only the first heap has the remark. The exact totals are malloc's. heap_name

@@ -194,6 +194,17 @@ static int ask_for_all(struct dump *dump, struct dump_file *file, const struct r
     return code;
 }
 
+static struct reader_file passed_file(const struct dump_file *file)
+{
+    return (struct reader_file){
+        .path = file->path,
+        .fd = -1,
+        .debug_fd = file_reader_open_debug_file(file->build_id, file->build_id_length),
+        .number = file->number,
+        .build_id = file->build_id,
+        .build_id_length = file->build_id_length};
+}
+
 /* Try each way to the file until one leads to the right file. */
 static void find_names(struct dump *dump, struct dump_file *file)
 {
@@ -203,14 +214,9 @@ static void find_names(struct dump *dump, struct dump_file *file)
                                            .end = file->end,
                                            .has_build_id = file->build_id_length > 0,
                                            .shares_root = dump->request->shares_root};
-    struct reader_file passed = {.path = file->path,
-                                 .debug_fd = -1,
-                                 .number = file->number,
-                                 .build_id = file->build_id,
-                                 .build_id_length = file->build_id_length};
+    struct reader_file passed = passed_file(file);
     int code = -EBADF;
     qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), compare_addresses);
-    passed.debug_fd = file_reader_open_debug_file(file->build_id, file->build_id_length);
     for (int way = 0; way < TARGET_FILE_WAYS && code < 0 && code != -EIO; way++) {
         struct stat status;
         passed.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
@@ -226,6 +232,41 @@ static void find_names(struct dump *dump, struct dump_file *file)
     file->is_at_reader |= code >= 0;
     if (passed.debug_fd >= 0)
         close(passed.debug_fd);
+}
+
+/* Have the reader read the symbols of a module's file. Return false if it is busy. */
+static bool prepare(struct dump_files *files, const struct callsite_module *module, pid_t pid,
+                    bool shares_root)
+{
+    const struct target_mapping mapping = {.pid = pid,
+                                           .path = module->path,
+                                           .start = module->start,
+                                           .end = module->end,
+                                           .has_build_id = module->build_id_length > 0,
+                                           .shares_root = shares_root};
+    struct dump_file *file = file_of(files, module);
+    struct stat status;
+    bool is_asked = true;
+    if (file == NULL || file->is_at_reader)
+        return true;
+    struct reader_file passed = passed_file(file);
+    for (int way = 0; way < TARGET_FILE_WAYS && passed.fd < 0; way++)
+        passed.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
+    if (passed.fd >= 0) {
+        is_asked = file_reader_prepare_names(&passed);
+        close(passed.fd);
+    }
+    if (passed.debug_fd >= 0)
+        close(passed.debug_fd);
+    return is_asked;
+}
+
+void dump_files_prepare(struct dump_files *files, const struct callsite_tree *tree,
+                        size_t *prepared, pid_t pid, bool shares_root)
+{
+    while (*prepared < tree->module_count &&
+           prepare(files, &tree->modules[*prepared], pid, shares_root))
+        ++*prepared;
 }
 
 /* End the requests of this dump. Addresses without a reply may get one at the next dump, which may

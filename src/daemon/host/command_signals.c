@@ -302,6 +302,9 @@ void command_signals_pass_to(pid_t pid, const sigset_t *missed)
 void command_signals_command_ended(void)
 {
     atomic_store(&command, 0);
+    /* Nobody asks it any more. It ends while we do other work. */
+    if (state.watcher > 0)
+        kill(state.watcher, SIGKILL);
 }
 
 unsigned command_signals_take(void)

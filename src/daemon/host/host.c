@@ -371,6 +371,8 @@ int host_run(const struct host_options *options, struct host_result *result, str
         session_prepare(&host.session, host.program);
         run_loop(&host);
         end_session(&host);
+        /* It ends while we close the rest. */
+        file_reader_dismiss();
     }
     server_close(&host.server);
     descendants_close(&host.descendants);

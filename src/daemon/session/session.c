@@ -361,6 +361,14 @@ static void dump_superseded(struct session *session)
     }
 }
 
+/* Have the symbols read that a command's dumps will need, while it runs. */
+static void prepare_names(struct session *session, struct target *target)
+{
+    if (session->of_command && target->has_ring)
+        dump_files_prepare(session->files, ledger_callsites(target->ledger),
+                           &target->modules_prepared, target->info.pid, target->shares_root);
+}
+
 uint64_t session_poll(struct session *session)
 {
     uint64_t fullest = 0;
@@ -369,6 +377,7 @@ uint64_t session_poll(struct session *session)
         uint64_t bytes = target_drain(session->targets[i], false);
         if (bytes > fullest)
             fullest = bytes;
+        prepare_names(session, session->targets[i]);
     }
     return fullest;
 }

@@ -29,12 +29,13 @@
 struct target {
     struct process_info info;
     const struct heap_config *config;
-    uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
-    bool shares_root;  /* at the time that it joined: as in struct target_mapping */
-    int pidfd;         /* readable once the process is dead */
-    int image_fd;      /* from process_image_open(); -1: none */
-    uint64_t left_ns;  /* CLOCK_MONOTONIC_COARSE, before the profiler left the process running; 0:
-                          it has not */
+    uint64_t start_ms;       /* CLOCK_MONOTONIC_COARSE */
+    bool shares_root;        /* at the time that it joined: as in struct target_mapping */
+    size_t modules_prepared; /* see dump_files_prepare() */
+    int pidfd;               /* readable once the process is dead */
+    int image_fd;            /* from process_image_open(); -1: none */
+    uint64_t left_ns; /* CLOCK_MONOTONIC_COARSE, before the profiler left the process running; 0:
+                         it has not */
     enum handshake_origin origin;
     uint64_t interval_bytes; /* malloc's; 0: malloc is not profiled */
     char rule[64];           /* name of the target rule that chose it; "": none */
@@ -115,8 +116,8 @@ struct target_end {
     bool checkpoint; /* leaves the target unchanged: later dumps are as if there had been no
                         checkpoint */
     bool running, interrupted;
-    int32_t exit_status; /* that of waitpid; -1: unknown */
-    uint32_t cause;      /* enum dump_cause_kind */
+    int32_t exit_status;                          /* that of waitpid; -1: unknown */
+    uint32_t cause;                               /* enum dump_cause_kind */
     uint64_t cause_used_bytes, cause_limit_bytes; /* of the cgroup */
 };
 
