@@ -323,8 +323,8 @@ def test_pipes():
 
 
 def test_memory_of_names():
-    """A trace is read again for the names that were found, but two profiles are never in memory at once. The child
-    that finds the names runs with fewer rights, but can keep them in the cache."""
+    """Names are added while the trace is read: there is one profile in memory, never two. The child that finds them
+    runs with fewer rights, but can keep them in the cache."""
     if SANITIZED:
         skip("the sanitizer keeps memory that was freed")
     peak_kb, cache = {}, at("cache")
@@ -332,7 +332,7 @@ def test_memory_of_names():
     for how, options in (("named", ()), ("plain", ("--no-symbols",))):
         process = subprocess.Popen(
             [TOOL, "host", "-q", "-i", "1", *options, "-o", at(f"memory-{how}"), "--",
-             os.path.join(BUILD, "tests/programs/many_stacks"), "15"],
+             os.path.join(BUILD, "tests/programs/many_stacks"), "17"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": cache},
         )
         _, status, usage = os.wait4(process.pid, 0)
