@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 #define XXH_STATIC_LINKING_ONLY /* for a state on the stack */
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "fleet/rows_state.h"

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #define XXH_STATIC_LINKING_ONLY /* for a state on the stack */
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "fleet/rows_state.h"

@@ -11,6 +11,7 @@
 
 #include <string.h>
 #include <sys/uio.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "util/write_all.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The modules of trace_addresses.h: their sets of addresses, and the names that the trace has. */
 #include <stdlib.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "symbolize/trace_addresses.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "symbolize/symbol_cache.h"
