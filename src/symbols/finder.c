@@ -291,7 +291,7 @@ try_path(struct search *search, const char *format, ...)
     if (is_done(search) || length < 0 || (size_t)length >= sizeof(path))
         return;
     int result = elf_image_read(path, &image);
-    if (result == -ENOEXEC || result == -ENOENT)
+    if (result == -ENOEXEC || (result == -ENOENT && strchr(path, '!') != NULL))
         try_archive(search, path);
     if (result < 0)
         return;
