@@ -5,19 +5,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <zlib.h>
+
+struct parallel_gzip;
 
 struct packed_file {
     int fd;
-    gzFile packed; /* NULL: plain */
-    int code;      /* the first error; nothing is written after it */
+    struct parallel_gzip *packed; /* NULL: plain */
+    int code;                     /* the first error; nothing is written after it */
 };
 
 /* Return whether a file of this name is gzipped: whether it ends in .gz. */
 bool packed_file_is_name(const char *name);
 
-/* Write to fd, which stays the caller's. packed_file_close() reports errors. */
-void packed_file_open(struct packed_file *file, int fd, bool gzip);
+/* Write to fd, which stays the caller's. A gzipped file is packed by this number of threads beside
+ * the caller's. packed_file_close() reports errors. */
+void packed_file_open(struct packed_file *file, int fd, bool gzip, unsigned threads);
 void packed_file_write(struct packed_file *file, const void *bytes, size_t length);
 /* Return 0, or the negative errno of the first failure since the opening. */
 int packed_file_close(struct packed_file *file);

@@ -591,7 +591,7 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
     struct pprof pprof = {.profile = profile, .heap = heap, .options = options, .file = &file};
     pprof.locations = zeros_open(profile->frame_count, sizeof(*pprof.locations));
     pprof.mappings = zeros_open(profile->mapping_count, sizeof(*pprof.mappings));
-    packed_file_open(&file, fd, options->gzip);
+    packed_file_open(&file, fd, options->gzip, options->packing_threads);
     if (pprof.locations != NULL && pprof.mappings != NULL)
         put_file(&pprof, dump);
     else

@@ -24,6 +24,7 @@ struct pprof_period {
 struct pprof_options {
     const struct pprof_period *period; /* NULL: the file has everything up to the dump */
     bool gzip;
+    unsigned packing_threads; /* that pack the file beside the caller's */
     bool annotated;  /* append [jit], [interp] and the like to functions that no compiler made in
                       * advance */
     bool difference; /* figures are changes, and live ones can be negative */

@@ -92,7 +92,7 @@ int memory_infra_symbols_write(struct memory_infra_symbols *symbols, const char 
     if (source == NULL)
         return error->code;
     struct copying at = {.symbols = symbols, .rewriter = maps_rewriter_new(symbols)};
-    packed_file_open(&at.out, fd, gzip);
+    packed_file_open(&at.out, fd, gzip, 0);
     int result = at.rewriter == NULL
                      ? error_set(error, -ENOMEM, "%s: no memory to write its frames", path)
                      : copy_all(&at, source, path, error);

@@ -37,7 +37,7 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
     struct writing writing = {.file = file};
     char *buffer = malloc(WRITE_BYTES);
     int code = 0;
-    packed_file_open(&writing.packed, file->fd, file->packed);
+    packed_file_open(&writing.packed, file->fd, file->packed, 0);
     FILE *out = fopencookie(&writing, "w", functions);
     if (out != NULL)
         __fsetlocking(out, FSETLOCKING_BYCALLER); /* only this thread uses it, in small pieces */
