@@ -375,6 +375,14 @@ static bool reserve_stack(struct pprof *pprof, size_t length, size_t wanted)
     return true;
 }
 
+/* Write a location's id so that it ends before `end`. Return where it begins. */
+static inline uint8_t *put_id_before(uint8_t *end, uint32_t id)
+{
+    uint8_t *begin = end - 1 - (31 - __builtin_clz(id | 1)) / 7;
+    proto_encode_varint(begin, id);
+    return begin;
+}
+
 /* Set pprof->stack to the locations of a stack, and return their number of bytes. From the first
  * common caller on, it ends with the same bytes as the previous stack. */
 static size_t make_stack(struct pprof *pprof, uint32_t callsite)
@@ -398,14 +406,12 @@ static size_t make_stack(struct pprof *pprof, uint32_t callsite)
         return 0;
     }
     uint8_t *at = pprof->stack + pprof->stack_room - length;
+    const uint8_t *stack_end = pprof->stack + pprof->stack_room;
     for (size_t i = begin; i <= depth; i++) {
-        uint8_t id[PROTO_VARINT_BYTES_MAX];
-        size_t bytes = proto_encode_varint(id, path[i].location);
-        at -= bytes;
-        memcpy(at, id, bytes);
-        length += bytes;
-        path[i].tail = (uint32_t)length;
+        at = put_id_before(at, path[i].location);
+        path[i].tail = (uint32_t)(stack_end - at);
     }
+    length = (size_t)(stack_end - at);
     pprof->path_count = depth + 1;
     return length;
 }

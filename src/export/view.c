@@ -10,6 +10,7 @@
 /* Limit, because these are gigabytes of text. The last dump of a C++ compiler, with each allocation
  * sampled, has 7 million. */
 #define FRAMES_MAX (UINT64_C(1) << 28)
+#define AHEAD 16u
 /* Limit: a second of work, and as many callers for each stack as real ones rarely have. A compiler
  * and its shells stay below a million. */
 #define CALLERS_MAX (UINT64_C(1) << 25)
@@ -68,8 +69,12 @@ uint64_t export_round(struct export_rounding *rounding, double value)
 int export_count_frames(const struct profile *profile, const struct profile_dump *dump,
                         uint64_t *frames, struct error *error)
 {
-    for (size_t i = 0; i < dump->sample_count; i++)
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        /* Samples of older dumps are scattered in memory. */
+        if (i + AHEAD < dump->sample_count)
+            __builtin_prefetch(&dump->samples[i + AHEAD]->callsite);
         *frames += (uint64_t)profile->callsites[dump->samples[i]->callsite].depth + 1;
+    }
     if (*frames <= FRAMES_MAX)
         return 0;
     return error_set(error, -E2BIG,
