@@ -135,8 +135,6 @@ BARE_RUNS_MORE = 3
 
 # Tests that the short form leaves out, because they wait for seconds.
 SHORT = {
-    "json": [],
-    "re": [],
     "gc": ["*.test_trashcan_threads"],
     "mmap": [],
     "fork1": ["*.test_wait"],
@@ -147,7 +145,7 @@ SHORT = {
     "os": [],
     "threading": [],
 }
-LONG_ONLY = ["subprocess", "asyncio"]
+LONG_ONLY = ["json", "re", "subprocess", "asyncio"]
 SUBTEST = "(tests of which a part failed)"  # these have no name in the results
 
 
