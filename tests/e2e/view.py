@@ -57,7 +57,7 @@ def call(*command):
 
 
 def record(name, *command, heaps=()):
-    outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "512", *heaps, "--", *command)
+    outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "512", "--max-samples", "off", *heaps, "--", *command)
     check(outcome.status == 0, f"host: {outcome.stderr!r}")
     return at(name)
 
