@@ -40,8 +40,10 @@ static __attribute__((noinline)) unsigned walk_ours(void)
                      :
                      : "r"(&registers)
                      : "rax", "memory");
-    return unwind_callstack(&registers, &bounds, &memory, frames, NULL, UNWIND_FRAMES_MAX, NULL)
-        .count;
+    struct unwind_walk walk =
+        unwind_callstack(&registers, &bounds, &memory, frames, NULL, UNWIND_FRAMES_MAX, NULL);
+    unwind_write_recalled(&walk, &memory, frames);
+    return walk.count;
 }
 
 static __attribute__((noinline)) unsigned walk_frame_pointers(void)

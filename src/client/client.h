@@ -56,7 +56,9 @@ struct client_process {
     uint32_t rate_samples;        /* samples since the last check of their rate */
     uint32_t rate_checked_ms;     /* time of that check */
     uint64_t rate_checked_us;     /* the process's processor time then */
+    uint64_t ring_populated;      /* position at which pages of the ring are next mapped */
     uint32_t newcomers;           /* threads in the client that had no slot when they entered */
+    uint32_t has_remote_barrier;  /* 1: system_barrier_of_threads() serves this process */
     uint32_t heaps_callbacks_due; /* 1: callbacks of the program are due (client/heaps/heaps.h) */
     uint32_t heap_states[RING_HEAPS_MAX]; /* enum heap_state */
     uint32_t heap_begun[RING_HEAPS_MAX];  /* not 0: the session's rule was applied */

@@ -5,6 +5,7 @@
 #include "client/system.h"
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -154,6 +155,18 @@ static bool is_copying_avoided(void)
 bool system_copies_memory(void)
 {
     return !is_copying_avoided() && !system_calls_are_forbidden();
+}
+
+bool system_prepare_barrier(void)
+{
+    /* A filter may kill for a call that few programs make. */
+    return !is_copying_avoided() &&
+           system_call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+bool system_barrier_of_threads(void)
+{
+    return system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
 /* Call process_vm_readv, unless that is known to fail. */

@@ -71,6 +71,13 @@ void system_avoid_copying(void);
  * not kill for it. */
 void system_permit_copying(void);
 
+/* Prepare system_barrier_of_threads() for this process. Return false if it may not be used. Takes
+ * milliseconds if there are several threads. */
+bool system_prepare_barrier(void);
+
+/* Make a memory barrier in every thread of this process. Return false if that failed. */
+bool system_barrier_of_threads(void);
+
 /* The calling thread's signal mask, by bits of signal numbers less one. */
 struct system_signals {
     uint64_t mask;

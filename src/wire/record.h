@@ -39,6 +39,7 @@ enum record_type {
     RECORD_WALK = 16,
     RECORD_SCOPE = 17,
     RECORD_CODE = 18,
+    RECORD_FREE_LAST = 19,
 };
 
 /* Read and written as one 64-bit word. */
@@ -134,6 +135,12 @@ struct record_free {
     uint32_t time_ms;
     uint32_t ordinal; /* of the freeing thread; if it equals the ALLOC's and the thread is the same,
                          nothing was allocated in between */
+};
+
+/* The free of the block of the record directly before, an ALLOC or TAGGED_ALLOC of the same thread
+ * and heap, at the same time and ordinal. A header is all that it needs. */
+struct record_free_last {
+    union record_header header;
 };
 
 /* [address, address + length) was unmapped. It may cover many ranges, or cut a part out of one.

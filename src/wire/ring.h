@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 10
+#define RING_VERSION 11
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -219,7 +219,11 @@ struct ring_pending {
     uint64_t samples; /* from ring_pending_word(): one instruction changes both figures */
     uint64_t settled_bytes, settled_calls;
     uint64_t counting;
-    uint64_t pad[4];
+    /* Only in threads' lines, and only for the thread: its last ALLOC. */
+    uint64_t last_end;     /* position of the record's end; written last */
+    uint64_t last_address; /* in heaps other than malloc's: any number */
+    uint64_t last_heap;
+    uint32_t last_ordinal, last_time_ms;
 };
 
 #define RING_PENDING_BYTES_BITS 48u

@@ -38,6 +38,27 @@ static void holds_what_was_inserted_and_nothing_else(void **state)
         assert_false(live_set_has_near(&set, address_of(i)));
 }
 
+/* The filter never denies an address: it counts, or is always true. */
+static void filter_is_true_for_what_is_held(void **state)
+{
+    (void)state;
+    static const uint64_t addresses[] = {0, 1, UINT64_C(0x555555560010), UINT64_C(1) << 63,
+                                         UINT64_MAX};
+    for (int kind = 0; kind < 4; kind++) {
+        struct live_set set = {0};
+        int code = kind == 0   ? live_set_init(&set, 1)
+                   : kind == 1 ? live_set_init(&set, 4096)
+                   : kind == 2 ? live_set_init_small(&set, 1 << 20)
+                               : live_set_init_without_near(&set, 4096);
+        assert_int_equal(code, 0);
+        for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+            assert_true(live_set_insert(&set, addresses[i]));
+            assert_true(live_set_has_near(&set, addresses[i]));
+            assert_true(live_set_remove(&set, addresses[i]));
+        }
+    }
+}
+
 static void is_empty_again_after_all_is_removed(void **state)
 {
     (void)state;
@@ -182,7 +203,9 @@ static void holds_zero_only_if_inserted(void **state)
     assert_false(live_set_remove(&set, 0));
     assert_true(live_set_insert(&set, 0));
     assert_true(live_set_might_hold(&set, 0));
+    assert_true(live_set_has_near(&set, 0));
     assert_true(live_set_remove(&set, 0));
+    assert_false(live_set_has_near(&set, 0));
     assert_false(live_set_remove(&set, 0));
     assert_true(live_set_insert(&set, 0));
     live_set_forget(&set);
@@ -244,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds_what_was_inserted_and_nothing_else),
+        cmocka_unit_test(filter_is_true_for_what_is_held),
         cmocka_unit_test(is_empty_again_after_all_is_removed),
         cmocka_unit_test(finds_all_addresses_of_a_range),
         cmocka_unit_test(grows_to_millions_without_losing_any),

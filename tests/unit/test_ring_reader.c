@@ -81,6 +81,59 @@ static struct record_walk *put_walk(uint32_t stack_words)
     return walk;
 }
 
+static void put_tagged(uint64_t address)
+{
+    struct record_tagged_alloc *record = (void *)put(sizeof(*record), RECORD_TAGGED_ALLOC);
+    record->alloc.address = address;
+    record->alloc.ordinal = 7;
+}
+
+static void test_free_last_is_of_the_record_before(void **state)
+{
+    (void)state;
+    put_alloc(0x10); /* the events of a pair are in different batches */
+    for (unsigned i = 0; i < RING_EVENTS_BATCH; i++) {
+        put_alloc(0x1000 + i * 16);
+        put(sizeof(struct record_free_last), RECORD_FREE_LAST);
+    }
+    assert_true(drain(false) > 0);
+    assert_int_equal(1 + 2 * RING_EVENTS_BATCH, seen.events);
+    assert_int_equal(RECORD_FREE, seen.last.type);
+    assert_int_equal(0x1000 + (RING_EVENTS_BATCH - 1) * 16, seen.last.address);
+
+    put_tagged(0x20);
+    assert_true(drain(false) > 0); /* the free comes in the next drain */
+    put(sizeof(struct record_free_last), RECORD_FREE_LAST);
+    assert_true(drain(false) > 0);
+    assert_int_equal(RECORD_FREE, seen.last.type);
+    assert_int_equal(0x20, seen.last.address);
+    assert_int_equal(7, seen.last.ordinal);
+}
+
+static void test_refuses_free_last_without_its_alloc(void **state)
+{
+    (void)state;
+    put_alloc(0x10);
+    put(sizeof(struct record_free), RECORD_FREE);
+    put(sizeof(struct record_free_last), RECORD_FREE_LAST);
+    assert_int_equal(-EBADMSG, drain(false));
+}
+
+static void test_refuses_free_last_of_another_thread(void **state)
+{
+    (void)state;
+    put_alloc(0x10);
+    put(sizeof(struct record_free_last), RECORD_FREE_LAST)->thread = 1;
+    assert_int_equal(-EBADMSG, drain(false));
+}
+
+static void test_refuses_free_last_at_the_start(void **state)
+{
+    (void)state;
+    put(sizeof(struct record_free_last), RECORD_FREE_LAST);
+    assert_int_equal(-EBADMSG, drain(false));
+}
+
 static void test_walks_are_answered(void **state)
 {
     (void)state;
@@ -427,6 +480,10 @@ int main(void)
         RING_TEST(test_descriptor_is_sealed),
         RING_TEST(test_sizes_are_checked),
         RING_TEST(test_takes_each_kind_of_record),
+        RING_TEST(test_free_last_is_of_the_record_before),
+        RING_TEST(test_refuses_free_last_without_its_alloc),
+        RING_TEST(test_refuses_free_last_of_another_thread),
+        RING_TEST(test_refuses_free_last_at_the_start),
         RING_TEST(test_walks_are_answered),
         RING_TEST(test_walks_that_do_not_fit_are_bad),
         RING_TEST(test_consumed_memory_is_zero_and_given_back),

@@ -63,6 +63,7 @@ struct unwind_stack_bounds *thread_slot_bounds(const struct ring_thread *thread)
 static struct ring_reader reader;
 static uint32_t next_ordinal[THREADS];
 static uint64_t torn, disordered, taken;
+static uint64_t held[THREADS]; /* the address that is live; 0: none */
 
 static uint64_t expected_address(uint16_t thread, uint32_t ordinal)
 {
@@ -133,12 +134,13 @@ static int open_ring(void **state)
     client.control = reader.control;
     client.control->client_state = RING_CLIENT_RUNNING;
     client.threads = reader.threads;
+    client.pending = reader.pending;
     client.data = reader.data;
     client.data_mask = reader.data_bytes - 1;
     client.flags = HANDSHAKE_BLOCK_CLIENT;
     taken = torn = disordered = 0;
     for (int i = 0; i < THREADS; i++)
-        next_ordinal[i] = 0;
+        next_ordinal[i] = 0, held[i] = 0;
     return 0;
 }
 
@@ -406,9 +408,135 @@ static void test_silence_ends_the_profile_of_threads_that_jump(void **state)
     process.state = CLIENT_ACTIVE;
 }
 
+/* --- frees directly after their allocations --- */
+
+#define PAIRERS 3
+#define PAIRS 300000u
+
+static uint64_t allocs, frees, short_frees;
+
+static int take_pairs(void *context, const struct heap_event *events, size_t count)
+{
+    (void)context;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t *live = &held[events[i].thread];
+        if (events[i].type == RECORD_ALLOC) {
+            allocs++;
+            disordered += *live != 0;
+            *live = events[i].address;
+        } else {
+            frees++;
+            torn += *live != events[i].address;
+            *live = 0;
+        }
+    }
+    return 0;
+}
+
+static const struct ring_visitor pairs_visitor = {.events = take_pairs};
+
+static struct ring_alloc write_noted(struct ring_thread *thread, uint64_t address, uint32_t ordinal)
+{
+    const struct ring_alloc alloc = {.address = address, .ordinal = ordinal, .time_ms = 1};
+    struct record_alloc *record = ring_writer_reserve(thread, sizeof(*record));
+    record->address = address;
+    record->size = address * 3;
+    record->flags = 0;
+    record->time_ms = 1;
+    record->ordinal = ordinal;
+    uint64_t end = ring_writer_end_of(record, sizeof(*record));
+    ring_writer_commit(thread, record, RECORD_ALLOC);
+    ring_writer_note_alloc(thread, end, &alloc);
+    return alloc;
+}
+
+static void *write_pairs(void *argument)
+{
+    struct ring_thread *thread = argument;
+    uint16_t index = (uint16_t)(thread - client.threads);
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        struct ring_alloc alloc = write_noted(thread, expected_address(index, i % 8), i);
+        if (ring_writer_free_last(thread, &alloc)) {
+            add_relaxed(&short_frees, 1);
+            continue;
+        }
+        struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
+        record->address = alloc.address;
+        record->ordinal = i;
+        ring_writer_commit(thread, record, RECORD_FREE);
+    }
+    return NULL;
+}
+
+/* Each block is freed exactly once, whichever record frees it, and before the thread's next one. */
+static void test_pairs_are_whole(void **state)
+{
+    (void)state;
+    pthread_t threads[PAIRERS];
+    allocs = frees = short_frees = 0;
+    client.control->threads_used = PAIRERS;
+    for (int i = 0; i < PAIRERS; i++)
+        assert_int_equal(0, pthread_create(&threads[i], NULL, write_pairs, &client.threads[i]));
+    while (frees < (uint64_t)PAIRERS * PAIRS && torn == 0 && disordered == 0) {
+        ssize_t got = ring_reader_drain(&reader, false, &pairs_visitor, NULL);
+        assert_true(got >= 0);
+        if (got == 0)
+            usleep(50);
+    }
+    for (int i = 0; i < PAIRERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(0, torn);
+    assert_int_equal(0, disordered);
+    assert_int_equal(PAIRERS * PAIRS, allocs);
+    assert_true(short_frees > 0);
+}
+
+static void test_only_the_last_alloc_has_a_short_free(void **state)
+{
+    (void)state;
+    struct ring_thread *thread = &client.threads[1], *other = &client.threads[2];
+    allocs = frees = 0;
+    const struct ring_alloc none = {0}, first = write_noted(thread, 8, 5);
+    struct ring_alloc changed[] = {first, first, first, first};
+    changed[0].address = 16;
+    changed[1].ordinal = 6;
+    changed[2].time_ms = 2;
+    changed[3].heap = 1;
+    for (int i = 0; i < 4; i++)
+        assert_false(ring_writer_free_last(thread, &changed[i]));
+    assert_false(ring_writer_free_last(other, &first));
+    assert_false(ring_writer_free_last(other, &none));
+    assert_true(ring_writer_free_last(thread, &first));
+    assert_false(ring_writer_free_last(thread, &first));
+
+    const struct ring_alloc second = write_noted(thread, 16, 6), third = write_noted(other, 24, 1);
+    assert_false(ring_writer_free_last(thread, &second));
+    assert_true(ring_reader_drain(&reader, false, &pairs_visitor, NULL) > 0);
+    assert_true(ring_writer_free_last(other, &third));
+    assert_true(ring_reader_drain(&reader, false, &pairs_visitor, NULL) > 0);
+    assert_int_equal(3, allocs);
+    assert_int_equal(2, frees);
+    assert_int_equal(0, torn);
+}
+
+/* Inside an open record, as in a handler that interrupted it, no record is short. */
+static void test_no_short_free_inside_an_open_record(void **state)
+{
+    (void)state;
+    struct ring_thread *thread = &client.threads[1];
+    const struct ring_alloc alloc = write_noted(thread, 8, 5);
+    thread->in_ring = RING_WRITES;
+    assert_false(ring_writer_free_last(thread, &alloc));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_pairs_are_whole, open_ring, close_ring),
+        cmocka_unit_test_setup_teardown(test_only_the_last_alloc_has_a_short_free, open_ring,
+                                        close_ring),
+        cmocka_unit_test_setup_teardown(test_no_short_free_inside_an_open_record, open_ring,
+                                        close_ring),
         cmocka_unit_test_setup_teardown(test_nothing_is_lost_torn_or_disordered, open_ring,
                                         close_ring),
         cmocka_unit_test_setup_teardown(test_abandoned_record_is_skipped_at_once, open_ring,

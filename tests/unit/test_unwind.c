@@ -53,7 +53,14 @@ static NOINLINE void walk_here(void)
         .sp = (uint64_t)from[REG_RSP],
         .pc = (uint64_t)from[REG_RIP],
     };
-    last = unwind_callstack(&registers, &bounds, &last_walk, ours, NULL, UNWIND_FRAMES_MAX, NULL);
+    /* Two walks from the same place: the second recalls all frames. */
+    for (int i = 0; i < 2; i++) {
+        struct unwind_walk first = last;
+        last =
+            unwind_callstack(&registers, &bounds, &last_walk, ours, NULL, UNWIND_FRAMES_MAX, NULL);
+        assert_true(i == 0 || (last.hash == first.hash && last.count == first.count));
+    }
+    unwind_write_recalled(&last, &last_walk, ours);
 
     bool same = true;
     theirs_count = common = 0;

@@ -291,6 +291,7 @@ static __attribute__((noinline)) void check(void)
     int their_stop = 0;
     struct unwind_walk walk = unwind_callstack(&registers, &bounds, &scratch->memory, scratch->ours,
                                                NULL, FRAMES_MAX, NULL);
+    unwind_write_recalled(&walk, &scratch->memory, scratch->ours);
     unsigned theirs = with_libgcc ? walk_libgcc() : walk_theirs(&context, &their_stop);
     compare(&walk, theirs, their_stop);
 out:

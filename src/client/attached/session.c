@@ -18,6 +18,7 @@
 #include "client/clock.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/live_set.h"
+#include "client/sample/ring_writer.h"
 #include "client/sample/sample.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
@@ -52,7 +53,8 @@ static int set_up(const struct attached_params *params)
         .pthread_exit = params->pthread_exit,
     };
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
-        unwind_init(&facts) != 0 || live_set_init(&sample_live_set, params->interval_bytes) != 0)
+        unwind_init(&facts) != 0 ||
+        live_set_init_without_near(&sample_live_set, params->interval_bytes) != 0)
         return -ENOMEM;
     clock_init();
     process->state = CLIENT_CONNECTING;
@@ -69,6 +71,7 @@ static void start_session(const struct attached_params *params)
     client.pending = (struct ring_pending *)(params->ring + RING_PENDING_OFFSET);
     client.data = (uint8_t *)(params->ring + RING_DATA_OFFSET);
     client.data_mask = params->data_bytes - 1;
+    ring_writer_begin();
     client.start_ms = params->start_ms;
     client.block_timeout_us = params->block_client_timeout_us;
     client.adaptive_threshold_bytes = params->adaptive_threshold_bytes;

@@ -35,6 +35,19 @@ static inline uint32_t heap_state(uint32_t id)
                                        : (uint32_t)HEAP_IDLE;
 }
 
+/* Return live_set_might_hold(). Not inlined: the caller, which seldom needs it, would save
+ * registers for it each time. */
+static __attribute__((noinline)) bool might_hold(uint32_t id, uint64_t allocation)
+{
+    return live_set_might_hold(&heaps[id].live, allocation);
+}
+
+/* Return whether the allocation is certainly not live. */
+static inline bool is_not_live(uint32_t id, uint64_t allocation)
+{
+    return likely(!live_set_has_near(&heaps[id].live, allocation)) || !might_hold(id, allocation);
+}
+
 /* Return whether the report needs nothing more: the heap is not profiled, or nothing was sampled.
  */
 static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t allocation,
@@ -46,8 +59,7 @@ static inline __attribute__((always_inline)) bool is_done(uint32_t id, uint64_t 
     if (unlikely(state != HEAP_COUNTS))
         return false;
     struct ring_thread *line = heap_line_known(id);
-    return likely(line != NULL) && likely(!live_set_might_hold(&heaps[id].live, allocation)) &&
-           client_take(line, size);
+    return likely(line != NULL) && likely(is_not_live(id, allocation)) && client_take(line, size);
 }
 
 EXPORT_HOT bool AHeapProfile_reportAllocation(uint32_t id, uint64_t allocation, uint64_t size)
@@ -79,7 +91,7 @@ EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
 {
     FORWARD(report_free, id, allocation);
     uint32_t state = heap_state(id);
-    if (likely(state == HEAP_IDLE) || likely(!live_set_might_hold(&heaps[id].live, allocation)))
+    if (likely(state == HEAP_IDLE) || likely(is_not_live(id, allocation)))
         return;
     heap_report_free(id, allocation);
 }
@@ -163,7 +175,8 @@ static bool report(uint32_t id, uint64_t allocation, uint64_t size, const char *
         return false;
     int saved_errno = errno;
     session_join_or_tick();
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     bool sampled = account_allocation(id, allocation, size, type, flags, passage.was != 0, caller);
     thread_leave(&passage);
     if (heaps_have_due_callbacks())
@@ -199,7 +212,8 @@ static struct ring_thread *active_thread(uint32_t id)
 __attribute__((noinline)) bool heap_report_free(uint32_t id, uint64_t allocation)
 {
     int saved_errno = errno;
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     struct ring_thread *thread = active_thread(id);
     bool recorded = thread != NULL && account_free(thread, id, allocation);
     thread_leave(&passage);
@@ -210,7 +224,8 @@ __attribute__((noinline)) bool heap_report_free(uint32_t id, uint64_t allocation
 void heap_report_unfree(uint32_t id, uint64_t allocation)
 {
     int saved_errno = errno;
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     struct ring_thread *thread = active_thread(id);
     const struct sample_freed freed = freed_sample(id, allocation);
     if (thread != NULL)

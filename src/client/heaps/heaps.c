@@ -271,7 +271,8 @@ EXPORT uint32_t AHeapProfile_registerHeap(AHeapInfo *info)
         return 0;
     uint32_t id = (uint32_t)(info - heaps);
     session_join_or_tick();
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     bool counts = heaps_init() == 0 && cas_ordered(&info->stage, &described, HEAP_REGISTERED);
     /* A thread that makes the session active at this moment then reads the stages: one of us begins
      * the heap. */

@@ -56,7 +56,8 @@ struct range_call ranges_enter(const struct unwind_registers *caller)
 {
     struct range_call call = {0};
     session_join_or_tick();
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     if (is_wanted() && !is_allocators(caller->pc)) {
         call.session = this_session();
         call.before = load_ordered(&client.control->reserved);
@@ -109,7 +110,8 @@ void ranges_leave(const struct range_call *call, uintptr_t unmapped, size_t unma
                   uintptr_t mapped, size_t mapped_bytes, const struct unwind_registers *caller)
 {
     int saved_errno = errno;
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     /* A call that began before the session is not counted in it. */
     struct ring_thread *thread =
         is_wanted() && call->session == this_session() ? thread_slot_get() : NULL;

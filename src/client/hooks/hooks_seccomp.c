@@ -47,7 +47,8 @@ static bool is_own_process(void)
  * readable, read the program's path. */
 static void prepare(void)
 {
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
     if (thread != NULL) {
         struct unwind_stack stack = {.bounds = thread_slot_bounds(thread)};

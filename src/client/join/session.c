@@ -24,6 +24,7 @@
 #include "client/sample/adaptive.h"
 #include "client/sample/context.h"
 #include "client/sample/live_set.h"
+#include "client/sample/ring_writer.h"
 #include "client/sample/sample.h"
 #include "client/sample/sample_rate.h"
 #include "client/sample/stack_cache.h"
@@ -100,9 +101,10 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     result = arena_enter_ring(ring_fd, reply.data_bytes);
     system_call(SYS_close, ring_fd);
     if (result == 0)
-        result = live_set_init(&sample_live_set, reply.interval_bytes);
+        result = live_set_init_without_near(&sample_live_set, reply.interval_bytes);
     if (result < 0)
         return result;
+    ring_writer_begin();
     adaptive_begin(
         (struct sampler_rule){reply.interval_bytes, sampling_certain_bytes(reply.interval_bytes)});
     session_socket = socket_path;
@@ -131,7 +133,7 @@ static enum client_state rest(void)
     if (!wants_to_be_listened())
         return CLIENT_DORMANT;
     const struct sampler_rule *rule = probes_rule();
-    cannot_be_listened = live_set_init(&sample_live_set, rule->interval_bytes) != 0;
+    cannot_be_listened = live_set_init_without_near(&sample_live_set, rule->interval_bytes) != 0;
     adaptive_begin(*rule);
     return cannot_be_listened ? CLIENT_DORMANT : CLIENT_LISTENED;
 }
@@ -185,6 +187,14 @@ static void publish(enum client_state state)
     }
 }
 
+/* The preloaded client begins before the program has threads, so preparing takes no time. */
+static void prepare_barrier(void)
+{
+#ifndef HEAPPROFD_NO_HOOKS
+    store_relaxed(&client.process->has_remote_barrier, system_prepare_barrier());
+#endif
+}
+
 static void join(void)
 {
     uint32_t state = CLIENT_NEW;
@@ -199,8 +209,10 @@ static void join(void)
     /* After an error the state stays CONNECTING: every allocation passes through. */
     if (forked)
         heaps_after_fork();
-    if (forked || set_up() == 0)
+    if (forked || set_up() == 0) {
+        prepare_barrier();
         publish(begin(forked));
+    }
     errno = saved_errno;
 }
 
@@ -279,7 +291,8 @@ void session_tick(void)
 
 void session_join_or_tick(void)
 {
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     if (client_state() == CLIENT_NEW)
         session_join();
     else

@@ -64,7 +64,8 @@ static __attribute__((noinline)) void record_scope(const struct HeapProfileScope
     int saved_errno = errno;
     if (client_state() == CLIENT_NEW)
         session_join_or_tick();
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     bool is_wanted = client_state() == CLIENT_ACTIVE && load_relaxed(&context_is_recorded) != 0;
     struct ring_thread *thread = is_wanted ? thread_slot_get() : NULL;
     /* Contexts leave out scopes without a name, too. */

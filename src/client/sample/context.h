@@ -49,8 +49,8 @@ static inline bool context_is_empty(void)
     return context_innermost == NULL;
 }
 
-/* Send the thread's context, or a name, if the daemon does not know it. Return its hash; 0: there is
- * none, or the session is over. */
+/* Send the thread's context, or a name, if the daemon does not know it. Return its hash; 0: there
+ * is none, or the session is over. */
 uint64_t context_send(struct ring_thread *thread);
 uint64_t context_send_name(struct ring_thread *thread, const char *name);
 

@@ -61,7 +61,15 @@ static uint32_t *holds_zero(const struct live_set *set)
     return (uint32_t *)(void *)(set->near + LIVE_SET_NEAR_COUNTERS);
 }
 
-static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
+/* Make live_set_has_near() true for every address, without counting: a counter of 255 stays. */
+static void say_always_near(struct live_set *set)
+{
+    store_relaxed(&set->near_shift, 63);
+    store_relaxed(&set->near[0], UINT8_MAX);
+    store_relaxed(&set->near[1], UINT8_MAX);
+}
+
+static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, bool counts_near)
 {
     if (set->mask0 == 0) {
         struct live_set_line *lines = map_lines(&count);
@@ -80,20 +88,33 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count)
     while (shift < REGION_SHIFT_MAX && (UINT64_C(1) << shift) / 8 < interval_bytes)
         shift++;
     store_relaxed(&set->region_shift, shift - LIVE_SET_PLACE_SHIFT);
+    if (!counts_near || interval_bytes <= DETAILED_INTERVAL_MAX) {
+        say_always_near(set);
+        return 0;
+    }
     bool is_fine = shift < NEAR_REGION_SHIFT + NEAR_SHIFT_MIN;
     store_relaxed(&set->near_shift, is_fine ? NEAR_SHIFT_MIN : shift - NEAR_REGION_SHIFT);
     return 0;
 }
 
+static uint32_t lines_for(uint64_t interval_bytes)
+{
+    return interval_bytes <= DETAILED_INTERVAL_MAX ? LINES_DETAILED : LINES;
+}
+
 int live_set_init(struct live_set *set, uint64_t interval_bytes)
 {
-    return init(set, interval_bytes,
-                interval_bytes <= DETAILED_INTERVAL_MAX ? LINES_DETAILED : LINES);
+    return init(set, interval_bytes, lines_for(interval_bytes), true);
+}
+
+int live_set_init_without_near(struct live_set *set, uint64_t interval_bytes)
+{
+    return init(set, interval_bytes, lines_for(interval_bytes), false);
 }
 
 int live_set_init_small(struct live_set *set, uint64_t interval_bytes)
 {
-    return init(set, interval_bytes, LINES_MIN);
+    return init(set, interval_bytes, LINES_MIN, true);
 }
 
 static size_t level_bytes(int level)
@@ -123,14 +144,44 @@ static bool has_place(uint64_t address)
            address % (1 << LIVE_SET_PLACE_SHIFT) == 0 && live_set_place(address) != 0;
 }
 
+/* Places of a line, a bit for each: bit i for place[i]. */
+struct line_places {
+    uint32_t equal, free;
+};
+
+static inline struct line_places find_places(const struct live_set_line *line, uint32_t place)
+{
+#ifdef LIVE_SET_WORD_BY_WORD
+    struct line_places found = {0, 0};
+    for (unsigned i = 0; i < LIVE_SET_LINE_PLACES; i++) {
+        uint32_t held = load_relaxed(&line->place[i]);
+        found.equal |= (uint32_t)(held == place) << i;
+        found.free |= (uint32_t)(held == 0) << i;
+    }
+    return found;
+#else
+    /* As in live_set_line_has(). The first word is the overflow count. */
+    const volatile vector_u32x4 *words = (const volatile vector_u32x4 *)line;
+    vector_u32x4 a = words[0], b = words[1], c = words[2], d = words[3];
+    return (struct line_places){
+        .equal = vector_bits((vector_u32x4)(a == place), (vector_u32x4)(b == place),
+                             (vector_u32x4)(c == place), (vector_u32x4)(d == place)) >>
+                 1,
+        .free = vector_bits((vector_u32x4)(a == 0), (vector_u32x4)(b == 0), (vector_u32x4)(c == 0),
+                            (vector_u32x4)(d == 0)) >>
+                1,
+    };
+#endif
+}
+
 static bool line_put(struct live_set_line *line, uint32_t place)
 {
-    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++)
-        if (load_relaxed(&line->place[i]) == place)
-            return true; /* we missed its free; the daemon sees it live twice */
-    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++) {
+    struct line_places found = find_places(line, place);
+    if (unlikely(found.equal != 0))
+        return true; /* we missed its free; the daemon sees it live twice */
+    for (uint32_t free = found.free; free != 0; free &= free - 1) {
         uint32_t expected = 0;
-        if (load_relaxed(&line->place[i]) == 0 && cas_relaxed(&line->place[i], &expected, place))
+        if (likely(cas_relaxed(&line->place[__builtin_ctz(free)], &expected, place)))
             return true;
     }
     return false;
@@ -138,13 +189,11 @@ static bool line_put(struct live_set_line *line, uint32_t place)
 
 static bool line_take(struct live_set_line *line, uint32_t place)
 {
-    for (int i = 0; i < LIVE_SET_LINE_PLACES; i++) {
-        if (load_relaxed(&line->place[i]) == place) {
-            store_relaxed(&line->place[i], 0);
-            return true;
-        }
-    }
-    return false;
+    uint32_t equal = find_places(line, place).equal;
+    if (equal == 0)
+        return false;
+    store_relaxed(&line->place[__builtin_ctz(equal)], 0);
+    return true;
 }
 
 /* --- deeper levels --- */
@@ -252,11 +301,13 @@ static bool remove_deeper(struct live_set *set, uint64_t address)
 bool live_set_insert(struct live_set *set, uint64_t address)
 {
     if (unlikely(address == 0)) {
+        counter_add(live_set_near(set, 0), 1);
         store_relaxed(holds_zero(set), 1);
         return true;
     }
     counter_add(live_set_near(set, address), 1);
-    if (has_place(address) && line_put(live_set_line(set, address), live_set_place(address)))
+    if (likely(has_place(address)) &&
+        line_put(live_set_line(set, address), live_set_place(address)))
         return true;
     if (insert_deeper(set, address))
         return true;
@@ -268,7 +319,10 @@ bool live_set_remove(struct live_set *set, uint64_t address)
 {
     if (address == 0) {
         uint32_t held = 1;
-        return set->counters != NULL && cas_relaxed(holds_zero(set), &held, 0);
+        if (set->counters == NULL || !cas_relaxed(holds_zero(set), &held, 0))
+            return false;
+        counter_add(live_set_near(set, 0), -1);
+        return true;
     }
     struct live_set_line *line = live_set_line(set, address);
     if (!(has_place(address) && line_take(line, live_set_place(address))) &&

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "client/client.h"
@@ -23,6 +24,14 @@
  * has not changed while a thread waited for this time, the profile ends for this process, even if
  * the profiler's pid is visible: it may be stopped, and must not block the program for ever. */
 #define HEARTBEAT_LOST_MS 5000u
+
+/* Pages that are mapped at once: not more than are probably needed, nor more than delay an
+ * allocation noticeably. Multiples of all pages. */
+#define POPULATE_BYTES_MIN (UINT64_C(64) << 10)
+#define POPULATE_BYTES_MAX (UINT64_C(128) << 10)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* Open records of one thread that are remembered: signal handlers nest. */
 #define OPEN_MAX 3u
@@ -127,10 +136,9 @@ void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
  * fails, and the caller tries again. A handler that writes no record can still reset in_ring, so
  * in_ring is set a second time.
  */
-static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t position,
-                        uintptr_t here)
+static inline void open_record(struct ring_thread *thread, struct open_records *open,
+                               uint32_t depth, uint64_t position, uintptr_t here)
 {
-    struct open_records *open = &open_records[slot_of(thread)];
     store_relaxed(&thread->in_ring, RING_WRITES);
     barrier_signal();
     if (depth < OPEN_MAX) {
@@ -145,9 +153,8 @@ static void open_record(struct ring_thread *thread, uint32_t depth, uint64_t pos
 }
 
 /* Forget a record that could not be reserved. */
-static void unopen_record(struct ring_thread *thread, uint32_t depth)
+static void unopen_record(struct ring_thread *thread, struct open_records *open, uint32_t depth)
 {
-    struct open_records *open = &open_records[slot_of(thread)];
     open->count = depth;
     barrier_signal();
     if (likely(depth == 0)) {
@@ -168,6 +175,12 @@ static void close_record(struct ring_thread *thread, uint64_t offset)
         open->written_inside = 0;
         store_relaxed(&thread->in_ring, RING_AWAY);
     }
+}
+
+void ring_writer_begin(void)
+{
+    /* A program with few samples has only the pages that it needs. */
+    store_relaxed(&client.process->ring_populated, POPULATE_BYTES_MIN / 4);
 }
 
 uint32_t ring_writer_length_max(void)
@@ -226,9 +239,29 @@ static bool was_silent(struct silence *silence, uint64_t now_us)
     return false;
 }
 
+/* Map pages of the ring before they are first written: many in one call take a third of the time of
+ * as many faults. Whoever moves the mark maps them. */
+static __attribute__((noinline)) void populate(uint64_t mark)
+{
+    uint64_t from = mark & ~(uint64_t)(POPULATE_BYTES_MIN - 1);
+    uint64_t bytes = from < POPULATE_BYTES_MIN ? POPULATE_BYTES_MIN : from;
+    uint64_t to = from + (bytes < POPULATE_BYTES_MAX ? bytes : POPULATE_BYTES_MAX);
+    bool is_last = to > client.data_mask;
+    if (!cas_relaxed(&client.process->ring_populated, &mark, is_last ? UINT64_MAX : to))
+        return;
+    long code = system_call(SYS_madvise, client.data + from,
+                            (is_last ? client.data_mask + 1 : to) - from, MADV_POPULATE_WRITE);
+    if (code != 0) /* kernels before 5.14 */
+        store_relaxed(&client.process->ring_populated, UINT64_MAX);
+}
+
 void ring_writer_prefetch(const struct ring_thread *thread)
 {
-    const union record_header *next = record_at(load_relaxed(&client.control->reserved));
+    uint64_t reserved = load_relaxed(&client.control->reserved);
+    uint64_t mark = load_relaxed(&client.process->ring_populated);
+    if (unlikely(reserved >= mark))
+        populate(mark);
+    const union record_header *next = record_at(reserved);
     __builtin_prefetch(next, 1);
     __builtin_prefetch((const char *)next + 64, 1);
     __builtin_prefetch(&client.control->consumed);
@@ -325,7 +358,7 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
             continue;
         }
         uint64_t position = reserved;
-        open_record(thread, depth, position, here);
+        open_record(thread, open, depth, position, here);
         if (likely(cas_relaxed(&control->reserved, &reserved, reserved + length))) {
             union record_header *header = record_at(position);
             union record_header busy = {
@@ -335,7 +368,7 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
             store_relaxed(&header->word, busy.word);
             return header;
         }
-        unopen_record(thread, depth);
+        unopen_record(thread, open, depth);
     }
 }
 
@@ -373,6 +406,57 @@ void ring_writer_wake(const void *record, uint32_t length)
         add_ordered(&control->wake_futex, 1);
         system_call(SYS_futex, &control->wake_futex, FUTEX_WAKE, 1);
     }
+}
+
+uint64_t ring_writer_end_of(const void *record, uint32_t length)
+{
+    /* The record begins at most a whole ring before the end of what is reserved. */
+    uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
+    uint64_t reserved = load_relaxed(&client.control->reserved);
+    return reserved - ((reserved - offset - 1) & client.data_mask) - 1 + length;
+}
+
+/* The end is written last, because a signal handler may note its own ALLOC in between. Our end is
+ * then not the ring's. */
+void ring_writer_note_alloc(struct ring_thread *thread, uint64_t end,
+                            const struct ring_alloc *alloc)
+{
+    struct ring_pending *last = &client.pending[slot_of(thread)];
+    last->last_address = alloc->address;
+    last->last_heap = alloc->heap;
+    last->last_ordinal = alloc->ordinal;
+    last->last_time_ms = alloc->time_ms;
+    barrier_signal();
+    last->last_end = end;
+}
+
+bool ring_writer_free_last(struct ring_thread *thread, const struct ring_alloc *freed)
+{
+    struct ring_control *control = client.control;
+    const struct ring_pending *last = &client.pending[slot_of(thread)];
+    uint64_t end = last->last_end, reserved = end;
+    if (last->last_address != freed->address || last->last_ordinal != freed->ordinal ||
+        last->last_time_ms != freed->time_ms || last->last_heap != freed->heap || end == 0 ||
+        load_relaxed(&control->reserved) != end || load_relaxed(&thread->in_ring) == RING_WRITES ||
+        !has_space(end, sizeof(struct record_free_last)))
+        return false;
+    struct open_records *open = &open_records[slot_of(thread)];
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    open_record(thread, open, 0, end, here);
+    /* Succeeds only if nothing was reserved since: positions never return. */
+    if (!cas_relaxed(&control->reserved, &reserved, end + sizeof(struct record_free_last))) {
+        unopen_record(thread, open, 0);
+        return false;
+    }
+    union record_header *header = record_at(end);
+    union record_header ready = {.length = sizeof(struct record_free_last),
+                                 .type = RECORD_FREE_LAST,
+                                 .heap = freed->heap,
+                                 .thread = slot_of(thread)};
+    store_release(&header->word, ready.word);
+    close_record(thread, end & client.data_mask);
+    ring_writer_wake(header, sizeof(struct record_free_last));
+    return true;
 }
 
 bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,

@@ -23,6 +23,16 @@
 /* Map the table of open records. Return 0 or -ENOMEM. */
 int ring_writer_init(void);
 
+/* What identifies an ALLOC for its FREE_LAST. */
+struct ring_alloc {
+    uint64_t address;
+    uint32_t ordinal, time_ms;
+    uint8_t heap;
+};
+
+/* Call it when the process has entered a ring, before it writes there. */
+void ring_writer_begin(void);
+
 /*
  * Reserve a record of `length` bytes (rounded up to 8), marked as busy. The caller does not write
  * its header. Return NULL if the session is over, or if the ring is full and this is a signal
@@ -35,7 +45,8 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length);
 void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here);
 
 /* Prefetch the cache lines of the next record: another processor has read and cleared them. Call it
- * as soon as a record is certain. */
+ * as soon as a record is certain, and while none is open. Makes system calls while the ring is new.
+ */
 void ring_writer_prefetch(const struct ring_thread *thread);
 
 /* Publish a record. Return false if the daemon has stepped over it; it then counts as lost. */
@@ -49,6 +60,19 @@ bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum r
 bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_type type,
                          uint8_t heap);
 void ring_writer_wake(const void *record, uint32_t length);
+
+/* Return the position of the end of a record of this length, a multiple of 8, which is open: once
+ * it is published, the ring may wrap around. */
+uint64_t ring_writer_end_of(const void *record, uint32_t length);
+
+/* Note the ALLOC that the thread has just published, with its end, so that ring_writer_free_last()
+ * finds it. */
+void ring_writer_note_alloc(struct ring_thread *thread, uint64_t end,
+                            const struct ring_alloc *alloc);
+
+/* Write a FREE_LAST for the block, if its ALLOC is the last record in the ring and this thread's
+ * own, with the same time and ordinal. Return false if it is not. */
+bool ring_writer_free_last(struct ring_thread *thread, const struct ring_alloc *freed);
 
 /* End the session for this process. The first reason is kept. */
 void ring_writer_end_session(enum ring_client_state reason);

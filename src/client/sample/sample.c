@@ -37,8 +37,11 @@
 #define WALKS_MAX 4u
 
 /* Buffers for stacks. The target's own stack may have only 16 KiB. A thread holds
- * one during a walk; a signal handler that interrupts the walk takes another. */
+ * one during a walk; a signal handler that interrupts the walk takes another. The first slots have
+ * one of their own each, which no other thread takes; all threads share the rest. */
 #define SCRATCHES 64u
+#define SCRATCHES_OWNED 32u
+#define SCRATCHES_SHARED (SCRATCHES - SCRATCHES_OWNED)
 
 /* A thread that finds no buffer yields, then sleeps for a millisecond, at most this many times.
  * Then its sample's stack counts as lost. While it sleeps, the holders have the processor: under
@@ -114,12 +117,30 @@ static bool scratch_is_abandoned(union scratch_holder holder, union scratch_hold
             abandoned_frame(thread_slot_bounds(thread), (uintptr_t)holder.place << 4, here));
 }
 
+/* Take the slot's own buffer. Only its thread writes the holder. If a signal handler takes the
+ * buffer between the load and the store, it has given it back, or has jumped away from here. */
+static inline struct scratch *scratch_try_own(union scratch_holder self,
+                                              const struct ring_thread *thread, uintptr_t here)
+{
+    struct scratch *scratch = &scratches[self.slot];
+    union scratch_holder holder = {.word = load_relaxed(&scratch->holder)};
+    if (unlikely(holder.word != 0) && !scratch_is_abandoned(holder, self, thread, here))
+        return NULL;
+    store_relaxed(&scratch->holder, self.word);
+    barrier_signal();
+    return scratch;
+}
+
 static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t here)
 {
     union scratch_holder self = scratch_holder_of(thread, here);
-    for (uint32_t i = 0; i < SCRATCHES; i++) {
+    struct scratch *scratch;
+    if (likely(self.slot < SCRATCHES_OWNED) &&
+        likely((scratch = scratch_try_own(self, thread, here)) != NULL))
+        return scratch;
+    for (uint32_t i = 0; i < SCRATCHES_SHARED; i++) {
         /* Each thread begins at another buffer: threads seldom compete. */
-        struct scratch *scratch = &scratches[(self.slot + i) % SCRATCHES];
+        scratch = &scratches[SCRATCHES_OWNED + (self.slot + i) % SCRATCHES_SHARED];
         union scratch_holder holder = {.word = load_relaxed(&scratch->holder)};
         if (holder.word != 0 && !scratch_is_abandoned(holder, self, thread, here))
             continue;
@@ -129,12 +150,12 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
     return NULL;
 }
 
-/* Take over the scratch buffer of a thread that died during a walk. Its slot may never be reused,
- * so nobody else would free the buffer. */
+/* Take over the shared buffer of a thread that died during a walk. Its slot may never be reused, so
+ * nobody else would free the buffer. */
 static struct scratch *scratch_inherit(const struct ring_thread *thread, uintptr_t here)
 {
     union scratch_holder self = scratch_holder_of(thread, here);
-    for (uint32_t i = 0; i < SCRATCHES; i++) {
+    for (uint32_t i = SCRATCHES_OWNED; i < SCRATCHES; i++) {
         union scratch_holder holder = {.word = load_relaxed(&scratches[i].holder)};
         if (holder.word == 0 || holder.slot == self.slot)
             continue;
@@ -190,9 +211,8 @@ uint32_t sample_time_ms(void)
  * Another thread or a signal handler that comes before the record is in the ring announces the
  * generation, too, before its own stacks.
  */
-static bool announce_generation(struct ring_thread *thread, uint32_t *generation)
+static bool announce_generation(struct ring_thread *thread, uint32_t now_ms, uint32_t *generation)
 {
-    uint32_t now_ms = sample_time_ms();
     uint32_t checked = load_relaxed(&client.process->modules_checked_ms);
     if (now_ms - checked >= MODULES_CHECK_MS &&
         cas_relaxed(&client.process->modules_checked_ms, &checked, now_ms))
@@ -215,20 +235,23 @@ static bool announce_generation(struct ring_thread *thread, uint32_t *generation
 /* Walk the stack, and insert the frames of interpreted languages. Return false if the daemon does
  * not know of the present generation of modules. */
 static bool walk_stack(struct ring_thread *thread, const struct unwind_registers *caller,
-                       struct scratch *scratch, struct unwind_walk *walk, uint32_t *generation)
+                       uint32_t now_ms, struct scratch *scratch, struct unwind_walk *walk,
+                       uint32_t *generation)
 {
     bool interprets = interpreters_known() != 0;
     do {
-        if (unlikely(!announce_generation(thread, generation)))
+        if (unlikely(!announce_generation(thread, now_ms, generation)))
             return false;
         *walk = unwind_callstack(caller, thread_slot_bounds(thread), &scratch->memory,
                                  scratch->frames, interprets ? scratch->merge.places : NULL,
                                  UNWIND_FRAMES_MAX, &scratch->unfinished);
         barrier_acquire(); /* the walk's loads come before */
     } while (unlikely(*generation != module_generation()));
-    if (unlikely(own_frames_expected()))
+    if (unlikely(own_frames_expected())) {
+        unwind_write_recalled(walk, &scratch->memory, scratch->frames);
         walk->count = own_frames_remove(scratch->frames, interprets ? scratch->merge.places : NULL,
                                         walk->count);
+    }
     scratch->merge.interpreter = NULL;
     if (interprets)
         interpreters_merge(&scratch->merge, walk, scratch->frames, *generation);
@@ -277,7 +300,7 @@ static uint64_t send_stack(struct ring_thread *thread, struct unwind_walk *walk,
 /* Walk the stack, and send it if the daemon does not have it. Return its hash; or set
  * RECORD_ALLOC_WALK in *flags and return the token of a walk for the daemon to finish; 0: lost. */
 static uint64_t record_stack(struct ring_thread *thread, const struct unwind_registers *caller,
-                             uint32_t *flags)
+                             uint32_t now_ms, uint32_t *flags)
 {
     struct scratch *scratch = scratch_take(thread);
     if (scratch == NULL) {
@@ -291,13 +314,15 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     do {
         known = interpreters_known();
         is_new = false;
-        has_modules = walk_stack(thread, caller, scratch, &walk, &generation);
+        has_modules = walk_stack(thread, caller, now_ms, scratch, &walk, &generation);
         if (unlikely(!has_modules) || walk.stop == UNWIND_FOR_DAEMON)
             break;
         give_up_open(thread, &walk);
         is_new = !stack_cache_holds(walk.hash);
-        if (is_new)
+        if (unlikely(is_new)) {
+            unwind_write_recalled(&walk, &scratch->memory, scratch->frames);
             has_modules = stack_sender_send_modules(thread, &walk, scratch->frames, generation);
+        }
         /* A module that is sent for the first time may have an interpreter. */
     } while (unlikely(known != interpreters_known()) && ++walks < WALKS_MAX);
 
@@ -309,6 +334,7 @@ static uint64_t record_stack(struct ring_thread *thread, const struct unwind_reg
     }
     if (unlikely(walk.stop == UNWIND_FOR_DAEMON)) {
         *flags |= RECORD_ALLOC_WALK;
+        unwind_write_recalled(&walk, &scratch->memory, scratch->frames);
         stack = send_unfinished(thread, &walk, scratch, generation);
     } else {
         if (walk.stop != UNWIND_OUTERMOST && walk.stop != UNWIND_TRUNCATED)
@@ -374,10 +400,10 @@ static void settle(const struct sample *sample, bool recorded)
 }
 
 /* Write the sample's record into the ring. Return false if the session is over. */
-static bool commit_sample(struct ring_thread *thread, const struct sample *sample, uint32_t flags,
-                          uint64_t stack)
+static bool commit_sample(struct ring_thread *thread, const struct sample *sample, uint32_t now_ms,
+                          uint32_t flags, uint64_t stack)
 {
-    uint64_t type = context_send_name(thread, sample->type);
+    uint64_t type = likely(sample->type == NULL) ? 0 : context_send_name(thread, sample->type);
     uint64_t context = context_is_empty() ? 0 : context_send(thread);
     bool tagged = type != 0 || context != 0;
     struct record_tagged_alloc *record;
@@ -390,7 +416,7 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
     record->alloc.address = sample->address;
     record->alloc.size = sample->size;
     record->alloc.stack = stack;
-    record->alloc.time_ms = sample_time_ms();
+    record->alloc.time_ms = now_ms;
     record->alloc.ordinal = sample->ordinal;
     record->alloc.interval = sample->interval;
     record->alloc.flags = flags;
@@ -398,8 +424,14 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
         record->type = type;
         record->context = context;
     }
-    settle(sample, ring_writer_publish(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
-                                       sample->heap));
+    uint64_t end = ring_writer_end_of(record, length);
+    bool in_time = ring_writer_publish(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
+                                       sample->heap);
+    settle(sample, in_time);
+    if (likely(in_time) && likely((flags & (RECORD_ALLOC_RANGE | RECORD_ALLOC_LOST_FREE)) == 0)) {
+        const struct ring_alloc alloc = {sample->address, sample->ordinal, now_ms, sample->heap};
+        ring_writer_note_alloc(thread, end, &alloc);
+    }
     ring_writer_wake(record, length);
     return true;
 }
@@ -413,13 +445,13 @@ bool sample_record(struct ring_thread *thread, const struct sample *sample,
     ring_writer_prefetch(thread);
 
     record_thread(thread);
-    uint32_t flags = sample->flags;
-    uint64_t stack = record_stack(thread, caller, &flags);
+    uint32_t flags = sample->flags, now_ms = sample_time_ms();
+    uint64_t stack = record_stack(thread, caller, now_ms, &flags);
     if (sample->live != NULL && !live_set_insert(sample->live, sample->address)) {
         add_relaxed(&client.control->lost[RING_LOST_LIVE_SET], 1);
         flags |= RECORD_ALLOC_LOST_FREE;
     }
-    if (likely(commit_sample(thread, sample, flags, stack)))
+    if (likely(commit_sample(thread, sample, now_ms, flags, stack)))
         return true;
     if (sample->live != NULL)
         live_set_remove(sample->live, sample->address);
@@ -489,7 +521,8 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
 {
     if (memory == NULL)
         return;
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     if (unlikely(passage.thread == NULL)) {
         if (client_state() == CLIENT_NEW)
             session_join();
@@ -518,10 +551,14 @@ void sample_lose(enum ring_loss loss)
 bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed)
 {
     sample_introduce(thread);
+    uint32_t now_ms = sample_time_ms();
+    const struct ring_alloc alloc = {freed->address, freed->ordinal, now_ms, freed->heap};
+    if (ring_writer_free_last(thread, &alloc))
+        return true;
     struct record_free *record = ring_writer_reserve(thread, sizeof(*record));
     if (likely(record != NULL)) {
         record->address = freed->address;
-        record->time_ms = sample_time_ms();
+        record->time_ms = now_ms;
         record->ordinal = freed->ordinal;
         if (likely(ring_writer_commit_of_heap(thread, record, RECORD_FREE, freed->heap)))
             return true;
@@ -555,7 +592,8 @@ static int account_free(const void *memory)
 
 static int record_free(const void *memory)
 {
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     int recorded = account_free(memory);
     thread_leave(&passage);
     return recorded;
@@ -602,7 +640,8 @@ static void account_unfree(const void *memory)
 
 void sample_unfree(const void *memory)
 {
-    struct thread_passage passage = thread_enter();
+    struct thread_passage passage;
+    thread_enter(&passage);
     account_unfree(memory);
     thread_leave(&passage);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of eight hashes, one cache line each. The hash itself chooses the victim, so that a line needs
- * no other state. */
+/* Sets of eight hashes, one cache line each. The hash itself chooses the victim, so that a line
+ * needs no other state. */
 #include "client/sample/stack_cache.h"
 
 #include <errno.h>

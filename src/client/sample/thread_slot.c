@@ -169,6 +169,9 @@ void thread_settle(struct thread_passage *passage, uintptr_t here)
 bool thread_slot_none_inside(void)
 {
     const struct ring_thread *own = own_slot();
+    /* Pairs with thread_mark_inside(). */
+    if (load_relaxed(&client.process->has_remote_barrier) != 0 && !system_barrier_of_threads())
+        return false;
     uint32_t used = load_acquire(&client.control->threads_used);
     /* A newcomer that gets its slot meanwhile was counted as a newcomer before. Threads that enter
      * later see that the session changes. */

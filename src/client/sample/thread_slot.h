@@ -52,25 +52,36 @@ void thread_enter_as_newcomer(struct thread_passage *passage, uintptr_t here);
  * the thread that changes it does not see this thread's `inside`. */
 void thread_enter_anew(struct thread_passage *passage, uintptr_t here);
 
-static inline __attribute__((always_inline)) struct thread_passage thread_enter(void)
+/* Mark the thread as inside, before it loads the state: a thread that changes the state then reads
+ * the mark. If that thread makes a memory barrier in all threads, this one needs none. */
+static inline void thread_mark_inside(const struct client_process *process,
+                                      struct ring_thread *thread, uint32_t mark)
 {
-    struct thread_passage passage = {.thread = load_relaxed(client_cell()),
-                                     .process = client.process};
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    /* Ordered before the following load of the state: a thread that changes the state then reads
-     * `inside`. */
-    if (likely(passage.thread != NULL)) {
-        passage.was = passage.thread->inside;
-        if (unlikely(passage.was != 0))
-            passage.was = thread_still_inside(passage.thread, here);
-        store_ordered(&passage.thread->inside, (uint32_t)here | 1);
-        if (unlikely(load_ordered(&passage.process->state) == CLIENT_CONNECTING) ||
-            unlikely(load_relaxed(client_cell()) != passage.thread))
-            thread_enter_anew(&passage, here);
+    if (likely(load_relaxed(&process->has_remote_barrier) != 0)) {
+        store_relaxed(&thread->inside, mark);
+        barrier_signal();
     } else {
-        thread_enter_as_newcomer(&passage, here);
+        store_ordered(&thread->inside, mark);
     }
-    return passage;
+}
+
+static inline __attribute__((always_inline)) void thread_enter(struct thread_passage *passage)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct ring_thread *thread = load_relaxed(client_cell());
+    passage->thread = thread;
+    passage->process = client.process;
+    passage->was = 0;
+    if (likely(thread != NULL)) {
+        if (unlikely(thread->inside != 0))
+            passage->was = thread_still_inside(thread, here);
+        thread_mark_inside(passage->process, thread, (uint32_t)here | 1);
+        if (unlikely(load_ordered(&passage->process->state) == CLIENT_CONNECTING) ||
+            unlikely(load_relaxed(client_cell()) != thread))
+            thread_enter_anew(passage, here);
+    } else {
+        thread_enter_as_newcomer(passage, here);
+    }
 }
 
 /* Give a newcomer a slot, if one is free, and release signals. Call it again when the process has

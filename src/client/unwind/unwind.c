@@ -25,11 +25,9 @@
 #include "client/unwind/unwind_memory.h"
 #include "client/unwind/unwind_rule.h"
 #include "client/unwind/unwind_stack.h"
+#include "client/unwind/walk_hash.h"
+#include "client/unwind/warm_walk.h"
 #include "wire/barrier.h"
-
-/* In the hash, the pc of frame n is multiplied by this to the power of n. */
-#define HASH_STEP UINT64_C(0xd1342543de82ef95)
-#define HASH_PC UINT64_C(0x9e3779b97f4a7c15)
 
 #define WALK_GOES_ON (-1)
 
@@ -45,6 +43,7 @@ struct walk {
     uint64_t *frames;
     uintptr_t *places; /* NULL: not wanted */
     unsigned count, max;
+    unsigned recalled_at, recalled; /* frames that were not written: see struct unwind_walk */
     uint64_t hash, power;
     uint32_t generation;
     uint64_t generation_bits;
@@ -62,74 +61,15 @@ int unwind_init(const struct unwind_process *process)
     facts = *process;
     module_init();
     unwind_stack_init(process->stack_end);
+    unwind_memory_init();
     return rule_init();
-}
-
-static inline uint64_t hash_pc(uint64_t pc)
-{
-    pc *= HASH_PC;
-    return pc ^ pc >> 32;
 }
 
 static void walk_write(struct walk *walk, uint64_t pc)
 {
     walk->frames[walk->count++] = pc;
-    walk->hash += hash_pc(pc) * walk->power;
-    walk->power *= HASH_STEP;
-}
-
-/* The state of walk_warm(), kept in registers. */
-struct warm_walk {
-    struct rule_frame frame;
-    uint64_t *frames;
-    uintptr_t *places;
-    unsigned count, max;
-    uint64_t hash, power;
-    struct unwind_memory *memory;
-    const struct unwind_step *known; /* the innermost remembered frame not yet passed */
-    uintptr_t known_sp;              /* its stack pointer; UINTPTR_MAX: none */
-    unsigned noted;                  /* frames noted for the next walk */
-};
-
-static inline __attribute__((always_inline)) void warm_write(struct warm_walk *warm, uint64_t pc)
-{
-    warm->frames[warm->count++] = pc;
-    warm->hash += hash_pc(pc) * warm->power;
-    warm->power *= HASH_STEP;
-}
-
-/* Compare with the remembered frames from `known` outwards. */
-static inline void warm_expect(struct warm_walk *warm, const struct unwind_step *known)
-{
-    warm->known = known;
-    warm->known_sp = known > warm->memory->steps ? known->sp : UINTPTR_MAX;
-}
-
-/* If the walk has reached a remembered state, go outwards as long as the remembered frames still
- * hold. Return whether they held to the end. */
-static inline __attribute__((always_inline)) bool warm_recall(struct warm_walk *warm,
-                                                              uintptr_t high, bool noting_places)
-{
-    const struct unwind_step *steps = warm->memory->steps, *step = warm->known;
-    while (step > steps && step->sp < warm->frame.sp)
-        step--;
-    warm_expect(warm, step);
-    if (step == steps || steps[0].sp > high || (size_t)(step - steps) >= warm->max - warm->count ||
-        !unwind_memory_is(step, warm->frame.address, warm->frame.sp, warm->frame.fp))
-        return false;
-
-    for (; step > steps && unwind_memory_holds(step); step--) {
-        if (noting_places)
-            warm->places[warm->count] = step->sp;
-        warm_write(warm, step->address - ARCH_CALL_BYTES);
-    }
-    warm->frame = (struct rule_frame){step->address, step->sp, step->fp};
-    if (step == steps)
-        return true;
-    for (const struct unwind_step *held = warm->known; held > step; held--)
-        unwind_memory_note(warm->memory, warm->noted++, held);
-    warm_expect(warm, step - 1);
-    return false;
+    walk->hash += walk_hash_pc(pc) * walk->power;
+    walk->power *= WALK_HASH_STEP;
 }
 
 /* See walk_warm(). `noting_places` is a constant: without places a frame costs nothing more. */
@@ -155,7 +95,7 @@ static inline __attribute__((always_inline)) void walk_warm_noting(struct walk *
             kept = (unsigned)(warm.known - warm.memory->steps);
             break;
         }
-        struct unwind_step step = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0};
+        struct unwind_step step = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0, 0};
         struct rule_slots slots;
         uint32_t rule = rule_find(table, step.address, generation_bits);
         if (unlikely(rule == 0 || (rule & RULE_IS_SPECIAL)))
@@ -164,13 +104,13 @@ static inline __attribute__((always_inline)) void walk_warm_noting(struct walk *
             break;
         step.return_slot = slots.return_address;
         step.fp_slot = slots.fp;
-        unwind_memory_note(warm.memory, warm.noted++, &step);
         if (noting_places)
             warm.places[warm.count] = step.sp;
-        warm_write(&warm, step.address - ARCH_CALL_BYTES);
+        step.sum = warm_write(&warm, step.address - ARCH_CALL_BYTES);
+        unwind_memory_note(warm.memory, warm.noted++, &step);
     }
     if (warm.count > walk->count) {
-        struct unwind_step end = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0};
+        struct unwind_step end = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0, 0};
         walk->interrupted = false;
         unwind_memory_keep(warm.memory, kept, warm.noted, &end, walk->generation);
     }
@@ -178,6 +118,8 @@ static inline __attribute__((always_inline)) void walk_warm_noting(struct walk *
     walk->count = warm.count;
     walk->hash = warm.hash;
     walk->power = warm.power;
+    walk->recalled_at = warm.recalled_at;
+    walk->recalled = warm.recalled;
 }
 
 /* Unwind frames that are remembered or have rules, directly on the thread's own stack. */
@@ -205,7 +147,7 @@ static void walk_start(struct walk *walk)
     walk->interrupted = false;
     walk->guessed = false;
     walk->signalled = false;
-    walk->count = 0;
+    walk->count = walk->recalled = 0;
     walk->hash = 0;
     walk->power = 1;
     unwind_stack_open(&walk->stack, walk->frame.sp, true);
@@ -523,10 +465,18 @@ static __attribute__((noinline)) int walk_module_copying(struct walk *walk,
     return walk_module(walk, module, &copy, cached);
 }
 
+/* Write the frames that walk_warm() has left out. */
+static void walk_write_recalled(struct walk *walk)
+{
+    unwind_memory_write(walk->memory, walk->frames + walk->recalled_at, walk->recalled);
+    walk->recalled = 0;
+}
+
 /* Return whether a frame of the walk that was reached by CFI returns into the module: it is not
  * unloaded meanwhile. */
-static bool is_in_use(const struct walk *walk, const struct module *module)
+static bool is_in_use(struct walk *walk, const struct module *module)
 {
+    walk_write_recalled(walk);
     for (unsigned i = 0; i < walk->proven; i++) {
         if (walk->frames[i] >= module->start && walk->frames[i] < module->end)
             return true;
@@ -592,9 +542,9 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
 
 static uint64_t hash_finish(uint64_t hash, uint32_t generation)
 {
-    hash ^= (uint64_t)(generation + 1) * HASH_STEP;
-    hash = (hash ^ hash >> 32) * HASH_PC;
-    hash = (hash ^ hash >> 29) * HASH_STEP;
+    hash ^= (uint64_t)(generation + 1) * WALK_HASH_STEP;
+    hash = (hash ^ hash >> 32) * WALK_HASH_PC;
+    hash = (hash ^ hash >> 29) * WALK_HASH_STEP;
     hash ^= hash >> 32;
     return hash != 0 ? hash : 1;
 }
@@ -616,6 +566,7 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
     walk.max = max;
     walk.generation = generation;
     walk.generation_bits = rule_generation_bits(generation);
+    walk.recalled_at = 0;
     walk.tracking = false;
     walk.restarts = 0;
     walk.machine.read = walk_read;
@@ -634,6 +585,9 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
         if (places != NULL)
             places[walk.count] = walk.frame.sp;
         stop = walk.count < max ? walk_cold(&walk) : UNWIND_TRUNCATED;
+        /* The next frames may take the place of the remembered ones. */
+        if (stop == WALK_GOES_ON)
+            walk_write_recalled(&walk);
     }
     if (places != NULL)
         places[walk.count] = walk.frame.sp;
@@ -644,5 +598,14 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
         .hash = hash_finish(walk.hash, generation),
         .uninterrupted = stop == UNWIND_OUTERMOST && !walk.guessed && !walk.signalled,
         .signalled = walk.signalled,
+        .recalled_at = walk.recalled_at,
+        .recalled = walk.recalled,
     };
+}
+
+void unwind_write_recalled(struct unwind_walk *walk, const struct unwind_memory *memory,
+                           uint64_t *frames)
+{
+    unwind_memory_write(memory, frames + walk->recalled_at, walk->recalled);
+    walk->recalled = 0;
 }

@@ -42,7 +42,7 @@ enum unwind_stop {
 };
 
 struct unwind_walk {
-    unsigned count;        /* frames written */
+    unsigned count;        /* frames */
     unsigned proven;       /* the innermost of them that were reached by CFI, not by a guess */
     enum unwind_stop stop; /* why it ended there */
     uint64_t hash;         /* of the frames and of the module generation; never 0 */
@@ -50,6 +50,9 @@ struct unwind_walk {
      * no handler on this stack. */
     bool uninterrupted;
     bool signalled; /* a signal frame was unwound: the frames outside it were interrupted */
+    /* Frames [recalled_at, recalled_at + recalled) have not been written: they are the outermost
+     * remembered ones. unwind_write_recalled() writes them. */
+    unsigned recalled_at, recalled;
 };
 
 /*
@@ -58,8 +61,11 @@ struct unwind_walk {
  * after a signal frame it is the exact interrupted pc. `memory` (unwind_memory.h) is
  * zeroed at first. One walk at a time may use it, best always of the same thread.
  *
- * If `places` is not NULL, it has max + 1 entries: frame n has [places[n], places[n + 1]) of the
- * stack, except where the walk moves to another stack.
+ * Frames that are the same as in the last walk, up to the outermost, are not written: a caller who
+ * knows the hash needs none of them.
+ *
+ * If `places` is not NULL, all frames are written, and it has max + 1 entries: frame n has
+ * [places[n], places[n + 1]) of the stack, except where the walk moves to another stack.
  *
  * If `unfinished` (unfinished_walk.h) is not NULL, it decides at code without CFI whether to stop
  * with UNWIND_FOR_DAEMON.
@@ -69,6 +75,10 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
                                     struct unwind_memory *memory, uint64_t *frames,
                                     uintptr_t *places, unsigned max,
                                     struct unfinished_walk *unfinished);
+
+/* Write the frames that the walk left out, before another walk uses the memory. */
+void unwind_write_recalled(struct unwind_walk *walk, const struct unwind_memory *memory,
+                           uint64_t *frames);
 
 /* Facts about the process. 0: unknown. */
 struct unwind_process {

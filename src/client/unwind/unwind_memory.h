@@ -11,6 +11,9 @@
  * independent loads a frame, while rules must be looked up one after the other
  * all over a table.
  *
+ * A remembered frame also has the sum that it and all frames outside it contribute to a walk's
+ * hash. If all of these still hold, the walk needs neither their addresses nor their hashes.
+ *
  * A walk owns the memory while it runs. If a signal handler jumps out of a walk,
  * the memory is empty or complete.
  */
@@ -22,6 +25,7 @@
 
 #include "client/arch/unwind.h"
 #include "client/unwind/unwind_stack.h"
+#include "client/unwind/walk_hash.h"
 #include "wire/barrier.h"
 
 /* Of deeper stacks, only the outermost frames are remembered. A power of two. */
@@ -32,6 +36,7 @@ struct unwind_step {
     uintptr_t sp, fp;
     uintptr_t return_slot; /* address of its return address */
     uintptr_t fp_slot;     /* address of its caller's frame pointer; 0: same as its own */
+    uint64_t sum;          /* walk_hash_pc() of it and, in steps[], of the frames outside it */
 };
 
 struct unwind_memory {
@@ -42,6 +47,13 @@ struct unwind_memory {
     /* The present walk's last UNWIND_MEMORY_FRAMES frames, innermost first. */
     struct unwind_step fresh[UNWIND_MEMORY_FRAMES];
 };
+
+/* Powers of WALK_HASH_STEP. */
+extern __attribute__((visibility("hidden")))
+uint64_t unwind_memory_powers[UNWIND_MEMORY_FRAMES + 1];
+
+/* Compute the powers. Call it once, before the first walk. */
+void unwind_memory_init(void);
 
 /* Return the innermost remembered frame; &steps[0] if there is none. */
 static inline const struct unwind_step *unwind_memory_top(const struct unwind_memory *memory,
@@ -72,6 +84,9 @@ static inline void unwind_memory_note(struct unwind_memory *memory, unsigned num
 {
     memory->fresh[number % UNWIND_MEMORY_FRAMES] = *step;
 }
+
+/* Write the pcs of the `count` outermost remembered frames to frames[], innermost first. */
+void unwind_memory_write(const struct unwind_memory *memory, uint64_t *frames, unsigned count);
 
 /*
  * Remember a walk: keep the `kept` outermost frames, and add the noted frames 0 to

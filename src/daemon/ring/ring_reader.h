@@ -65,7 +65,11 @@ struct ring_reader {
     size_t taken_count;
     uint8_t *data; /* mapped twice in a row */
     uint64_t data_bytes;
-    uint64_t consumed;   /* our private position; the shared word is only written */
+    uint64_t consumed;  /* our private position; the shared word is only written */
+    uint64_t populated; /* position at which pages of the data are next mapped */
+    /* The last allocation that was taken, for a FREE_LAST, and the end of its record. */
+    struct heap_event last;
+    uint64_t last_end;
     uint64_t busy_bytes; /* bytes that were reserved and never committed */
     /* Bytes that waited when the last drain began, and the most that any drain has found. */
     uint64_t used_bytes, most_used_bytes;
