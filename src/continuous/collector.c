@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "continuous/cost_control.h"
+#include "continuous/describe_periods.h"
 #include "continuous/last_dump.h"
 #include "continuous/names.h"
 #include "continuous/own_cost.h"
@@ -85,68 +86,19 @@ static int64_t realtime_ns(void)
 
 /* --- from a fragment to the sinks --- */
 
-/* Set the build id of the process's own program, from the mappings in the trace. */
-static void find_build_id(struct known_process *process, const struct profile *profile)
-{
-    char link[32], path[4096];
-    snprintf(link, sizeof(link), "/proc/%d/exe", (int)process->pid);
-    ssize_t length = process->has_build_id ? -1 : readlink(link, path, sizeof(path) - 1);
-    if (length <= 0)
-        return;
-    path[length] = '\0';
-    for (size_t i = 0; i < profile->mapping_count && !process->has_build_id; i++) {
-        const struct profile_mapping *mapping = &profile->mappings[i];
-        if (mapping->build_id[0] != '\0' && strcmp(mapping->path, path) == 0) {
-            labels_set(&process->labels, "build_id", mapping->build_id);
-            process->has_build_id = true;
-        }
-    }
-}
-
-/* Note what the profile says of each process. */
-static void note_processes(const struct profile *profile)
-{
-    int64_t offset_ns = profile->boottime_to_realtime_ns;
-    for (size_t i = 0; i < profile->heap_count; i++) {
-        const struct profile_process *of = &profile->processes[profile->heaps[i].process];
-        struct known_process *process =
-            programs_find_or_add(&collector.programs, of->pid, of->name, "");
-        if (process == NULL)
-            continue;
-        find_build_id(process, profile);
-        programs_take_heap(process, profile, &profile->heaps[i], offset_ns);
-    }
-}
-
-/* Give labels to the periods. `room` has LABELS_MAX + 1 labels for each. */
-static void label_periods(struct period *periods, size_t count, struct period_label *room)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct period *period = &periods[i];
-        const struct profile_process *of = &period->profile->processes[period->heap->process];
-        const struct known_process *process = programs_find(&collector.programs, of->pid);
-        static const struct labels none;
-        periods[i].labels = room;
-        periods[i].label_count =
-            labels_with_heap(process != NULL ? &process->labels : &none, period->heap->name, room);
-        room += LABELS_MAX + 1;
-    }
-}
-
 static void send_periods(struct period *periods, size_t count)
 {
-    struct period_label *room = calloc(count * (LABELS_MAX + 1) + 1, sizeof(*room));
+    struct period_label *labels = describe_periods(&collector.programs, periods, count);
     struct error error;
-    if (room == NULL) {
+    if (labels == NULL) {
         collector.status.dumps_lost++;
         return;
     }
-    label_periods(periods, count, room);
     if (collector.sinks != NULL)
         sinks_put(collector.sinks, periods, count);
     else
         print_periods(stdout, periods, count);
-    free(room);
+    free(labels);
     collector.status.dumps_taken++;
     if (last_dump_write(collector.config->spool, realtime_ns(), &error) < 0)
         log_line("%s", error.message);
@@ -155,7 +107,7 @@ static void send_periods(struct period *periods, size_t count)
 static void take_profile(const struct profile *profile)
 {
     size_t count;
-    note_processes(profile);
+    describe_processes(&collector.programs, profile);
     struct period *periods =
         periods_make(collector.periods, profile, profile->boottime_to_realtime_ns, &count,
                      &collector.status.dumps_lost);
@@ -258,6 +210,15 @@ static void take_refused(void *context, const Heapprofd__ControlReply__Refused *
                           refused->reason != NULL ? refused->reason : "");
 }
 
+static void take_lent(void *context, const Heapprofd__ControlReply__Lent *lent)
+{
+    (void)context;
+    const char *whose = lent->whose != NULL ? lent->whose : "";
+    const struct known_process *process = programs_take_lent(&collector.programs, lent->pid, whose);
+    log_line("process %d (%s) is lent to another session, %s, until that ends", (int)lent->pid,
+             process != NULL ? process->name : "unknown", whose);
+}
+
 static void take_dump(void *context)
 {
     (void)context;
@@ -265,7 +226,7 @@ static void take_dump(void *context)
 }
 
 static const struct session_link_user link_user = {
-    .progress = take_progress, .refused = take_refused, .dumped = take_dump};
+    .progress = take_progress, .refused = take_refused, .lent = take_lent, .dumped = take_dump};
 
 /* Stop watching what the link has closed. (A closed descriptor leaves the epoll by itself.) */
 static void note_closed(void)

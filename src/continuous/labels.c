@@ -80,20 +80,22 @@ const char *labels_get(const struct labels *labels, const char *name)
     return "";
 }
 
-size_t labels_with_heap(const struct labels *labels, const char *heap,
-                        struct period_label items[LABELS_MAX + 1])
+size_t labels_with(const struct labels *labels, const struct period_label *more, size_t more_count,
+                   struct period_label *items)
 {
-    size_t count = 0;
-    bool is_in = false;
+    size_t count = 0, next = 0;
     for (size_t i = 0; i < labels->count; i++) {
-        if (!is_in && strcmp(labels->items[i].name, "heap") > 0) {
-            items[count++] = (struct period_label){"heap", heap};
-            is_in = true;
+        int order = -1;
+        while (next < more_count && (order = strcmp(more[next].name, labels->items[i].name)) <= 0) {
+            items[count++] = more[next++];
+            if (order == 0)
+                break;
         }
-        items[count++] = labels->items[i];
+        if (order != 0)
+            items[count++] = labels->items[i];
     }
-    if (!is_in)
-        items[count++] = (struct period_label){"heap", heap};
+    while (next < more_count)
+        items[count++] = more[next++];
     return count;
 }
 

@@ -32,8 +32,9 @@ const char *labels_get(const struct labels *labels, const char *name);
 void labels_describe(struct labels *labels, const struct collector_config *config,
                      const struct program_config *program, pid_t pid, const char *name);
 
-/* Return a copy with a heap's name, in memory of `count` + 1 items that the caller provides. */
-size_t labels_with_heap(const struct labels *labels, const char *heap,
-                        struct period_label items[LABELS_MAX + 1]);
+/* Copy the labels and `more` ones, which are ordered by name, to items. Names of `more` replace
+ * those of the labels. Return the number of items, of which the caller provides the sum of both. */
+size_t labels_with(const struct labels *labels, const struct period_label *more, size_t more_count,
+                   struct period_label *items);
 
 #endif

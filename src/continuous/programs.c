@@ -153,6 +153,8 @@ static void take_process(struct programs *programs, const Heapprofd__ControlProc
     process->exact_bytes = from->exact_bytes;
     process->interval_bytes = from->interval_bytes;
     process->is_there = true;
+    if (process->lent_to[0] != '\0')
+        process->lent_to[0] = process->problem[0] = '\0';
     process->has_ended = false;
     process->turns = 0;
 }
@@ -176,6 +178,20 @@ void programs_take_refused(struct programs *programs, pid_t pid, const char *nam
     struct known_process *process = programs_find_or_add(programs, pid, name, "");
     if (process != NULL)
         snprintf(process->problem, sizeof(process->problem), "%s", reason);
+}
+
+const struct known_process *programs_take_lent(struct programs *programs, pid_t pid,
+                                               const char *whose)
+{
+    struct known_process *process = programs_find(programs, pid);
+    if (process == NULL)
+        return NULL;
+    snprintf(process->lent_to, sizeof(process->lent_to), "%s", whose);
+    process->is_cut = true;
+    /* The next profile counts from zero, and begins at the first interval. */
+    process->samples = process->exact_bytes = 0;
+    process->interval_bytes = process->asked_bytes = 0;
+    return process;
 }
 
 void programs_step(struct programs *programs, uint64_t now_ms)
@@ -237,6 +253,15 @@ static void take_losses(struct known_process *process, const struct trace_heap_d
     }
 }
 
+/* Forget the figures of a profile that has ended: the next one begins at zero. */
+static void clear_figures(struct known_process *process)
+{
+    for (size_t i = 0; i < process->heap_count; i++)
+        free((char *)process->heaps[i].name);
+    process->heap_count = process->loss_count = 0;
+    process->since_ns = process->last_dump_ns = 0;
+}
+
 void programs_take_heap(struct known_process *process, const struct profile *profile,
                         const struct profile_heap *heap, int64_t boottime_to_realtime_ns)
 {
@@ -267,6 +292,8 @@ void programs_take_heap(struct known_process *process, const struct profile *pro
     to->live_bytes_margin = variance > 0 ? MARGIN * sqrt(variance) : 0;
     to->allocated_bytes = total->allocated_bytes;
     to->allocated_count = total->allocated_count;
+    if (dump->final && process->is_cut)
+        clear_figures(process);
 }
 
 /* Forget the programs that have had no process for long. */
@@ -298,7 +325,8 @@ void programs_forget_ended(struct programs *programs)
     for (size_t i = 0; i < programs->process_count; i++) {
         struct known_process *process = &programs->processes[i];
         /* One that could not be profiled was never there. */
-        bool is_shown = programs_of(programs, process)->left_out[0] != '\0';
+        bool is_shown =
+            programs_of(programs, process)->left_out[0] != '\0' || process->lent_to[0] != '\0';
         bool is_gone =
             (process->has_ended && !is_shown) || (!process->is_there && kill(process->pid, 0) < 0);
         process->turns += is_gone;
@@ -313,7 +341,20 @@ void programs_forget_ended(struct programs *programs)
 
 /* --- status --- */
 
-static void fill_status(struct programs *programs, const struct known_process *process,
+/* Return why a process is not profiled; "": it is. */
+static const char *describe_problem(struct known_process *process, const struct program *program)
+{
+    if (program->left_out[0] != '\0')
+        return program->left_out;
+    if (process->lent_to[0] == '\0')
+        return process->problem;
+    snprintf(process->problem, sizeof(process->problem),
+             "another session, %s, has it; continuous mode takes it again when that ends",
+             process->lent_to);
+    return process->problem;
+}
+
+static void fill_status(struct programs *programs, struct known_process *process,
                         struct collector_program *to)
 {
     const struct program *program = programs_of(programs, process);
@@ -332,7 +373,7 @@ static void fill_status(struct programs *programs, const struct known_process *p
         .losses = process->losses,
         .loss_count = process->loss_count,
         .last_dump_ns = process->last_dump_ns,
-        .problem = program->left_out[0] != '\0' ? program->left_out : process->problem,
+        .problem = describe_problem(process, program),
     };
 }
 

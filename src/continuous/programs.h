@@ -49,6 +49,8 @@ struct known_process {
     struct collector_loss *losses;
     size_t loss_count, loss_capacity;
     char problem[512];
+    char lent_to[96]; /* the session that has the process now; "": none */
+    bool is_cut;      /* it was lent, and its last period is not made yet */
 };
 
 struct programs {
@@ -71,6 +73,10 @@ void programs_take_progress(struct programs *programs, const Heapprofd__ControlS
 /* Take a process that cannot be profiled. */
 void programs_take_refused(struct programs *programs, pid_t pid, const char *name,
                            const char *reason);
+
+/* Take a process that was lent to another session. Return it, or NULL if it is unknown. */
+const struct known_process *programs_take_lent(struct programs *programs, pid_t pid,
+                                               const char *whose);
 
 /* Choose the intervals. Call it after each progress. */
 void programs_step(struct programs *programs, uint64_t now_ms);

@@ -269,6 +269,8 @@ static void take_reply(struct session_link *link, const Heapprofd__ControlReply 
         user->progress(user->context, reply->progress);
     if (reply->refused != NULL)
         user->refused(user->context, reply->refused);
+    if (reply->lent != NULL)
+        user->lent(user->context, reply->lent);
     link->has_ended |= reply->end != NULL;
 }
 

@@ -24,6 +24,8 @@
 struct session_link_user {
     void (*progress)(void *context, const Heapprofd__ControlSession *session);
     void (*refused)(void *context, const Heapprofd__ControlReply__Refused *refused);
+    /* Another session has the process now; its last dump is in this fragment. */
+    void (*lent)(void *context, const Heapprofd__ControlReply__Lent *lent);
     /* The dump is complete: the fragment's packets are read. */
     void (*dumped)(void *context);
     void *context;

@@ -17,8 +17,11 @@ import sys
 import time
 
 import harness
-from daemon import Commanded, LIBRARY, PATIENCE, own_name, scene, wait_for
-from harness import BUILD, TOOL, check, need, run
+from daemon import (
+    ALICE, BOB, LIBRARY, PATIENCE, Commanded, Daemon, Session, as_user, ask_as, figure, heap_of, need_root, own_name,
+    reachable, scene, wait_for,
+)
+from harness import BUILD, TOOL, check, need, program, run
 
 COLLECTOR = os.path.join(BUILD, "heapprofd_collector")
 
@@ -295,6 +298,158 @@ def test_ends_with_a_last_dump():
                             if site["frames"] and site["frames"][0]["name"] == "hold_block")
         check(held in (7000, 7001), f"{held} bytes were held, truth 7000")
         check(process.end() == 0, "the program failed")
+
+
+def held_in(session, pid):
+    """Return the bytes that hold_block allocated in a session."""
+    heap = heap_of(session.report(), pid)
+    return figure(heap, "hold_block", "alloc_space"), heap
+
+
+def check_hand_over(preload):
+    """A session gets a program that continuous mode has, and continuous mode takes it again afterwards: no block is
+    in both, and the period that was cut says so."""
+    with scene() as (daemon, directory):
+        name = own_name("lent")
+        process = Commanded(daemon.environment, name, directory, preload)
+        collector = Collector(daemon, directory, f"{EXACT}\n[program lent]\nname = {name}\n")
+
+        def has(session_count):
+            process.wake()
+            sessions = daemon.status()["sessions"]
+            having = [s for s in sessions if process.pid in {p["pid"] for p in s["processes"]}]
+            return len(sessions) == session_count and having and having[0]["id"]
+
+        continuous = wait_for("continuous mode", lambda: has(1))
+        process.tell("hold 10 1000")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        wait_for("the hand-over", lambda: has(2) not in (False, [], continuous))
+        process.tell("hold 5 1000")
+        (cut,) = wait_for("the cut period", lambda: [p for p in collector.periods(process.pid) if p["is_final"]])
+        check(cut["labels"].get("cut_by") == "session" and cut["end_reason"] == "lent to a session", f"{cut}")
+        check(f"process {process.pid} ({name}) is lent to another session, number" in collector.log(), collector.log())
+        check(session.end() == 0, f"the session: {session.stderr}")
+        in_session, heap = held_in(session, process.pid)
+        check(in_session == 5000, f"{in_session} bytes in the session, truth 5000: {heap and heap['remark']}")
+        wait_for("continuous mode again", lambda: has(1) == continuous)
+        process.tell("hold 3 1000")
+        check(process.end() == 0, "the program failed")
+        wait_for("the last period", lambda: len([p for p in collector.periods(process.pid) if p["is_final"]]) == 2)
+        collector.end()
+        periods = collector.periods(process.pid)
+        after = periods[periods.index(cut) + 1:]
+        check(cut["end_ns"] < after[0]["start_ns"], "the periods have a gap")
+        check(callsite_sum(after, "hold_block", "alloc_bytes") == 3000, "what was held after the session")
+        in_all = callsite_sum(periods, "hold_block", "alloc_bytes")
+        check(in_all in (13000, 13001), f"{in_all} bytes in continuous mode, truth 13000")
+        check(not any("cut_by" in p["labels"] for p in periods if p is not cut), "only one period was cut")
+
+
+def test_hands_over_a_preloaded_program():
+    check_hand_over(preload=True)
+
+
+def test_hands_over_an_attached_program():
+    check_hand_over(preload=False)
+
+
+def test_hands_over_only_to_its_user():
+    """A user gets an own program from continuous mode, and not the program of another user."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        text = f"{EXACT}\n[program mine]\nname = {own_name('users')}\n"
+        collector = Collector(daemon, directory, text)
+        path = os.path.join(directory, own_name("users"))
+        shutil.copy(program("commanded"), path)
+        processes = [
+            subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=daemon.environment,
+                             **as_user(uid)) for uid in (ALICE, BOB)
+        ]
+        hers, his = (process.pid for process in processes)
+        wait_for("continuous mode", lambda: {hers, his} <= daemon.profiled_pids())
+        outcome, _ = ask_as(BOB, daemon, directory, "hers", "-p", str(hers))
+        check(outcome.status == 1 and b"belongs to another user" in outcome.stderr, f"{outcome}")
+        outcome, _ = ask_as(BOB, daemon, directory, "his", "-p", str(his))
+        check(outcome.status == 0, f"{outcome}")
+        wait_for("the log", lambda: f"process {his} (" in collector.log())
+        check(f"process {hers} (" not in collector.log(), collector.log())
+        wait_for("continuous mode again", lambda: {hers, his} <= daemon.profiled_pids())
+        for process in processes:
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+        collector.end()
+        cut = {int(p["labels"]["pid"]) for p in collector.periods() if "cut_by" in p["labels"]}
+        check(cut <= {his}, f"cut: {cut}, his {his}, hers {hers}")
+
+
+def test_redis_goes_from_hand_to_hand():
+    """A redis-server under load, in continuous mode, goes to three sessions in turn, one of which is killed."""
+    need("redis-server", "redis-cli", "redis-benchmark")
+    with scene() as (daemon, directory):
+        socket = os.path.join(directory, "redis.sock")
+        server = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory],
+            stdout=subprocess.DEVNULL)
+        load = None
+        try:
+            wait_for("redis", lambda: os.path.exists(socket))
+            load = subprocess.Popen(
+                ["redis-benchmark", "-s", socket, "-n", "100000000", "-r", "10000", "-t", "lpush", "-q"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            text = f"[program redis]\nname = redis-server\ncgroup = *\nsamples_per_hour = 100000\n"
+            collector = Collector(daemon, directory, text)
+            wait_for("continuous mode", lambda: server.pid in daemon.profiled_pids())
+            for turn in range(3):
+                finals = len([p for p in collector.periods(server.pid) if p["is_final"]])
+                session = Session(daemon, os.path.join(directory, f"o{turn}"), "-i", "4096", "-p", str(server.pid))
+                wait_for("a cut period", lambda: len(
+                    [p for p in collector.periods(server.pid) if p["labels"].get("cut_by")]) == turn + 1)
+                time.sleep(0.5)
+                session.end(signal.SIGKILL if turn == 1 else signal.SIGINT)
+                if turn != 1:
+                    heap = heap_of(session.report(), server.pid)
+                    check(heap["total"]["alloc_space"]["estimate"] > 0, f"turn {turn}: {heap['remark']}")
+                collector.next_period(server.pid, lambda p: not p["is_final"])
+                check(len([p for p in collector.periods(server.pid) if p["is_final"]]) == finals + 1, "periods")
+            answer = run(["redis-cli", "-s", socket, "ping"])
+            check(answer.stdout == b"PONG\n", f"redis answers {answer.stdout!r}")
+            collector.end()
+        finally:
+            for process in (load, server):
+                if process is not None:
+                    process.kill()
+                    process.wait()
+
+
+def test_takes_what_another_profiler_had():
+    """A program that a profiler without the daemon has is taken when that one ends; until then the status says who
+    has it."""
+    name = own_name("held")
+    with scene(start=False) as (daemon, directory):
+        daemon.environment["HEAPPROFD_CONFIG"] = configure(
+            directory, f"{EXACT}\n[program {name}]\n[sink files]\ntype = directory\npath = {directory}/files\n")
+        process = Commanded(daemon.environment, name, directory, preload=False)
+        alone = Daemon(os.path.join(directory, "alone"))  # its run directory, in which no daemon runs
+        session = Session(alone, os.path.join(directory, "o"), "-p", str(process.pid))
+        wait_for("the session", lambda: has_ring(process.pid))
+        daemon.start()
+
+        def shows():
+            process.wake()
+            status = run([TOOL, "status"], env=daemon.environment).stdout
+            return f"Another session, of process {session.process.pid}".encode() in status
+
+        wait_for("the status", shows)
+        session.end()
+        wait_for("continuous mode", lambda: process.wake() or process.pid in daemon.profiled_pids())
+        check(process.end() == 0, "the program failed")
+
+
+def has_ring(pid):
+    with open(f"/proc/{pid}/maps") as maps:
+        return "memfd:heapprofd-ring" in maps.read()
 
 
 def collector_pid(daemon):

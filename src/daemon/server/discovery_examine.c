@@ -40,6 +40,11 @@
 #define FIRST_PATIENCE_MS 25
 #define LAST_PATIENCE_MS 800
 
+/* Continuous mode takes a last dump before it hands a process over. */
+#define CLAIM_PATIENCE_MS 10000
+/* How often a background session looks whether a process is free again. */
+#define HELD_PERIOD_MS 5000
+
 /* Return whether the process has the preload library, or will when its loader is done. A static
  * program has no loader. */
 static bool is_preloaded(pid_t pid)
@@ -267,6 +272,14 @@ static bool is_profiler(const struct server *server, const struct process_info *
                                      process_info_descends(info->pid, server->supervisor));
 }
 
+/* Ask continuous mode for the process. It asks nobody itself. */
+static bool claim(const struct server *server, pid_t pid)
+{
+    const struct server_user *user = server->user;
+    return !server->session->config->background && user->claim != NULL &&
+           user->claim(user->context, pid);
+}
+
 static enum discovery_state examine(struct server *server, const struct process_info *info,
                                     const struct discovery_entry *entry, uint64_t now_ms)
 {
@@ -297,8 +310,10 @@ static enum discovery_state examine(struct server *server, const struct process_
     }
     char whose[SESSION_NAME_BYTES];
     if (belongs_to_another(info->pid, whose)) {
+        if (entry->state != DISCOVERY_CLAIMED && claim(server, info->pid))
+            return DISCOVERY_CLAIMED;
         session_reject(session, info->pid, origin, whose);
-        return DISCOVERY_DONE;
+        return session->config->background ? DISCOVERY_HELD : DISCOVERY_DONE;
     }
     return attach_or_wait(server, info, entry, now_ms);
 }
@@ -307,6 +322,10 @@ static enum discovery_state examine(struct server *server, const struct process_
 static uint64_t delay_of(const struct discovery_entry *entry)
 {
     unsigned earlier = entry->attempts < 32 ? entry->attempts - 1 : 31;
+    if (entry->state == DISCOVERY_CLAIMED)
+        return CLAIM_PATIENCE_MS;
+    if (entry->state == DISCOVERY_HELD)
+        return HELD_PERIOD_MS;
     if (entry->state != DISCOVERY_BUSY) {
         uint64_t delay = UINT64_C(1) << earlier / 2;
         return delay < LOADING_DELAY_MAX_MS ? delay : LOADING_DELAY_MAX_MS;

@@ -24,6 +24,9 @@ struct server_user {
     void (*progress)(void *context, struct session *session, uint64_t now_ms);
     /* A peer sent a message that is no hello: see struct rendezvous_user. */
     void (*request)(void *context, int fd, const struct peer_message *message);
+    /* Another session profiles the process. Ask continuous mode to hand it over, and call
+     * discovery_claim_answered() later; or return false. */
+    bool (*claim)(void *context, pid_t pid);
     /* Take in what the kernel has reported about the session's processes. */
     void (*read_events)(void *context);
     struct session_user session; /* callbacks of the session itself */
@@ -40,7 +43,7 @@ struct server {
     int exec_events;  /* descriptor of exec_events.h; -1: none */
     struct attach_budget attach_budget;
     struct session *session;           /* NULL: not begun yet, or removed; not owned */
-    pid_t entering; /* a process that we trace through its exec; 0: none */
+    pid_t entering;                    /* a process that we trace through its exec; 0: none */
     uint64_t drain_ms, drain_delay_ms; /* CLOCK_MONOTONIC */
     uint64_t wake_ms;                  /* of the user; UINT64_MAX: none */
 };

@@ -42,7 +42,8 @@
 
 static bool is_pending(enum discovery_state state)
 {
-    return state == DISCOVERY_FORKED || state == DISCOVERY_LOADING || state == DISCOVERY_BUSY;
+    return state == DISCOVERY_FORKED || state == DISCOVERY_LOADING || state == DISCOVERY_BUSY ||
+           state == DISCOVERY_CLAIMED || state == DISCOVERY_HELD;
 }
 
 /* --- scans of /proc --- */
@@ -269,6 +270,34 @@ void discovery_begun(struct server *server, pid_t pid, uint64_t began_us)
     list->pending += is_pending(entry->state);
 }
 
+/* --- processes that sessions hand over --- */
+
+void discovery_claim_answered(struct server *server, pid_t pid)
+{
+    struct discovery_list *list = &server->session->discovery;
+    size_t place = place_of(list, pid);
+    if (is_known_at(list, place, pid) && list->entries[place].state == DISCOVERY_CLAIMED)
+        list->entries[place].due_ms = 0;
+}
+
+static void look_again(struct server *server, pid_t pid)
+{
+    struct discovery_list *list = &server->session->discovery;
+    struct discovery_entry *entry = renew_entry(list, place_of(list, pid), pid);
+    if (entry == NULL)
+        return;
+    entry->running = true;
+    discovery_examine(server, entry);
+    list->pending += is_pending(entry->state);
+}
+
+void discovery_take_back(struct server *server, uint64_t borrower)
+{
+    pid_t pid;
+    while ((pid = session_take_back(server->session, borrower)) != 0)
+        look_again(server, pid);
+}
+
 void discovery_follow_execs(struct server *server)
 {
     session_handle_execs(server->session, take_exec, server);
@@ -358,8 +387,12 @@ void discovery_new(struct server *server)
     /* The caller's clock is sometimes a little early. */
     uint64_t due_ms = session->discovery.scan_ms + period_ms - SCAN_SLACK_MS;
     bool is_due = session->discovery.must_scan || clock_read_ms(CLOCK_MONOTONIC) >= due_ms;
-    if (is_due && discovery_wants_new(session))
-        scan(server, false);
+    pid_t unused;
+    if (!is_due || !discovery_wants_new(session))
+        return;
+    scan(server, false);
+    while ((unused = session_take_back_unused(server->session)) != 0)
+        look_again(server, unused);
 }
 
 /* Return the process whose next attempt to attach has been due for longest, or NULL. So each one
@@ -438,6 +471,8 @@ static const char *explain_entry(const struct discovery_entry *entry)
     case DISCOVERY_BUSY:
         return "The profiler tried to attach until the session ended: a thread could not be "
                "stopped, or was in code that the profiler has to change.";
+    case DISCOVERY_CLAIMED:
+        return "Continuous mode has it, and had not handed it over when the session ended.";
     default:
         return NULL;
     }

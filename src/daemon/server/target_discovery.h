@@ -40,9 +40,15 @@ void discovery_new(struct server *server);
 void discovery_follow_execs(struct server *server);
 
 /* Attach to a process of the command's session that has begun a program which cannot load the
- * library, and has run since began_us (CLOCK_MONOTONIC; 0: unknown). Try again later if it fails for
- * the moment. */
+ * library, and has run since began_us (CLOCK_MONOTONIC; 0: unknown). Try again later if it fails
+ * for the moment. */
 void discovery_begun(struct server *server, pid_t pid, uint64_t began_us);
+
+/* A process that continuous mode was asked for is free now, or will not be. */
+void discovery_claim_answered(struct server *server, pid_t pid);
+
+/* Profile again the processes that were lent to that session. */
+void discovery_take_back(struct server *server, uint64_t borrower);
 
 /* Try again what failed and is due. Return when more is due (CLOCK_MONOTONIC); UINT64_MAX:
  * never. */

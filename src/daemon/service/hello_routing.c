@@ -2,8 +2,6 @@
 /* One entry for each process that waits, with the session that is being asked. */
 #include "daemon/service/hello_routing.h"
 
-#include <stdio.h>
-
 #include "daemon/service/session_wire.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
@@ -21,16 +19,19 @@ static bool may_ask(const struct supervised *session, uid_t uid)
            (session->owner.uid == uid || session->owner.uid == 0 || session->owner.may_all);
 }
 
-/* Return the first session after order `after` that may be asked, or NULL. */
+/* Return the session with the next order after `after` that may be asked, or NULL. */
 static struct supervised *next_session(const struct hello_routing *routing,
                                        const struct routed_hello *routed, uint64_t after)
 {
     const struct supervisor *supervisor = routing->supervisor;
+    struct supervised *next = NULL;
     for (size_t i = 0; i < supervisor->count; i++) {
-        if (supervisor->sessions[i]->order > after && may_ask(supervisor->sessions[i], routed->uid))
-            return supervisor->sessions[i];
+        struct supervised *session = supervisor->sessions[i];
+        if (session->order > after && (next == NULL || session->order < next->order) &&
+            may_ask(session, routed->uid))
+            next = session;
     }
-    return NULL;
+    return next;
 }
 
 static void fill_refusal(struct handshake_reply *reply, bool was_declined)
@@ -121,11 +122,7 @@ static void send_claimed(const struct hello_routing *routing, const struct route
         .type = SESSION_WIRE_CLAIMED, .pid = routed->pid, .origin = routed->hello.origin};
     for (uint64_t at = owner->order; (session = next_session(routing, routed, at)) != NULL;
          at = session->order) {
-        if (supervisor_reaches(&session->owner, owner))
-            snprintf(message.whose, sizeof(message.whose), "number %llu of process %d",
-                     (unsigned long long)owner->id, (int)owner->pid);
-        else
-            snprintf(message.whose, sizeof(message.whose), "of another user");
+        supervisor_name(owner, session, message.whose);
         session_wire_send(session->socket, &message, sizeof(message), NULL, 0, -1, false);
     }
 }

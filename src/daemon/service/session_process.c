@@ -220,6 +220,14 @@ static void handle_session_over(void *context, struct session *session)
     }
 }
 
+/* Ask the supervisor for a process that continuous mode may have. */
+static bool claim(void *context, pid_t pid)
+{
+    (void)context;
+    return session_wire_send_number(process.start->supervisor, SESSION_WIRE_CLAIM, (uint32_t)pid,
+                                    true) == 0;
+}
+
 /* Set intervals, and end the profiles of processes that are left out. */
 static void adjust_targets(const Heapprofd__ControlRequest *request)
 {
@@ -301,6 +309,24 @@ static void take_hello(const struct session_wire_hello *asked, int fd)
     session_wire_send(process.start->supervisor, &answer, sizeof(answer), NULL, 0, -1, true);
 }
 
+/* Lend a process to another session, and report it to the client. */
+static void lend(struct session_wire_lend *wanted)
+{
+    Heapprofd__ControlReply__Lent lent = HEAPPROFD__CONTROL_REPLY__LENT__INIT;
+    Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    wanted->whose[sizeof(wanted->whose) - 1] = 0;
+    if (process.start->request->continuous &&
+        session_lend(process.session, wanted->pid, wanted->borrower)) {
+        lent.has_pid = true;
+        lent.pid = wanted->pid;
+        lent.whose = wanted->whose;
+        reply.lent = &lent;
+        control_send_reply(process.start->client, &reply);
+    }
+    wanted->type = SESSION_WIRE_LENT;
+    session_wire_send(process.start->supervisor, wanted, sizeof(*wanted), NULL, 0, -1, true);
+}
+
 /* Report to the client that the session has begun: the processes that it awaits are invited. */
 static void report_beginning(void)
 {
@@ -318,6 +344,7 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
     struct session_wire_number number = {0};
     struct session_wire_hello hello;
     struct session_wire_claimed claimed;
+    struct session_wire_lend wanted;
     if (!session_wire_read(&number.type, sizeof(number.type), bytes, length))
         return;
     switch (number.type) {
@@ -339,6 +366,18 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
         session_dump(process.session);
         session_wire_send_number(process.start->supervisor, SESSION_WIRE_DUMPED, number.number,
                                  true);
+        break;
+    case SESSION_WIRE_LEND:
+        if (session_wire_read(&wanted, sizeof(wanted), bytes, length))
+            lend(&wanted);
+        break;
+    case SESSION_WIRE_TAKE_BACK:
+        if (session_wire_read(&wanted, sizeof(wanted), bytes, length))
+            discovery_take_back(&process.manager.server, wanted.borrower);
+        break;
+    case SESSION_WIRE_CLAIM_ANSWERED:
+        if (session_wire_read(&number, sizeof(number), bytes, length))
+            discovery_claim_answered(&process.manager.server, (pid_t)number.number);
         break;
     case SESSION_WIRE_SHARE:
         if (session_wire_read(&number, sizeof(number), bytes, length))
@@ -535,6 +574,7 @@ void session_process_run(const struct session_process_start *start)
         .readable = handle_readable,
         .session_over = handle_session_over,
         .progress = handle_progress,
+        .claim = claim,
         .session = {.refused = handle_refused, .busy = stay_alive},
     };
     reset_signals();

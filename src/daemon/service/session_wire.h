@@ -26,6 +26,9 @@ enum session_wire_type {
     SESSION_WIRE_STOP,      /* struct session_wire_number: ControlReply.End.Reason */
     SESSION_WIRE_SHARE,     /* struct session_wire_number: its share_ppm (attach_budget.h) */
     SESSION_WIRE_INVITED, /* only a type: the processes it awaited in its first state are invited */
+    SESSION_WIRE_LEND,    /* struct session_wire_lend: another session asks for a process */
+    SESSION_WIRE_TAKE_BACK,      /* struct session_wire_lend: the borrower has ended; no pid */
+    SESSION_WIRE_CLAIM_ANSWERED, /* struct session_wire_number: the pid that was claimed */
     /* To the supervisor. */
     SESSION_WIRE_ANSWER,  /* struct session_wire_answer */
     SESSION_WIRE_STATE,   /* struct session_wire_state, then a packed ControlSession */
@@ -34,6 +37,8 @@ enum session_wire_type {
     SESSION_WIRE_ALIVE,   /* only a type: the process is busy with long work */
     SESSION_WIRE_LEAVING, /* only a type: it accepts no more processes */
     SESSION_WIRE_ENDED,   /* struct session_wire_ended */
+    SESSION_WIRE_CLAIM,   /* struct session_wire_number: a pid that another session has */
+    SESSION_WIRE_LENT,    /* struct session_wire_lend: it was lent, or is not profiled */
 };
 
 /* A process asks to be profiled. If the session process accepts it, it answers the peer itself. */
@@ -50,6 +55,14 @@ struct session_wire_claimed {
     uint32_t type;
     int32_t pid;
     uint32_t origin; /* enum handshake_origin */
+    char whose[SESSION_NAME_BYTES];
+};
+
+/* A process that goes from a session of continuous mode to another one, the borrower. */
+struct session_wire_lend {
+    uint32_t type;
+    int32_t pid;
+    uint64_t borrower; /* its order */
     char whose[SESSION_NAME_BYTES];
 };
 

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/service/handover.h"
 #include "daemon/service/user_limits.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
@@ -244,6 +245,7 @@ static void take_message(struct supervisor *supervisor, struct supervised *sessi
     const struct supervisor_user *user = supervisor->user;
     struct session_wire_answer answer;
     struct session_wire_number number = {0};
+    struct session_wire_lend lend;
     if (!session_wire_read(&number.type, sizeof(number.type), bytes, length))
         return;
     note_message(session);
@@ -261,6 +263,14 @@ static void take_message(struct supervisor *supervisor, struct supervised *sessi
     case SESSION_WIRE_DUMPED:
         if (session_wire_read(&number, sizeof(number), bytes, length))
             user->dumped(user->context, session, number.number);
+        break;
+    case SESSION_WIRE_CLAIM:
+        if (session_wire_read(&number, sizeof(number), bytes, length))
+            handover_claim(supervisor, session, (pid_t)number.number);
+        break;
+    case SESSION_WIRE_LENT:
+        if (session_wire_read(&lend, sizeof(lend), bytes, length))
+            handover_lent(supervisor, &lend);
         break;
     case SESSION_WIRE_LEAVING:
         leave(supervisor, session);
@@ -332,6 +342,7 @@ static void forget(struct supervisor *supervisor, struct supervised *session)
     memmove(&supervisor->sessions[at], &supervisor->sessions[at + 1],
             (supervisor->count - at) * sizeof(*supervisor->sessions));
     supervisor->user->ended(supervisor->user->context, session);
+    handover_end(supervisor, session);
     supervisor_close_descriptors(supervisor, session);
     supervisor_wipe_state(session);
     free(session);
@@ -462,6 +473,16 @@ void supervisor_stop(struct supervised *session, Heapprofd__ControlReply__End__R
     if (session->socket >= 0)
         session_wire_send_number(session->socket, SESSION_WIRE_STOP, (uint32_t)reason, false);
     expect_end(session);
+}
+
+void supervisor_name(const struct supervised *session, const struct supervised *reader,
+                     char name[SESSION_NAME_BYTES])
+{
+    if (supervisor_reaches(&reader->owner, session))
+        snprintf(name, SESSION_NAME_BYTES, "number %llu of process %d",
+                 (unsigned long long)session->id, (int)session->pid);
+    else
+        snprintf(name, SESSION_NAME_BYTES, "of another user");
 }
 
 bool supervisor_reaches(const struct access_requester *requester, const struct supervised *session)

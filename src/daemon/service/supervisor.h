@@ -41,7 +41,8 @@
 
 struct supervised {
     uint64_t id;    /* random, seven digits: neither a pid nor a count of sessions */
-    uint64_t order; /* increases with each start */
+    uint64_t order; /* increases with each start; those of continuous mode come after all others */
+    bool is_continuous;
     struct access_requester owner;
     pid_t requester;                                /* process that asked for it */
     uint64_t service_session;                       /* of Perfetto's tracing service */
@@ -105,6 +106,10 @@ struct supervisor_request {
  * takes ownership of the connection. Return NULL with a message on errors. */
 struct supervised *supervisor_start(struct supervisor *supervisor,
                                     const struct supervisor_request *request, struct error *error);
+
+/* Write the name of a session as the user of another one may see it. */
+void supervisor_name(const struct supervised *session, const struct supervised *reader,
+                     char name[SESSION_NAME_BYTES]);
 
 /* Handle a readable descriptor. Return false if it is not ours. */
 bool supervisor_serve(struct supervisor *supervisor, int fd);

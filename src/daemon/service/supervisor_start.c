@@ -22,6 +22,9 @@
 #define FIRST_ID 5000000u
 #define IDS 5000000u
 
+/* Of the orders of continuous mode's sessions: others are asked before them. */
+#define CONTINUOUS_ORDER (UINT64_C(1) << 63)
+
 static bool is_known_id(const struct supervisor *supervisor, uint64_t id)
 {
     for (size_t i = 0; i < supervisor->count; i++) {
@@ -139,7 +142,8 @@ struct supervised *supervisor_start(struct supervisor *supervisor,
         return NULL;
     }
     session->client = request->client;
-    session->order = ++supervisor->last_order;
+    session->is_continuous = request->start->continuous;
+    session->order = ++supervisor->last_order | (session->is_continuous ? CONTINUOUS_ORDER : 0);
     /* Until its first message assume that it does, so that no process that begins meanwhile is
      * missed. */
     session->wants_new = true;

@@ -5,7 +5,6 @@
 #include "daemon/session/session_state.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,22 +165,11 @@ static bool has_pid(const struct session *session, pid_t pid)
     return false;
 }
 
-static bool was_left(const struct session *session, const struct process_info *info)
-{
-    size_t count = session->left_count < SESSION_LEFT_MAX ? session->left_count : SESSION_LEFT_MAX;
-    for (size_t i = 0; i < count; i++) {
-        if (session->left[i].pid == info->pid &&
-            session->left[i].start_boottime_ns == info->start_boottime_ns)
-            return true;
-    }
-    return false;
-}
-
 static bool is_wanted_of_machine(const struct session *session, const struct process_info *info,
                                  enum handshake_origin origin)
 {
     const struct heap_config *config = session->config;
-    if (was_left(session, info))
+    if (session_has_left(session, info))
         return false;
     bool is_chosen =
         is_named(session, info) || target_choice_find(&config->target_rules, info) != NULL;
@@ -306,8 +294,8 @@ static void list_silent_children(struct session *session, const struct target *t
                    UNPROFILED_FORKED);
 }
 
-static void end_target(struct session *session, struct target *target,
-                       const struct target_end *caller_end)
+void session_end_target(struct session *session, struct target *target,
+                        const struct target_end *caller_end)
 {
     struct target_end known_end = *caller_end, *end = &known_end;
     bool dead = !end->running, is_known = end->exit_status >= 0;
@@ -350,12 +338,12 @@ void session_check_guardrails(struct session *session)
     }
 }
 
-static void dump_superseded(struct session *session)
+void session_dump_superseded(struct session *session)
 {
     struct target_end end = {.final = true, .exit_status = -1};
     for (size_t i = 0; i < session->target_count;) {
         if (session->targets[i]->superseded)
-            end_target(session, session->targets[i], &end);
+            session_end_target(session, session->targets[i], &end);
         else
             i++;
     }
@@ -372,7 +360,7 @@ static void prepare_names(struct session *session, struct target *target)
 uint64_t session_poll(struct session *session)
 {
     uint64_t fullest = 0;
-    dump_superseded(session);
+    session_dump_superseded(session);
     for (size_t i = 0; i < session->target_count; i++) {
         uint64_t bytes = target_drain(session->targets[i], false);
         if (bytes > fullest)
@@ -385,7 +373,7 @@ uint64_t session_poll(struct session *session)
 void session_dump(struct session *session)
 {
     struct target_end end = {.running = true, .exit_status = -1};
-    dump_superseded(session);
+    session_dump_superseded(session);
     for (size_t i = 0; i < session->target_count; i++) {
         target_drain(session->targets[i], false);
         target_write_dump(session->targets[i], session->writer, session->files, &end,
@@ -397,7 +385,7 @@ void session_dump(struct session *session)
 void session_checkpoint(struct session *session)
 {
     struct target_end end = {.checkpoint = true, .running = true, .exit_status = -1};
-    dump_superseded(session);
+    session_dump_superseded(session);
     if (session->target_count == 0) {
         checkpoints_put_off(&session->checkpoints, clock_read_ms(CLOCK_MONOTONIC));
         return;
@@ -424,36 +412,18 @@ void session_restart_trace(struct session *session)
 
 void session_process_ended(struct session *session, pid_t pid, int exit_status)
 {
-    dump_superseded(session);
+    session_dump_superseded(session);
     struct target *target = session_find(session, pid);
     struct target_end end = {.final = true, .exit_status = exit_status};
     if (target != NULL)
-        end_target(session, target, &end);
-}
-
-void session_leave(struct session *session, pid_t pid)
-{
-    struct target *target = session_find(session, pid);
-    struct target_end end = {.final = true, .running = true, .exit_status = -1};
-    if (target == NULL)
-        return;
-    if (session->left == NULL)
-        session->left = calloc(SESSION_LEFT_MAX, sizeof(*session->left));
-    if (session->left != NULL)
-        session->left[session->left_count++ % SESSION_LEFT_MAX] =
-            (struct left_process){pid, target->info.start_boottime_ns};
-    dump_superseded(session);
-    end.running = !target_is_dead(target);
-    end_target(session, target, &end);
-    /* It is left because memory is short. */
-    malloc_trim(0);
+        session_end_target(session, target, &end);
 }
 
 void session_end_targets(struct session *session, bool interrupted)
 {
     struct target_end end = {
         .final = true, .running = true, .interrupted = interrupted, .exit_status = -1};
-    dump_superseded(session);
+    session_dump_superseded(session);
     /* Stop all first. Otherwise records that one process writes while another is dumped would be
      * lost. */
     for (size_t i = 0; i < session->target_count; i++) {
@@ -465,7 +435,7 @@ void session_end_targets(struct session *session, bool interrupted)
             session->user->ending(session->user->context, session->target_count);
         /* The process may have died a moment ago. */
         end.running = !target_is_dead(session->targets[0]);
-        end_target(session, session->targets[0], &end);
+        session_end_target(session, session->targets[0], &end);
     }
 }
 

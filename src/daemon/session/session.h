@@ -40,7 +40,7 @@
 
 /* Each target has a ring of shmem_size_bytes of address space and about three descriptors. */
 #define SESSION_TARGETS_MAX 512
-/* Processes that a session remembers not to profile again. */
+/* Processes that a session remembers not to profile, for now or for good. */
 #define SESSION_LEFT_MAX 4096
 
 /* The state of a process in target discovery (daemon/server/target_discovery.c). */
@@ -51,6 +51,8 @@ enum discovery_state {
     DISCOVERY_FORKED,  /* not examined yet */
     DISCOVERY_LOADING, /* its loader is still running */
     DISCOVERY_BUSY,    /* could not be attached to for the moment */
+    DISCOVERY_CLAIMED, /* the daemon asks continuous mode to hand it over */
+    DISCOVERY_HELD,    /* another session has it; a background session takes it after that one */
 };
 
 /* The processes of the machine at the last scan, by pid. Times: CLOCK_MONOTONIC. */
@@ -154,9 +156,11 @@ struct session {
     struct unprofiled_list unprofiled;
     struct empty_profile_list empty_profiles;
     struct left_process {
-        pid_t pid;
+        pid_t pid; /* 0: it was taken back */
         uint64_t start_boottime_ns;
-    } * left; /* those of session_leave(); the last SESSION_LEFT_MAX */
+        uint64_t borrower; /* the order of the session that it was lent to; 0: left for good */
+        uint64_t since_ms; /* CLOCK_MONOTONIC */
+    } * left;              /* the last SESSION_LEFT_MAX */
     size_t left_count;
     struct discovery_list discovery;
     struct known_program programs[SESSION_PROGRAMS_KNOWN]; /* the latest */
@@ -266,6 +270,22 @@ void session_process_ended(struct session *session, pid_t pid, int exit_status);
 /* End the profile of a process with its last dump, and let it go on. It is not profiled again while
  * it runs. */
 void session_leave(struct session *session, pid_t pid);
+
+/* End the profile of a process with its last dump, so that another session can profile it. It is
+ * not wanted until session_take_back(). `borrower`: the order of that session, not 0. Return false
+ * if it is not profiled. */
+bool session_lend(struct session *session, pid_t pid, uint64_t borrower);
+
+/* Want a process again that was lent. Return its pid, or 0 if no process was lent to that
+ * session. */
+pid_t session_take_back(struct session *session, uint64_t borrower);
+
+/* The same for a process that was lent minutes ago and that no session profiles: the borrower's end
+ * was not reported. */
+pid_t session_take_back_unused(struct session *session);
+
+/* Return whether a process was left, for now or for good. */
+bool session_has_left(const struct session *session, const struct process_info *info);
 
 /* Dump all targets while the session goes on. */
 void session_dump(struct session *session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What session.c and session_join.c share. */
+/* What the files of this folder share. */
 #ifndef HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H
 #define HEAPPROFD_DAEMON_SESSION_SESSION_STATE_H
 
@@ -8,6 +8,13 @@
 /* Take in what the rings hold in the middle of other work: write no dump and end no target. So no
  * program waits for the end of that work. `context` is the session. */
 void session_drain(void *context);
+
+/* Write a target's last dump, and close it. */
+void session_end_target(struct session *session, struct target *target,
+                        const struct target_end *caller_end);
+
+/* Write the profiles of programs that their processes have replaced by exec. */
+void session_dump_superseded(struct session *session);
 
 /* Close a target and add its figures to those of the targets that are gone. */
 void session_remove_target(struct session *session, struct target *target);
