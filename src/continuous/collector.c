@@ -18,17 +18,13 @@
 #include "continuous/describe_periods.h"
 #include "continuous/last_dump.h"
 #include "continuous/names.h"
+#include "continuous/outputs.h"
 #include "continuous/own_cost.h"
 #include "continuous/periods.h"
-#include "continuous/print_periods.h"
 #include "continuous/programs.h"
+#include "continuous/reload.h"
 #include "continuous/session_link.h"
-#include "daemon/sockets/run_directory.h"
-#ifdef HEAPPROFD_METRICS
-#include "metrics/metrics.h"
-#endif
 #include "profile/builder/profile_read.h"
-#include "sinks/sink.h"
 #include "util/clock.h"
 #include "util/event_loop.h"
 #include "util/terminal_text.h"
@@ -50,14 +46,13 @@ static struct collector {
     struct programs programs;
     struct names names;
     struct periods *periods;
-    struct sinks *sinks; /* NULL: periods are printed */
-#ifdef HEAPPROFD_METRICS
-    struct metrics *metrics;
-#endif
+    struct outputs outputs;
     enum fragment_state fragment_state;
     int fragment;
     bool fragment_is_cut;
     uint64_t dump_ms, cost_ms; /* when each is due, CLOCK_MONOTONIC */
+    bool must_reload;
+    bool begins_anew; /* the session ends, and another one begins after it */
     bool is_ending, is_over;
     uint64_t end_ms; /* latest end; UINT64_MAX: none */
     int exit_status;
@@ -94,10 +89,7 @@ static void send_periods(struct period *periods, size_t count)
         collector.status.dumps_lost++;
         return;
     }
-    if (collector.sinks != NULL)
-        sinks_put(collector.sinks, periods, count);
-    else
-        print_periods(stdout, periods, count);
+    outputs_put(&collector.outputs, periods, count);
     free(labels);
     collector.status.dumps_taken++;
     if (last_dump_write(collector.config->spool, realtime_ns(), &error) < 0)
@@ -117,9 +109,7 @@ static void take_profile(const struct profile *profile)
         return;
     }
     send_periods(periods, count);
-#ifdef HEAPPROFD_METRICS
-    metrics_note(collector.metrics);
-#endif
+    outputs_note(&collector.outputs);
     programs_forget_ended(&collector.programs);
 }
 
@@ -212,11 +202,12 @@ static void take_refused(void *context, const Heapprofd__ControlReply__Refused *
 
 static void take_lent(void *context, const Heapprofd__ControlReply__Lent *lent)
 {
-    (void)context;
     const char *whose = lent->whose != NULL ? lent->whose : "";
-    const struct known_process *process = programs_take_lent(&collector.programs, lent->pid, whose);
+    const char *name = lent->name != NULL ? lent->name : "";
+    (void)context;
+    programs_take_lent(&collector.programs, lent->pid, name, whose);
     log_line("process %d (%s) is lent to another session, %s, until that ends", (int)lent->pid,
-             process != NULL ? process->name : "unknown", whose);
+             name, whose);
 }
 
 static void take_dump(void *context)
@@ -237,12 +228,46 @@ static void note_closed(void)
         collector.watched_pipe = -1;
 }
 
+static int open_session(struct error *error)
+{
+    struct session_link *link = &collector.link;
+    int code = session_link_open(link, collector.config, &link_user, error);
+    if (code < 0)
+        return code;
+    collector.watched_daemon = link->daemon;
+    collector.watched_pipe = link->pipe;
+    code = event_loop_watch(collector.epoll, EPOLL_CTL_ADD, link->daemon, EPOLLIN);
+    if (code == 0)
+        code = event_loop_watch(collector.epoll, EPOLL_CTL_ADD, link->pipe, EPOLLIN);
+    return code < 0 ? error_set(error, code, "cannot wait for the session: %s", strerror(-code))
+                    : 0;
+}
+
+/* Begin another session: the configuration has changed in what a session cannot change. */
+static void begin_anew(void)
+{
+    struct error error = {0};
+    collector.begins_anew = false;
+    session_link_close(&collector.link);
+    programs_begin_anew(&collector.programs);
+    if (open_session(&error) == 0)
+        return;
+    log_line("%s", error.message);
+    collector.exit_status = 1;
+    collector.is_over = true;
+}
+
 /* The session has ended: take its last dumps. */
 static void finish_session(void)
 {
     if (collector.fragment_state == FRAGMENT_NONE)
         take_fragment();
-    collector.is_over = collector.fragment_state == FRAGMENT_NONE;
+    if (collector.fragment_state != FRAGMENT_NONE)
+        return;
+    if (collector.begins_anew && !collector.is_ending)
+        begin_anew();
+    else
+        collector.is_over = true;
 }
 
 static void serve_link(void)
@@ -253,7 +278,7 @@ static void serve_link(void)
         collector.exit_status = 1;
     }
     note_closed();
-    collector.is_ending |= collector.link.daemon < 0;
+    collector.is_ending |= collector.link.daemon < 0 && !collector.begins_anew;
 }
 
 /* --- what is due --- */
@@ -307,18 +332,10 @@ static void dump_if_due(uint64_t now_ms)
 static int do_due(void)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    unsigned timeout_ms = 60000;
     dump_if_due(now_ms);
     if (now_ms >= collector.cost_ms)
         measure_cost(now_ms);
-    if (collector.sinks != NULL)
-        sinks_work(collector.sinks, &timeout_ms);
-#ifdef HEAPPROFD_METRICS
-    unsigned metrics_ms = timeout_ms;
-    metrics_work(collector.metrics, &metrics_ms);
-    timeout_ms = metrics_ms < timeout_ms ? metrics_ms : timeout_ms;
-#endif
-    uint64_t next_ms = clock_earlier(now_ms + timeout_ms, collector.cost_ms);
+    uint64_t next_ms = clock_earlier(now_ms + outputs_work(&collector.outputs), collector.cost_ms);
     next_ms = clock_earlier(next_ms, collector.end_ms);
     if (!collector.is_ending)
         next_ms = clock_earlier(next_ms, collector.dump_ms);
@@ -327,10 +344,7 @@ static int do_due(void)
 
 static void begin_end(void)
 {
-    struct signalfd_siginfo info;
     struct error error;
-    while (read(collector.signals, &info, sizeof(info)) > 0) {
-    }
     if (collector.end_ms != UINT64_MAX)
         return;
     collector.is_ending = true;
@@ -339,10 +353,72 @@ static void begin_end(void)
     session_link_stop(&collector.link, &error);
 }
 
+/* --- another configuration --- */
+
+/* Replace the configuration. Afterwards *next is the old one. */
+static int apply(struct collector_config *next, struct error *error)
+{
+    struct reload_changes changes = reload_compare(collector.config, next);
+    struct collector_config old = *collector.config;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    int code = outputs_change(&collector.outputs, collector.config, next, &changes, error);
+    if (code == -EPIPE) {
+        collector.exit_status = 1;
+        begin_end();
+    }
+    if (code < 0)
+        return code;
+    *collector.config = *next;
+    *next = old;
+    programs_reload(&collector.programs);
+    collector.names.asks_servers = collector.config->symbols == COLLECTOR_SYMBOLS_ALL;
+    collector.dump_ms = clock_earlier(collector.dump_ms, now_ms + collector.config->period_ms);
+    if (!changes.session)
+        return session_link_change_rules(&collector.link, collector.config, error);
+    log_line("the session begins anew with another ring, interval or limit: live memory counts "
+             "from zero");
+    collector.begins_anew = true;
+    return session_link_stop(&collector.link, error);
+}
+
+/* Read the configuration anew. With a mistake the old one stays. */
+static void reload(void)
+{
+    struct error error = {0};
+    struct collector_config next;
+    collector.must_reload = false;
+    int code = collector_config_read(&next, collector.options->file, &error);
+    if (code == 0) {
+        log_line("%s has no section [continuous] any more: continuous mode ends",
+                 collector.options->file);
+        collector.exit_status = COLLECTOR_EXIT_CONFIG;
+        begin_end();
+    } else if (code < 0 || reload_check(&next, &error) < 0 || apply(&next, &error) < 0) {
+        log_line("the old configuration stays: %s", error.message);
+    } else {
+        log_line("%s was read anew: %zu sections [program]", collector.options->file,
+                 collector.config->program_count);
+    }
+    collector_config_clear(&next);
+}
+
+/* --- events --- */
+
+static void take_signals(void)
+{
+    struct signalfd_siginfo info;
+    while (read(collector.signals, &info, sizeof(info)) > 0) {
+        if (info.ssi_signo == SIGHUP)
+            collector.must_reload = true;
+        else
+            begin_end();
+    }
+}
+
 static void handle(int fd)
 {
     if (fd == collector.signals)
-        begin_end();
+        take_signals();
     else if (fd == collector.watched_daemon || fd == collector.watched_pipe)
         serve_link();
     else if (collector.fragment_state == FRAGMENT_NAMING && fd == collector.names.pidfd)
@@ -352,6 +428,10 @@ static void handle(int fd)
 static void step(void)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
+    /* A dump is read by one configuration. */
+    if (collector.must_reload && collector.fragment_state == FRAGMENT_NONE &&
+        collector.link.id != 0 && !collector.is_ending && !collector.begins_anew)
+        reload();
     int timeout_ms = do_due();
     int count = epoll_wait(collector.epoll, events, EVENTS_AT_ONCE, timeout_ms);
     for (int i = 0; i < count; i++)
@@ -380,8 +460,7 @@ static void fill_status(void *context, struct collector_status *status)
         .memory_bytes = config->memory_bytes > 0 ? config->memory_bytes : COLLECTOR_UNKNOWN,
     };
     status->programs = programs_status(&collector.programs, &status->program_count);
-    if (collector.sinks != NULL)
-        status->sinks = sinks_figures(collector.sinks, &status->sink_count);
+    outputs_fill_status(&collector.outputs, status);
     status->cpu_seconds = collector.cost.cpu_seconds;
     status->cpu_share = collector.cost.cpu_share;
     status->memory_bytes = collector.cost.memory_bytes;
@@ -395,6 +474,7 @@ static int open_loop(void)
     sigemptyset(&ours);
     sigaddset(&ours, SIGINT);
     sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGHUP);
     sigprocmask(SIG_BLOCK, &ours, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGUSR1, SIG_IGN);
@@ -403,53 +483,6 @@ static int open_loop(void)
     if (collector.signals < 0 || collector.epoll < 0)
         return -errno;
     return event_loop_watch(collector.epoll, EPOLL_CTL_ADD, collector.signals, EPOLLIN);
-}
-
-static int open_sinks(struct error *error)
-{
-    struct collector_config *config = collector.config;
-    if (collector.options->prints)
-        return 0;
-    collector.sinks = sinks_open(&config->settings, config->spool, error);
-    if (collector.sinks == NULL)
-        return error->code < 0 ? error->code : -EINVAL;
-    int fd = sinks_descriptor(collector.sinks);
-    return fd < 0 ? 0 : event_loop_watch(collector.epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
-}
-
-static int open_metrics(struct error *error)
-{
-#ifdef HEAPPROFD_METRICS
-    char directory[RUN_DIRECTORY_PATH_MAX];
-    static const struct metrics_source source = {.status = fill_status};
-    if (run_directory_choose(directory, error) < 0)
-        return error->code;
-    collector.metrics = metrics_open(&collector.config->settings, directory, &source, error);
-    if (collector.metrics == NULL)
-        return error->code < 0 ? error->code : -EINVAL;
-    int fd = metrics_descriptor(collector.metrics);
-    if (fd >= 0)
-        return event_loop_watch(collector.epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
-#else
-    (void)error;
-    (void)fill_status;
-#endif
-    return 0;
-}
-
-static int open_session(struct error *error)
-{
-    struct session_link *link = &collector.link;
-    int code = session_link_open(link, collector.config, &link_user, error);
-    if (code < 0)
-        return code;
-    collector.watched_daemon = link->daemon;
-    collector.watched_pipe = link->pipe;
-    code = event_loop_watch(collector.epoll, EPOLL_CTL_ADD, link->daemon, EPOLLIN);
-    if (code == 0)
-        code = event_loop_watch(collector.epoll, EPOLL_CTL_ADD, link->pipe, EPOLLIN);
-    return code < 0 ? error_set(error, code, "cannot wait for the session: %s", strerror(-code))
-                    : 0;
 }
 
 static void note_gap(void)
@@ -472,8 +505,11 @@ static int open_all(struct error *error)
     collector.periods = periods_new();
     if (collector.periods == NULL)
         return error_set(error, -ENOMEM, "no memory");
-    if (open_sinks(error) < 0 || open_metrics(error) < 0)
-        return error->code;
+    collector.outputs = (struct outputs){
+        .prints = collector.options->prints, .epoll = collector.epoll, .status = fill_status};
+    code = outputs_open(&collector.outputs, collector.config, error);
+    if (code < 0)
+        return code;
     if (!collector.options->prints && settings_check_used(&collector.config->settings, error) < 0)
         return error->code;
     return open_session(error);
@@ -482,12 +518,7 @@ static int open_all(struct error *error)
 static void close_all(void)
 {
     session_link_close(&collector.link);
-#ifdef HEAPPROFD_METRICS
-    if (collector.metrics != NULL)
-        metrics_close(collector.metrics);
-#endif
-    if (collector.sinks != NULL)
-        sinks_close(collector.sinks, SINKS_PATIENCE_MS);
+    outputs_close(&collector.outputs, SINKS_PATIENCE_MS);
     names_clear(&collector.names);
     periods_free(collector.periods);
     programs_clear(&collector.programs);

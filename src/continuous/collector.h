@@ -5,8 +5,8 @@
  *   every period   dump ▸ fragment ▸ names ▸ profile ▸ periods ▸ labels ▸ sinks
  *   every second   progress ▸ programs ▸ intervals
  *
- * It ends with a last dump. If it or the daemon is killed, what was allocated since the last dump
- * is lost, and the next collector says so.
+ * SIGHUP makes it read its configuration anew. It ends with a last dump. If it or the daemon is
+ * killed, what was allocated since the last dump is lost, and the next collector says so.
  */
 #ifndef HEAPPROFD_CONTINUOUS_COLLECTOR_H
 #define HEAPPROFD_CONTINUOUS_COLLECTOR_H
@@ -17,8 +17,9 @@
 #include "continuous/collector_status.h"
 
 struct collector_options {
-    struct collector_config *config;
-    bool prints; /* periods to standard output, as JSON, instead of sinks */
+    struct collector_config *config; /* replaced by a reload */
+    const char *file;                /* from which a reload reads it */
+    bool prints;                     /* periods to standard output, as JSON, instead of sinks */
     void (*log)(const char *line);
 };
 

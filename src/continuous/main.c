@@ -6,8 +6,8 @@
 #include <sys/prctl.h>
 
 #include "continuous/collector.h"
+#include "continuous/reload.h"
 #include "daemon/service/serve.h"
-#include "sinks/sink.h"
 
 static const char usage[] =
     "usage: heapprofd_collector [--config FILE] [--check] [--print]\n"
@@ -23,21 +23,11 @@ static const char usage[] =
     "  --print        write periods to standard output, as lines of JSON, instead of sinks\n"
     "  --help, --version\n";
 
-/* Metrics read their section when they are opened. */
-static void pass_over_metrics(struct settings *settings)
-{
-    struct settings_section *section = settings_next(settings, "metrics", NULL);
-    const struct setting *setting = NULL;
-    while (section != NULL && (setting = setting_next(section, setting)) != NULL)
-        ;
-}
-
 static int check_only(struct collector_config *config, const char *file)
 {
     struct error error = {0};
-    int sinks = sinks_check(&config->settings, &error);
-    pass_over_metrics(&config->settings);
-    if (sinks < 0 || settings_check_used(&config->settings, &error) < 0) {
+    int sinks = reload_check(config, &error);
+    if (sinks < 0) {
         fprintf(stderr, "heapprofd_collector: %s\n", error.message);
         return COLLECTOR_EXIT_CONFIG;
     }
@@ -91,7 +81,7 @@ int main(int argc, char **argv)
     } else {
         prctl(PR_SET_NAME, "heapd-collector");
         const struct collector_options run = {
-            .config = &config, .prints = prints, .log = serve_log};
+            .config = &config, .file = file, .prints = prints, .log = serve_log};
         status = collector_run(&run);
     }
     collector_config_clear(&config);

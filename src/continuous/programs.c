@@ -180,18 +180,21 @@ void programs_take_refused(struct programs *programs, pid_t pid, const char *nam
         snprintf(process->problem, sizeof(process->problem), "%s", reason);
 }
 
-const struct known_process *programs_take_lent(struct programs *programs, pid_t pid,
-                                               const char *whose)
+/* The next profile of the process counts from zero, and begins at the first interval. */
+static void clear_progress(struct known_process *process)
 {
-    struct known_process *process = programs_find(programs, pid);
-    if (process == NULL)
-        return NULL;
-    snprintf(process->lent_to, sizeof(process->lent_to), "%s", whose);
-    process->is_cut = true;
-    /* The next profile counts from zero, and begins at the first interval. */
     process->samples = process->exact_bytes = 0;
     process->interval_bytes = process->asked_bytes = 0;
-    return process;
+}
+
+void programs_take_lent(struct programs *programs, pid_t pid, const char *name, const char *whose)
+{
+    struct known_process *process = programs_find_or_add(programs, pid, name, "");
+    if (process == NULL)
+        return;
+    snprintf(process->lent_to, sizeof(process->lent_to), "%s", whose);
+    process->is_cut = true;
+    clear_progress(process);
 }
 
 void programs_step(struct programs *programs, uint64_t now_ms)
@@ -223,6 +226,28 @@ const char *programs_leave_out(struct programs *programs, const char *reason)
         return NULL;
     snprintf(most->left_out, sizeof(most->left_out), "%s", reason);
     return most->name;
+}
+
+void programs_reload(struct programs *programs)
+{
+    for (size_t i = 0; i < programs->program_count; i++) {
+        struct program *program = &programs->programs[i];
+        program->config = collector_config_find(programs->config, program->section);
+    }
+    for (size_t i = 0; i < programs->process_count; i++) {
+        struct known_process *process = &programs->processes[i];
+        const char *section = find_section(programs, process->pid);
+        /* One that has ended keeps its labels, for its last period. */
+        size_t program =
+            section[0] != '\0' ? find_program(programs, section, process->name) : SIZE_MAX;
+        if (program == SIZE_MAX)
+            continue;
+        process->program = program;
+        process->asked_bytes = 0;
+        process->has_build_id = false;
+        labels_describe(&process->labels, programs->config, programs->programs[program].config,
+                        process->pid, process->name);
+    }
 }
 
 /* --- dumps --- */
@@ -260,6 +285,15 @@ static void clear_figures(struct known_process *process)
         free((char *)process->heaps[i].name);
     process->heap_count = process->loss_count = 0;
     process->since_ns = process->last_dump_ns = 0;
+}
+
+void programs_begin_anew(struct programs *programs)
+{
+    for (size_t i = 0; i < programs->process_count; i++) {
+        struct known_process *process = &programs->processes[i];
+        clear_figures(process);
+        clear_progress(process);
+    }
 }
 
 void programs_take_heap(struct known_process *process, const struct profile *profile,

@@ -74,12 +74,17 @@ void programs_take_progress(struct programs *programs, const Heapprofd__ControlS
 void programs_take_refused(struct programs *programs, pid_t pid, const char *name,
                            const char *reason);
 
-/* Take a process that was lent to another session. Return it, or NULL if it is unknown. */
-const struct known_process *programs_take_lent(struct programs *programs, pid_t pid,
-                                               const char *whose);
+/* Take a process that was lent to another session. */
+void programs_take_lent(struct programs *programs, pid_t pid, const char *name, const char *whose);
 
 /* Choose the intervals. Call it after each progress. */
 void programs_step(struct programs *programs, uint64_t now_ms);
+
+/* The configuration was replaced: describe all processes by the new one. */
+void programs_reload(struct programs *programs);
+
+/* The session has ended, and another one begins: all figures begin anew. */
+void programs_begin_anew(struct programs *programs);
 
 /* Return the process; NULL: it is unknown. */
 struct known_process *programs_find(struct programs *programs, pid_t pid);

@@ -143,6 +143,20 @@ int session_link_stop(struct session_link *link, struct error *error)
     return send_request(link, &request, error);
 }
 
+int session_link_change_rules(struct session_link *link, const struct collector_config *config,
+                              struct error *error)
+{
+    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
+    link->fragment_bytes_max = config->memory_bytes / 2;
+    request.change_rules.data = pack_config(config, &request.change_rules.len);
+    if (request.change_rules.data == NULL)
+        return error_set(error, -ENOMEM, "no memory for the session's configuration");
+    request.has_change_rules = true;
+    int code = send_request(link, &request, error);
+    free(request.change_rules.data);
+    return code;
+}
+
 int session_link_set_interval(struct session_link *link, pid_t pid, uint64_t interval_bytes,
                               struct error *error)
 {

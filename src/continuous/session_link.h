@@ -59,6 +59,10 @@ int session_link_dump(struct session_link *link, struct error *error);
 /* Ask the session to end; its last dumps follow. */
 int session_link_stop(struct session_link *link, struct error *error);
 
+/* Choose programs by the rules of another configuration. */
+int session_link_change_rules(struct session_link *link, const struct collector_config *config,
+                              struct error *error);
+
 /* Ask for a process's interval, or that it is profiled no longer. */
 int session_link_set_interval(struct session_link *link, pid_t pid, uint64_t interval_bytes,
                               struct error *error);

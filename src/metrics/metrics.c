@@ -67,6 +67,26 @@ struct metrics *metrics_open(struct settings *settings, const char *run_director
     return metrics;
 }
 
+static void stop_serving(struct metrics *metrics)
+{
+    if (metrics->server != NULL)
+        metrics_server_close(metrics->server);
+    metrics_listen_end(metrics->address);
+    metrics->server = NULL;
+    metrics->address[0] = '\0';
+}
+
+int metrics_reload(struct metrics *metrics, struct settings *settings, struct settings *old,
+                   struct error *error)
+{
+    struct error ignored;
+    stop_serving(metrics);
+    if (serve(metrics, settings, error) == 0)
+        return 0;
+    serve(metrics, old, &ignored);
+    return error->code < 0 ? error->code : -EINVAL;
+}
+
 const char *metrics_address(const struct metrics *metrics)
 {
     return metrics->address;
@@ -100,9 +120,7 @@ void metrics_work(struct metrics *metrics, unsigned *timeout_ms)
 
 void metrics_close(struct metrics *metrics)
 {
-    if (metrics->server != NULL)
-        metrics_server_close(metrics->server);
-    metrics_listen_end(metrics->address);
+    stop_serving(metrics);
     status_file_remove(metrics->run_directory);
     program_totals_clear(&metrics->totals);
     free(metrics);

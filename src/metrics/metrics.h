@@ -36,6 +36,11 @@ void metrics_work(struct metrics *metrics, unsigned *timeout_ms);
  * processes that have ended: counters keep what they had. */
 void metrics_note(struct metrics *metrics);
 
+/* Serve as these settings say, instead of the old ones. Return 0, or a negative errno with a
+ * message: then it serves as before. The descriptor is another one in any case. */
+int metrics_reload(struct metrics *metrics, struct settings *settings, struct settings *old,
+                   struct error *error);
+
 void metrics_close(struct metrics *metrics);
 
 #endif

@@ -253,6 +253,41 @@ const struct setting *setting_next(struct settings_section *section, const struc
     return &section->settings[next];
 }
 
+/* Return the next section of a kind from index *at on, without marking it; NULL: no more. */
+static const struct settings_section *next_of(const struct settings *settings, const char *kind,
+                                              size_t *at)
+{
+    while (*at < settings->count) {
+        const struct settings_section *section = &settings->sections[(*at)++];
+        if (strcmp(section->kind, kind) == 0)
+            return section;
+    }
+    return NULL;
+}
+
+static bool is_same_section(const struct settings_section *one,
+                            const struct settings_section *other)
+{
+    bool is_same = strcmp(one->name, other->name) == 0 && one->count == other->count;
+    for (size_t i = 0; is_same && i < one->count; i++)
+        is_same = strcmp(one->settings[i].key, other->settings[i].key) == 0 &&
+                  strcmp(one->settings[i].value, other->settings[i].value) == 0;
+    return is_same;
+}
+
+bool settings_are_same(const struct settings *one, const struct settings *other, const char *kind)
+{
+    size_t at = 0, other_at = 0;
+    for (;;) {
+        const struct settings_section *left = next_of(one, kind, &at);
+        const struct settings_section *right = next_of(other, kind, &other_at);
+        if (left == NULL || right == NULL)
+            return left == right;
+        if (!is_same_section(left, right))
+            return false;
+    }
+}
+
 int setting_refuse(const struct settings_section *section, const char *key, struct error *error,
                    const char *reason)
 {

@@ -88,6 +88,10 @@ int setting_duration_ms(struct settings_section *section, const char *key, uint6
 int setting_share(struct settings_section *section, const char *key, double *value,
                   struct error *error);
 
+/* Return whether both have the same sections of a kind, with the same settings in the same order.
+ */
+bool settings_are_same(const struct settings *one, const struct settings *other, const char *kind);
+
 /* Fill *error for a setting: "FILE:LINE: KEY: REASON". Return -EINVAL. */
 int setting_refuse(const struct settings_section *section, const char *key, struct error *error,
                    const char *reason);

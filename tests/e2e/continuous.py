@@ -342,7 +342,7 @@ def check_hand_over(preload):
         check(callsite_sum(after, "hold_block", "alloc_bytes") == 3000, "what was held after the session")
         in_all = callsite_sum(periods, "hold_block", "alloc_bytes")
         check(in_all in (13000, 13001), f"{in_all} bytes in continuous mode, truth 13000")
-        check(not any("cut_by" in p["labels"] for p in periods if p is not cut), "only one period was cut")
+        check(not any("cut_by" in p["labels"] for p in periods if p != cut), "only one period was cut")
 
 
 def test_hands_over_a_preloaded_program():
@@ -479,6 +479,105 @@ def test_collector_is_restarted():
 
         wait_for("further periods", goes_on)
         check("the collector, process" in daemon.log(), daemon.log())
+        check(process.end() == 0, "the program failed")
+
+
+def final_periods(collector, pid):
+    return [p for p in collector.periods(pid) if p["is_final"]]
+
+
+def test_reload():
+    """SIGHUP: programs that the new configuration chooses are taken, others left; what stays keeps its live memory. A
+    mistake is told, and changes nothing."""
+    with scene() as (daemon, directory):
+        stays, goes, comes = (own_name(name) for name in ("stays", "goes", "comes"))
+        process, leaving, coming = (Commanded(daemon.environment, name, directory, preload)
+                                    for name, preload in ((stays, True), (goes, False), (comes, False)))
+        collector = Collector(daemon, directory, f"{EXACT}\n[program old]\nname = {stays} {goes}\nservice = one\n")
+        wait_for("the programs", lambda: process.wake() or {process.pid, leaving.pid} <= daemon.profiled_pids())
+        process.tell("hold 10 1000")
+        leaving.tell("hold 2 1000")
+        collector.next_period(process.pid)
+
+        def reload(text):
+            configure(directory, text)
+            collector.process.send_signal(signal.SIGHUP)
+
+        reload(f"{EXACT}\n[program old]\nnmae = {stays}\n")
+        wait_for("the mistake", lambda: "the old configuration stays" in collector.log() and "nmae" in collector.log())
+        check({process.pid, leaving.pid} <= daemon.profiled_pids(), "a mistake changed the session")
+        reload(f"{EXACT}\n[program new]\nname = {comes} {stays}\nversion = 2\n[labels]\nteam = core\n")
+        wait_for("other programs", lambda: daemon.profiled_pids() == {process.pid, coming.pid})
+        wait_for("a last period", lambda: final_periods(collector, leaving.pid))
+        process.tell("hold 5 1000")
+        coming.tell("hold 3 1000")
+        period = collector.next_period(process.pid, lambda p: p["labels"].get("version") == "2")
+        check(period["labels"]["service_name"] == stays and period["labels"]["team"] == "core", f"{period['labels']}")
+        wait_for("live memory from before", lambda: callsite_sum(
+            collector.periods(process.pid)[-1:], "hold_block", "live_count") in (15, 16))
+        check(not final_periods(collector, process.pid), "a program that stays was left")
+        for one in (process, leaving, coming):
+            check(one.end() == 0, "a program failed")
+        wait_for("the last periods", lambda: final_periods(collector, process.pid) and final_periods(collector, coming.pid))
+        collector.end()
+        for one, held in ((process, 15000), (coming, 3000)):
+            total = callsite_sum(collector.periods(one.pid), "hold_block", "alloc_bytes")
+            check(total in (held, held + 1), f"{total} bytes in all periods, truth {held}")
+
+
+def test_reload_begins_the_session_anew():
+    """SIGHUP with another ring or interval: a last period, and then the program is profiled by another session."""
+    with scene() as (daemon, directory):
+        name = own_name("anew")
+        process = Commanded(daemon.environment, name, directory)
+        collector = Collector(daemon, directory, f"{EXACT}\n[program anew]\nname = {name}\n")
+        wait_for("the program", lambda: process.wake() or process.pid in daemon.profiled_pids())
+        first = daemon.status()["sessions"][0]["id"]
+        process.tell("hold 10 1000")
+        configure(directory, f"{EXACT.replace('8MiB', '4MiB')}\n[program anew]\nname = {name}\n")
+        collector.process.send_signal(signal.SIGHUP)
+        wait_for("a last period", lambda: final_periods(collector, process.pid))
+        wait_for("another session", lambda: process.wake() or [
+            s for s in daemon.status()["sessions"] if s["id"] != first and s["processes"]])
+        process.tell("hold 5 1000")
+        check(process.end() == 0, "the program failed")
+        wait_for("the last period", lambda: len(final_periods(collector, process.pid)) == 2)
+        check(collector.end() == 0, collector.log())
+        total = callsite_sum(collector.periods(process.pid), "hold_block", "alloc_bytes")
+        check(total in (15000, 15001), f"{total} bytes in all periods, truth 15000")
+
+
+def test_reload_through_the_daemon():
+    """SIGHUP to the daemon reaches its collector: another sink begins, and without [continuous] the collector ends;
+    with it again, one starts."""
+    name = own_name("sunk")
+    with daemon_with_collector(f"[program {name}]") as (daemon, files):
+        directory = os.path.dirname(files)
+        process = Commanded(daemon.environment, name, directory)
+        wait_for("a period", lambda: process.wake() or files_of(files, process.pid))
+        path = daemon.environment["HEAPPROFD_CONFIG"]
+        with open(path) as file:
+            text = file.read()
+
+        def reload(changed):
+            with open(path, "w") as file:
+                file.write(changed)
+            daemon.process.send_signal(signal.SIGHUP)
+
+        reload(f"{text}\n[sink more]\ntype = directory\npath = {directory}/more\n")
+        wait_for("a period in both", lambda: process.wake() or files_of(f"{directory}/more", process.pid))
+        reload(f"{text}\n[sink more]\ntype = directory\npath = {directory}/log/impossible\n")
+        wait_for("the mistake", lambda: "the old configuration stays" in daemon.log())
+        known = len(files_of(f"{directory}/more", process.pid))
+        wait_for("a period in both", lambda: process.wake() or len(files_of(f"{directory}/more", process.pid)) > known)
+        first = collector_pid(daemon)
+        reload("# nothing\n")
+        wait_for("the collector's end", lambda: collector_pid(daemon) is None)
+        check("no section [continuous] any more" in daemon.log(), daemon.log())
+        reload(text)
+        wait_for("another collector", lambda: collector_pid(daemon) not in (None, first))
+        known = len(files_of(files, process.pid))
+        wait_for("a period", lambda: process.wake() or len(files_of(files, process.pid)) > known)
         check(process.end() == 0, "the program failed")
 
 

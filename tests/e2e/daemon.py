@@ -1293,6 +1293,36 @@ def test_forged_pid():
         victim.end()
 
 
+def check_reload_of_policy(policy):
+    """SIGHUP: a policy with a mistake is told and changes nothing; a right one holds for sessions that run."""
+    with open(policy, "w") as file:
+        file.write("never_profile x\n")
+    with scene() as (daemon, directory):
+        process, other = (Commanded(daemon.environment, name, directory) for name in ("secret", "open"))
+        output = os.path.join(directory, "o")
+        session = Session(daemon, output, "-p", f"{process.pid},{other.pid}")
+        joined(daemon, process, other)
+        process.tell("hold 4 1000")
+        with open(policy, "w") as file:
+            file.write("never_profil secret\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        words = f"the old configuration stays: {policy}:1: 'never_profil' is not a setting"
+        wait_for("the mistake", lambda: words in daemon.log())
+        check({process.pid, other.pid} <= daemon.profiled_pids(), "a mistake ended a profile")
+        with open(policy, "w") as file:
+            file.write("never_profile sec*t\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the end of one profile", lambda: daemon.profiled_pids() == {other.pid})
+        process.tell("hold 4 1000")
+        refused = Session(daemon, os.path.join(directory, "o2"), "-p", str(process.pid), begins=False)
+        check(refused.end(None) == 1 and "never_profile" in refused.stderr, refused.stderr)
+        session.end()
+        before, after = [heap for heap in session.report()["heaps"] if heap["pid"] == process.pid]
+        check_figure(before, "hold_block", "space", 4000)
+        check("never_profile in /etc/heapprofd.conf denies it" in after["remark"], after["remark"])
+        check(process.end() == 0 and other.end() == 0, "a program failed")
+
+
 def test_denied_by_policy():
     """never_profile is obeyed; a policy that cannot be read is an error, not an empty policy."""
     need_root()
@@ -1320,6 +1350,7 @@ def test_denied_by_policy():
             outcome = run([DAEMON], env=daemon.environment)
             check(outcome.status == 1, f"status {outcome.status}")
             check(b"/etc/heapprofd.conf:2:" in outcome.stderr, repr(outcome.stderr))
+        check_reload_of_policy(policy)
         # Neither is a policy trusted that others can write to.
         for owner, mode in ((0, 0o666), (0, 0o664), (ALICE, 0o644)):
             with open(policy, "w") as file:

@@ -287,6 +287,43 @@ int access_policy_read(struct access_policy *policy, const char *path, struct er
     return code;
 }
 
+void *access_policy_pack(const struct access_policy *policy, size_t *length)
+{
+    char *bytes = malloc(ACCESS_POLICY_PACKED_MAX);
+    *length = 0;
+    for (size_t i = 0; i < policy->count && bytes != NULL; i++) {
+        size_t name_length = strlen(policy->never_profile[i]) + 1;
+        if (name_length > ACCESS_POLICY_PACKED_MAX - *length) {
+            free(bytes);
+            return NULL;
+        }
+        memcpy(bytes + *length, policy->never_profile[i], name_length);
+        *length += name_length;
+    }
+    return bytes;
+}
+
+int access_policy_unpack(struct access_policy *policy, const void *bytes, size_t length)
+{
+    struct access_policy unpacked = {.session_memory_mb = policy->session_memory_mb};
+    size_t capacity = 0;
+    const char *at = bytes, *end = at + length;
+    if (length > 0 && end[-1] != '\0')
+        return -EPROTO;
+    for (; at < end; at += strlen(at) + 1) {
+        char *copy = strdup(at);
+        if (copy == NULL ||
+            ARRAY_ADD(&unpacked.never_profile, &unpacked.count, &capacity, copy) < 0) {
+            free(copy);
+            access_policy_clear(&unpacked);
+            return -ENOMEM;
+        }
+    }
+    access_policy_clear(policy);
+    *policy = unpacked;
+    return 0;
+}
+
 void access_policy_clear(struct access_policy *policy)
 {
     for (size_t i = 0; i < policy->count; i++)

@@ -47,6 +47,14 @@ struct access_policy {
  * that names file and line: an unreadable policy must not pass for an empty one. */
 int access_policy_read(struct access_policy *policy, const char *path, struct error *error);
 void access_policy_clear(struct access_policy *policy);
+
+/* Pack the names of never_profile for another process, at most ACCESS_POLICY_PACKED_MAX bytes.
+ * Return malloc'd bytes; NULL: no memory, or too many. */
+#define ACCESS_POLICY_PACKED_MAX ((size_t)32 << 10)
+void *access_policy_pack(const struct access_policy *policy, size_t *length);
+/* Replace the names by packed ones. Return 0, or a negative errno: the policy is as before. */
+int access_policy_unpack(struct access_policy *policy, const void *bytes, size_t length);
+
 bool access_policy_denies(const struct access_policy *policy, const struct process_info *info);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Observes from outside the processes that a command starts. Programs that load the library report
- * by themselves. Static ones cannot, and are attached to as soon as they are seen. Each program that
- * cannot report, or did not, is added to the session's list of unprofiled processes, with the
+ * by themselves. Static ones cannot, and are attached to as soon as they are seen. Each program
+ * that cannot report, or did not, is added to the session's list of unprofiled processes, with the
  * reason.
  *
  * The kernel's process events (exec_events.h) report all processes. If they are not available,
@@ -23,7 +23,7 @@
 
 struct descendants {
     struct server *server;
-    struct session *session; /* the server's */
+    struct session *session;      /* the server's */
     const char *library, *socket; /* as in the command's environment */
     int events;                   /* readable when there are events; -1: the kernel sends none */
     struct error why_no_events;

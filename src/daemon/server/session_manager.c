@@ -115,6 +115,22 @@ struct session *session_manager_start(struct session_manager *manager, struct he
     return session;
 }
 
+void session_manager_change_rules(struct session_manager *manager, struct target_rules *rules)
+{
+    target_rules_clear(&manager->config.target_rules);
+    manager->config.target_rules = *rules;
+    *rules = (struct target_rules){0};
+    session_drop_unwanted(&manager->session);
+    discovery_begin_anew(&manager->server);
+}
+
+void session_manager_change_policy(struct session_manager *manager, const void *bytes,
+                                   size_t length)
+{
+    if (access_policy_unpack(&manager->policy, bytes, length) == 0)
+        session_drop_unwanted(&manager->session);
+}
+
 int session_manager_finish(struct session_manager *manager, struct session_manager_outcome *outcome)
 {
     struct session *session = &manager->session;

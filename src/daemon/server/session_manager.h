@@ -66,6 +66,14 @@ void session_manager_invite(struct session_manager *manager);
 size_t session_manager_awaited(struct session_manager *manager, struct invited *awaited,
                                size_t max);
 
+/* Choose the session's processes by other rules, whose contents it takes. Processes that they do
+ * not choose leave the session with a last dump; others go on. */
+void session_manager_change_rules(struct session_manager *manager, struct target_rules *rules);
+
+/* Replace the names of never_profile by packed ones (access_policy_unpack). */
+void session_manager_change_policy(struct session_manager *manager, const void *bytes,
+                                   size_t length);
+
 /* The result of the session. */
 struct session_manager_outcome {
     unsigned profiled;     /* processes with a profile */

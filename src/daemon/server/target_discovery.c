@@ -272,6 +272,13 @@ void discovery_begun(struct server *server, pid_t pid, uint64_t began_us)
 
 /* --- processes that sessions hand over --- */
 
+void discovery_begin_anew(struct server *server)
+{
+    struct discovery_list *list = &server->session->discovery;
+    list->count = list->pending = 0;
+    scan(server, true);
+}
+
 void discovery_claim_answered(struct server *server, pid_t pid)
 {
     struct discovery_list *list = &server->session->discovery;

@@ -50,6 +50,9 @@ void discovery_claim_answered(struct server *server, pid_t pid);
 /* Profile again the processes that were lent to that session. */
 void discovery_take_back(struct server *server, uint64_t borrower);
 
+/* The configuration has changed: look at all processes again. */
+void discovery_begin_anew(struct server *server);
+
 /* Try again what failed and is due. Return when more is due (CLOCK_MONOTONIC); UINT64_MAX:
  * never. */
 uint64_t discovery_retry(struct server *server, uint64_t now_ms);

@@ -84,7 +84,7 @@ void child_process_reap(struct child_process *process)
     snprintf(line, sizeof(line), "%s, process %d, ended by %s %d; %s", process->name,
              (int)process->pid, WIFSIGNALED(status) ? "signal" : "itself, status",
              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
-             is_hopeless ? "restart the daemon when its configuration is right"
+             is_hopeless ? "correct its configuration, and reload or restart the daemon"
                          : "it is started again");
     process->log(line);
     process->pid = 0;

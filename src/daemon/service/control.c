@@ -5,6 +5,7 @@
 #include <control.pb-c.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -323,6 +324,7 @@ int control_open(struct control *control, const char *path, int listener, struct
         .log = &control->log,
         .epoll = control->epoll,
         .directory = &control->directory,
+        .policy = &control->policy,
         .rendezvous = &control->rendezvous,
     };
     control->hellos.supervisor = &control->supervisor;
@@ -376,6 +378,27 @@ void control_step(struct control *control)
             control->readable(control->context, fd);
     }
     rendezvous_begin_turn(&control->rendezvous);
+}
+
+int control_reload(struct control *control, struct error *error)
+{
+    struct access_policy policy;
+    size_t length;
+    int code = access_policy_read(&policy, ACCESS_POLICY_PATH, error);
+    if (code < 0)
+        return code;
+    void *packed = access_policy_pack(&policy, &length);
+    if (packed == NULL) {
+        access_policy_clear(&policy);
+        return error_set(error, -E2BIG,
+                         "%s: never_profile has more than %zu bytes, which only a restart takes",
+                         ACCESS_POLICY_PATH, ACCESS_POLICY_PACKED_MAX);
+    }
+    free(packed);
+    access_policy_clear(&control->policy);
+    control->policy = policy;
+    supervisor_pass_policy(&control->supervisor);
+    return 0;
 }
 
 void control_snapshot_all(struct control *control)

@@ -77,6 +77,10 @@ int control_watch(const struct control *control, int fd);
 /* Do what is due, wait for the next event, and handle it. */
 void control_step(struct control *control);
 
+/* Read the policy anew, and apply it to all sessions. Return 0, or a negative errno with a message:
+ * the old one stays. */
+int control_reload(struct control *control, struct error *error);
+
 /* Make every session take a dump now. */
 void control_snapshot_all(struct control *control);
 

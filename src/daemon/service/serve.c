@@ -35,7 +35,7 @@
 struct service {
     struct control control;
     struct child_process children[CHILDREN]; /* the producer, and the collector */
-    char collector_path[PATH_MAX];
+    char collector_path[PATH_MAX], run_directory[RUN_DIRECTORY_PATH_MAX];
     int signals;
     bool over;
 };
@@ -98,6 +98,39 @@ static void notify_service_manager(const char *state)
     close(fd);
 }
 
+/* Plan the start of the collector if the configuration wants one. */
+static void choose_collector(struct service *service)
+{
+    struct child_process *collector = &service->children[1];
+    if (!collector_process_is_wanted(service->collector_path, serve_log))
+        return;
+    *collector = (struct child_process){
+        .name = "the collector",
+        .arguments = {service->collector_path},
+        .run_directory = service->run_directory,
+        .log = serve_log,
+    };
+}
+
+/* Read the configuration anew. A collector that runs reads its own part; one that could not, or was
+ * not wanted, is tried again. */
+static void reload(struct service *service)
+{
+    struct error error;
+    char line[sizeof(error.message) + 64];
+    struct child_process *collector = &service->children[1];
+    if (control_reload(&service->control, &error) < 0) {
+        snprintf(line, sizeof(line), "the old configuration stays: %s", error.message);
+        serve_log(line);
+    } else {
+        serve_log("the configuration was read anew");
+    }
+    if (collector->pid > 0)
+        kill(collector->pid, SIGHUP);
+    else
+        choose_collector(service);
+}
+
 static void handle_readable(void *context, int fd)
 {
     struct service *service = context;
@@ -111,6 +144,8 @@ static void handle_readable(void *context, int fd)
     while (read(fd, &info, sizeof(info)) == sizeof(info)) {
         if (info.ssi_signo == SIGUSR1)
             control_snapshot_all(&service->control);
+        else if (info.ssi_signo == SIGHUP)
+            reload(service);
         else
             service->over = true;
     }
@@ -123,6 +158,7 @@ static int take_signals(void)
     sigaddset(&ours, SIGINT);
     sigaddset(&ours, SIGTERM);
     sigaddset(&ours, SIGUSR1);
+    sigaddset(&ours, SIGHUP);
     sigprocmask(SIG_BLOCK, &ours, NULL);
     return signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -152,30 +188,24 @@ static void keep_children(struct service *service)
 }
 
 /* Set up what the daemon starts beside the sessions. `socket`: as for serve(). */
-static void choose_children(struct service *service, const char *socket, const char *run_directory)
+static void choose_children(struct service *service, const char *socket)
 {
-    struct child_process *producer = &service->children[0], *collector = &service->children[1];
+    struct child_process *producer = &service->children[0];
     if (socket != NULL)
         *producer = (struct child_process){
             .name = "the producer",
             .arguments = {"/proc/self/exe", "--producer", socket[0] != 0 ? socket : NULL},
-            .run_directory = run_directory,
+            .run_directory = service->run_directory,
             .log = serve_log,
         };
-    if (collector_process_is_wanted(service->collector_path, serve_log))
-        *collector = (struct child_process){
-            .name = "the collector",
-            .arguments = {service->collector_path},
-            .run_directory = run_directory,
-            .log = serve_log,
-        };
+    choose_collector(service);
 }
 
 int serve(const char *producer)
 {
     static struct service service;
     struct error error = {0};
-    char path[RUN_DIRECTORY_PATH_MAX], line[256];
+    char line[256], *path = service.run_directory;
     service.control.log.write = serve_log;
     service.control.readable = handle_readable;
     service.control.context = &service;
@@ -191,7 +221,7 @@ int serve(const char *producer)
         control_close(&service.control);
         return 1;
     }
-    choose_children(&service, producer, path);
+    choose_children(&service, producer);
     priority_raise(SUPERVISOR_NICE);
     snprintf(line, sizeof(line), "ready in %s, version %s", path, HEAPPROFD_VERSION);
     serve_log(line);

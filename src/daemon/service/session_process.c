@@ -7,11 +7,9 @@
 #include <control.pb-c.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +17,7 @@
 #include "daemon/server/session_manager.h"
 #include "daemon/server/target_discovery.h"
 #include "daemon/service/control_status.h"
+#include "daemon/service/session_confine.h"
 #include "daemon/service/session_wire.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
@@ -28,9 +27,6 @@
 #define PROCESS_NAME "heapd-session"
 
 #define MESSAGES_AT_ONCE 16
-
-/* A session of root may use a quarter of the machine's memory. */
-#define ROOT_MEMORY_PART 4
 
 #define PROGRESS_PERIOD_MS 250
 #define CONTINUOUS_PROGRESS_MS 1000
@@ -43,22 +39,6 @@
 
 /* A session ends when it has used this much of its memory. The rest is for writing its profile. */
 #define MEMORY_SOFT_PERCENT 75
-
-/* If the machine runs out of memory, the kernel kills sessions before the programs that they
- * profile (0 to 1000). */
-#define OOM_SCORE "500"
-
-/* Sanitizers map terabytes and report on standard error. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define IS_SANITIZED 1
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
 
 struct session_process {
     const struct session_process_start *start;
@@ -241,6 +221,19 @@ static void adjust_targets(const Heapprofd__ControlRequest *request)
         session_leave(process.session, request->leave[i]);
 }
 
+/* Choose the processes by the rules of this configuration. */
+static void change_rules(const ProtobufCBinaryData *bytes)
+{
+    struct heap_config config;
+    struct error error;
+    if (heap_config_read_binary(bytes->data, bytes->len, &config, NULL, &error) < 0) {
+        control_send_error(process.start->client, error.code, error.message);
+        return;
+    }
+    session_manager_change_rules(&process.manager, &config.target_rules);
+    heap_config_clear(&config);
+}
+
 /* Dump all processes. `restarts`: nothing comes between the dump and the restart, so that all
  * packets since the last restart are a trace of their own. */
 static void dump(bool restarts)
@@ -267,6 +260,8 @@ static void serve_client(const void *bytes, size_t length)
                            "another version?");
     else if (restarts && wanted == NULL)
         session_restart_trace(process.session);
+    else if (request->has_change_rules)
+        change_rules(&request->change_rules);
     else if (adjusts)
         adjust_targets(request);
     else if (wanted == NULL)
@@ -314,11 +309,16 @@ static void lend(struct session_wire_lend *wanted)
 {
     Heapprofd__ControlReply__Lent lent = HEAPPROFD__CONTROL_REPLY__LENT__INIT;
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
+    const struct target *target = session_find(process.session, wanted->pid);
+    char name[64] = "";
+    if (target != NULL)
+        snprintf(name, sizeof(name), "%s", process_info_name(&target->info));
     wanted->whose[sizeof(wanted->whose) - 1] = 0;
     if (process.start->request->continuous &&
         session_lend(process.session, wanted->pid, wanted->borrower)) {
         lent.has_pid = true;
         lent.pid = wanted->pid;
+        lent.name = name;
         lent.whose = wanted->whose;
         reply.lent = &lent;
         control_send_reply(process.start->client, &reply);
@@ -379,6 +379,10 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
         if (session_wire_read(&number, sizeof(number), bytes, length))
             discovery_claim_answered(&process.manager.server, (pid_t)number.number);
         break;
+    case SESSION_WIRE_POLICY:
+        session_manager_change_policy(&process.manager, (const char *)bytes + sizeof(number.type),
+                                      length - sizeof(number.type));
+        break;
     case SESSION_WIRE_SHARE:
         if (session_wire_read(&number, sizeof(number), bytes, length))
             attach_budget_set_share(&process.manager.server.attach_budget, number.number,
@@ -397,7 +401,7 @@ static void take_message(const void *bytes, size_t length, int passed_fd)
 /* Read a bounded number of messages, so that rings are drained, too. */
 static void read_supervisor(void)
 {
-    char bytes[256];
+    static char bytes[SESSION_WIRE_TO_SESSION_MAX];
     int passed_fd;
     for (int i = 0; i < MESSAGES_AT_ONCE && !process.over; i++) {
         ssize_t got =
@@ -421,63 +425,6 @@ static void handle_readable(void *context, int fd)
 }
 
 /* --- life of the process --- */
-
-/* Ignore signals: a terminal sends them to the supervisor, too, which handles them. */
-static void reset_signals(void)
-{
-    static const int left[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE};
-    sigset_t none;
-    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
-        signal(left[i], SIG_IGN);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
-/* Close all descriptors except the given ones and the standard files, which become /dev/null. */
-static void keep_descriptors(int kept[], size_t count)
-{
-    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int standard = IS_SANITIZED ? STDOUT_FILENO : STDERR_FILENO;
-    for (int fd = 0; nowhere >= 0 && fd <= standard; fd++)
-        dup2(nowhere, fd);
-    unsigned from = STDERR_FILENO + 1;
-    for (size_t done = 0; done <= count; done++) {
-        unsigned next = ~0U;
-        for (size_t i = 0; i < count; i++) {
-            if (kept[i] >= (int)from && (unsigned)kept[i] < next)
-                next = (unsigned)kept[i];
-        }
-        if (next > from)
-            close_range(from, next == ~0U ? ~0U : next - 1, 0);
-        if (next == ~0U)
-            return;
-        from = next + 1;
-    }
-}
-
-/* Set limits while the process is still root, so that the user cannot remove them. */
-static void limit(const struct access_policy *policy, bool is_root)
-{
-    const struct rlimit no_core = {0, 0};
-    struct rlimit memory;
-    setrlimit(RLIMIT_CORE, &no_core);
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        ssize_t wrote = write(fd, OOM_SCORE, strlen(OOM_SCORE));
-        (void)wrote;
-        close(fd);
-    }
-    rlim_t bytes = (rlim_t)policy->session_memory_mb << 20;
-    /* A hostile program that root profiles must not use up the machine's memory. */
-    if (is_root)
-        bytes = (rlim_t)sysconf(_SC_PHYS_PAGES) / ROOT_MEMORY_PART * (rlim_t)sysconf(_SC_PAGESIZE);
-    process.memory_bytes = bytes;
-    if (process.memory_bytes == 0 || IS_SANITIZED || getrlimit(RLIMIT_DATA, &memory) < 0)
-        return;
-    if (memory.rlim_max == RLIM_INFINITY || memory.rlim_max > bytes)
-        memory = (struct rlimit){bytes, bytes};
-    setrlimit(RLIMIT_DATA, &memory);
-}
 
 /* Check the trace's descriptor. It is done here because fstat() may block, on a network's or a
  * user's own file system. */
@@ -577,13 +524,13 @@ void session_process_run(const struct session_process_start *start)
         .claim = claim,
         .session = {.refused = handle_refused, .busy = stay_alive},
     };
-    reset_signals();
+    session_confine_signals();
     process_title_set(PROCESS_NAME);
     /* The kernel sends these events only to root. */
     int exec_events = exec_events_open(NULL);
     int kept[] = {start->supervisor, start->client, exec_events};
-    keep_descriptors(kept, sizeof(kept) / sizeof(kept[0]));
-    limit(start->policy, start->rights->uid == 0);
+    session_confine_descriptors(kept, sizeof(kept) / sizeof(kept[0]));
+    process.memory_bytes = session_confine_resources(start->policy, start->rights->uid == 0);
     if (session_rights_take(start->rights, &error) < 0 || begin(start, exec_events, &error) < 0)
         refuse(&error);
     if (process.session->over != SESSION_GOES_ON) {

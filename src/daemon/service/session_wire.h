@@ -28,6 +28,7 @@ enum session_wire_type {
     SESSION_WIRE_INVITED, /* only a type: the processes it awaited in its first state are invited */
     SESSION_WIRE_LEND,    /* struct session_wire_lend: another session asks for a process */
     SESSION_WIRE_TAKE_BACK,      /* struct session_wire_lend: the borrower has ended; no pid */
+    SESSION_WIRE_POLICY,         /* the type, then names (access_policy_pack) */
     SESSION_WIRE_CLAIM_ANSWERED, /* struct session_wire_number: the pid that was claimed */
     /* To the supervisor. */
     SESSION_WIRE_ANSWER,  /* struct session_wire_answer */
@@ -92,6 +93,9 @@ struct session_wire_ended {
 
 /* Number of invitations of one session on the control page. */
 #define SESSION_WIRE_AWAITED_MAX CONTROL_PAGE_INVITED_MAX
+
+/* The longest message to a session process. */
+#define SESSION_WIRE_TO_SESSION_MAX (ACCESS_POLICY_PACKED_MAX + 512)
 
 /* The sender cuts a larger status. */
 #define SESSION_WIRE_BYTES_MAX REQUEST_BYTES_MAX

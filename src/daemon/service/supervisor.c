@@ -60,6 +60,31 @@ static void send_shares(struct supervisor *supervisor)
     }
 }
 
+/* Send the policy to the sessions that have an old one. */
+static void send_policy(struct supervisor *supervisor)
+{
+    uint32_t head = SESSION_WIRE_POLICY;
+    size_t length;
+    void *bytes = access_policy_pack(supervisor->policy, &length);
+    supervisor->policy_changed = bytes == NULL;
+    for (size_t i = 0; i < supervisor->count && bytes != NULL; i++) {
+        struct supervised *session = supervisor->sessions[i];
+        if (!session->policy_is_old || session->socket < 0)
+            continue;
+        session->policy_is_old =
+            session_wire_send(session->socket, &head, sizeof(head), bytes, length, -1, false) < 0;
+        supervisor->policy_changed |= session->policy_is_old;
+    }
+    free(bytes);
+}
+
+void supervisor_pass_policy(struct supervisor *supervisor)
+{
+    for (size_t i = 0; i < supervisor->count; i++)
+        supervisor->sessions[i]->policy_is_old = true;
+    send_policy(supervisor);
+}
+
 static void wipe_and_free(void *context, void *block)
 {
     (void)context;
@@ -415,6 +440,8 @@ uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
     uint64_t next_ms = UINT64_MAX;
     if (supervisor->shares_changed)
         send_shares(supervisor);
+    if (supervisor->policy_changed)
+        send_policy(supervisor);
     if (supervisor->invitations_changed && now_ms >= supervisor->invite_ms) {
         supervisor->invite_ms = now_ms + INVITE_PERIOD_MS;
         invite(supervisor);

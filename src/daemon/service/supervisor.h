@@ -58,6 +58,7 @@ struct supervised {
     uint64_t end_ms; /* when it was asked to end, began to end, or was killed; else UINT64_MAX */
     bool began, leaving, is_over, was_killed;
     bool wants_new;
+    bool policy_is_old;               /* the policy was replaced since it has read it */
     uint32_t share_ppm;               /* last one sent to the process: attach_budget.h */
     Heapprofd__ControlSession *state; /* last one received from it; NULL: none */
     struct invited awaited[SESSION_WIRE_AWAITED_MAX];
@@ -88,6 +89,8 @@ struct supervisor {
     size_t count;
     uint64_t last_order;
     bool invitations_changed;
+    const struct access_policy *policy;
+    bool policy_changed;           /* a session may have an old one */
     bool shares_changed;           /* a session may have another share than it was sent */
     uint64_t invite_ms, remind_ms; /* earliest times of the next change and the next reminder */
 };
@@ -116,6 +119,9 @@ bool supervisor_serve(struct supervisor *supervisor, int fd);
 
 /* Do what is due. Return when more is due (CLOCK_MONOTONIC); UINT64_MAX: never. */
 uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms);
+
+/* The policy has changed: pass it to all sessions. */
+void supervisor_pass_policy(struct supervisor *supervisor);
 
 /* Make the session take a dump. Return 0, or a negative errno if it accepts no messages. */
 int supervisor_snapshot(struct supervised *session, uint32_t ticket);

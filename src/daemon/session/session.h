@@ -284,6 +284,10 @@ pid_t session_take_back(struct session *session, uint64_t borrower);
  * was not reported. */
 pid_t session_take_back_unused(struct session *session);
 
+/* Take targets out, with a last dump, that the configuration does not want any more or the policy
+ * denies: one of the two has changed. */
+void session_drop_unwanted(struct session *session);
+
 /* Return whether a process was left, for now or for good. */
 bool session_has_left(const struct session *session, const struct process_info *info);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that a session leaves while they run: for good, or as long as another session has
- * them. */
+/* Processes that a session leaves while they run: for good, as long as another session has them, or
+ * because its configuration changed. */
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/processes/other_profiler.h"
 #include "daemon/session/session_state.h"
+#include "daemon/session/target_choice.h"
 #include "util/clock.h"
 
 /* A lent process that no session profiles after this time is taken back, even if the borrower's end
@@ -17,41 +19,85 @@ static size_t count_left(const struct session *session)
     return session->left_count < SESSION_LEFT_MAX ? session->left_count : SESSION_LEFT_MAX;
 }
 
-/* End the profile of a process, and note to whom it is left. */
-static bool leave(struct session *session, pid_t pid, uint64_t borrower)
+/* Remember not to profile a process. */
+static bool note_left(struct session *session, const struct target *target, uint64_t borrower)
 {
-    struct target *target = session_find(session, pid);
-    struct target_end end = {.final = true, .running = true, .exit_status = -1};
-    if (target == NULL)
-        return false;
     if (session->left == NULL)
         session->left = calloc(SESSION_LEFT_MAX, sizeof(*session->left));
-    /* A lent process that nobody remembers would be taken back at once. */
-    if (session->left == NULL && borrower != 0)
+    if (session->left == NULL)
         return false;
-    if (session->left != NULL)
-        session->left[session->left_count++ % SESSION_LEFT_MAX] = (struct left_process){
-            .pid = pid,
-            .start_boottime_ns = target->info.start_boottime_ns,
-            .borrower = borrower,
-            .since_ms = clock_read_ms(CLOCK_MONOTONIC),
-        };
+    session->left[session->left_count++ % SESSION_LEFT_MAX] = (struct left_process){
+        .pid = target->info.pid,
+        .start_boottime_ns = target->info.start_boottime_ns,
+        .borrower = borrower,
+        .since_ms = clock_read_ms(CLOCK_MONOTONIC),
+    };
+    return true;
+}
+
+static void end_profile(struct session *session, pid_t pid)
+{
+    struct target_end end = {.final = true, .running = true, .exit_status = -1};
     session_dump_superseded(session);
+    struct target *target = session_find(session, pid);
+    if (target == NULL)
+        return;
     end.running = !target_is_dead(target);
     session_end_target(session, target, &end);
-    return true;
 }
 
 void session_leave(struct session *session, pid_t pid)
 {
+    const struct target *target = session_find(session, pid);
+    if (target == NULL)
+        return;
+    note_left(session, target, 0);
+    end_profile(session, pid);
     /* It is left because memory is short. */
-    if (leave(session, pid, 0))
-        malloc_trim(0);
+    malloc_trim(0);
 }
 
 bool session_lend(struct session *session, pid_t pid, uint64_t borrower)
 {
-    return leave(session, pid, borrower);
+    const struct target *target = session_find(session, pid);
+    /* A lent process that nobody remembers would be taken back at once. */
+    if (target == NULL || !note_left(session, target, borrower))
+        return false;
+    end_profile(session, pid);
+    return true;
+}
+
+/* Note in the trace why a process is not profiled any more. */
+static void explain_denial(struct session *session, pid_t pid)
+{
+    struct process_info info;
+    struct error error;
+    if (process_info_read(&info, pid) < 0)
+        return;
+    if (session_may_profile(session, &info, &error) < 0)
+        session_write_empty_profile(session, &info, error.message);
+    process_info_clear(&info);
+}
+
+void session_drop_unwanted(struct session *session)
+{
+    for (size_t i = 0; i < session->target_count;) {
+        struct target *target = session->targets[i];
+        const struct process_info *info = &target->info;
+        const struct target_rule *rule = target_choice_find(&session->config->target_rules, info);
+        bool is_denied = access_policy_denies(session->policy, info);
+        bool is_wanted = session_wants(session, info, (enum handshake_origin)target->origin);
+        snprintf(target->rule, sizeof(target->rule), "%s", rule != NULL ? rule->name : "");
+        if ((is_wanted && !is_denied) || target->superseded) {
+            i++;
+            continue;
+        }
+        pid_t pid = info->pid;
+        end_profile(session, pid);
+        if (is_denied)
+            explain_denial(session, pid);
+        i = 0; /* several may be gone */
+    }
 }
 
 pid_t session_take_back(struct session *session, uint64_t borrower)
