@@ -57,6 +57,7 @@ static struct collector {
     uint64_t end_ms; /* latest end; UINT64_MAX: none */
     int exit_status;
     pid_t session_pid;
+    uint64_t session_began_ms; /* CLOCK_MONOTONIC; 0: unknown yet */
     struct own_cost cost;
     struct cost_control cost_control;
     struct collector_status status;
@@ -175,7 +176,10 @@ static void take_progress(void *context, const Heapprofd__ControlSession *sessio
     struct error error;
     collector.session_pid = session->pid;
     programs_take_progress(&collector.programs, session);
-    programs_step(&collector.programs, clock_read_ms(CLOCK_MONOTONIC));
+    /* By the session's clock: when this process had to wait, several reports are read at once. */
+    if (collector.session_began_ms == 0)
+        collector.session_began_ms = clock_read_ms(CLOCK_MONOTONIC) - session->elapsed_ms;
+    programs_step(&collector.programs, collector.session_began_ms + session->elapsed_ms);
     for (size_t i = 0; i < collector.programs.process_count; i++) {
         struct known_process *process = &collector.programs.processes[i];
         const struct program *program = programs_of(&collector.programs, process);
@@ -248,6 +252,7 @@ static void begin_anew(void)
 {
     struct error error = {0};
     collector.begins_anew = false;
+    collector.session_began_ms = 0;
     session_link_close(&collector.link);
     programs_begin_anew(&collector.programs);
     if (open_session(&error) == 0)

@@ -226,6 +226,30 @@ def test_budget_of_an_attached_program():
     check_budget(preload=False)
 
 
+def test_interval_after_a_pause_of_the_collector():
+    """Reports that waited are read at once: the interval still follows the program's rate, not that of the reading."""
+    with scene() as (daemon, directory):
+        name = own_name("busy")
+        path = os.path.join(directory, name)
+        shutil.copy(sys.executable, path)
+        text = f"least_interval = 64KiB\nstart_interval = 128KiB\nsamples_per_hour = 36000\n[program b]\nname = {name}\n"
+        collector = Collector(daemon, directory, text)
+        with subprocess.Popen(
+            [path, "-c", ALLOCATING, "14"], env={**daemon.environment, "PYTHONHOME": sys.base_prefix},
+            stdout=subprocess.DEVNULL
+        ) as process:
+            wait_for("periods", lambda: len(collector.periods(process.pid)) >= 4)
+            before = max(p["interval_bytes"] for p in collector.periods(process.pid))
+            collector.process.send_signal(signal.SIGSTOP)
+            time.sleep(4.5)
+            collector.process.send_signal(signal.SIGCONT)
+            check(process.wait(PATIENCE) == 0, "the program failed")
+        wait_for("the last period", lambda: [p for p in collector.periods(process.pid) if p["is_final"]])
+        collector.end()
+        after = max(p["interval_bytes"] for p in collector.periods(process.pid))
+        check(after <= 16 * before, f"the interval went from {before} to {after}")
+
+
 def test_choice_of_programs():
     """Programs that begin later are found; excluded ones are not; the first section that matches counts."""
     with scene() as (daemon, directory):
