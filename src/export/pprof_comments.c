@@ -91,6 +91,16 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
         put(writer, "trace: %s", profile->warning);
 }
 
+/* Write what memory there was at the end of the process, in bytes; 0: unknown, or no limit. */
+static void put_end(const struct writer *writer, const struct process_end *end)
+{
+    put(writer,
+        "memory at its end: resident %" PRIu64 ", limit %" PRIu64 ", in use %" PRIu64
+        ", peak %" PRIu64 ", oom_kills %s, cgroup %s",
+        end->rss_bytes, end->limit_bytes, end->used_bytes, end->peak_bytes,
+        process_end_oom_kills_name(end), end->cgroup != NULL ? end->cgroup : "");
+}
+
 void pprof_period_comments(const struct profile *profile, const struct profile_heap *heap,
                            const struct profile_dump *dump, const struct pprof_period *period,
                            pprof_comment_function *write, void *context)
@@ -103,6 +113,8 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
         heap->name, period->interval_bytes);
     if (period->end_reason != NULL && *period->end_reason != '\0')
         put(writer, "end of the process: %s", period->end_reason);
+    if (!period->for_others && process->has_end)
+        put_end(writer, &process->end);
     for (uint32_t i = 0; i < dump->new_loss_count; i++) {
         const struct profile_new_loss *loss = &dump->new_losses[i];
         put_loss(writer, loss->id, loss->amount);

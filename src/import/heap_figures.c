@@ -102,6 +102,12 @@ static struct profile_heap *make_heap(struct builder *builder, const struct heap
         profile->processes[process].name = head->name;
     if (head->command != NULL)
         profile->processes[process].command = head->command;
+    if (head->has_end) {
+        profile->processes[process].has_end = true;
+        profile->processes[process].end = head->end;
+        profile->processes[process].end.pid = head->pid;
+        profile->processes[process].end.boottime_ns = head->boottime_ns;
+    }
     builder->dump_capacities[profile->heap_count] = 0;
     struct profile_heap *heap = &profile->heaps[profile->heap_count++];
     *heap = (struct profile_heap){

@@ -42,6 +42,8 @@ struct heap_figures_head {
     double peak_bytes, peak_count;
     uint64_t peak_boottime_ns;
     const char *remark;            /* NULL: none */
+    bool has_end;                  /* the file says how the process ended */
+    struct process_end end;        /* its strings are texts of the builder */
     struct trace_heap_dump losses; /* only the losses (trace/losses.h) and unseen_allocator */
     bool incomplete, disagrees;    /* as in profile_dump */
     bool unfinished;               /* as in profile_heap */

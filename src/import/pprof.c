@@ -95,6 +95,42 @@ static void take_loss(struct pprof_reading *reading, const char *text)
         head->losses.client_error = TRACE_CLIENT_OTHER;
 }
 
+/* Read how the process ended ("exit 3", "signal 9 (oom)"). Other reasons are of the profile only.
+ */
+static void take_end(struct pprof_reading *reading, const char *text)
+{
+    struct heap_figures_head *head = &reading->head;
+    if (sscanf(text, "exit %d", &head->end.code) == 1)
+        head->end.how = PROCESS_END_EXITED;
+    else if (sscanf(text, "signal %d", &head->end.code) == 1)
+        head->end.how = PROCESS_END_SIGNALED;
+    else
+        return;
+    if (strstr(text, "(oom)") != NULL)
+        head->end.oom_kills = OOM_KILLS_CGROUP_ROSE;
+    head->has_end = true;
+}
+
+static void take_memory_at_end(struct pprof_reading *reading, const char *text)
+{
+    struct process_end *end = &reading->head.end;
+    char oom_kills[32] = "";
+    int at = 0;
+    if (sscanf(text,
+               "resident %" SCNu64 ", limit %" SCNu64 ", in use %" SCNu64 ", peak %" SCNu64
+               ", oom_kills %31[a-z_], cgroup %n",
+               &end->rss_bytes, &end->limit_bytes, &end->used_bytes, &end->peak_bytes, oom_kills,
+               &at) < 5)
+        return;
+    for (uint32_t kind = 0; kind < OOM_KILLS_VALUES; kind++) {
+        const struct process_end named = {.oom_kills = kind};
+        if (strcmp(process_end_oom_kills_name(&named), oom_kills) == 0)
+            end->oom_kills = kind;
+    }
+    if (at > 0 && text[at] != '\0')
+        end->cgroup = builder_text(reading->builder, text + at, strlen(text + at));
+}
+
 /* Read the comments of our files. */
 static void take_comment(struct pprof_reading *reading, const char *text)
 {
@@ -103,6 +139,10 @@ static void take_comment(struct pprof_reading *reading, const char *text)
     int pid, at = 0;
     if (strncmp(text, "command: ", 9) == 0)
         head->command = text + 9;
+    else if (strncmp(text, "end of the process: ", 20) == 0)
+        take_end(reading, text + 20);
+    else if (strncmp(text, "memory at its end: ", 19) == 0)
+        take_memory_at_end(reading, text + 19);
     else if (sscanf(text, "exact: %" SCNu64 " bytes in %" SCNu64 " calls", &bytes, &calls) == 2 ||
              sscanf(text, "counted: %" SCNu64 " bytes in %" SCNu64 " calls", &bytes, &calls) == 2) {
         head->exact_bytes = bytes;

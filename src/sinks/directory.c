@@ -220,12 +220,14 @@ static int put_period(void *state, const struct period *period, const struct sin
     char stamp[STAMP_BYTES + 1], service[NAME_PART_BYTES], heap[NAME_PART_BYTES];
     char name[NAME_MAX + 1];
     struct period_pprof pprof;
+    const struct profile_process *process = &period->profile->processes[period->heap->process];
     (void)state;
     put_stamp(stamp, period->start_ns);
     put_part(service, period_label(period, "service_name", "unknown"));
     put_part(heap, period->heap->name);
-    snprintf(name, sizeof(name), "%s%s.%d.%s%s", stamp, service,
-             period->profile->processes[period->heap->process].pid, heap, SUFFIX);
+    /* `heap_profile oom` finds the ends of processes by these names. */
+    snprintf(name, sizeof(name), "%s%s.%d.%s%s%s", stamp, service, process->pid, heap,
+             period->is_final && process->has_end ? ".end" : "", SUFFIX);
     int code = period_pprof_make(&pprof, period, file, error);
     if (code < 0)
         return code;

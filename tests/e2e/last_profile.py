@@ -19,7 +19,7 @@ import threading
 import time
 
 import harness
-from continuous import Collector
+from continuous import Collector, configure
 from daemon import Daemon, own_name, wait_for
 from harness import TOOL, check, run
 from memory_cgroup import MemoryCgroup
@@ -369,6 +369,46 @@ def test_continuous():
     collector.end()
     daemon.process.terminate()
     daemon.process.wait()
+
+
+def test_oom_from_the_sink():
+    """`heap_profile oom` reads the directory that continuous mode fills: only the ends, and only those by the OOM
+    killer; the figures are those of the last period."""
+    cgroup, scene = make_cgroup(), Scene()
+    names = [own_name(name) for name in ("killed", "ended")]
+    files = os.path.join(scene.directory, "periods")
+    text = f"[program both]\nname = {' '.join(names)}\n[sink files]\ntype = directory\npath = {files}\n"
+    daemon = Daemon(scene.directory)
+    daemon.environment["HEAPPROFD_CONFIG"] = configure(scene.directory, f"near_limit = 80%\n{text}")
+    daemon.start()
+    for name in names:
+        os.symlink(PYTHON, os.path.join(scene.directory, name))
+    wait_for("continuous mode", lambda: daemon.status()["sessions"])
+    killed, ended = (os.path.join(scene.directory, name) for name in names)
+    outcome = run(cgroup.inside([killed, *scene.command("hold", 1000, 0.02)[1:]]))
+    check(outcome.status == -signal.SIGKILL, f"status {outcome.status}")
+    check(run([ended, "-c", "import time; held = bytearray(8000000); time.sleep(3)"]).status == 0, "the program failed")
+
+    def ends():
+        found = sorted(name for name in (os.listdir(files) if os.path.isdir(files) else []) if name.endswith(".end.pb.gz"))
+        return found if all(any(f".{name}." in file for file in found) for name in names) else []
+
+    paths = [os.path.join(files, name) for name in wait_for("the last periods", ends)]
+    daemon.process.terminate()
+    daemon.process.wait()
+    deaths = json.loads(run([TOOL, "oom", "--json", files]).stdout)["deaths"]
+    check(deaths and {death["trace"] for death in deaths} <= set(paths), f"{deaths}")
+    (death,) = [death for death in deaths if death["heaps"] and death["heaps"][0]["heap"] == "libc.malloc"]
+    end = death["end"]
+    check(end["oom_kills"] == "cgroup_rose" and end["limit_bytes"] == LIMIT and names[0] in death["command"], f"{death}")
+    check(abs(death["time_ns"] - time.time_ns()) < harness.TIMEOUT * 1e9, f"time {death['time_ns']}")
+    report = json.loads(run([TOOL, "report", "--json", death["trace"]]).stdout)
+    (live,) = [heap["total"]["space"]["estimate"] for heap in report["heaps"]]
+    check(death["heaps"][0]["held"]["space"]["estimate"] == live, f"{death['heaps'][0]['held']} but {live} live")
+    check(live > LIMIT / 4, f"{live} bytes live, of a limit of {LIMIT}")
+    text = run([TOOL, "oom", files]).stdout.decode()
+    check(WORDS_OF_OOM in text and names[1] not in text, text)
+    check(run([TOOL, "oom", scene.directory]).status == 1, "a directory without periods is an error")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/files/output_directory.h"
 #include "cli/oom/oom.h"
+#include "cli/oom/period_files.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
 #include "cli/print/progress.h"
@@ -17,8 +18,8 @@ static const char help[] =
     "\n"
     "Lists the processes that died by the kernel's OOM killer: when, with which limit, what held\n"
     "their memory at the last dump, and what had grown since the dump before, with 95 % limits.\n"
-    "DIR is a directory that heap_profile wrote, TRACE a raw-trace. Without either, it reads the\n"
-    "latest profile.\n"
+    "DIR is a directory that heap_profile wrote or that a sink of continuous mode fills, TRACE a\n"
+    "raw-trace, or a last period from such a sink. Without either, it reads the latest profile.\n"
     "\n"
     "  --all           also list processes that any signal ended, or whose end is unknown\n"
     "  --top N         rows of a table (10; 0: all)\n"
@@ -28,7 +29,8 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  heap_profile oom\n"
-    "  heap_profile oom --all profiles/*\n";
+    "  heap_profile oom --all profiles/*\n"
+    "  heap_profile oom /var/lib/heapprofd/profiles\n";
 
 struct request {
     struct oom_options oom;
@@ -74,26 +76,43 @@ static int print_deaths(const struct profile *profile, const char *path,
     return code;
 }
 
-/* Read one trace and print its deaths. Return 0 or a negative errno with *error set. */
-static int read_one(const char *argument, const struct request *request, struct json_writer *json,
-                    struct totals *totals, struct error *error)
+/* Read one file and print its deaths. Return 0 or a negative errno with *error set. */
+static int read_file(const char *path, const struct request *request, struct json_writer *json,
+                     struct totals *totals, struct error *error)
 {
     const struct profile_read_options reading = {
         .demangling = demangling_of(request->demangling, request->json)};
-    char path[PATH_MAX];
-    int code = output_find_trace(argument, path, error);
-    if (code < 0)
-        return code;
     struct profile *profile = progress_import(path, &reading, error);
     if (profile == NULL)
         return error->code;
     if (*profile->warning != '\0')
         format_printf(stderr, "heap_profile: %s: warning: %s\n", path, profile->warning);
     struct error problem;
-    code = print_deaths(profile, path, request, json, totals, &problem);
+    int code = print_deaths(profile, path, request, json, totals, &problem);
     if (code < 0)
         error_set(error, code, "%.200s: %.300s", path, problem.message);
     profile_free(profile);
+    return code;
+}
+
+/* Read what an argument names: a trace, its directory, or the directory of a sink. Return 0 or a
+ * negative errno with *error set. */
+static int read_one(const char *argument, const struct request *request, struct json_writer *json,
+                    struct totals *totals, struct error *error)
+{
+    struct period_files files = {0};
+    char path[PATH_MAX];
+    int code = output_find_trace(argument, path, error);
+    if (code == 0)
+        return read_file(path, request, json, totals, error);
+    if (code != -ENOENT || argument == NULL || period_files_find(&files, argument) < 0) {
+        period_files_clear(&files);
+        return code;
+    }
+    code = 0;
+    for (size_t i = 0; i < files.count && code == 0; i++)
+        code = read_file(files.paths[i], request, json, totals, error);
+    period_files_clear(&files);
     return code;
 }
 
