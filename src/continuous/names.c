@@ -17,11 +17,13 @@
 #include <xxhash.h>
 
 #include "pb_field_numbers.h"
+#include "symbolize/symbol_cache.h"
 #include "symbolize/symbolize.h"
 #include "trace/proto_cursor.h"
 #include "trace/read/trace_reader.h"
 #include "util/array.h"
 #include "util/process_title.h"
+#include "util/read_only_sandbox.h"
 #include "util/write_all.h"
 
 /* With more answers all are forgotten, and found again when they are needed. */
@@ -118,6 +120,18 @@ static size_t keep_unknown(const struct names *names, struct trace_addresses *ad
     return unknown;
 }
 
+/* Give up what reading files does not need, above all the connections to the daemon and to stores:
+ * damage in a file may be meant. Servers of debug information need the network. */
+static void confine_child(const struct names *names)
+{
+    int found = names->found;
+    if (found > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned)found - 1, 0);
+    close_range((unsigned)found + 1, ~0U, 0);
+    if (!names->asks_servers)
+        read_only_sandbox_enter_for_processes(symbol_cache_directory());
+}
+
 static _Noreturn void run_child(struct names *names)
 {
     struct symbol_finder_options options = {.automatic = true, .offline = !names->asks_servers};
@@ -132,6 +146,7 @@ static _Noreturn void run_child(struct names *names)
     process_title_set("heapd-symbols");
     setpriority(PRIO_PROCESS, 0, CHILD_NICE);
     setrlimit(RLIMIT_CPU, &cpu);
+    confine_child(names);
     struct symbol_finder *finder = symbol_finder_open(&options, &error, &error);
     if (finder == NULL || keep_unknown(names, &names->addresses) == 0)
         _exit(1);

@@ -14,15 +14,20 @@
 
 /* --- capabilities --- */
 
-static void give_up_capabilities(void)
+#define BIT(number) (UINT32_C(1) << (number))
+
+/* Keep the capabilities in `low` (numbers 0 to 31) and `high` (from 32 on) that this process has.
+ */
+static void give_up_capabilities(uint32_t low, uint32_t high)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3] = {0};
     if (syscall(SYS_capget, &header, own) < 0)
         return;
-    uint32_t kept = own[0].effective & UINT32_C(1) << CAP_DAC_READ_SEARCH;
+    low &= own[0].effective;
+    high &= own[1].effective;
     const struct __user_cap_data_struct reduced[_LINUX_CAPABILITY_U32S_3] = {
-        {.permitted = kept, .effective = kept}};
+        {.permitted = low, .effective = low}, {.permitted = high, .effective = high}};
     syscall(SYS_capset, &header, reduced);
 }
 
@@ -139,11 +144,22 @@ static void refuse_system_calls(void)
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
 }
 
-void read_only_sandbox_enter(int writable)
+static void enter(int writable, uint32_t low, uint32_t high)
 {
-    give_up_capabilities();
+    give_up_capabilities(low, high);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return;
     give_up_writing(writable);
     refuse_system_calls();
+}
+
+void read_only_sandbox_enter(int writable)
+{
+    enter(writable, BIT(CAP_DAC_READ_SEARCH), 0);
+}
+
+void read_only_sandbox_enter_for_processes(int writable)
+{
+    enter(writable, BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_SYS_PTRACE),
+          BIT(CAP_CHECKPOINT_RESTORE - 32));
 }

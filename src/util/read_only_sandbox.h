@@ -15,4 +15,8 @@
  */
 void read_only_sandbox_enter(int writable);
 
+/* The same, but keep the capabilities that reading the files of other users' processes needs
+ * (/proc/PID/root, /proc/PID/map_files). */
+void read_only_sandbox_enter_for_processes(int writable);
+
 #endif

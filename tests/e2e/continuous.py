@@ -250,6 +250,44 @@ def test_interval_after_a_pause_of_the_collector():
         check(after <= 16 * before, f"the interval went from {before} to {after}")
 
 
+def test_names_are_found_in_a_sandbox():
+    """The process that reads the files of programs has a filter of system calls, few capabilities, and no connection."""
+    need("sqlite3", "perl", "bash")
+    with scene() as (daemon, directory):
+        names = [own_name(program) for program in ("perl", "bash", "sqlite3")]
+        collector = Collector(daemon, directory, f"{EXACT}\n[program all]\nname = {' '.join(names)}\n")
+        seen, commands = {}, zip(names, (["-e", "sleep 3"], ["-c", "read -t 3 x < <(sleep 4); true"],
+                                         [":memory:", ".shell sleep 3"]))
+
+        def watch():
+            for pid in harness.children_of(collector.process.pid):
+                with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as file:
+                    status = dict(line.split(":", 1) for line in file.read().split("\n") if ":" in line)
+                    if status["Name"].strip() == "heapd-symbols" and status["Seccomp"].strip() == "2":
+                        seen["capabilities"] = int(status["CapEff"], 16)
+                        seen["files"] = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd") if int(fd) > 2]
+            return "files" in seen
+
+        processes = []
+        for name, arguments in commands:
+            path = os.path.join(directory, name)
+            os.symlink(os.path.realpath(shutil.which(name.rsplit("_", 1)[0])), path)
+            processes.append(subprocess.Popen(
+                [path, *arguments], env={**daemon.environment, "LD_PRELOAD": LIBRARY}))
+        end = time.monotonic() + PATIENCE
+        while not watch() and time.monotonic() < end:
+            pass
+        for process in processes:
+            process.wait()
+        collector.end()
+        check("files" in seen, "no process that finds names was seen under a filter")
+        dangerous = 1 << 7 | 1 << 12 | 1 << 21  # CAP_SETUID, CAP_NET_ADMIN, CAP_SYS_ADMIN
+        check(seen.get("capabilities", 0) & dangerous == 0, f"capabilities {seen.get('capabilities', 0):x}")
+        check(not [file for file in seen.get("files", []) if file.startswith(("socket:", "pipe:"))], f"files {seen}")
+        named = [site["stack"] for period in collector.periods() for site in period["callsites"]]
+        check(any(frame and "[" not in frame for stack in named for frame in stack), f"no names: {named[:2]}")
+
+
 def test_choice_of_programs():
     """Programs that begin later are found; excluded ones are not; the first section that matches counts."""
     with scene() as (daemon, directory):
