@@ -143,6 +143,11 @@ int file_reader_names(const struct reader_file *file, const uint64_t *addresses,
     return code;
 }
 
+bool file_reader_is_idle(void)
+{
+    return reader_link_is_idle();
+}
+
 bool file_reader_prepare_names(const struct reader_file *file)
 {
     const struct reader_request request = {.kind = READER_NAMES, .file = file->number};

@@ -65,6 +65,9 @@ int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length)
 int file_reader_names(const struct reader_file *file, const uint64_t *addresses, size_t count,
                       const char **names, char **strings);
 
+/* Return whether the reader runs and has nothing to do. */
+bool file_reader_is_idle(void);
+
 /* Have the reader read the symbols of a file that it will be asked for, and do not wait. Return
  * false if the reader is busy: ask later. */
 bool file_reader_prepare_names(const struct reader_file *file);

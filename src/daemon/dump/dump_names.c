@@ -246,25 +246,23 @@ static bool prepare(struct dump_files *files, const struct callsite_module *modu
                                            .shares_root = shares_root};
     struct dump_file *file = file_of(files, module);
     struct stat status;
-    bool is_asked = true;
-    if (file == NULL || file->is_at_reader)
+    if (file == NULL || file->is_at_reader || file->is_prepared)
         return true;
     struct reader_file passed = passed_file(file);
     for (int way = 0; way < TARGET_FILE_WAYS && passed.fd < 0; way++)
         passed.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
-    if (passed.fd >= 0) {
-        is_asked = file_reader_prepare_names(&passed);
+    file->is_prepared = passed.fd < 0 || file_reader_prepare_names(&passed);
+    if (passed.fd >= 0)
         close(passed.fd);
-    }
     if (passed.debug_fd >= 0)
         close(passed.debug_fd);
-    return is_asked;
+    return file->is_prepared;
 }
 
 void dump_files_prepare(struct dump_files *files, const struct callsite_tree *tree,
                         size_t *prepared, pid_t pid, bool shares_root)
 {
-    while (*prepared < tree->module_count &&
+    while (*prepared < tree->module_count && file_reader_is_idle() &&
            prepare(files, &tree->modules[*prepared], pid, shares_root))
         ++*prepared;
 }

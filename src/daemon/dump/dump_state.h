@@ -25,6 +25,7 @@ struct dump_file {
     uint64_t hash;   /* of its path */
     uint32_t number; /* its number in the file reader */
     bool is_at_reader;
+    bool is_prepared; /* the reader was asked to read it ahead */
     struct known_name {
         const char *name; /* in `texts`; NULL: none */
         enum { NAME_UNANSWERED, NAME_WANTED, NAME_KNOWN } state;
