@@ -928,7 +928,7 @@ def test_export_json():
         check(is_near(root["bytes"]["change"], total["alloc_space"]["change"]), f"{root['bytes']}, diff {total['alloc_space']}")
         same_limits(answer["total"]["bytes"], total["alloc_space"], "total of a difference", "change")
         check(root["beyond_chance"] and answer["base"]["dump"] == 1 and answer["base"]["pid"] == report["pid"], f"{answer['base']}")
-        for filters, options in (("", []), ("&filter=focus:PyObject", ["--focus", "PyObject"])):
+        for filters, options in (("", []), ("&filter=focus:loads", ["--focus", "loads"])):
             status, _, content = server.ask(f"api/export?{question}{filters}&format=pprof")
             check(status == 200, f"{filters}: {content[:200]!r}")
             with open(at("diff.pb.gz"), "wb") as file:
