@@ -61,9 +61,38 @@ def cost(command, statuses=(0,), **how):
     return found
 
 
+class Figure(float):
+    """A median, with its quartiles as `low` and `high`."""
+
+    def __new__(cls, median, low, high):
+        figure = super().__new__(cls, median)
+        figure.low, figure.high = low, high
+        return figure
+
+    def less(self, other):
+        """Return the difference. Its bounds are those of the two quartiles farthest apart."""
+        return Figure(self - other, self.low - other.high, self.high - other.low)
+
+
+def figure_of(values):
+    """Return the Figure of some runs."""
+    values = list(values)
+    if len(values) < 2:
+        return Figure(values[0], values[0], values[0])
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Figure(median, low, high)
+
+
+def spread(figure, form="{:.1f}"):
+    """Return a Figure as text, with its quartiles."""
+    if not isinstance(figure, Figure) or figure.low == figure.high:
+        return form.format(figure)
+    return f"{form.format(figure)} ({form.format(figure.low)} to {form.format(figure.high)})"
+
+
 def medians(runs):
-    """Return the median of each column."""
-    return tuple(map(statistics.median, zip(*runs)))
+    """Return the Figure of each column."""
+    return tuple(map(figure_of, zip(*runs)))
 
 
 def median_cost(command, rounds, **how):

@@ -8,12 +8,11 @@ session.
 
 import os
 import re
-import statistics
 import subprocess
 import tempfile
 import time
 
-from common import BUILD, TOOL, cost, make, make_micro, medians
+from common import BUILD, TOOL, cost, figure_of, make, make_micro, medians
 
 RUNS = 5
 PAIRS = 5000000
@@ -66,7 +65,7 @@ def measure_dormant():
         finally:
             daemon.terminate()
             daemon.wait()
-    return {which: statistics.median(figures) for which, figures in found.items()}
+    return {which: figure_of(figures) for which, figures in found.items()}
 
 
 if __name__ == "__main__":

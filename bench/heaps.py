@@ -6,11 +6,10 @@ client without a session, with a session of the heap that does not sample, and w
 """
 
 import os
-import statistics
 import subprocess
 import tempfile
 
-from common import BUILD, ROOT, TOOL
+from common import BUILD, ROOT, TOOL, figure_of
 
 RUNS = 5
 MANY, SAMPLED = 5000000, 20000
@@ -46,7 +45,7 @@ def run(program, *arguments, interval=None, preload=False):
                        "--shmem-size", str(256 << 20), "-o", os.path.join(work, "profile"), "--"]
             full = [*session, *command] if interval else command
             figures.append(float(subprocess.run(full, capture_output=True, check=True).stdout))
-    return statistics.median(figures)
+    return figure_of(figures)
 
 
 def measure_heaps():

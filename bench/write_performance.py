@@ -4,15 +4,19 @@
 import os
 
 from attach import table_of_attaching
-from common import ROOT
+from common import ROOT, spread
 from heaps import table_of_heaps
-from run import geometric_mean
+from profilers import OURS, WHOLE
+from rounds import geometric_mean, shares_of
 
 PAGE = """# What profiling costs
 
-Measured by `make bench` on {machine}.
+Measured by `make bench` in one run of {minutes:.0f} minutes, on {machine}.
 The same command repeats every figure here and writes this page anew; the commands below repeat one.
 Interval 4096 is the default; 524288 suits production; 1 is every allocation.
+
+A figure is a median; behind it, in parentheses, are its quartiles. Ratios compare the runs of one round,
+which alternate. A figure of the page without quartiles is one run, or a sum.
 
 ## Aims and figures
 
@@ -22,24 +26,42 @@ Interval 4096 is the default; 524288 suits production; 1 is every allocation.
 
 {remarks}## Whole programs
 
-Wall time / CPU time as multiples of the same program without a profiler, medians of {runs} runs that
-alternate (at most 3 for slow profilers). CPU includes the program and everything that the profiler
-runs. jemalloc's and gperftools' profilers bring their own allocators and are compared with
-those allocators without profiling. `n/a`: redis is linked to jemalloc, which gperftools cannot
-replace.
+Wall time / CPU time as multiples of the same program without a profiler, by `bench/run.py` (one
+program: `bench/run.py jq`). CPU includes the program and everything that the profiler runs. Wall times
+of short programs include the start and the end of the session.
 
-{programs}
+Programs of about one second, {rounds} rounds. Nothing was tuned for the last three.
 
-Wall time added by profiling every allocation, as a share of the time that heaptrack adds:
-{against}.
+{long}
 
-The profilers: heaptrack 1.4 (every allocation, unwinds with libunwind, interprets in a second
-process); jemalloc 5.3 `prof:true,lg_prof_sample:12`; gperftools 2.10 `HEAPPROFILE` (every allocation;
-cut after 20 s, so its figures are lower bounds). One program: `bench/run.py jq`.
+Short programs, {rounds} rounds. gcc runs with `--follow-children`.
+
+{short}
+
+Programs whose objects are not malloc's, {rounds} rounds. Python's have the heap `python.object`, with
+at most 10,000 samples in a second of processor time (the default).
+
+{own}
+
+Every allocation, beside other profilers, {few} rounds:
+
+{whole}
+
+What profiling every allocation adds, as a share of what heaptrack adds in the same round:
+
+{shares}
+
+The profilers: heaptrack 1.4 (every allocation, unwinds with libunwind; interprets in a second process,
+or with -r only records, so that the work remains to be done); jemalloc 5.3 `prof:true,lg_prof_sample:12`;
+gperftools 2.10 `HEAPPROFILE` (every allocation; one run, cut after {cut:.0f} s, so its figures are lower
+bounds). jemalloc's and gperftools' profilers bring their own allocators and are compared with those
+allocators without profiling. redis is linked to jemalloc, which tcmalloc cannot replace.
 
 ## Micro-benchmarks
 
-`bench/micro.c`, nanoseconds of the thread's CPU time, least of seven passes, median of five runs.
+`bench/micro.py`: nanoseconds of the thread's CPU time, least of seven passes, median of seven runs. A
+preloaded library that does nothing but pass malloc and free on (`bench/pass_through.c`) takes
+{through} ns a pair: that is the limit of an interposed call on this machine.
 
 | what | without | with a session |
 |---|---|---|
@@ -104,49 +126,76 @@ second and third columns show.
 
 def verdict(figure, aim, unit, form="{:.2f}"):
     met = "" if figure <= aim else " (**short of the aim**)"
-    return f"{form.format(figure)} {unit}{met}".strip()
+    return f"{spread(figure, form)} {unit}{met}".strip()
 
 
-def aim_rows(figures, ratios, extra):
-    micro, daemon = figures["micro"], figures["daemon"]
+def rows_of_programs(kind, measured, aims):
+    """`aims`: {interval: (aim of the geometric mean, aim of the worst)}."""
     rows = []
+    for interval, (aim_mean, aim_worst) in aims.items():
+        for what in ("wall", "CPU"):
+            values = {name: getattr(found[interval], what.lower()) for name, (_, found) in measured.items()
+                      if interval in found}
+            if not values:
+                continue
+            worst = max(values, key=values.get)
+            mean = geometric_mean(values.values())
+            rows.append(f"| {kind}, interval {interval}, {what}, geometric mean of {len(values)} | {aim_mean}x | "
+                        f"{verdict(mean, aim_mean, 'x', '{:.3f}')} | `bench/run.py` |")
+            rows.append(f"| the same, worst | {aim_worst}x | {verdict(values[worst], aim_worst, 'x', '{:.3f}')} ({worst}) "
+                        "| `bench/run.py` |")
+    return rows
+
+
+def rows_of_shares(whole):
+    rows = []
+    for peer, aims in (("heaptrack -r", (0.5, None, 1)), ("heaptrack", (0.5, None, None))):
+        found = [shares for shares in (shares_of(runs, "1", peer) for runs, _ in whole.values()) if shares]
+        for what, index in (("wall time added", 0), ("CPU time added", 1), ("CPU time in all", 2)):
+            if not found:
+                continue
+            mean = geometric_mean(shares[index] for shares in found)
+            aim = aims[index]
+            rows.append(f"| interval 1, {what}, as a share of `{peer}`'s, geometric mean of {len(found)} | {aim or ''} | "
+                        f"{verdict(mean, aim, '') if aim else f'{mean:.2f}'} | `bench/run.py` |")
+    return rows
+
+
+def aim_rows(figures, programs):
+    micro, daemon = figures["micro"], figures["daemon"]
+    rows = rows_of_programs("real programs", programs["long"], {"4096": (1.04, 1.10), "524288": (1.005, 1.01)})
+    rows += rows_of_programs("short programs", programs["short"], {"4096": (1.10, 1.10), "524288": (1.02, 1.02)})
+    rows += rows_of_programs("own allocators (Python, node, Java)", programs["own"], {"4096": (1.01, 1.01)})
+    rows += rows_of_shares(programs["whole"])
 
     def row(what, aim, measured, command):
         rows.append(f"| {what} | {aim} | {measured} | `{command}` |")
 
-    added = micro["pair_on"] - micro["pair"]
-    row("malloc+free of 64 bytes, not sampled, session on", "+ 3 ns",
-        verdict(added, 3, "ns", "+ {:.1f}"), "micro pair 5000000")
+    wall, cpu = figures["start"]
+    row("start and end of a session: what `host -- /bin/true` adds to `/bin/true`, wall", "5 ms",
+        verdict(wall, 5, "ms", "{:.1f}"), "bench/micro.py")
+    row("the same, CPU", "", f"{spread(cpu)} ms", "bench/micro.py")
+    added = micro["pair_on"].less(micro["pair"])
+    row("malloc+free of 64 bytes, not sampled, session on", "+ 1 ns",
+        verdict(added, 1, "ns", "{:+.1f}"), "bench/micro.py")
+    row("the same through a library that only passes calls on", "",
+        f"{spread(micro['pair_through'].less(micro['pair']), '{:+.1f}')} ns", "bench/micro.py")
     dormant = figures["dormant"]
     row("malloc+free of 64 bytes, preloaded, no session", "+ 3 ns",
-        verdict(dormant["dormant"] - dormant["bare"], 3, "ns", "+ {:.1f}"), "bench/daemon.py")
+        verdict(dormant["dormant"].less(dormant["bare"]), 3, "ns", "{:+.1f}"), "bench/daemon.py")
     row("100 threads of a process stopped at attaching", "20 ms",
         verdict(figures["attach"][100][0], 20, "ms", "{:.1f}"), "bench/attach.py")
     frame = (micro["deep32_on"] - micro["deep1_on"]) / 31
-    sampled = micro["deep32_on"] - micro["deep32"]
-    row("a sampled allocation with 32 frames, warm, and its free", "300 ns",
-        verdict(sampled, 300, "ns", "{:.0f}"), "micro deep 20000 32, interval 1")
+    sampled = micro["deep32_on"].less(micro["deep32"])
+    row("a sampled allocation with 32 frames, warm, and its free", "120 ns",
+        verdict(sampled, 120, "ns", "{:.0f}"), "bench/micro.py")
     row("unwinding, DWARF rules, warm", "4 ns a frame", verdict(frame, 4, "ns a frame"),
-        "micro deep, 32 frames less 1 frame")
-    for interval, aim_mean, aim_worst in (("4096", 1.05, 1.12), ("524288", 1.01, None)):
-        for i, kind in enumerate(("wall", "CPU")):
-            values = {name: r[interval][i] for name, r in ratios.items() if interval in r}
-            mean, worst = geometric_mean(values.values()), max(values, key=values.get)
-            row(f"real programs, interval {interval}, {kind}, geometric mean", f"{aim_mean}x",
-                verdict(mean, aim_mean, "x", "{:.3f}"), "bench/run.py")
-            if aim_worst:
-                row(f"real programs, interval {interval}, {kind}, worst", f"{aim_worst}x",
-                    f"{verdict(values[worst], aim_worst, 'x', '{:.3f}')} ({worst})", "bench/run.py")
-    shares, cpu = extra
-    row("interval 1, added wall time relative to heaptrack's", "at most 0.5",
-        verdict(geometric_mean(shares.values()), 0.5, "", "{:.2f}"), "bench/run.py")
-    row("interval 1, total CPU time relative to heaptrack's", "at most 1",
-        verdict(geometric_mean(cpu.values()), 1, "", "{:.2f}"), "bench/run.py")
+        "bench/micro.py")
     ledger = figures["ledger"]
     row("daemon, CPU an event, while a million live samples come and go", "150 ns",
         verdict(ledger["churning"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
-    row("daemon, CPU an event, while its tables grow to a million", "150 ns",
-        verdict(ledger["filling"], 150, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
+    row("daemon, CPU an event, while its tables grow to a million", "120 ns",
+        verdict(ledger["filling"], 120, "ns", "{:.0f}"), "build/src/daemon/ledger_bench")
     row("daemon, CPU an event of a heap with only new maxima, relative to a heap with none", "1.2x",
         verdict(ledger["rising"] / ledger["level"], 1.2, "x"), "build/src/daemon/ledger_bench")
     wall, cpu = figures["dump_at_max"]
@@ -160,17 +209,17 @@ def aim_rows(figures, ratios, extra):
         verdict(max(stall for _, stall in dumps.values()), 50, "ms", "{:.0f}"),
         "build/src/daemon/dump_bench")
     few, many = daemon[1000] / 1024, daemon[2000000] / 1024
-    row("daemon, memory at rest", "64 MiB", verdict(few, 64, "MiB", "{:.0f}"), "run.py: measure_daemon")
+    row("daemon, memory at rest", "64 MiB", verdict(few, 64, "MiB", "{:.0f}"), "bench/micro.py")
     row("daemon, memory a live sample", "100 bytes",
-        verdict((many - few) * 1048576 / 2e6, 100, "bytes", "{:.0f}"), "run.py: measure_daemon")
+        verdict((many - few) * 1048576 / 2e6, 100, "bytes", "{:.0f}"), "bench/micro.py")
     base = (micro["hold1000_on"] - micro["hold1000"]) / 1024
     grown = micro["hold1000000_on"] - micro["hold1000000"]
-    row("target's memory beyond the ring, at rest", "1 MiB", verdict(base, 1, "MiB"), "micro hold 1000")
+    row("target's memory beyond the ring, at rest", "1 MiB", verdict(base, 1, "MiB"), "bench/micro.py")
     row("target's memory a live sample", "16 bytes",
-        verdict((grown / 1024 - base) * 1048576 / 1e6, 16, "bytes", "{:.0f}"), "micro hold 1000000")
-    many_added = micro["threads_on"] - micro["threads"]
-    row("8 threads allocating and freeing, not sampled: added", f"as with one: + {added:.1f} ns",
-        f"+ {many_added:.1f} ns", "micro pair 1000000 8")
+        verdict((grown / 1024 - base) * 1048576 / 1e6, 16, "bytes", "{:.0f}"), "bench/micro.py")
+    many_added = micro["threads_on"].less(micro["threads"])
+    row("8 threads allocating and freeing, not sampled: added", f"as with one: {added:+.1f} ns",
+        f"{spread(many_added, '{:+.1f}')} ns", "bench/micro.py")
     for way, what in (("table", "as a table"), ("tree", "as a tree"), ("json", "as JSON")):
         row(f"heap_profile report, two dumps of 100,000 callsites, {what}, wall", "1 s",
             verdict(figures["report"][way][0], 1, "s"), "bench/report.py")
@@ -178,9 +227,9 @@ def aim_rows(figures, ratios, extra):
     for kind, name in (("report", "AHeapProfile_reportAllocation"), ("free", "AHeapProfile_reportFree")):
         states = heaps[kind]
         row(f"{name}, nobody profiles, beyond an empty call", "a load and a branch",
-            f"{states['idle'] - states['noop']:.1f} ns", "bench/heaps.py")
+            f"{spread(states['idle'].less(states['noop']))} ns", "bench/heaps.py")
         row(f"{name}, profiled and not sampled, the same", "2 ns",
-            verdict(states["unsampled"] - states["noop"], 2, "ns", "{:.1f}"), "bench/heaps.py")
+            verdict(states["unsampled"].less(states["noop"]), 2, "ns", "{:.1f}"), "bench/heaps.py")
     for state, when in (("idle", "nobody profiles"), ("unsampled", "profiled")):
         row(f"a scope (`HEAP_PROFILE_SCOPE`), {when}", "2 ns",
             verdict(heaps["scope"][state], 2, "ns", "{:.1f}"), "bench/heaps.py")
@@ -188,7 +237,7 @@ def aim_rows(figures, ratios, extra):
         verdict(heaps["deep16"]["sampled"], 300, "ns", "{:.0f}"), "bench/heaps.py")
     rows += rows_of_symbols(figures["symbolize"], figures["pprof"]) + rows_of_query(figures["query"])
     rows += rows_of_memory_infra(figures["memory_infra"], figures["growth"])
-    return "\n".join(rows)
+    return rows
 
 
 def rows_of_symbols(symbolize, pprof):
@@ -233,14 +282,14 @@ def rows_of_memory_infra(files, leaks):
     three = sum(files[what][1] for what in ("report", "symbolize", "diff"))
     found = [
         (f"a memory dump of Chrome's form, 20,000 sites of 30 frames ({size:.0f} MB of JSON): read, symbolized, compared",
-         "1 s", verdict(three, 1, "s") + " ({0[1]:.2f}, {1[1]:.2f}, {2[1]:.2f})".format(
+         "0.8 s", verdict(three, 0.8, "s") + " ({0[1]:.2f}, {1[1]:.2f}, {2[1]:.2f})".format(
              files["report"], files["symbolize"], files["diff"])),
     ]
-    for what, name in (("report, one dump", "one dump of stacks that share nothing"),
-                       ("report, many dumps", "36 dumps of the same stacks")):
+    for what, name, aim in (("report, one dump", "one dump of stacks that share nothing", 250),
+                            ("report, many dumps", "36 dumps of the same stacks", 150)):
         megabytes, wall, _, memory = files[what]
-        met = "" if megabytes / wall >= 150 else " (**short of the aim**)"
-        found.append((f"1 GB of such JSON read: {name}", "150 MB/s",
+        met = "" if megabytes / wall >= aim else " (**short of the aim**)"
+        found.append((f"1 GB of such JSON read: {name}", f"{aim} MB/s",
                       f"{megabytes / wall:.0f} MB/s{met}, {memory:.0f} MB of memory"))
     rows = [f"| {what} | {aim} | {measured} | `bench/memory_infra.py` |" for what, aim, measured in found]
     for what, name in (("traces", "`heap_profile leaks`, two traces of 20,000 stacks of 30 frames"),
@@ -250,20 +299,41 @@ def rows_of_memory_infra(files, leaks):
     return rows
 
 
-def against_heaptrack(figures):
-    """Return two dictionaries by program: our added wall time and our CPU time, as shares of
-    heaptrack's."""
-    shares, cpu = {}, {}
-    for name, found in figures["programs"].items():
-        if "1" not in found or "heaptrack" not in found:
-            continue
-        none, one, other = found["none"], found["1"], found["heaptrack"]
-        shares[name] = max(one[0] - none[0], 1e-3) / max(other[0] - none[0], 1e-3)
-        cpu[name] = one[1] / other[1]
-    return shares, cpu
+def table_of(measured, profilers):
+    columns = [name for name, profiler in profilers.items() if profiler.base]
+    titles = {"524288": "ours, 524288", "4096": "ours, 4096", "1": "ours, 1"}
+    lines = ["| program | seconds | " + " | ".join(titles.get(name, name) for name in columns) + " |",
+             "|---" * (2 + len(columns)) + "|"]
+
+    def cell(found):
+        return f"{spread(found.wall, '{:.2f}')} / {spread(found.cpu, '{:.2f}')}"
+
+    for name, (_, found) in measured.items():
+        seconds = next((each.seconds for each in found.values()), 0)
+        lines.append(f"| {name} | {seconds:.2f} | "
+                     + " | ".join(cell(found[column]) if column in found else "n/a" for column in columns) + " |")
+    means = []
+    for column in columns:
+        those = [found[column] for _, found in measured.values() if column in found]
+        means.append(" / ".join(f"{geometric_mean(getattr(each, what) for each in those):.3f}" for what in ("wall", "cpu"))
+                     if those else "n/a")
+    lines.append("| **geometric mean** |  | " + " | ".join(means) + " |")
+    return "\n".join(lines)
 
 
-def write_page(figures, ratios, programs):
+def table_of_shares(whole):
+    lines = ["| program | wall added, of `heaptrack -r`'s | CPU added | CPU in all | wall added, of heaptrack's | CPU added "
+             "| CPU in all |", "|---" * 7 + "|"]
+    for name, (runs, _) in whole.items():
+        cells = []
+        for peer in ("heaptrack -r", "heaptrack"):
+            shares = shares_of(runs, "1", peer)
+            cells += [spread(share, "{:.2f}") for share in shares] if shares else ["n/a"] * 3
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def write_page(figures, programs):
     micro = figures["micro"]
     rows = [
         ("malloc+free of 64 bytes, nothing sampled", micro["pair"], micro["pair_on"]),
@@ -273,19 +343,22 @@ def write_page(figures, ratios, programs):
         ("every one sampled, 1 frame besides its program's", micro["deep1"], micro["deep1_on"]),
         ("every one sampled, 32 frames besides its program's", micro["deep32"], micro["deep32_on"]),
     ]
-    extra = against_heaptrack(figures)
     path = os.path.join(ROOT, "docs", "performance.md")
     remarks = os.path.join(ROOT, "bench", "remarks.md")
+    with open(remarks, encoding="utf-8") as file:
+        remarks = file.read()
+    rounds, few = figures["rounds"]
     text = PAGE.format(
-        machine=figures["machine"],
-        runs=figures["runs"],
-        aims=aim_rows(figures, ratios, extra),
-        remarks=open(remarks).read() if os.path.exists(remarks) else "",
-        programs=programs,
-        against=", ".join(f"{name} {share:.2f}" for name, share in extra[0].items()),
+        machine=figures["machine"], minutes=figures["minutes"], rounds=rounds, few=few,
+        aims="\n".join(aim_rows(figures, programs)),
+        remarks=remarks,
+        long=table_of(programs["long"], OURS), short=table_of(programs["short"], OURS),
+        own=table_of(programs["own"], OURS), whole=table_of(programs["whole"], WHOLE),
+        shares=table_of_shares(programs["whole"]), cut=WHOLE["gperftools"].cut_after,
+        through=spread(micro["pair_through"]),
         attach=table_of_attaching(figures["attach"]),
         heaps=table_of_heaps(figures["heaps"]), loop=figures["heaps"]["empty"]["noop"],
-        micro="\n".join(f"| {what} | {a:.1f} | {b:.1f} |" for what, a, b in rows),
+        micro="\n".join(f"| {what} | {spread(bare)} | {spread(on)} |" for what, bare, on in rows),
     )
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         file.write(text)
