@@ -18,8 +18,10 @@
 #define DETAILED_INTERVAL_MAX 256u
 _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an address's high bits");
 
-/* A chunk of malloc is at least 32 bytes in glibc: 256 bytes hold at most eight. */
-#define REGION_SHIFT_MIN 8u
+/* A chunk of malloc is at least 32 bytes in glibc: 512 bytes hold at most sixteen, one more than a
+ * line. At interval 1, blocks of 64 bytes take 10 bytes of the table each, of 200 bytes 26; with
+ * half the region twice as much. Of the smallest, one in sixteen is in a deeper level. */
+#define REGION_SHIFT_MIN 9u
 #define REGION_SHIFT_MAX 26u
 
 /* A stretch is a sixteenth of an interval, so one in 16 has a sample. Allocators align to 16. */
