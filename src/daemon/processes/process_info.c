@@ -110,21 +110,14 @@ uint64_t process_info_start_ns(pid_t pid)
     return process_stat_read(pid, &fields) ? start_ns_of(&fields) : 0;
 }
 
-int process_info_read(struct process_info *info, pid_t pid)
+int process_info_read_names(struct process_info *info, pid_t pid)
 {
-    struct process_stat fields;
+    char path[64];
     memset(info, 0, sizeof(*info));
     info->pid = pid;
-    if (!process_info_comm(pid, info->comm) || !process_stat_read(pid, &fields))
+    if (!process_info_comm(pid, info->comm))
         return -ESRCH;
     cut_comm(info);
-    info->parent_pid = fields.parent;
-    info->start_boottime_ns = start_ns_of(&fields);
-    char path[64];
-    struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-    if (stat(path, &status) == 0)
-        info->uid = status.st_uid;
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     ssize_t length = readlink(path, info->executable, sizeof(info->executable) - 1);
     info->executable[length > 0 ? length : 0] = 0;
@@ -132,6 +125,29 @@ int process_info_read(struct process_info *info, pid_t pid)
     if (code < 0)
         process_info_clear(info);
     return code;
+}
+
+int process_info_complete(struct process_info *info)
+{
+    struct process_stat fields;
+    char path[64];
+    struct stat status;
+    if (!process_stat_read(info->pid, &fields)) {
+        process_info_clear(info);
+        return -ESRCH;
+    }
+    info->parent_pid = fields.parent;
+    info->start_boottime_ns = start_ns_of(&fields);
+    snprintf(path, sizeof(path), "/proc/%d", (int)info->pid);
+    if (stat(path, &status) == 0)
+        info->uid = status.st_uid;
+    return 0;
+}
+
+int process_info_read(struct process_info *info, pid_t pid)
+{
+    int code = process_info_read_names(info, pid);
+    return code < 0 ? code : process_info_complete(info);
 }
 
 void process_info_clear(struct process_info *info)

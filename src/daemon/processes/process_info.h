@@ -34,6 +34,12 @@ struct process_memory {
 
 /* Read the info of a process. Return 0, -ESRCH if there is no such process, or -ENOMEM. */
 int process_info_read(struct process_info *info, pid_t pid);
+
+/* The same in two steps, of which the second takes half of the time: parent, start and user come
+ * with it. If it fails, the info is cleared. */
+int process_info_read_names(struct process_info *info, pid_t pid);
+int process_info_complete(struct process_info *info);
+
 void process_info_clear(struct process_info *info);
 
 /* Update the title of the process, if it still runs the program of that image (process_image_open;

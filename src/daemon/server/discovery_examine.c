@@ -13,6 +13,7 @@
 #include "daemon/processes/diagnosis.h"
 #include "daemon/processes/other_profiler.h"
 #include "daemon/session/heap_rules.h"
+#include "daemon/session/target_choice.h"
 #include "daemon/sockets/run_directory.h"
 #include "reader/file_reader.h"
 #include "util/clock.h"
@@ -340,13 +341,30 @@ static uint64_t processor_time_us(void)
     return clock_read_us(CLOCK_PROCESS_CPUTIME_ID) + file_reader_cpu_us();
 }
 
+/* Return whether names alone tell that the session does not want a process. It looks at every
+ * process that begins on the machine, for days. */
+static bool is_out_of_question(const struct session *session, const struct process_info *info)
+{
+    return session->config->background && session->config->pid_count == 0 &&
+           session->config->process_cmdline == NULL && !session->config->all &&
+           session_find(session, info->pid) == NULL &&
+           !target_choice_is_possible(&session->config->target_rules, info);
+}
+
 void discovery_examine(struct server *server, struct discovery_entry *entry)
 {
     struct session *session = server->session;
     struct process_info info;
     enum discovery_state before = entry->state;
     uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC), began_us = processor_time_us();
-    if (process_info_read(&info, entry->pid) < 0) {
+    int code = process_info_read_names(&info, entry->pid);
+    if (code == 0 && is_out_of_question(session, &info)) {
+        memcpy(entry->comm, info.comm, sizeof(entry->comm));
+        entry->state = DISCOVERY_NOT_WANTED;
+        process_info_clear(&info);
+        return;
+    }
+    if (code < 0 || process_info_complete(&info) < 0) {
         if (entry->attempts > 0 && (before == DISCOVERY_LOADING || before == DISCOVERY_BUSY))
             explain_ended(session, entry, began_ms);
         entry->state = DISCOVERY_DONE;

@@ -117,13 +117,11 @@ static bool is_known_at(const struct discovery_list *list, size_t place, pid_t p
  * before this one, or the start of the process if that is later. 0: unknown. */
 static uint64_t began_after_us(const struct session *session, pid_t pid)
 {
-    struct process_info info;
-    uint64_t after_us = session->discovery.scan_ms * 1000;
-    if (process_info_read(&info, pid) < 0)
+    uint64_t after_us = session->discovery.scan_ms * 1000, start_ns = process_info_start_ns(pid);
+    if (start_ns == 0)
         return after_us;
-    uint64_t age_us = clock_read_us(CLOCK_BOOTTIME) - info.start_boottime_ns / 1000;
+    uint64_t age_us = clock_read_us(CLOCK_BOOTTIME) - start_ns / 1000;
     uint64_t start_us = clock_read_us(CLOCK_MONOTONIC) - age_us;
-    process_info_clear(&info);
     return start_us > after_us ? start_us : after_us;
 }
 
@@ -194,6 +192,14 @@ static struct discovery_entry *renew_entry(struct discovery_list *list, size_t p
     return &list->entries[place];
 }
 
+static void note_pending(struct discovery_list *list, const struct discovery_entry *entry)
+{
+    if (!is_pending(entry->state))
+        return;
+    list->pending++;
+    list->due_ms = clock_earlier(list->due_ms, entry->due_ms);
+}
+
 static void take_event(struct server *server, const struct exec_event *event)
 {
     struct discovery_list *list = &server->session->discovery;
@@ -213,7 +219,7 @@ static void take_event(struct server *server, const struct exec_event *event)
         entry->began_us = entry->was_reported ? event->time_us : 0;
         discovery_examine(server, entry);
     }
-    list->pending += is_pending(entry->state);
+    note_pending(list, entry);
 }
 
 /* Return whether the event concerns the session. A process that it profiles by its pid stays in it
@@ -243,7 +249,7 @@ static void take_exec(void *context, pid_t pid)
         return;
     entry->began_us = (entry->seen_ms - EXEC_CHECK_PERIOD_MS) * 1000;
     discovery_examine(server, entry);
-    list->pending += is_pending(entry->state);
+    note_pending(list, entry);
 }
 
 /* Forget the processes that need no further attempt. */
@@ -267,7 +273,7 @@ void discovery_begun(struct server *server, pid_t pid, uint64_t began_us)
     entry->was_reported = began_us != 0;
     entry->began_us = began_us;
     discovery_examine(server, entry);
-    list->pending += is_pending(entry->state);
+    note_pending(list, entry);
 }
 
 /* --- processes that sessions hand over --- */
@@ -284,7 +290,7 @@ void discovery_claim_answered(struct server *server, pid_t pid)
     struct discovery_list *list = &server->session->discovery;
     size_t place = place_of(list, pid);
     if (is_known_at(list, place, pid) && list->entries[place].state == DISCOVERY_CLAIMED)
-        list->entries[place].due_ms = 0;
+        list->entries[place].due_ms = list->due_ms = 0;
 }
 
 static void look_again(struct server *server, pid_t pid)
@@ -295,7 +301,7 @@ static void look_again(struct server *server, pid_t pid)
         return;
     entry->running = true;
     discovery_examine(server, entry);
-    list->pending += is_pending(entry->state);
+    note_pending(list, entry);
 }
 
 void discovery_take_back(struct server *server, uint64_t borrower)
@@ -428,6 +434,8 @@ uint64_t discovery_retry(struct server *server, uint64_t now_ms)
     uint64_t next_ms = UINT64_MAX;
     if (list->pending == 0)
         return next_ms;
+    if (now_ms < list->due_ms)
+        return list->due_ms;
     list->pending = 0;
     list->busy_ms = 0;
     const struct discovery_entry *busy = next_busy(list);
@@ -446,6 +454,8 @@ uint64_t discovery_retry(struct server *server, uint64_t now_ms)
         list->pending++;
         next_ms = clock_earlier(next_ms, due_ms);
     }
+    /* The budget for failed attempts may grow before. */
+    list->due_ms = busy != NULL ? 0 : next_ms;
     return next_ms;
 }
 

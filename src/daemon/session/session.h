@@ -73,6 +73,7 @@ struct discovery_list {
         unsigned invitations;   /* number of times that it succeeded */
     } * entries;
     size_t count, capacity, pending;
+    uint64_t due_ms;   /* nothing pending is due before this time */
     uint64_t scan_ms;  /* time of the last scan */
     uint64_t retry_ms; /* failed attempts are not repeated before this time */
     uint64_t busy_ms;  /* time that failed attempts took in this turn */

@@ -46,11 +46,14 @@ static bool matches(const struct target_condition *condition, struct facts *fact
     return value != NULL && value[0] != '\0' && fnmatch(condition->pattern, value, 0) == 0;
 }
 
-static bool rule_matches(const struct target_rule *rule, struct facts *facts)
+/* names_only: pass over conditions on other properties. */
+static bool rule_matches(const struct target_rule *rule, struct facts *facts, bool names_only)
 {
     bool asked[TARGET_PROPERTIES] = {0}, found[TARGET_PROPERTIES] = {0};
     for (size_t i = 0; i < rule->count; i++) {
         const struct target_condition *condition = &rule->conditions[i];
+        if (names_only && condition->property != TARGET_NAME)
+            continue;
         bool matched =
             (condition->excludes || !found[condition->property]) && matches(condition, facts);
         if (condition->excludes && matched)
@@ -74,8 +77,17 @@ const struct target_rule *target_choice_find(const struct target_rules *rules,
         return NULL;
     snprintf(facts.user, sizeof(facts.user), "%u", (unsigned)info->uid);
     for (size_t i = 0; i < rules->count; i++) {
-        if (rule_matches(&rules->rules[i], &facts))
+        if (rule_matches(&rules->rules[i], &facts, false))
             return &rules->rules[i];
     }
     return NULL;
+}
+
+bool target_choice_is_possible(const struct target_rules *rules, const struct process_info *info)
+{
+    struct facts facts = {.info = info};
+    bool is_possible = false;
+    for (size_t i = 0; i < rules->count && !is_possible && info->executable[0] != '\0'; i++)
+        is_possible = rule_matches(&rules->rules[i], &facts, true);
+    return is_possible;
 }

@@ -11,4 +11,7 @@
 const struct target_rule *target_choice_find(const struct target_rules *rules,
                                              const struct process_info *info);
 
+/* Return whether a rule may match the process as far as names decide. The info has only names. */
+bool target_choice_is_possible(const struct target_rules *rules, const struct process_info *info);
+
 #endif
