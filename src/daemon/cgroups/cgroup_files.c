@@ -18,9 +18,9 @@ static void copy_field(char to[512], const char *from)
 {
     size_t used = 0;
     for (; *from != '\0' && used < 511; from++) {
-        unsigned code;
-        if (from[0] == '\\' && isdigit((unsigned char)from[1]) && sscanf(from + 1, "%3o", &code)) {
-            to[used++] = (char)code;
+        /* A path that was cut may end within one of them. */
+        if (from[0] == '\\' && strspn(from + 1, "01234567") >= 3) {
+            to[used++] = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
             from += 3;
         } else {
             to[used++] = *from;
