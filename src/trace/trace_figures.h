@@ -10,17 +10,19 @@
 
 #include <stdint.h>
 
-/* Cumulative since the start. */
+/* Cumulative since the start. What an allocation changes comes first: it is in one cache line of
+ * the daemon. */
 struct trace_figures {
-    double allocated_bytes, freed_bytes;
-    double allocated_count, freed_count;
-    /* Variances of the four estimates: sums of s^2 (1-p)/p^2 and (1-p)/p^2. */
-    double allocated_bytes_variance, freed_bytes_variance;
-    double allocated_count_variance, freed_count_variance;
-    uint64_t samples, freed_samples; /* number of records that the estimates come from */
+    double allocated_bytes, allocated_count;
+    /* Variances of both estimates: sums of s^2 (1-p)/p^2 and (1-p)/p^2. */
+    double allocated_bytes_variance, allocated_count_variance;
+    uint64_t samples; /* number of records that the estimates come from */
+    double freed_bytes, freed_count;
+    double freed_bytes_variance, freed_count_variance;
+    uint64_t freed_samples;
+    double lifetime_ms_sum; /* over freed allocations, weighted by count */
     /* Freed by the allocating thread before it allocated again. */
     double temporary_bytes, temporary_count;
-    double lifetime_ms_sum; /* over freed allocations, weighted by count */
 };
 
 /* What was live when the heap's estimate of live bytes was highest. */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "util/keyed_hash.h"
+#include "util/prefetch.h"
 
 #define ID_MAP_NONE UINT32_MAX
 
@@ -79,7 +80,7 @@ static inline size_t id_map_count(const struct id_map *map)
 }
 
 /* Prefetch the entry that id_map_find() reads for an id in the table. */
-static inline void id_map_prefetch(const struct id_map *map, uint64_t id)
+PREFETCHING id_map_prefetch(const struct id_map *map, uint64_t id)
 {
     if (map->size > 0)
         __builtin_prefetch(&map->entries[keyed_hash(id) & (map->size - 1)]);

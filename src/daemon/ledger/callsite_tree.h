@@ -92,7 +92,7 @@ uint32_t callsite_tree_module_at(const struct callsite_tree *tree, uint64_t addr
 uint32_t callsite_tree_find(const struct callsite_tree *tree, uint64_t hash);
 
 /* Prefetch what callsite_tree_find() reads. */
-static inline void callsite_tree_prefetch(const struct callsite_tree *tree, uint64_t hash)
+PREFETCHING callsite_tree_prefetch(const struct callsite_tree *tree, uint64_t hash)
 {
     id_map_prefetch(&tree->stacks, hash);
 }

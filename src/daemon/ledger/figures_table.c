@@ -4,8 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-#include "util/array.h"
+#include <string.h>
 
 #define FIGURES_MAX (64u << 20)
 
@@ -18,7 +17,7 @@ int figures_table_init(struct figures_table *table)
 void figures_table_clear(struct figures_table *table)
 {
     figures_table_thaw(table);
-    free(table->items);
+    free(table->memory);
     hash_index_free(&table->index);
     *table = (struct figures_table){0};
 }
@@ -49,6 +48,27 @@ uint32_t figures_table_find(const struct figures_table *table, struct figures_ke
     return *find_slot(table, key) - 1;
 }
 
+/* Make room for one item more. Large memory moves by pages, so that the items stay aligned in it.
+ */
+static int reserve_item(struct figures_table *table)
+{
+    const size_t line = 64, item_bytes = sizeof(*table->items);
+    if (table->count < table->capacity)
+        return 0;
+    size_t wanted = table->capacity + table->capacity / 2 + 4;
+    uintptr_t before = (uintptr_t)table->items - (uintptr_t)table->memory;
+    char *memory = realloc(table->memory, wanted * item_bytes + line);
+    if (memory == NULL)
+        return -ENOMEM;
+    size_t aside = -(uintptr_t)memory % line;
+    if (aside != before && table->count > 0)
+        memmove(memory + aside, memory + before, table->count * item_bytes);
+    table->memory = memory;
+    table->items = (struct ledger_figures *)(memory + aside);
+    table->capacity = wanted;
+    return 0;
+}
+
 uint32_t figures_table_intern(struct figures_table *table, struct figures_key key, uint64_t epoch)
 {
     if (hash_index_reserve(&table->index, table->count, hash_of_item, table->items) < 0)
@@ -56,8 +76,7 @@ uint32_t figures_table_intern(struct figures_table *table, struct figures_key ke
     uint32_t *slot = find_slot(table, key);
     if (*slot != 0)
         return *slot - 1;
-    if (table->count >= FIGURES_MAX ||
-        ARRAY_RESERVE(&table->items, &table->capacity, table->count, 1) < 0)
+    if (table->count >= FIGURES_MAX || reserve_item(table) < 0)
         return FIGURES_NONE;
     table->items[table->count] = (struct ledger_figures){
         .node = key.node,

@@ -16,20 +16,27 @@
 #include "trace/trace_figures.h"
 #include "util/hash_index.h"
 #include "util/keyed_hash.h"
+#include "util/prefetch.h"
 #include "wire/barrier.h"
 
 #define FIGURES_NONE UINT32_MAX
 
+/* Three cache lines, which begin with the table's items: an allocation changes the first, a free
+ * the first two, a new peak all. */
 struct ledger_figures {
     uint32_t node; /* in the callsite tree */
     uint32_t tag;  /* type and context */
     uint16_t thread, interval;
     uint8_t heap;
     uint8_t pad[3];
-    uint64_t epoch; /* number of the peak that the values below belong to */
-    struct trace_peak_figures peak;
+    uint64_t epoch; /* number of the peak that `peak` belongs to */
     struct trace_figures sums;
+    struct trace_peak_figures peak;
+    uint8_t line_end[24];
 };
+_Static_assert(sizeof(struct ledger_figures) == 192, "three cache lines");
+_Static_assert(offsetof(struct ledger_figures, sums.freed_bytes) == 64, "the second line");
+_Static_assert(offsetof(struct ledger_figures, peak) == 128, "the third line");
 
 /* The key of figures. */
 struct figures_key {
@@ -39,8 +46,9 @@ struct figures_key {
 };
 
 struct figures_table {
-    struct ledger_figures *items;
+    struct ledger_figures *items; /* aligned to a cache line in `memory` */
     size_t count, capacity;
+    void *memory;
     struct hash_index index; /* of items */
     struct figures_frozen {
         size_t count;                  /* number of items when it was frozen */
@@ -93,26 +101,31 @@ static inline const uint32_t *figures_table_home(const struct figures_table *tab
     return &table->index.slots[figures_key_hash(key) & (table->index.size - 1)];
 }
 
+/* The lines of an item that an allocation changes, a free, and the first change after a peak. */
+#define FIGURES_LINES_ALLOCATED 1u
+#define FIGURES_LINES_FREED 2u
+#define FIGURES_LINES 3u
+
 /* Prefetch, in this order, what figures_table_find() reads, and what an event changes. */
-static inline void figures_table_prefetch_index(const struct figures_table *table,
-                                                struct figures_key key)
+PREFETCHING figures_table_prefetch_index(const struct figures_table *table, struct figures_key key)
 {
     __builtin_prefetch(figures_table_home(table, key));
 }
 
-static inline void figures_table_prefetch_item(const struct figures_table *table, uint32_t index)
+PREFETCHING figures_table_prefetch_item(const struct figures_table *table, uint32_t index,
+                                        unsigned lines)
 {
     const char *item = (const char *)&table->items[index];
-    for (size_t i = 0; i < sizeof(struct ledger_figures); i += 64)
-        __builtin_prefetch(item + i, 1);
+    for (unsigned i = 0; i < lines; i++)
+        __builtin_prefetch(item + i * 64, 1);
 }
 
-static inline void figures_table_prefetch_found(const struct figures_table *table,
-                                                struct figures_key key)
+PREFETCHING figures_table_prefetch_found(const struct figures_table *table, struct figures_key key,
+                                         unsigned lines)
 {
     uint32_t found = *figures_table_home(table, key);
     if (found != 0)
-        figures_table_prefetch_item(table, found - 1);
+        figures_table_prefetch_item(table, found - 1, lines);
 }
 
 #endif

@@ -216,7 +216,7 @@ static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint
         heap->peak_bytes = heap->live_bytes;
         heap->peak_count = heap->live_count;
         heap->peak_time_ms = time_ms;
-        heap->epoch++;
+        heap->at_peak = true;
     }
 }
 
@@ -224,11 +224,12 @@ static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint
 static void figures_add_freed(struct ledger *ledger, const struct live_sample *sample,
                               uint64_t size, uint32_t time_ms, bool temporary, double sign)
 {
-    struct ledger_heap *heap;
-    struct ledger_figures *figures = ledger_figures_change(ledger, sample->figures, &heap);
+    struct ledger_figures *figures = figures_table_change(&ledger->figures, sample->figures);
+    struct ledger_heap *heap = &ledger->heaps[figures->heap];
     const struct weight *weight = ledger_weight(ledger, size, figures->interval);
     double count = sign * weight->count, bytes = count * (double)size;
     double count_variance = sign * weight->count_variance;
+    ledger_keep_peak(figures, heap, -bytes);
 
     struct trace_figures *sums = &figures->sums;
     sums->freed_bytes += bytes;
@@ -293,10 +294,11 @@ static void count_others(struct ledger *ledger, uint32_t tag)
 static inline __attribute__((always_inline)) void
 add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t index)
 {
-    struct ledger_heap *heap;
-    struct ledger_figures *figures = ledger_figures_change(ledger, index, &heap);
+    struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
+    struct ledger_heap *heap = &ledger->heaps[figures->heap];
     const struct weight *weight = ledger_weight(ledger, event->size, figures->interval);
     double size = (double)event->size, bytes = weight->count * size;
+    ledger_keep_peak(figures, heap, bytes);
     figures->sums.allocated_bytes += bytes;
     figures->sums.allocated_count += weight->count;
     figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
@@ -443,22 +445,19 @@ static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
     return 0;
 }
 
-/*
- * Find the figures of a batch's allocations (FIGURES_NONE if there are none yet), and prefetch all
- * that the batch will touch. Otherwise each event would wait for three or four cache lines in turn.
- * Here the waits of a batch overlap: each step runs for all events before the next step.
- */
-static void prefetch_batch(struct ledger *ledger, const struct heap_event *events, size_t count,
-                           uint32_t found[RING_EVENTS_BATCH])
-{
+/* The allocations of a batch whose figures are not in the cache. */
+struct missed {
     struct figures_key keys[RING_EVENTS_BATCH];
-    uint8_t missed[RING_EVENTS_BATCH];
-    size_t missed_count = 0;
+    uint8_t events[RING_EVENTS_BATCH];
+    size_t count;
+};
+
+static void find_cached(struct ledger *ledger, const struct heap_event *events, size_t count,
+                        uint32_t found[RING_EVENTS_BATCH], struct missed *missed)
+{
+    missed->count = 0;
     for (size_t i = 0; i < count; i++) {
         const struct heap_event *event = &events[i];
-        const struct live_table *live = live_of(ledger, event->heap);
-        if (live != NULL)
-            live_table_prefetch(live, event->address);
         found[i] = FIGURES_NONE;
         uint32_t tag;
         if (event->type != RECORD_ALLOC || event->thread >= ledger->slot_count ||
@@ -468,20 +467,57 @@ static void prefetch_batch(struct ledger *ledger, const struct heap_event *event
         const struct cached_figures *cached = cached_figures(ledger, event->stack, thread, tag);
         if (is_cached(cached, event, thread, tag)) {
             found[i] = cached->figures;
-            figures_table_prefetch_item(&ledger->figures, cached->figures);
         } else {
             callsite_tree_prefetch(&ledger->callsites, event->stack);
-            keys[missed_count].tag = tag; /* the other fields follow in the next step */
-            missed[missed_count++] = (uint8_t)i;
+            missed->keys[missed->count].tag = tag; /* find_missed() sets the other fields */
+            missed->events[missed->count++] = (uint8_t)i;
         }
     }
-    for (size_t i = 0; i < missed_count; i++) {
-        const struct heap_event *event = &events[missed[i]];
+}
+
+static void find_missed(struct ledger *ledger, const struct heap_event *events, unsigned lines,
+                        uint32_t found[RING_EVENTS_BATCH], struct missed *missed)
+{
+    struct figures_key *keys = missed->keys;
+    for (size_t i = 0; i < missed->count; i++) {
+        const struct heap_event *event = &events[missed->events[i]];
         keys[i] = figures_key(ledger, event, ledger->slots[event->thread].thread, keys[i].tag);
         figures_table_prefetch_index(&ledger->figures, keys[i]);
     }
-    for (size_t i = 0; i < missed_count; i++)
-        figures_table_prefetch_found(&ledger->figures, keys[i]);
+    for (size_t i = 0; i < missed->count; i++)
+        figures_table_prefetch_found(&ledger->figures, keys[i], lines);
+    for (size_t i = 0; i < missed->count; i++) {
+        uint32_t figures = figures_table_find(&ledger->figures, keys[i]);
+        if (figures != FIGURES_NONE)
+            cache_figures(ledger, events[missed->events[i]].stack, keys[i], figures);
+        found[missed->events[i]] = figures;
+    }
+}
+
+/*
+ * Find the figures of a batch's allocations (FIGURES_NONE if there are none yet), and prefetch all
+ * that the batch will touch. Otherwise each event would wait for three or four cache lines in turn.
+ * Here the waits of a batch overlap: each step runs for all events before the next step.
+ */
+static void prefetch_batch(struct ledger *ledger, const struct heap_event *events, size_t count,
+                           uint32_t found[RING_EVENTS_BATCH])
+{
+    struct missed missed;
+    /* A heap that leaves peaks all the time stores figures at peaks all the time. */
+    bool peaks = ledger->heaps[0].epoch != ledger->batch_epoch;
+    unsigned allocated = peaks ? FIGURES_LINES : FIGURES_LINES_ALLOCATED;
+    unsigned freed = peaks ? FIGURES_LINES : FIGURES_LINES_FREED;
+    ledger->batch_epoch = ledger->heaps[0].epoch;
+    for (size_t i = 0; i < count; i++) {
+        const struct live_table *live = live_of(ledger, events[i].heap);
+        if (live != NULL)
+            live_table_prefetch(live, events[i].address);
+    }
+    find_cached(ledger, events, count, found, &missed);
+    for (size_t i = 0; i < count; i++)
+        if (found[i] != FIGURES_NONE)
+            figures_table_prefetch_item(&ledger->figures, found[i], allocated);
+    find_missed(ledger, events, allocated, found, &missed);
     for (size_t i = 0; i < count; i++) {
         if (events[i].type != RECORD_FREE)
             continue;
@@ -489,13 +525,7 @@ static void prefetch_batch(struct ledger *ledger, const struct heap_event *event
         const struct live_sample *sample =
             live != NULL ? live_table_find(live, events[i].address) : NULL;
         if (sample != NULL)
-            figures_table_prefetch_item(&ledger->figures, sample->figures);
-    }
-    for (size_t i = 0; i < missed_count; i++) {
-        uint32_t figures = figures_table_find(&ledger->figures, keys[i]);
-        if (figures != FIGURES_NONE)
-            cache_figures(ledger, events[missed[i]].stack, keys[i], figures);
-        found[missed[i]] = figures;
+            figures_table_prefetch_item(&ledger->figures, sample->figures, freed);
     }
 }
 

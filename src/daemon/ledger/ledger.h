@@ -13,7 +13,7 @@
  * allocation with its last piece.
  *
  * Figures are kept by callsite, thread, heap, interval, type and context; readers add them up.
- * Keeping the values at a heap's peak costs O(1) an event: a peak only begins a new epoch, and
+ * Keeping the values at a heap's peak costs O(1) an event: leaving a peak begins a new epoch, and
  * figures first store their values at the last peak before they change.
  *
  * The visitor's functions return 0, -ENOMEM, or -EBADMSG for data that no real client sends.
@@ -54,7 +54,8 @@ struct ledger_heap {
     double live_bytes, live_count;
     double peak_bytes, peak_count;
     uint32_t peak_time_ms;
-    uint64_t epoch; /* incremented by each new peak */
+    uint64_t epoch; /* incremented when the heap leaves a peak */
+    bool at_peak;   /* what is live now is the peak */
     uint64_t samples;
     uint64_t weighed_samples; /* those of `samples` that the program drew itself */
     bool known;               /* announced, or has samples */

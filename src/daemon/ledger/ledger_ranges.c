@@ -20,9 +20,10 @@ static void take_piece(void *context, const struct range_allocation *allocation,
 {
     const struct unmapping *by = context;
     struct ledger *ledger = by->ledger;
-    struct ledger_heap *heap;
-    struct ledger_figures *figures = ledger_figures_change(ledger, allocation->figures, &heap);
+    struct ledger_figures *figures = figures_table_change(&ledger->figures, allocation->figures);
+    struct ledger_heap *heap = &ledger->heaps[figures->heap];
     struct trace_figures *sums = &figures->sums;
+    ledger_keep_peak(figures, heap, -(double)bytes);
     sums->freed_bytes += (double)bytes;
     heap->live_bytes -= (double)bytes;
     if (allocation->pieces > 0)

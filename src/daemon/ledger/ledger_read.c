@@ -57,7 +57,7 @@ size_t ledger_figures_count(const struct ledger *ledger)
 }
 
 /* Return figures for readers: with values at the current peak, and without rounding errors. */
-static struct ledger_figures settle(struct ledger_figures figures, uint64_t epoch)
+static struct ledger_figures settle(struct ledger_figures figures, const struct ledger_heap *heap)
 {
     struct trace_figures *sums = &figures.sums;
     if (sums->freed_samples == sums->samples) {
@@ -67,15 +67,15 @@ static struct ledger_figures settle(struct ledger_figures figures, uint64_t epoc
         sums->freed_bytes_variance = sums->allocated_bytes_variance;
         sums->freed_count_variance = sums->allocated_count_variance;
     }
-    if (figures.epoch != epoch)
-        ledger_note_peak(&figures, epoch);
+    if (heap->at_peak || figures.epoch != heap->epoch)
+        ledger_note_peak(&figures, heap->epoch);
     return figures;
 }
 
 struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index)
 {
     const struct ledger_figures *figures = &ledger->figures.items[index];
-    return settle(*figures, ledger->heaps[figures->heap].epoch);
+    return settle(*figures, &ledger->heaps[figures->heap]);
 }
 
 /* --- snapshots --- */
@@ -108,7 +108,7 @@ struct ledger_figures ledger_snapshot_figures(const struct ledger *ledger,
                                               const struct ledger_snapshot *snapshot, size_t index)
 {
     const struct ledger_figures *figures = figures_table_frozen(&ledger->figures, index);
-    return settle(*figures, snapshot->heaps[figures->heap].epoch);
+    return settle(*figures, &snapshot->heaps[figures->heap]);
 }
 
 /* --- live samples of malloc --- */

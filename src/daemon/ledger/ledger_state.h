@@ -71,11 +71,12 @@ struct ledger {
 
     ledger_observer *observer; /* NULL: none */
     void *observer_context;
-    uint64_t sequence; /* of the last change that it received */
+    uint64_t sequence;                     /* of the last change that it received */
     ledger_scope_observer *scope_observer; /* NULL: none */
     void *scope_context;
 
     struct ledger_counts counts;
+    uint64_t batch_epoch; /* of malloc's heap before the last batch */
     struct weight weights[WEIGHTS_CACHED];
     struct cached_figures *figures_cache;
     size_t figures_cached; /* its number of places, a power of two */
@@ -92,15 +93,20 @@ static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epo
     figures->peak.samples = (double)(sums->samples - sums->freed_samples);
 }
 
-/* Return figures that the caller will change, with their values at the last peak stored. */
-static inline struct ledger_figures *ledger_figures_change(struct ledger *ledger, uint32_t index,
-                                                           struct ledger_heap **heap)
+/* Store the figures' values at the last peak, if the heap has left it. Call this before a change by
+ * which the heap's live bytes grow by so many, or shrink (less than 0). While each change makes a
+ * new peak, as in a program that starts, nothing has to be stored. */
+static inline void ledger_keep_peak(struct ledger_figures *figures, struct ledger_heap *heap,
+                                    double grown_bytes)
 {
-    struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
-    *heap = &ledger->heaps[figures->heap];
-    if (figures->epoch != (*heap)->epoch)
-        ledger_note_peak(figures, (*heap)->epoch);
-    return figures;
+    if (heap->at_peak) {
+        if (heap->live_bytes + grown_bytes > heap->peak_bytes)
+            return;
+        heap->at_peak = false;
+        heap->epoch++;
+    }
+    if (figures->epoch != heap->epoch)
+        ledger_note_peak(figures, heap->epoch);
 }
 
 static inline void ledger_notify(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,

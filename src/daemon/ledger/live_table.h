@@ -6,8 +6,8 @@
  * Linear probing in 64 segments, each of which doubles by itself. A sample costs 24 bytes at a load
  * of 0.35 to 0.7 (34 to 69 bytes), and growing keeps only a small part of the table twice. While
  * the table grows, doubling costs 35 ns less an event than growing by half. A look-up mostly reads
- * one cache line, and prefetching hides it. Huge pages brought nothing: the kernel needs as much
- * time to clear them as they save in look-ups.
+ * one cache line, and prefetching hides it. Huge pages brought nothing: the kernel needs as
+ * much time to clear them as they save in look-ups.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_LIVE_TABLE_H
 #define HEAPPROFD_DAEMON_LEDGER_LIVE_TABLE_H
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "util/keyed_hash.h"
+#include "util/prefetch.h"
 
 #define LIVE_TABLE_SEGMENTS 64
 
@@ -74,7 +75,8 @@ static inline uint32_t live_table_home(const struct live_segment *segment, uint6
     return (uint32_t)(((hash << 6 >> 32) * segment->capacity) >> 32);
 }
 
-static inline void live_table_prefetch(const struct live_table *table, uint64_t key)
+/* Prefetch what a search for the key reads first. */
+PREFETCHING live_table_prefetch(const struct live_table *table, uint64_t key)
 {
     uint64_t hash = live_table_hash(key);
     const struct live_segment *segment = &table->segments[hash >> 58];
