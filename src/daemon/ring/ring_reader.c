@@ -123,7 +123,7 @@ int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data
     reader->used_bytes = reader->most_used_bytes = 0;
     reader->stuck_at = UINT64_MAX;
     reader->generation = 0;
-    reader->last_end = UINT64_MAX;
+    reader->last.end = UINT64_MAX;
     reader->process = 0;
 
     int code = 0;
@@ -265,15 +265,21 @@ static int take_alloc(struct drain *drain, union record_header header, const uin
     event->type_hash = tagged ? record.type : 0;
     event->context_hash = tagged ? record.context : 0;
     ring_reader_note(drain->reader, event);
-    drain->reader->last = *event;
-    drain->reader->last_end = drain->reader->consumed + header.length;
+    drain->reader->last = (struct ring_last_alloc){
+        .end = drain->reader->consumed + header.length,
+        .address = event->address,
+        .time_ms = event->time_ms,
+        .ordinal = event->ordinal,
+        .thread = header.thread,
+        .heap = header.heap,
+    };
     return end_event(drain);
 }
 
 static int take_free_last(struct drain *drain, union record_header header)
 {
-    const struct heap_event *last = &drain->reader->last;
-    if (drain->reader->last_end != drain->reader->consumed || last->thread != header.thread ||
+    const struct ring_last_alloc *last = &drain->reader->last;
+    if (last->end != drain->reader->consumed || last->thread != header.thread ||
         last->heap != header.heap)
         return -EBADMSG;
     struct heap_event *event = add_event(drain, header, RECORD_FREE);

@@ -68,8 +68,12 @@ struct ring_reader {
     uint64_t consumed;  /* our private position; the shared word is only written */
     uint64_t populated; /* position at which pages of the data are next mapped */
     /* The last allocation that was taken, for a FREE_LAST, and the end of its record. */
-    struct heap_event last;
-    uint64_t last_end;
+    struct ring_last_alloc {
+        uint64_t end, address;
+        uint32_t time_ms, ordinal;
+        uint16_t thread;
+        uint8_t heap;
+    } last;
     uint64_t busy_bytes; /* bytes that were reserved and never committed */
     /* Bytes that waited when the last drain began, and the most that any drain has found. */
     uint64_t used_bytes, most_used_bytes;
