@@ -86,16 +86,24 @@ struct client {
 
 extern HIDDEN struct client client;
 
+/* pymalloc's SMALL_REQUEST_THRESHOLD. */
+#define PYMALLOC_BYTES_MAX 512u
+
 #ifdef HEAPPROFD_ATTACHED
 
-/* The cell of a thread without a slot: always NULL. */
-extern HIDDEN struct ring_thread *client_no_slot;
+/* The entry of a thread without a slot: its cell is always NULL. */
+extern HIDDEN struct attached_thread client_no_slot;
 
 /* There is no thread-local storage: the cell is in a table, by thread pointer. */
-static inline struct ring_thread **client_cell(void)
+static inline struct attached_thread *client_own_cell(void)
 {
     struct attached_thread *thread = thread_table_own();
-    return thread != NULL ? &thread->cell : &client_no_slot;
+    return thread != NULL ? thread : &client_no_slot;
+}
+
+static inline struct ring_thread **client_cell(void)
+{
+    return &client_own_cell()->cell;
 }
 
 static inline bool client_is_python(size_t size)
@@ -113,9 +121,6 @@ struct client_cell {
     uint64_t next_is_python; /* 1: malloc's next small request is one that python.object counts */
     uint64_t pad;
 };
-
-/* pymalloc's SMALL_REQUEST_THRESHOLD. */
-#define PYMALLOC_BYTES_MAX 512u
 
 /* The cell of a thread without a slot: always NULL. */
 extern HIDDEN struct client_cell client_no_slot;

@@ -53,6 +53,9 @@ bool thread_table_enter(struct ring_thread *slot)
         return false;
     store_relaxed(&owners[slot - client.threads], thread);
     thread->passing = 0;
+    /* Perhaps the last owner's. */
+    store_relaxed(&thread->python, NULL);
+    store_relaxed(&thread->hook_caller, NULL);
     store_relaxed(&thread->slot, slot);
     store_release(&thread->cell, slot);
     return true;
@@ -64,6 +67,7 @@ void thread_table_leave(struct ring_thread *slot)
     if (thread == NULL || load_relaxed(&thread->slot) != slot)
         return;
     store_relaxed(&thread->cell, NULL);
+    store_relaxed(&thread->python, NULL);
     store_relaxed(&thread->slot, NULL);
 }
 

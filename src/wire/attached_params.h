@@ -14,10 +14,11 @@
 #include <stdint.h>
 
 #include "wire/allocator_functions.h"
+#include "wire/pymalloc_words.h"
 #include "wire/ring.h"
 
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
-#define ATTACHED_VERSION 4
+#define ATTACHED_VERSION 5
 
 /* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
@@ -74,11 +75,23 @@ struct attached_thread {
     struct ring_thread *cell; /* counters of the hot path; NULL: none */
     struct ring_thread *slot; /* in the ring; NULL: none */
     uint64_t passing; /* stack pointer of the function that set the cell to `pass`; 0: none did */
-    uint8_t pad[32];
+    struct ring_thread *python; /* counters of the heap python.object; NULL: not known yet */
+    /* Registers of the caller of the hook that calls pymalloc now (struct unwind_registers). Only
+     * valid for a stack that has a frame of that hook. */
+    const void *hook_caller;
+    uint8_t pad[16];
     struct ring_thread pass;
 };
 
 _Static_assert(sizeof(struct attached_thread) == 128, "two cache lines, neither shared");
+
+/* How CPython's objects are counted. */
+struct attached_python {
+    uint64_t hooks[PYMALLOC_WORDS];     /* set by the linker */
+    uint64_t functions[PYMALLOC_WORDS]; /* pymalloc's; 0: the heap python.object is not profiled */
+    uint64_t call_page;
+    struct pymalloc_data data; /* the interpreter's, with its tables */
+};
 
 struct attached_params {
     uint64_t magic;
@@ -100,6 +113,7 @@ struct attached_params {
     uint64_t seed;
     uint32_t flags; /* enum handshake_flag */
     int32_t daemon_pid;
+    uint64_t max_samples;        /* as in the handshake */
     uint64_t clock_gettime;      /* of the vdso */
     uint64_t stack_end;          /* of the initial thread */
     uint64_t dl_find_object;     /* of the loader */
@@ -112,6 +126,7 @@ struct attached_params {
     /* Address of a word that is 1 in this process and 0 in a forked child: a child whose first
      * allocation comes before the client is set up must not use the parent's ring. */
     uint64_t marker;
+    struct attached_python python;
     uint64_t site_count;
     struct attached_site sites[ATTACHED_SITES_MAX];
 

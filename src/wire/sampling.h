@@ -13,6 +13,10 @@
 
 #include <stdint.h>
 
+/* malloc's interval if the session does not profile it: a sample in 36 petabytes, which the daemon
+ * ignores. */
+#define SAMPLING_NEVER_BYTES (UINT64_C(1) << 55)
+
 /* Return T ln 100: beyond it p exceeds 99 %, and certainty costs less than the variance. */
 static inline uint64_t sampling_certain_bytes(uint64_t interval_bytes)
 {

@@ -14,12 +14,14 @@
 #include <errno.h>
 
 #include "client/attached.h"
+#include "client/attached/python.h"
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/live_set.h"
 #include "client/sample/ring_writer.h"
 #include "client/sample/sample.h"
+#include "client/sample/sample_rate.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
@@ -29,7 +31,7 @@
 static struct client_process process_at_start; /* until wiped memory is mapped */
 struct client client = {.process = &process_at_start};
 
-struct ring_thread *client_no_slot;
+struct attached_thread client_no_slot;
 
 static bool is_set_up; /* stays true in a forked child */
 
@@ -51,6 +53,8 @@ static int set_up(const struct attached_params *params)
         .follows_code = params->dl_find_object == 0,
         .exit = params->exit,
         .pthread_exit = params->pthread_exit,
+        .own_start = params->image,
+        .own_bytes = params->image_bytes,
     };
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
         unwind_init(&facts) != 0 ||
@@ -68,7 +72,9 @@ static void start_session(const struct attached_params *params)
     adaptive_begin((struct sampler_rule){params->interval_bytes, params->certain_bytes});
     client.control = (struct ring_control *)params->ring;
     client.threads = (struct ring_thread *)(params->ring + RING_THREADS_OFFSET);
+    client.heap_lines = (struct ring_thread *)(params->ring + RING_HEAP_LINES_OFFSET);
     client.pending = (struct ring_pending *)(params->ring + RING_PENDING_OFFSET);
+    client.wanted_heaps = (const struct ring_heaps *)(params->ring + RING_HEAPS_OFFSET);
     client.data = (uint8_t *)(params->ring + RING_DATA_OFFSET);
     client.data_mask = params->data_bytes - 1;
     ring_writer_begin();
@@ -79,6 +85,9 @@ static void start_session(const struct attached_params *params)
     client.seed = params->seed;
     client.flags = params->flags;
     client.daemon_pid = params->daemon_pid;
+    client.max_samples = (uint32_t)params->max_samples;
+    sample_rate_begin(params->interval_bytes);
+    attached_python_begin();
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
 }
 
@@ -110,6 +119,7 @@ static enum client_state leave_parents_session(struct attached_params *params)
         return CLIENT_CONNECTING; /* every allocation passes through */
     client.control = arena;
     client.threads = (void *)((char *)arena + RING_THREADS_OFFSET);
+    client.heap_lines = (void *)((char *)arena + RING_HEAP_LINES_OFFSET);
     client.pending = (void *)((char *)arena + RING_PENDING_OFFSET);
     return CLIENT_DORMANT;
 }
@@ -181,3 +191,9 @@ void session_join(void)
 
 /* An attached client has no control page to check. */
 void session_tick(void) {}
+
+void session_join_or_tick(void)
+{
+    if (client_state() == CLIENT_NEW || client_state() == CLIENT_CONNECTING)
+        session_join();
+}

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions by which programs report allocations and frees of their own heaps: the hot halves,
- * and the slow halves that arch/<cpu>/entry_report.S calls. sample/heap_states.h explains a heap's
- * state.
+ * and those that arch/<cpu>/entry_report.S calls. heap_samples.c has the slow halves,
+ * sample/heap_states.h explains a heap's state.
  */
 #include <stddef.h>
 
 #include "client/client.h"
 #include "client/forward.h"
 #include "client/heaps/heaps.h"
-#include "client/libc/libc.h"
-#include "client/probes.h"
-#include "client/sample/context.h"
-#include "client/sample/sample.h"
-#include "client/sample/sample_rate.h"
-#include "client/sample/thread_slot.h"
-#include "client/session.h"
 #include "wire/record.h"
 
 HIDDEN bool entry_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
@@ -98,138 +91,14 @@ EXPORT_HOT void AHeapProfile_reportFree(uint32_t id, uint64_t allocation)
 
 /* --- slow --- */
 
-/* A sample that the program has drawn itself stands for its own size. */
-static const struct sampler_rule rule_of_weighed = {.interval_bytes = 1};
-
-static struct sample_freed freed_sample(uint32_t id, uint64_t allocation)
-{
-    const struct ring_thread *line = heap_line_known(id);
-    return (struct sample_freed){.address = allocation,
-                                 .ordinal = line != NULL ? (uint32_t)line->calls : 0,
-                                 .heap = (uint8_t)id,
-                                 .live = &heaps[id].live};
-}
-
-/* Record the free of a sampled allocation. Return whether it was one and the record was sent. */
-static bool account_free(struct ring_thread *thread, uint32_t id, uint64_t allocation)
-{
-    const struct sample_freed freed = freed_sample(id, allocation);
-    if (!live_set_remove(freed.live, allocation))
-        return false;
-    bool recorded = sample_record_free(thread, &freed);
-    if (probes_want_frees())
-        probes_fire_free(allocation);
-    return recorded;
-}
-
-/* `nested`: the caller is a signal handler that interrupted a sample of its thread. */
-static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
-                               uint32_t flags, bool nested, const struct unwind_registers *caller)
-{
-    /* This thread is inside: an active session and its ring do not change until it leaves. */
-    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
-    if (thread == NULL || !heap_apply_state(thread, id))
-        return false;
-    struct AHeapInfo *heap = &heaps[id];
-    account_free(thread, id, allocation);
-    struct ring_thread *line = heap_line_get(thread, id);
-    if (line == NULL)
-        return false;
-    bool weighed = (flags & RECORD_ALLOC_WEIGHED) != 0;
-    struct ring_pending *pending = heap_pending(line);
-    uint32_t drawn_by = line->rule;
-    struct sampler_rule rule = heap_rule(heap, drawn_by);
-    if (!weighed) {
-        uint32_t doublings = heap_doublings(thread, id, drawn_by);
-        struct sampler_rule next = heap_rule(heap, doublings);
-        if (!sampler_count(line, pending, size, &rule, &next))
-            return false;
-        line->rule = (uint16_t)doublings;
-    }
-    if (!weighed && !nested)
-        sample_lose_abandoned(pending, size);
-    const struct sample sample = {
-        .address = allocation,
-        .size = size,
-        .interval = heap->interval_numbers[drawn_by],
-        .flags = flags,
-        .ordinal = (uint32_t)line->calls,
-        .heap = (uint8_t)id,
-        .live = &heap->live,
-        .type = type,
-        .pending = weighed ? NULL : pending,
-    };
-    if (!sample_record(thread, &sample, caller))
-        return false;
-    if (probes_want_allocations())
-        probes_fire_allocation(allocation, size, weighed ? &rule_of_weighed : &rule);
-    adaptive_adjust(thread);
-    sample_rate_count(thread);
-    return true;
-}
-
-static bool report(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
-                   uint32_t flags, const struct unwind_registers *caller)
-{
-    if (id == 0 || id >= RING_HEAPS_MAX)
-        return false;
-    int saved_errno = errno;
-    session_join_or_tick();
-    struct thread_passage passage;
-    thread_enter(&passage);
-    bool sampled = account_allocation(id, allocation, size, type, flags, passage.was != 0, caller);
-    thread_leave(&passage);
-    if (heaps_have_due_callbacks())
-        heaps_run_callbacks();
-    errno = saved_errno;
-    return sampled;
-}
-
 HIDDEN bool slow_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
                                    const char *type, const struct unwind_registers *caller)
 {
-    return report(id, allocation, size, type, 0, caller);
+    return heap_report_typed(id, allocation, size, type, 0, caller);
 }
 
 HIDDEN bool slow_report_sample(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
                                const struct unwind_registers *caller)
 {
-    return report(id, allocation, size, type, RECORD_ALLOC_WEIGHED, caller);
-}
-
-bool heap_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
-                            const struct unwind_registers *caller)
-{
-    return report(id, allocation, size, NULL, 0, caller);
-}
-
-/* Return the slot of a thread that is inside, if the session is active; otherwise NULL. */
-static struct ring_thread *active_thread(uint32_t id)
-{
-    return client_state() == CLIENT_ACTIVE && id != 0 ? thread_slot_get() : NULL;
-}
-
-__attribute__((noinline)) bool heap_report_free(uint32_t id, uint64_t allocation)
-{
-    int saved_errno = errno;
-    struct thread_passage passage;
-    thread_enter(&passage);
-    struct ring_thread *thread = active_thread(id);
-    bool recorded = thread != NULL && account_free(thread, id, allocation);
-    thread_leave(&passage);
-    errno = saved_errno;
-    return recorded;
-}
-
-void heap_report_unfree(uint32_t id, uint64_t allocation)
-{
-    int saved_errno = errno;
-    struct thread_passage passage;
-    thread_enter(&passage);
-    struct ring_thread *thread = active_thread(id);
-    const struct sample_freed freed = freed_sample(id, allocation);
-    if (thread != NULL)
-        sample_record_unfree(thread, &freed);
-    thread_leave(&passage);
-    errno = saved_errno;
+    return heap_report_typed(id, allocation, size, type, RECORD_ALLOC_WEIGHED, caller);
 }

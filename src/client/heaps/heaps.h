@@ -40,8 +40,15 @@ struct AHeapInfo {
     char name[RING_HEAP_NAME_BYTES];
 };
 
+/* An attached client has no heap but python.object. */
+#ifdef HEAPPROFD_ATTACHED
+#define HEAPS_MAX 2u
+#else
+#define HEAPS_MAX RING_HEAPS_MAX
+#endif
+
 /* By id; [0] is unused. */
-extern HIDDEN struct AHeapInfo heaps[RING_HEAPS_MAX];
+extern HIDDEN struct AHeapInfo heaps[HEAPS_MAX];
 
 /* The id of the preload library's heap of mapped memory (ranges.h); 0: no session has asked for it
  * yet. */
@@ -50,6 +57,15 @@ extern HIDDEN uint32_t heaps_mmap;
 
 /* Map the table of all threads' lines. Return 0 or -ENOMEM. Idempotent. */
 int heaps_init(void);
+
+/* Forget which line each thread has. No thread may be in the client. */
+void heap_lines_forget(void);
+
+/* Return the session's rule for heaps of this name; NULL: none. */
+const struct ring_heap_rule *heap_find_rule(const char *name);
+
+/* Apply the session's rule to one heap. It counts as soon as its state says so. */
+void heap_begin(uint32_t id);
 
 /* The session is active: begin to count the heaps that it profiles. */
 void heaps_begin(void);
@@ -63,9 +79,6 @@ void heaps_forget(void);
 /* Reset the callbacks' state in a forked child. It has one thread, which is in no callback, and the
  * parent's session is not the child's. */
 void heaps_after_fork(void);
-
-/* Send the heap's records that precede its first sample. */
-bool heap_announce(struct ring_thread *thread, uint32_t id);
 
 /* Return the number of doublings of the heap's interval by which to draw the next gap: those in
  * force, or `drawn_by` if they cannot be announced. An interval of 1 stays. */
@@ -81,8 +94,10 @@ static inline struct sampler_rule heap_rule(const struct AHeapInfo *heap, uint32
 }
 
 /* The slow halves of reports. Return whether the allocation was sampled; whether the freed one was.
- * heap_report_unfree() takes such a free back. */
+ * heap_report_unfree() takes such a free back. `flags`: of the sample's record. */
 struct unwind_registers;
+bool heap_report_typed(uint32_t id, uint64_t allocation, uint64_t size, const char *type,
+                       uint32_t flags, const struct unwind_registers *caller);
 bool heap_report_allocation(uint32_t id, uint64_t allocation, uint64_t size,
                             const struct unwind_registers *caller);
 bool heap_report_free(uint32_t id, uint64_t allocation);
@@ -94,8 +109,23 @@ bool heap_apply_state(struct ring_thread *thread, uint32_t id);
 /* Return whether a report to an unprofiled heap should take the slow path: the state may change. */
 static inline bool heaps_should_check(void)
 {
+#ifdef HEAPPROFD_ATTACHED
+    return unlikely(load_relaxed(&client.process->state) == CLIENT_NEW);
+#else
     return unlikely(load_relaxed(&client.process->state) == CLIENT_NEW) || invitation_is_new();
+#endif
 }
+
+#ifdef HEAPPROFD_ATTACHED
+
+/* Return this thread's line in the only heap, or NULL. */
+static inline struct ring_thread *heap_line_known(uint32_t id)
+{
+    (void)id;
+    return load_relaxed(&client_own_cell()->python);
+}
+
+#else
 
 /* This thread's line numbers by heap, plus one; 0: no line yet. Wiped when the session changes, and
  * on fork. NULL: the thread has never had a line. */
@@ -108,6 +138,8 @@ static inline struct ring_thread *heap_line_known(uint32_t id)
     uint32_t number = likely(numbers != NULL) ? load_relaxed(&numbers[id]) : 0;
     return likely(number != 0) ? &client.heap_lines[number - 1] : NULL;
 }
+
+#endif
 
 /* Return the pending samples of a line. */
 static inline struct ring_pending *heap_pending(const struct ring_thread *line)

@@ -13,11 +13,9 @@
 #include "client/libc/libc.h"
 #include "client/modules/module.h"
 #include "client/system.h"
+#include "wire/pymalloc_words.h"
 
-#define TABLE_WORDS 4
 #define TABLES_MAX 16u /* two domains, with the debug hooks' and tracemalloc's copies six */
-#define PROGRAM_HEADERS_MAX 64u
-#define DATA_BYTES_MAX (64u << 20) /* that are searched; CPython has less than 2 MiB */
 
 /* struct PyMemAllocatorEx, and the domains of PyMem_GetAllocator(). */
 struct python_allocator {
@@ -27,21 +25,20 @@ struct python_allocator {
 enum python_domain { DOMAIN_RAW = 0, DOMAIN_MEM = 1, DOMAIN_OBJ = 2 };
 typedef void (*get_allocator)(enum python_domain domain, struct python_allocator *allocator);
 
+/* Four functions are four words. */
 union table {
     struct pymalloc_functions functions;
-    uintptr_t words[TABLE_WORDS];
+    uint64_t words[PYMALLOC_WORDS];
 };
 _Static_assert(sizeof(struct pymalloc_functions) == sizeof(((union table *)0)->words),
                "a table is four words");
 
-static struct {
-    uintptr_t *start, *end; /* writable data of the interpreter's object */
-} data;
+static struct pymalloc_data data; /* of the interpreter's object */
 
 static union table original, replacement;
 static bool is_replaced; /* the tables should have the replacements */
 static bool is_late;     /* the interpreter may be closed: only its own threads touch its data */
-static uintptr_t *tables[TABLES_MAX];
+static uint64_t *tables[TABLES_MAX];
 static uint32_t table_count;
 
 /* --- finding --- */
@@ -63,29 +60,10 @@ static const ElfW(Phdr) * program_headers(const struct link_map *map, unsigned *
     return (const void *)(map->l_addr + header.e_phoff);
 }
 
-/* Set `data` to the last writable segment, after what the loader has made read-only (RELRO). */
 static bool find_data(uintptr_t base, const ElfW(Phdr) * segments, unsigned count)
 {
-    uintptr_t start = 0, end = 0, read_only_end = 0;
-    for (unsigned i = 0; segments != NULL && i < count && i < PROGRAM_HEADERS_MAX; i++) {
-        uintptr_t from = base + segments[i].p_vaddr, to = from + segments[i].p_memsz;
-        if (segments[i].p_type == PT_LOAD && (segments[i].p_flags & PF_W) != 0) {
-            start = from;
-            end = to;
-        } else if (segments[i].p_type == PT_GNU_RELRO) {
-            read_only_end = to;
-        }
-    }
-    uintptr_t page = getauxval(AT_PAGESZ);
-    read_only_end = (read_only_end + page - 1) & ~(page - 1);
-    if (read_only_end > start)
-        start = read_only_end;
-    start = (start + sizeof(uintptr_t) - 1) & ~(sizeof(uintptr_t) - 1);
-    if (start >= end || end - start > DATA_BYTES_MAX)
-        return false;
-    data.start = (uintptr_t *)start;
-    data.end = (uintptr_t *)(end & ~(sizeof(uintptr_t) - 1));
-    return true;
+    return segments != NULL &&
+           pymalloc_data_find(&data, base, segments, count, getauxval(AT_PAGESZ));
 }
 
 bool pymalloc_tables_find(struct pymalloc_functions *pymalloc)
@@ -121,7 +99,7 @@ bool pymalloc_tables_find(struct pymalloc_functions *pymalloc)
  * closed. It may be: its memory is copied through the kernel. */
 static bool earlier_is_in_place(void)
 {
-    uintptr_t words[TABLE_WORDS];
+    uint64_t words[PYMALLOC_WORDS];
     for (uint32_t i = 0; i < table_count; i++) {
         if (!system_copies_memory())
             return true;
@@ -139,7 +117,7 @@ bool pymalloc_tables_take(const struct module *module, const struct pymalloc_fun
     const ElfW(Ehdr) *header = (const void *)module->header;
     if (header->e_phentsize != sizeof(ElfW(Phdr)))
         return false;
-    data.start = NULL;
+    data = (struct pymalloc_data){0, 0};
     is_late = true;
     table_count = 0;
     original.functions = *pymalloc;
@@ -149,31 +127,7 @@ bool pymalloc_tables_take(const struct module *module, const struct pymalloc_fun
 
 /* --- changing --- */
 
-static bool table_has(const uintptr_t *table, const union table *contents)
-{
-    for (int i = 0; i < TABLE_WORDS; i++)
-        if (load_relaxed(&table[i]) != contents->words[i])
-            return false;
-    return true;
-}
-
-/* Last word first: when replacements allocate, they free already. */
-static void table_set(uintptr_t *table, const union table *contents)
-{
-    for (int i = TABLE_WORDS - 1; i >= 0; i--)
-        store_release(&table[i], contents->words[i]);
-}
-
-/* Return the next table with these contents at `from` or after it, or NULL. */
-static uintptr_t *table_search(uintptr_t *from, const union table *contents)
-{
-    for (uintptr_t *table = from; table + TABLE_WORDS <= data.end; table++)
-        if (unlikely(load_relaxed(table) == contents->words[0]) && table_has(table, contents))
-            return table;
-    return NULL;
-}
-
-static void remember(uintptr_t *table)
+static void remember(uint64_t *table)
 {
     for (uint32_t i = 0; i < table_count; i++)
         if (tables[i] == table)
@@ -184,14 +138,22 @@ static void remember(uintptr_t *table)
     }
 }
 
+static void change_all(const union table *from, const union table *to)
+{
+    uint64_t *at = (uint64_t *)data.start;
+    const uint64_t *end = (const uint64_t *)data.end;
+    for (; (at = pymalloc_words_search(at, end, from->words)) != NULL; at++) {
+        if (to == &replacement)
+            remember(at);
+        pymalloc_words_set(at, to->words);
+    }
+}
+
 void pymalloc_tables_replace(const struct pymalloc_functions *replacements)
 {
     replacement.functions = *replacements;
     store_release(&is_replaced, true);
-    for (uintptr_t *at = data.start; (at = table_search(at, &original)) != NULL; at++) {
-        remember(at);
-        table_set(at, &replacement);
-    }
+    change_all(&original, &replacement);
 }
 
 void pymalloc_tables_replace_again(void)
@@ -199,8 +161,8 @@ void pymalloc_tables_replace_again(void)
     if (likely(!load_acquire(&is_replaced)) || is_late)
         return;
     for (uint32_t i = 0; i < load_acquire(&table_count); i++)
-        if (unlikely(table_has(tables[i], &original)))
-            table_set(tables[i], &replacement);
+        if (unlikely(pymalloc_words_are(tables[i], original.words)))
+            pymalloc_words_set(tables[i], replacement.words);
     /* Another thread may have restored them meanwhile. */
     if (unlikely(!load_acquire(&is_replaced)))
         pymalloc_tables_restore();
@@ -209,6 +171,5 @@ void pymalloc_tables_replace_again(void)
 void pymalloc_tables_restore(void)
 {
     store_release(&is_replaced, false);
-    for (uintptr_t *at = data.start; (at = table_search(at, &replacement)) != NULL; at++)
-        table_set(at, &original);
+    change_all(&replacement, &original);
 }

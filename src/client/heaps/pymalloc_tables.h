@@ -16,13 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A table without its context, as in struct PyMemAllocatorEx. */
-struct pymalloc_functions {
-    void *(*malloc)(void *context, size_t size);
-    void *(*calloc)(void *context, size_t count, size_t size);
-    void *(*realloc)(void *context, void *memory, size_t size);
-    void (*free)(void *context, void *memory);
-};
+#include "client/heaps/python_count.h"
 
 /* Find the interpreter among the loaded objects, and pymalloc's functions. Return false if there is
  * no interpreter, or it allocates objects by other functions. Call it at start-up, before the

@@ -39,10 +39,6 @@ struct client client = {.process = &process_at_start};
 struct client_cell client_no_slot;
 __thread uintptr_t client_cell_distance;
 
-/* malloc's interval if the session does not profile it: a sample in 36 petabytes, which the daemon
- * ignores. */
-#define NEVER_INTERVAL_BYTES (UINT64_C(1) << 55)
-
 static bool is_set_up;        /* stays true in a forked child */
 static uint32_t has_deepbind; /* as in struct ring_control; a forked child inherits the libraries */
 static bool cannot_be_listened;    /* there was no memory */
@@ -97,7 +93,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     if (reply.flags & HANDSHAKE_MAY_COPY)
         system_permit_copying();
     if (reply.interval_bytes == 0)
-        reply.interval_bytes = NEVER_INTERVAL_BYTES;
+        reply.interval_bytes = SAMPLING_NEVER_BYTES;
     result = arena_enter_ring(ring_fd, reply.data_bytes);
     system_call(SYS_close, ring_fd);
     if (result == 0)

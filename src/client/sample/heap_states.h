@@ -29,7 +29,7 @@ static inline void heap_states_end(void)
 
 #ifdef HEAPPROFD_ATTACHED
 
-/* An attached client profiles malloc only. */
+/* An attached client has no callbacks of the program. */
 static inline bool heaps_have_due_callbacks(void)
 {
     return false;

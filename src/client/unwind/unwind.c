@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "client/arch/unwind.h"
+#include "client/client.h"
 #include "client/modules/module.h"
 #include "client/system.h"
 #include "client/unwind/cfi.h"
@@ -497,12 +498,41 @@ static __attribute__((noinline)) int walk_module_guessed(struct walk *walk,
     return UNWIND_UNREAD_CFI;
 }
 
+#ifdef HEAPPROFD_ATTACHED
+/* Continue at the caller of the hook if the frame is the client's own: the hook has called
+ * pymalloc. */
+static bool walk_own(struct walk *walk)
+{
+    const struct attached_thread *thread;
+    if (likely(walk->frame.address - 1 - facts.own_start >= facts.own_bytes) ||
+        (thread = thread_table_own()) == NULL)
+        return false;
+    const struct unwind_registers *caller = load_relaxed(&thread->hook_caller);
+    if (caller == NULL || caller->sp <= walk->frame.sp)
+        return false;
+    walk->frame = (struct rule_frame){
+        .address = arch_strip(caller->pc), .sp = caller->sp, .fp = arch_frame_pointer(caller)};
+    walk->interrupted = false;
+    if (walk->tracking)
+        walk->machine.known = arch_registers_spread(caller, walk->machine.registers);
+    return true;
+}
+#else
+static bool walk_own(struct walk *walk)
+{
+    (void)walk;
+    return false;
+}
+#endif
+
 /* Unwind one frame by any means. Return the reason to stop, or WALK_GOES_ON. */
 static __attribute__((noinline)) int walk_cold(struct walk *walk)
 {
     struct rule_frame *frame = &walk->frame;
     if (frame->address == 0)
         return UNWIND_OUTERMOST;
+    if (walk_own(walk))
+        return WALK_GOES_ON;
     uint32_t rule = 0;
     if (frame->address >> ARCH_ADDRESS_BITS == 0)
         rule = rule_find(rule_table, frame->address, walk->generation_bits) & RULE_MASK;

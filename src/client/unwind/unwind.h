@@ -87,6 +87,8 @@ struct unwind_process {
      * unloads no object: musl. Its functions that end the program and a thread. */
     bool follows_code;
     uintptr_t exit, pthread_exit;
+    /* An attached client's own code, which has no unwind information; 0 bytes: another client. */
+    uintptr_t own_start, own_bytes;
 };
 
 /* Map the rule cache (private, wiped on fork). Call it once, before the first
