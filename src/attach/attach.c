@@ -21,6 +21,7 @@
 #include "attach/locate.h"
 #include "attach/permission.h"
 #include "attach/process.h"
+#include "attach/python_heap.h"
 #include "attach/remove_client.h"
 #include "attach/seccomp_filter.h"
 #include "attach/stop_checks.h"
@@ -53,6 +54,7 @@ struct attempt {
     struct process process;
     struct tracee tracee;
     struct located located;
+    struct python_heap python;
     struct image image;
     uint64_t base; /* address of the image in the process */
     struct attach_outcome *outcome;
@@ -179,6 +181,9 @@ static int prepare(struct attempt *attempt)
     if (code < 0)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
+    if (attempt->options == NULL || attempt->options->wants_python)
+        python_heap_locate(&attempt->python, &attempt->process, &attempt->tracee);
+    outcome->python = attempt->python.state;
     attempt->base = inject_find_place(&attempt->process, first_address(located), image_total());
     if (attempt->base == 0)
         return error_set(attempt->error, -ENOMEM,
@@ -194,13 +199,15 @@ static void fill_params(struct attempt *attempt)
     const struct attach_options *options = attempt->options;
     const struct located *located = &attempt->located;
     params->data_bytes = options->data_bytes;
-    params->interval_bytes = options->interval_bytes;
-    params->certain_bytes = sampling_certain_bytes(options->interval_bytes);
+    params->interval_bytes =
+        options->interval_bytes != 0 ? options->interval_bytes : SAMPLING_NEVER_BYTES;
+    params->certain_bytes = sampling_certain_bytes(params->interval_bytes);
     params->block_client_timeout_us = options->block_client_timeout_us;
     params->adaptive_threshold_bytes = options->adaptive_threshold_bytes;
     params->adaptive_max_interval_bytes = options->adaptive_max_interval_bytes;
     params->start_ms = options->start_ms;
     params->flags = options->flags;
+    params->max_samples = options->max_samples;
     params->daemon_pid = options->daemon_pid;
     params->clock_gettime = located->clock_gettime;
     params->stack_end = located->stack_end;
@@ -296,6 +303,10 @@ static int enter_stopped(struct attempt *attempt)
     params->marker = base + image->marker_start;
     params->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
     code = inject_map(tracee, image, base, attempt->options->ring_fd, data_bytes, &ring, error);
+    /* Beside the marker, in a page of its own. */
+    if (code == 0)
+        python_heap_place_calls(&attempt->python, tracee, params->marker + 64, &params->python);
+    attempt->outcome->python = attempt->python.state;
     int ended = tracee_work_end(tracee);
     if (code == 0 && ended < 0)
         code = error_set(error, ended, "process %d ended meanwhile", (int)attach->pid);
@@ -311,6 +322,8 @@ static int enter_stopped(struct attempt *attempt)
     if (code == 0) {
         tracee_move(tracee);
         code = patch_entries(attach, tracee);
+        if (code == 0)
+            code = python_heap_enter(&params->python, tracee);
     }
     if (code < 0) {
         installed_client_restore(&attach->client, tracee);

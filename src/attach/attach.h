@@ -37,6 +37,15 @@ enum attach_refusal {
     ATTACH_BUSY,        /* a thread could not be stopped in time: try again later */
 };
 
+/* Whether the objects of CPython are counted, as the heap python.object. */
+enum attach_python {
+    ATTACH_PYTHON_ABSENT = 0, /* the program is not CPython */
+    ATTACH_PYTHON_COUNTED,
+    ATTACH_PYTHON_HAS_OTHER, /* CPython allocates objects by other functions than pymalloc's */
+    ATTACH_PYTHON_PRINTS,    /* it prints pymalloc's statistics (PYTHONMALLOCSTATS) */
+    ATTACH_PYTHON_FAILED,    /* no memory could be mapped for it */
+};
+
 /* When a process is attached to. */
 enum attach_moment {
     ATTACH_WHILE_IT_RUNS,
@@ -52,7 +61,7 @@ struct attach_options {
     pid_t pid;
     int ring_fd;             /* from ring_reader_open(); the caller keeps it */
     uint64_t data_bytes;     /* of the ring */
-    uint64_t interval_bytes; /* >= 1 */
+    uint64_t interval_bytes; /* 0: malloc is not profiled */
     uint64_t block_client_timeout_us;
     uint64_t adaptive_threshold_bytes, adaptive_max_interval_bytes;
     uint64_t start_ms; /* CLOCK_MONOTONIC_COARSE */
@@ -64,6 +73,8 @@ struct attach_options {
      * processor is waited for longer. Meanwhile all other threads are stopped, and the caller
      * blocks. */
     unsigned patience_ms;
+    uint32_t max_samples;
+    bool wants_python; /* profile the heap python.object */
 };
 
 #define ATTACH_LEFT_BYTES 256
@@ -72,8 +83,9 @@ struct attach_options {
 struct attach_outcome {
     enum attach_refusal refusal; /* if the call failed */
     unsigned threads;
-    uint64_t stopped_us;             /* time in which all threads were stopped */
-    char allocator[64];              /* file name of the object with the patched malloc */
+    uint64_t stopped_us; /* time in which all threads were stopped */
+    char allocator[64];  /* file name of the object with the patched malloc */
+    enum attach_python python;
     unsigned functions_refused;      /* found, but not of a form that can be patched */
     char refused[ATTACH_LEFT_BYTES]; /* which and why, "" if none */
     bool code_restored;              /* detach: every patched byte was restored and read back */

@@ -165,10 +165,10 @@ static int write_image(const struct image *image, int fd)
     return 0;
 }
 
-static void make_image(struct injection *injection, const struct image *image)
+/* Make an anonymous file in the target. Return a descriptor of it in this process, or -1. */
+static int make_file(struct injection *injection, const char *name)
 {
-    static const char name[] = ATTACHED_MEMFD_NAME;
-    put_memory(injection, injection->scratch, name, sizeof(name));
+    put_memory(injection, injection->scratch, name, strlen(name) + 1);
     /* Kernels before 6.3 do not have MFD_EXEC and do not need it. */
     const uint64_t arguments[6] = {injection->scratch, MFD_CLOEXEC | MFD_EXEC};
     int code = 0;
@@ -179,10 +179,15 @@ static void make_image(struct injection *injection, const struct image *image)
         fd = call(injection, "make an anonymous file", SYS_memfd_create, injection->scratch,
                   MFD_CLOEXEC, 0, 0, 0, 0);
     injection->memfd = is_error(fd) ? -1 : (int)fd;
-    int own = take_descriptor(injection, injection->memfd);
+    return take_descriptor(injection, injection->memfd);
+}
+
+static void make_image(struct injection *injection, const struct image *image)
+{
+    int own = make_file(injection, ATTACHED_MEMFD_NAME);
     if (own < 0)
         return;
-    code = write_image(image, own);
+    int code = write_image(image, own);
     close(own);
     if (code < 0)
         injection->code =
@@ -351,5 +356,34 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
         inject_unmap(tracee, injection.ring, injection.ring != 0 ? injection.ring_bytes : 0);
     }
     *ring = injection.ring;
+    return injection.code;
+}
+
+/* Write the file and map its first page. */
+static void map_page(struct injection *injection, const char *name, const void *from, size_t bytes,
+                     uint64_t *address)
+{
+    int own = make_file(injection, name);
+    if (own < 0)
+        return;
+    if (ftruncate(own, PROCESSOR_PAGE_BYTES) < 0 || pwrite(own, from, bytes, 0) != (ssize_t)bytes)
+        injection->code = -EIO;
+    close(own);
+    long mapped = call(injection, "map a page of code", SYS_mmap, 0, PROCESSOR_PAGE_BYTES,
+                       PROT_READ | PROT_EXEC, MAP_PRIVATE, (uint64_t)injection->memfd, 0);
+    if (injection->code == 0)
+        *address = (uint64_t)mapped;
+}
+
+int inject_map_page(struct tracee *tracee, uint64_t scratch, const char *name, const void *from,
+                    size_t bytes, uint64_t *address)
+{
+    struct injection injection = {.tracee = tracee, .scratch = scratch, .memfd = -1};
+    injection.pidfd = pidfd_open(tracee->pid, 0);
+    if (injection.pidfd < 0)
+        return -errno;
+    map_page(&injection, name, from, bytes, address);
+    close_in_target(&injection, &injection.memfd);
+    close(injection.pidfd);
     return injection.code;
 }

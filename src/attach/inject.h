@@ -26,6 +26,14 @@ uint64_t inject_find_place(const struct process *process, uint64_t near, size_t 
 int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
                uint64_t data_bytes, uint64_t *ring, struct error *error);
 
+/*
+ * Map a page of code with these bytes anywhere, from an anonymous file of that name. `scratch` is
+ * writable memory of the process. Call it between tracee_work_begin() and tracee_work_end(). Return
+ * 0 or a negative errno.
+ */
+int inject_map_page(struct tracee *tracee, uint64_t scratch, const char *name, const void *from,
+                    size_t bytes, uint64_t *address);
+
 /* Unmap memory of the process. Call it between tracee_work_begin() and tracee_work_end(). */
 void inject_unmap(struct tracee *tracee, uint64_t address, uint64_t bytes);
 

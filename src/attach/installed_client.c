@@ -9,6 +9,8 @@
 
 #include "attach/arch/processor.h"
 #include "attach/inject.h"
+#include "attach/python_heap.h"
+#include "wire/call_page.h"
 
 /* Bytes of a stack that are searched for frames of signal handlers. Such a frame is where the
  * handler was called, and handlers use little stack. */
@@ -97,7 +99,8 @@ int installed_client_restore(const struct installed_client *client, struct trace
         if (code < 0 && first == 0)
             first = code;
     }
-    return first;
+    int code = python_heap_leave(&client->params.python, tracee);
+    return first < 0 ? first : code;
 }
 
 /* --- threads inside --- */
@@ -120,7 +123,12 @@ static bool move_out(const struct installed_client *client, struct tracee_thread
                      struct user_regs_struct *registers)
 {
     const struct attached_params *params = &client->params;
-    uint64_t pc = registers_pc(registers);
+    uint64_t pc = registers_pc(registers), call = python_heap_call_begin(&params->python, pc);
+    if (call != 0) {
+        registers_set_pc(registers, call);
+        thread->moved = true;
+        return true;
+    }
     if (pc < params->image || pc >= params->image + params->image_bytes)
         return true;
     for (unsigned i = 0; i < client->trampoline_count; i++) {
@@ -165,6 +173,16 @@ bool installed_client_is_busy(struct installed_client *client, const struct trac
            (client->params.inside != 0 || any_thread_passes(client, tracee));
 }
 
+/* Return whether a signal handler will return into the call page, to a call that has perhaps read
+ * its target. */
+static bool handler_is_in_call(const struct attached_params *params, const struct tracee *tracee,
+                               const struct user_regs_struct *registers)
+{
+    uint64_t page = params->python.call_page;
+    return page != 0 &&
+           handler_returns_to(tracee, registers, page, page + sizeof(struct call_page));
+}
+
 bool installed_client_is_unused(const struct installed_client *client, struct tracee *tracee)
 {
     const struct attached_params *params = &client->params;
@@ -176,7 +194,8 @@ bool installed_client_is_unused(const struct installed_client *client, struct tr
             continue;
         if (!move_out(client, &tracee->threads[i], registers) ||
             handler_returns_to(tracee, registers, params->image,
-                               params->image + params->image_bytes))
+                               params->image + params->image_bytes) ||
+            handler_is_in_call(params, tracee, registers))
             return false;
     }
     return true;

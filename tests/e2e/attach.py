@@ -26,9 +26,10 @@ CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "40" if harness.LONG else "15"))
 
 
 def maps_of(pid):
-    """Return the mappings, without those that the program itself may change: its heap and stacks."""
+    """Return the mappings, without those that the program itself may change, its heap and stacks, and without
+    the page that stays in Python programs."""
     with open(f"/proc/{pid}/maps") as maps:
-        lines = [line.split() for line in maps]
+        lines = [line.split() for line in maps if "memfd:heapprofd_calls" not in line]
     return sorted((l[0], l[1], l[5]) for l in lines if len(l) > 5 and l[5].startswith("/"))
 
 

@@ -79,9 +79,12 @@ static void test_reports_the_missed_part_of_a_new_process(void **state)
     expect(&facts, "attached while it ran: earlier allocations");
     assert_null(strstr(text, "libc.mmap"));
     facts.others_wanted = true;
-    expect(&facts, "libc.mmap and python.object need heap_profile host or shell");
+    expect(&facts, "libc.mmap needs heap_profile host or shell");
     facts.hides_python_objects = true;
-    expect(&facts, "CPython's small objects are not in this profile");
+    facts.python = ATTACH_PYTHON_PRINTS;
+    expect(&facts, "There is no python.object: PYTHONMALLOCSTATS is set");
+    facts.python = ATTACH_PYTHON_ABSENT;
+    expect(&facts, "There is no python.object: the profiler did not find the interpreter");
     facts.attach_missed_us = 3400;
     facts.known_us = 250000;
     facts.start_was_reported = true;

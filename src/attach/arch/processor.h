@@ -61,6 +61,10 @@ struct processor_code {
  */
 extern const struct processor_code processor_call, processor_call_and_return, processor_sigreturn;
 
+/* Write code of 16 bytes that jumps to the address in the word at `target` bytes after it, a
+ * multiple of 8 below 128. Calls and jumps may lead to it. */
+void processor_write_call(uint8_t code[16], uint32_t target);
+
 /*
  * Return whether words[0] is the pc that the kernel saved in the frame of a signal handler, by the
  * words that follow it there. Reads PROCESSOR_FRAME_WORDS words.

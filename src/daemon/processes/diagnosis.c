@@ -155,16 +155,36 @@ static void explain_unreported(const struct diagnosis_facts *facts, char *text, 
             facts->unreported);
     if (facts->mmap_unreported && !facts->attached)
         say("The program mapped nothing by itself: there is no libc.mmap.");
-    if (facts->python_unreported && !facts->attached)
+    if (facts->python_unreported && !facts->hides_python_objects)
         say("There is no python.object: the program is not CPython, allocated nothing by CPython's "
             "own allocator, or has one that cannot be counted (docs/heaps.md).");
 }
 
 const char diagnosis_of_attached[] =
-    "In a program that the profiler attached to, only malloc is seen: libc.mmap and python.object "
-    "need heap_profile host or shell to start it. So do the program's own heaps, unless it is "
-    "linked to the client library and started when the run directory existed (heapprofd prepare "
-    "makes it).";
+    "In a program that the profiler attached to, only malloc and CPython's objects are seen: "
+    "libc.mmap needs heap_profile host or shell to start it. So do the program's own heaps, unless "
+    "it is linked to the client library and started when the run directory existed (heapprofd "
+    "prepare makes it).";
+
+const char *diagnosis_of_python(enum attach_python python)
+{
+    switch (python) {
+    case ATTACH_PYTHON_HAS_OTHER:
+        return "the interpreter has another allocator for them than pymalloc "
+               "(PYTHONMALLOC=malloc_debug, or a build without pymalloc or without a GIL)";
+    case ATTACH_PYTHON_PRINTS:
+        return "PYTHONMALLOCSTATS is set, and the interpreter prints no statistics while they are "
+               "counted";
+    case ATTACH_PYTHON_FAILED:
+        return "the process could not map a page for it";
+    case ATTACH_PYTHON_ABSENT:
+        return "the profiler did not find the interpreter when it attached (the program opened it "
+               "later, or its library exports no symbols)";
+    default:
+        return "no request has reached CPython's own allocator (PYTHONMALLOC=malloc, or one that "
+               "the program has set)";
+    }
+}
 
 static void explain_attaching(const struct diagnosis_facts *facts, char *text, size_t size)
 {
@@ -205,10 +225,7 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "Stacks of C code that Go calls end at runtime.asmcgocall, which changes the stack.",
             facts->name);
     if (facts->hides_python_objects)
-        say("CPython's small objects are not in this profile: they come from its own allocator, "
-            "which is not seen in a program that the profiler attached to. heap_profile host or "
-            "shell starts the program with them; with PYTHONMALLOC=malloc in its environment, "
-            "malloc serves and shows them.");
+        say("There is no python.object: %s.", diagnosis_of_python(facts->python));
     if (facts->totals.has_deepbind)
         say("It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
             "library does not see the allocations of such libraries, so they are missing. "

@@ -30,7 +30,8 @@ struct diagnosis_facts {
                             NULL: none */
     /* These are among them, and not in that list. */
     bool mmap_unreported, python_unreported;
-    bool hides_python_objects; /* attached to: CPython's own allocator is not seen */
+    bool hides_python_objects; /* attached to: CPython's own allocator was not seen */
+    enum attach_python python; /* attached to: the reason */
     uint64_t samples;
     struct ring_totals totals;
     bool corrupted;
@@ -67,6 +68,9 @@ struct diagnosis_facts {
 
 /* The remark for heaps other than malloc's in a process without the preload library. */
 extern const char diagnosis_of_attached[];
+
+/* Return why an attached client does not count CPython's objects, as a clause. */
+const char *diagnosis_of_python(enum attach_python python);
 
 /* Print all remarks, one sentence after the other; "" if nothing is wrong. */
 void diagnosis_write(const struct diagnosis_facts *facts, char *text, size_t size);

@@ -102,7 +102,13 @@ int discovery_check(const struct process_info *info, struct error *how)
     if (code < 0)
         return code;
     bool sees_all = outcome.functions_refused == 0;
-    error_set(how, 0, "it can be attached to; its allocator is %s%s%s", outcome.allocator,
+    bool is_python = outcome.python != ATTACH_PYTHON_ABSENT;
+    bool is_counted = outcome.python == ATTACH_PYTHON_COUNTED;
+    error_set(how, 0, "it can be attached to; its allocator is %s%s%s%s%s", outcome.allocator,
+              !is_python   ? ""
+              : is_counted ? ", and CPython's objects are counted, too (python.object)"
+                           : "; CPython's objects (python.object) are not counted: ",
+              is_python && !is_counted ? diagnosis_of_python(outcome.python) : "",
               sees_all ? "" : "; calls that would not be seen: ", sees_all ? "" : outcome.refused);
     return sees_all ? 0 : 1;
 }
@@ -223,7 +229,8 @@ static enum discovery_state attach_or_wait(struct server *server, const struct p
     }
     if (may_load && attach_check_loaded(info->pid) == -EAGAIN)
         return DISCOVERY_LOADING;
-    if (!heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC)) {
+    if (!heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC) &&
+        !heap_config_wants_heap(session->config, HEAP_CONFIG_PYTHON)) {
         /* It may be linked to the client, and about to join. */
         if (may_load && age_ms < UNSURE_MS)
             return DISCOVERY_LOADING;

@@ -37,6 +37,7 @@ bool heap_rules_want_others(const struct heap_config *config)
 {
     bool wanted = config->all_heaps;
     for (char **name = config->heaps; name != NULL && *name != NULL; name++)
-        wanted |= strcmp(*name, HEAP_CONFIG_MALLOC) != 0 && heap_config_wants_heap(config, *name);
+        wanted |= strcmp(*name, HEAP_CONFIG_MALLOC) != 0 &&
+                  strcmp(*name, HEAP_CONFIG_PYTHON) != 0 && heap_config_wants_heap(config, *name);
     return wanted;
 }

@@ -13,7 +13,8 @@
 
 void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config);
 
-/* Return whether the configuration wants a heap other than malloc's. */
+/* Return whether the configuration wants a heap that only a preloaded or linked client has: another
+ * one than malloc's and python.object. */
 bool heap_rules_want_others(const struct heap_config *config);
 
 #endif

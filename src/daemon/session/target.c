@@ -379,6 +379,8 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         .flags = reply->flags,
         .moment = moment,
         .patience_ms = patience_ms,
+        .max_samples = reply->max_samples,
+        .wants_python = heap_config_wants_heap(target->config, HEAP_CONFIG_PYTHON),
         /* In another pid namespace our pid is meaningless: the client then relies on the
          * heartbeat. */
         .daemon_pid = process_info_shares_pids(target->info.pid) ? getpid() : 0,
@@ -394,6 +396,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     renew_image(target);
     target->restrictions = process_info_restrictions(target->info.pid);
     target->attach_stopped_us = outcome.stopped_us;
+    target->python = outcome.python;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
     note_unexported_allocator(target);
     if (outcome.functions_refused > 0)

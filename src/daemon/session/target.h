@@ -81,6 +81,7 @@ struct target {
     bool is_complete; /* attached to before any code of the program or its libraries had run */
     uint32_t children_reported; /* number of forked children that said hello, if attached to at its
                                    own hello */
+    enum attach_python python;  /* attached to: whether python.object is counted */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
     /* Of a new process, CLOCK_MONOTONIC. began_us: its exec if the kernel reported it, else a lower
      * bound; 0: unknown. */

@@ -76,8 +76,9 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
         .python_unreported =
             target->config->heaps != NULL && is_unreported(target, HEAP_CONFIG_PYTHON),
         .hides_python_objects =
-            target->was_attached && heap_config_wants_heap(target->config, HEAP_CONFIG_PYTHON) &&
+            target->was_attached && is_unreported(target, HEAP_CONFIG_PYTHON) &&
             code_table_has(&ledger_callsites(target->ledger)->code, RECORD_LANGUAGE_PYTHON),
+        .python = target->python,
         .samples = counts.allocs,
         .totals = target->totals,
         .corrupted = target->corrupted,

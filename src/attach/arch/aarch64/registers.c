@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers, system calls and signal frames of aarch64. */
 #include <elf.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -61,4 +62,11 @@ bool processor_is_saved_pc(const uint64_t *words)
 {
     const uint64_t kernel_state = UINT64_C(0xffffffff0000001f), first_record = 0x21046508001;
     return (words[1] & kernel_state) == 0 && words[3] == first_record;
+}
+
+void processor_write_call(uint8_t code[16], uint32_t target)
+{
+    /* bti c; ldr x16, distance; br x16; udf */
+    uint32_t words[4] = {0xd503245f, 0x58000010 | (target - 4) / 4 << 5, 0xd61f0200, 0};
+    memcpy(code, words, sizeof(words));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers, system calls and signal frames of x86-64. */
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
@@ -70,4 +71,13 @@ bool processor_is_saved_pc(const uint64_t *words)
     const uint64_t code_segment = 0x33, always_set = 2, flags = 0x3fffff;
     return (words[1] & always_set) != 0 && (words[1] & ~flags) == 0 &&
            (words[2] & 0xffff) == code_segment;
+}
+
+void processor_write_call(uint8_t code[16], uint32_t target)
+{
+    /* endbr64; jmp *distance(%rip) */
+    uint8_t bytes[16] = {0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0,    0,
+                         0,    0,    0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
+    bytes[6] = (uint8_t)(target - 10);
+    memcpy(code, bytes, sizeof(bytes));
 }
