@@ -48,6 +48,7 @@ static const struct {
     {SYS_mmap, "mmap", SERIOUS, {0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS}},
     {SYS_mmap, "mmap", SERIOUS, {0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED}},
     {SYS_mmap, "mmap", SERIOUS, {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED}},
+    {SYS_mmap, "mmap", BEARABLE, {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE}},
     {SYS_madvise, "madvise", SERIOUS, {0, 4096, MADV_WIPEONFORK}},
     {SYS_madvise, "madvise", BEARABLE, {0, 4096, MADV_NOHUGEPAGE}},
     {SYS_madvise, "madvise", BEARABLE, {0, 4096, MADV_DONTDUMP}},
