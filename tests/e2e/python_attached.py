@@ -9,9 +9,12 @@ that the interpreter has got meanwhile, is the same for all amounts of objects.
 """
 
 import contextlib
+import glob
 import json
 import os
+import signal
 import subprocess
+import tempfile
 import time
 import urllib.request
 
@@ -19,9 +22,10 @@ import harness
 from attach import attached
 from daemon import PATIENCE, Session, report_of, scene, wait_for
 from harness import check, run
-from python_heap import BOOKKEEPING_MAX, DEBIAN, ENVIRONMENT, HEAP, MAKE, PYTHONS, live
+from python_heap import BOOKKEEPING_MAX, DEBIAN, ENVIRONMENT, HEAP, MAKE, PYTHONS, live, profiled
 
 CALL_PAGE = "heapprofd_calls"
+SLACK = 2 * BOOKKEEPING_MAX  # of two sessions
 
 # Makes some objects for each line with a number, and answers with the blocks that were added.
 MAKES = MAKE + """
@@ -94,7 +98,7 @@ def check_amounts(what, daemon, directory, few="add(0)", many="add(2000)", **opt
     between = program.ask("add(300)")
     second, heaps = beyond_blocks(daemon, program, directory, many)
     check(int(between) > 900, f"{what}: without a session {between}")
-    check(abs(first - second) <= BOOKKEEPING_MAX, f"{what}: {first} allocations beyond blocks, then {second}")
+    check(abs(first - second) <= SLACK, f"{what}: {first} allocations beyond blocks, then {second}")
     check(program.maps().count(CALL_PAGE) == 1, f"{what}: {program.maps()}")
     check("heapprofd_client" not in program.maps(), f"{what}: the client stays mapped")
     program.end()
@@ -251,7 +255,7 @@ def test_forks():
                 check(program.ask("fork(500)").startswith("3 "), "a child failed")
             blocks = int(program.ask("add(2000)"))
         heaps = heaps_of(output)
-        check(abs(live(heaps) - blocks - first) <= BOOKKEEPING_MAX + 40,
+        check(abs(live(heaps) - blocks - first) <= SLACK,
               f"{first} allocations beyond blocks, with children {live(heaps) - blocks}")
         check("3 forked children" in heaps["libc.malloc"]["remark"] or "child" in heaps["libc.malloc"]["remark"],
               heaps["libc.malloc"]["remark"])
@@ -363,6 +367,124 @@ def test_server():
         check(objects >= 50 * 19, f"{objects} objects of the handler")
         process.terminate()
         process.wait(PATIENCE)
+
+
+EMBEDS = """
+#include <Python.h>
+int main(int count, char **arguments)
+{
+    Py_Initialize();
+    return PyRun_SimpleString(arguments[count - 1]);
+}
+"""
+
+
+def check_embedded(what, program):
+    """Run a program with CPython inside: the heap begins with its first object."""
+    def beyond(n):
+        outcome, heaps = profiled(MAKE + f"keep = make({n}); count()", python=program)
+        remark = heaps["libc.malloc"]["remark"]
+        check("begins with its first allocation" in remark, f"{what}: {remark}")
+        return live(heaps) - int(outcome.stdout), heaps
+
+    few, _ = beyond(0)
+    many, heaps = beyond(2000)
+    check(abs(few - many) <= SLACK, f"{what}: {few} allocations beyond blocks, then {many}")
+    check(live(heaps, HEAP) > 6000, f"{what}: {live(heaps, HEAP)} objects")
+
+
+def test_from_start():
+    """Programs that the preloaded library cannot see: a static one, and one with jemalloc in its executable."""
+    harness.need("cc")
+    archives = glob.glob("/usr/lib/python3.*/config-*/libpython3.*[0-9].a")
+    include = glob.glob("/usr/include/python3.*/Python.h")
+    jemalloc = glob.glob("/usr/lib/*/libjemalloc_pic.a")
+    if not archives or not include or not jemalloc:
+        harness.skip("no static libraries of CPython and jemalloc")
+    libraries = ["-lexpat", "-lz", "-lm", "-ldl", "-lutil", "-lpthread"]
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        source = os.path.join(directory, "embeds.c")
+        with open(source, "w") as file:
+            file.write(EMBEDS)
+        for what, options in (
+            ("static", ["-static", "-no-pie", archives[0], *libraries]),
+            ("jemalloc", ["-no-pie", "-Wl,--export-dynamic", "-Wl,--whole-archive", jemalloc[0], "-Wl,--no-whole-archive",
+                          archives[0], *libraries, "-lstdc++"]),
+        ):
+            program = os.path.join(directory, what)
+            built = run(["cc", "-w", source, "-I", os.path.dirname(include[0]), *options, "-o", program])
+            if check(built.status == 0, f"{what}: {built.stderr[-500:]!r}"):
+                check_embedded(what, program)
+
+
+def test_left_behind():
+    """A killed profiler leaves the program running; the next session is exact, and restores the tables."""
+    with scene() as (daemon, directory):
+        program = Asked(COPIES)
+        before = program.ask("tables()")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(program.pid), "--no-symbols")
+        attached(daemon, program)
+        program.ask("add(100)")
+        for process in daemon.session_processes():
+            os.kill(process, signal.SIGKILL)
+        session.process.communicate()
+        check(int(program.ask("add(500)")) > 1000, "it runs on")
+        few, _ = beyond_blocks(daemon, program, directory, "add(0)")
+        many, _ = beyond_blocks(daemon, program, directory, "add(2000)")
+        check(abs(few - many) <= SLACK, f"{few} allocations beyond blocks, then {many}")
+        check(program.ask("tables()") == before, "the tables stay changed")
+        check(program.maps().count(CALL_PAGE) == 1, program.maps())
+        program.end()
+
+
+def test_child():
+    """A child that a profiled program has forked can be attached to itself."""
+    script = MAKES.replace("for line in sys.stdin:", """
+def fork():
+    into, out = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(into[0], 0)
+        os.dup2(out[1], 1)
+        for fd in (*into, *out):
+            os.close(fd)
+        sys.stdin = open(0)
+        return 0
+    global child_input, child_output
+    child_input, child_output = open(into[1], "w"), open(out[0])
+    os.close(into[0]), os.close(out[1])
+    child_output.readline()
+    return child
+def tell(line):
+    child_input.write(line + "\\n")
+    child_input.flush()
+    return child_output.readline().strip()
+def lines():
+    while True:
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line
+for line in lines():""")
+
+    class Child:
+        def __init__(self, parent, pid):
+            self.parent, self.pid = parent, pid
+
+        def ask(self, line):
+            return self.parent.ask(f"tell({line!r})")
+
+    with scene() as (daemon, directory):
+        program = Asked(script)
+        with session_of(daemon, program, os.path.join(directory, "o"), "-i", "1"):
+            child = Child(program, int(program.ask("fork()")))
+            check(int(child.ask("add(300)")) > 900, "the child runs on")
+        few, _ = beyond_blocks(daemon, child, directory, "add(0)")
+        many, heaps = beyond_blocks(daemon, child, directory, "add(2000)")
+        check(abs(few - many) <= SLACK, f"{few} allocations beyond blocks, then {many}")
+        check(live(heaps, HEAP) > 6000, f"{live(heaps, HEAP)} objects")
+        program.ask("[child_input.close(), os.waitpid(-1, 0)]")
+        program.end()
 
 
 if __name__ == "__main__":
