@@ -49,7 +49,7 @@ static void filter_is_true_for_what_is_held(void **state)
         int code = kind == 0   ? live_set_init(&set, 1)
                    : kind == 1 ? live_set_init(&set, 4096)
                    : kind == 2 ? live_set_init_small(&set, 1 << 20)
-                               : live_set_init_without_near(&set, 4096);
+                               : live_set_init_for_malloc(&set, 4096);
         assert_int_equal(code, 0);
         for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
             assert_true(live_set_insert(&set, addresses[i]));

@@ -58,7 +58,7 @@ static int set_up(const struct attached_params *params)
     };
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
         unwind_init(&facts) != 0 ||
-        live_set_init_without_near(&sample_live_set, params->interval_bytes) != 0)
+        live_set_init_for_malloc(&sample_live_set, params->interval_bytes) != 0)
         return -ENOMEM;
     clock_init();
     process->state = CLIENT_CONNECTING;

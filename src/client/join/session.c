@@ -97,7 +97,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     result = arena_enter_ring(ring_fd, reply.data_bytes);
     system_call(SYS_close, ring_fd);
     if (result == 0)
-        result = live_set_init_without_near(&sample_live_set, reply.interval_bytes);
+        result = live_set_init_for_malloc(&sample_live_set, reply.interval_bytes);
     if (result < 0)
         return result;
     ring_writer_begin();
@@ -129,7 +129,7 @@ static enum client_state rest(void)
     if (!wants_to_be_listened())
         return CLIENT_DORMANT;
     const struct sampler_rule *rule = probes_rule();
-    cannot_be_listened = live_set_init_without_near(&sample_live_set, rule->interval_bytes) != 0;
+    cannot_be_listened = live_set_init_for_malloc(&sample_live_set, rule->interval_bytes) != 0;
     adaptive_begin(*rule);
     return cannot_be_listened ? CLIENT_DORMANT : CLIENT_LISTENED;
 }

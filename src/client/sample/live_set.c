@@ -20,8 +20,10 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 
 /* A chunk of malloc is at least 32 bytes in glibc: 512 bytes hold at most sixteen, one more than a
  * line. At interval 1, blocks of 64 bytes take 10 bytes of the table each, of 200 bytes 26; with
- * half the region twice as much. Of the smallest, one in sixteen is in a deeper level. */
-#define REGION_SHIFT_MIN 9u
+ * half the region twice as much. Of the smallest, one in sixteen is in a deeper level. Blocks of
+ * other heaps may be 16 bytes apart. */
+#define REGION_SHIFT_MALLOC 9u
+#define REGION_SHIFT_MIN 8u
 #define REGION_SHIFT_MAX 26u
 
 /* A stretch is a sixteenth of an interval, so one in 16 has a sample. Allocators align to 16. */
@@ -63,6 +65,23 @@ static uint32_t *holds_zero(const struct live_set *set)
     return (uint32_t *)(void *)(set->near + LIVE_SET_NEAR_COUNTERS);
 }
 
+static size_t level_bytes(int level)
+{
+    return ((size_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level)) * sizeof(struct live_set_bucket);
+}
+
+/* Map a level that was not mapped a moment ago. Return it, or NULL. */
+static struct live_set_bucket *map_level(struct live_set *set, int level)
+{
+    struct live_set_bucket *table = NULL, *mapped = system_map_wiped(level_bytes(level));
+    if (mapped == NULL)
+        return NULL;
+    if (cas_acq_rel(&set->deeper[level], &table, mapped))
+        return mapped;
+    system_unmap(mapped, level_bytes(level));
+    return table;
+}
+
 /* Make live_set_has_near() true for every address, without counting: a counter of 255 stays. */
 static void say_always_near(struct live_set *set)
 {
@@ -71,7 +90,7 @@ static void say_always_near(struct live_set *set)
     store_relaxed(&set->near[1], UINT8_MAX);
 }
 
-static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, bool counts_near)
+static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, bool is_malloc)
 {
     if (set->mask0 == 0) {
         struct live_set_line *lines = map_lines(&count);
@@ -84,13 +103,16 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
         }
         store_relaxed(&set->near, set->counters + LIVE_SET_COUNTERS);
         store_relaxed(&set->level0, lines);
+        /* Some lines will be full. Then there may be no address space. */
+        if (interval_bytes <= DETAILED_INTERVAL_MAX)
+            map_level(set, 1);
         store_release(&set->mask0, count - 1);
     } /* else this is a forked child, which finds all levels mapped and wiped */
-    uint32_t shift = REGION_SHIFT_MIN;
+    uint32_t shift = is_malloc ? REGION_SHIFT_MALLOC : REGION_SHIFT_MIN;
     while (shift < REGION_SHIFT_MAX && (UINT64_C(1) << shift) / 8 < interval_bytes)
         shift++;
     store_relaxed(&set->region_shift, shift - LIVE_SET_PLACE_SHIFT);
-    if (!counts_near || interval_bytes <= DETAILED_INTERVAL_MAX) {
+    if (is_malloc || interval_bytes <= DETAILED_INTERVAL_MAX) {
         say_always_near(set);
         return 0;
     }
@@ -106,22 +128,17 @@ static uint32_t lines_for(uint64_t interval_bytes)
 
 int live_set_init(struct live_set *set, uint64_t interval_bytes)
 {
-    return init(set, interval_bytes, lines_for(interval_bytes), true);
+    return init(set, interval_bytes, lines_for(interval_bytes), false);
 }
 
-int live_set_init_without_near(struct live_set *set, uint64_t interval_bytes)
+int live_set_init_for_malloc(struct live_set *set, uint64_t interval_bytes)
 {
-    return init(set, interval_bytes, lines_for(interval_bytes), false);
+    return init(set, interval_bytes, lines_for(interval_bytes), true);
 }
 
 int live_set_init_small(struct live_set *set, uint64_t interval_bytes)
 {
-    return init(set, interval_bytes, LINES_MIN, true);
-}
-
-static size_t level_bytes(int level)
-{
-    return ((size_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level)) * sizeof(struct live_set_bucket);
+    return init(set, interval_bytes, LINES_MIN, false);
 }
 
 void live_set_forget(struct live_set *set)
@@ -208,17 +225,10 @@ static struct live_set_bucket *bucket_at(struct live_set *set, int level, uint64
     uint64_t buckets = (uint64_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level);
     /* Acquire: the mapping was made before its address was published. */
     struct live_set_bucket *table = load_acquire(&set->deeper[level]);
-    if (table == NULL) {
-        if (!create)
-            return NULL;
-        struct live_set_bucket *mapped = system_map_wiped(level_bytes(level));
-        if (mapped == NULL)
-            return NULL;
-        if (cas_acq_rel(&set->deeper[level], &table, mapped))
-            table = mapped;
-        else
-            system_unmap(mapped, level_bytes(level));
-    }
+    if (table == NULL && create)
+        table = map_level(set, level);
+    if (table == NULL)
+        return NULL;
     /* Regions shrink as levels grow, so that a crowded region spreads out. */
     uint32_t shift = BUCKET_REGION_SHIFT - (uint32_t)level;
     return &table[live_set_hash(address, shift) & (buckets - 1)];

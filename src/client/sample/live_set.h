@@ -65,9 +65,9 @@ struct live_set {
 /* Initialize an empty set for this interval. Return 0 or -ENOMEM. Before that, level 0 is NULL or
  * one line of zeros: live_set_might_hold() is then false for each address whose place is not 0. */
 int live_set_init(struct live_set *set, uint64_t interval_bytes);
-/* The same without the filter, whose counts cost each sample and its free 10 ns: for callers who do
- * not ask live_set_has_near(), which is always true. */
-int live_set_init_without_near(struct live_set *set, uint64_t interval_bytes);
+/* The same for blocks that are at least 32 bytes apart, mostly, and without the filter, whose
+ * counts cost each sample and its free 10 ns: live_set_has_near() is always true. */
+int live_set_init_for_malloc(struct live_set *set, uint64_t interval_bytes);
 /* The same with the smallest level 0, for custom heaps: there may be hundreds. */
 int live_set_init_small(struct live_set *set, uint64_t interval_bytes);
 
