@@ -37,6 +37,15 @@ static struct supervised *find_holder(const struct supervisor *supervisor, pid_t
     return first;
 }
 
+bool handover_has_lender(const struct supervisor *supervisor)
+{
+    for (size_t i = 0; i < supervisor->count; i++) {
+        if (is_open(supervisor->sessions[i]))
+            return true;
+    }
+    return false;
+}
+
 /* Return whether the borrower's owner may profile the process, as far as the supervisor can tell.
  * /proc/PID belongs to root if the process's user may not trace it. */
 static bool may_have(const struct supervised *borrower, pid_t pid)

@@ -17,6 +17,9 @@
 
 #include "daemon/service/supervisor.h"
 
+/* Return whether continuous mode has a session, so that a claim can succeed. */
+bool handover_has_lender(const struct supervisor *supervisor);
+
 /* A session claims a process that another session has. */
 void handover_claim(struct supervisor *supervisor, struct supervised *borrower, pid_t pid);
 

@@ -521,7 +521,7 @@ void session_process_run(const struct session_process_start *start)
         .readable = handle_readable,
         .session_over = handle_session_over,
         .progress = handle_progress,
-        .claim = claim,
+        .claim = start->may_claim ? claim : NULL,
         .session = {.refused = handle_refused, .busy = stay_alive},
     };
     session_confine_signals();

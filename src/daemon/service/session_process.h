@@ -29,6 +29,7 @@ struct session_process_start {
     const char *socket_path; /* where processes find the daemon */
     const Heapprofd__ControlRequest__Start *request;
     uint32_t share_ppm; /* attach_budget.h */
+    bool may_claim;     /* continuous mode runs, and may have a process that the session wants */
 };
 
 /* Run the session, then exit. Call it in a forked child. */

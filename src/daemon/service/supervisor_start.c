@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/service/handover.h"
 #include "daemon/service/session_process.h"
 #include "daemon/service/user_limits.h"
 #include "util/clock.h"
@@ -82,6 +83,7 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
         .socket_path = request->socket_path,
         .request = request->start,
         .share_ppm = session->share_ppm,
+        .may_claim = handover_has_lender(supervisor),
     };
     session->pid = fork();
     if (session->pid == 0)
