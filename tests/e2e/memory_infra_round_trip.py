@@ -17,7 +17,7 @@ from memory_infra_write import HOLDER
 from perfetto_bytes import field, packet
 from properties import Profile, Writer, run, same
 
-SEEDS = range(30 if LONG else 4 if SANITIZED else 15)
+SEEDS = range(30 if LONG else 3 if SANITIZED else 8)
 TRACECONV = os.path.join(BUILD, "traceconv")
 OBJECTS, SPACE = properties.VIEWS.index("objects"), properties.VIEWS.index("space")
 

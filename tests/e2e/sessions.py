@@ -358,7 +358,7 @@ def test_dump_by_signal():
         if name == "with":
             daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
             wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
-        session = begin("nohup", TOOL, "-p", str(sleeper.pid), "-o", at(name))
+        session = begin("nohup", TOOL, "--heaps", "libc.malloc", "-p", str(sleeper.pid), "-o", at(name))
         check(b"Profiling" in session.stderr.readline(), "-p did not begin")
         session.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
@@ -479,7 +479,7 @@ def test_ends_with_its_processes():
             first, second = begin(*BUSY), begin(*BUSY)
             time.sleep(0.3)
             name = what.split()[0] + "-ends"
-            session = begin(TOOL, "-p", f"{first.pid},{second.pid}", "-o", at(name))
+            session = begin(TOOL, "--heaps", "libc.malloc", "-p", f"{first.pid},{second.pid}", "-o", at(name))
             check(b"Profiling" in session.stderr.readline(), "-p did not begin")
             wait_for("samples of both", lambda: [s for s in status() if all(p["samples"] > 5 for p in s["processes"])])
             first.kill()
