@@ -59,7 +59,7 @@ const char *collector_config_file(void);
 int collector_config_read(struct collector_config *config, const char *file, struct error *error);
 void collector_config_clear(struct collector_config *config);
 
-/* Return the program's configuration by the name of its rule; NULL: there is none. */
+/* Return the configuration of the program with this rule, or NULL if no rule has the name. */
 const struct program_config *collector_config_find(const struct collector_config *config,
                                                    const char *name);
 

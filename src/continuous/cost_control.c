@@ -19,7 +19,7 @@ enum cost_verdict cost_control_step(struct cost_control *control, double cpu_sha
                                     double cpu_bound, uint64_t memory_bytes, uint64_t memory_bound,
                                     uint64_t now_ms)
 {
-    /* NAN compares as false: what is unknown is no reason. */
+    /* A comparison with NAN is false, so an unknown cost changes nothing. */
     double cpu = cpu_bound > 0 && cpu_share > 0 ? cpu_share / cpu_bound : 0;
     double memory = memory_bound > 0 ? (double)memory_bytes / (double)memory_bound : 0;
     bool is_emergency = (cpu > EMERGENCY && cpu_share > EMERGENCY_CPU) || memory > EMERGENCY;

@@ -40,7 +40,7 @@ static int check_names(const struct fleet_request *request)
     return VERB_USAGE;
 }
 
-/* Return the version of the tables; 0: there are none. */
+/* Return the version of the tables, or 0 if the database has no tables of ours. */
 static int read_version(struct clickhouse *server, const struct fleet_request *request,
                         unsigned *version)
 {

@@ -168,7 +168,7 @@ void continuous_status_print(const char *run_directory)
 
 /* --- JSON --- */
 
-/* Write a member of the message; what is missing is null. */
+/* Write a member of the message, or null if the message does not have it. */
 #define NUMBER(json, message, field)                                                               \
     json_number(json, #field, (message)->has_##field ? (message)->field : NAN)
 #define UNSIGNED(json, message, field)                                                             \
