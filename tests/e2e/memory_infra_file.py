@@ -74,6 +74,7 @@ class Dump:
                                    strings[node["file_sid"]] if "file_sid" in node else "", node.get("line", 0)),
                              node.get("parent")) for node in maps["nodes"]}
 
+    @functools.cached_property
     def stacks(self):
         """Return {id of a node: its frames, the innermost first}."""
         nodes, found = self.tree, {}
@@ -92,7 +93,7 @@ class Dump:
 
     def sites(self, heap="malloc"):
         """Return {(frames, the innermost first, type): (bytes, count)} of the sites, without their callees."""
-        stacks, types, found = self.stacks(), self.types(), {}
+        stacks, types, found = self.stacks, self.types(), {}
         columns = self.dumps["heaps_v2"]["allocators"][heap]
         for node, kind, size, count in zip(columns["nodes"], columns["types"], columns["sizes"], columns["counts"]):
             key = stacks[node], types[kind]
@@ -213,9 +214,9 @@ class Rules:
             types = dump.types()
             self.hold(types[0] == "[unknown]" and "" not in types.values(), "type 0")
             strings = {entry["id"] for entry in heaps["maps"]["strings"]}
-            nodes = {entry["id"] for entry in heaps["maps"]["nodes"]}
+            parents = {0} | {entry["id"] for entry in heaps["maps"]["nodes"]}
             for node in heaps["maps"]["nodes"]:
-                self.hold(node["name_sid"] in strings and node.get("parent", 0) in nodes | {0}, node)
+                self.hold(node["name_sid"] in strings and node.get("parent", 0) in parents, node)
         ids = [entry for known in seen.values() for entry in known]
         self.hold(len(set(ids)) == len(ids), "strings and nodes share an id")
 
@@ -254,7 +255,7 @@ class Rules:
 
     def rule_depth(self):
         for dump in self.file.dumps:
-            deepest = max(map(len, dump.stacks().values()), default=0)
+            deepest = max(map(len, dump.stacks.values()), default=0)
             self.hold(deepest <= FRAMES_MAX, f"{deepest} frames")
 
     def rule_addresses(self):
