@@ -56,7 +56,7 @@ def measure_micro(rounds=ROUNDS):
             for name, (arguments, interval, options) in figure_names().items():
                 command = [program, *map(str, arguments)]
                 with tempfile.TemporaryDirectory(prefix="bench-") as work:
-                    full = ours(interval, *options)(command, work)[0] if interval else command
+                    full = ours("-i", str(interval), *options)(command, work)[0] if interval else command
                     runs.setdefault(name, []).append(print_of(full))
             runs.setdefault("pair_through", []).append(
                 print_of([program, "pair", str(PAIRS)], {"LD_PRELOAD": pass_through}))
@@ -68,7 +68,7 @@ def measure_start(rounds=STARTS):
     walls, cpus = [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="bench-") as work:
-            bare, full = cost(["/bin/true"]), cost(ours(4096)(["/bin/true"], work)[0])
+            bare, full = cost(["/bin/true"]), cost(ours()(["/bin/true"], work)[0])
             walls.append((full.wall - bare.wall) * 1000)
             cpus.append((full.cpu - bare.cpu) * 1000)
     return figure_of(walls), figure_of(cpus)
@@ -80,7 +80,7 @@ def measure_daemon():
         program, found = make_micro(work), {}
         for blocks in (1000, 2000000):
             command = [program, "hold", str(blocks)]
-            process = subprocess.Popen(ours(1)(command, tempfile.mkdtemp(dir=work))[0], stdout=subprocess.DEVNULL)
+            process = subprocess.Popen(ours("-i", "1")(command, tempfile.mkdtemp(dir=work))[0], stdout=subprocess.DEVNULL)
             peak = 0
             while process.poll() is None:
                 try:

@@ -19,9 +19,9 @@ class Profiler(NamedTuple):
     library: Optional[str] = None  # an allocator that takes the place of malloc
 
 
-def ours(interval, *options, tool=TOOL):
+def ours(*options, tool=TOOL):
     return lambda command, work, own=(): (
-        [tool, "host", "--quiet", "-i", str(interval), "-o", os.path.join(work, "profile"), *options, *own, "--", *command],
+        [tool, "host", "--quiet", "-o", os.path.join(work, "profile"), *options, *own, "--", *command],
         {},
     )
 
@@ -39,13 +39,23 @@ def heaptrack(*options):
 
 
 BARE = {"none": Profiler(lambda command, work, _=(): (command, {}), None)}
-OURS = {**BARE, "524288": Profiler(ours(524288), "none"), "4096": Profiler(ours(4096), "none")}
-if OTHER:
-    OURS |= {f"{interval}, other": Profiler(ours(interval, tool=OTHER), "none") for interval in (524288, 4096)}
+# Without -i: 4096, and longer beyond 10,000 samples in a second of processor time.
+CHOICES = {"default": (), "524288": ("-i", "524288")}
+CHOICES_OF_ALL = {**CHOICES, "4096": ("-i", "4096")}
+
+
+def ours_of(choices):
+    found = {**BARE, **{name: Profiler(ours(*options), "none") for name, options in choices.items()}}
+    if OTHER:
+        found |= {f"{name}, other": Profiler(ours(*options, tool=OTHER), "none") for name, options in choices.items()}
+    return found
+
+
+OURS, OURS_SHORT = ours_of(CHOICES_OF_ALL), ours_of(CHOICES)
 # Every allocation, and other profilers.
 WHOLE = {
     **BARE,
-    "1": Profiler(ours(1), "none"),
+    "1": Profiler(ours("-i", "1"), "none"),
     "heaptrack -r": Profiler(heaptrack("-r"), "none"),
     "heaptrack": Profiler(heaptrack(), "none"),
     "jemalloc": Profiler(preloaded("libjemalloc.so.2"), None, None, "libjemalloc.so.2"),

@@ -24,7 +24,7 @@ from daemon import measure_dormant, measure_dump, measure_dump_at_max
 from heaps import measure_heaps
 from memory_infra import measure_memory_infra
 from micro import measure_daemon, measure_ledger, measure_micro, measure_start
-from profilers import OURS, WHOLE
+from profilers import OURS, OURS_SHORT, WHOLE
 from programs import LONG, OWN_ALLOCATORS, SHORT
 from query import measure_query
 from report import measure_report
@@ -47,8 +47,8 @@ def measure_programs(names=()):
     """Return {"long", "short", "own", "whole": the result of measure()}."""
     return {
         "long": measure(only(LONG, names), OURS, ROUNDS, say),
-        "short": measure(only(SHORT, names), OURS, ROUNDS, say),
-        "own": measure(only(OWN_ALLOCATORS, names), OURS, ROUNDS, say),
+        "short": measure(only(SHORT, names), OURS_SHORT, ROUNDS, say),
+        "own": measure(only(OWN_ALLOCATORS, names), OURS_SHORT, ROUNDS, say),
         "whole": measure(only(LONG, names), WHOLE, FEW_ROUNDS, say),
     }
 

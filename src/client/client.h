@@ -54,6 +54,7 @@ struct client_process {
     uint32_t served_doublings;    /* the last value of asked_doublings that was taken */
     uint32_t samples_limit;       /* for each second of processor time; 0: none (sample_rate.h) */
     uint32_t rate_samples;        /* samples since the last check of their rate */
+    uint32_t rate_spare;          /* samples that may still come beyond the limit */
     uint32_t rate_checked_ms;     /* time of that check */
     uint64_t rate_checked_us;     /* the process's processor time then */
     uint64_t ring_populated;      /* position at which pages of the ring are next mapped */

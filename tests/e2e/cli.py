@@ -318,7 +318,7 @@ def test_intervals():
     words = ""
     for number in range(4):
         name = f"intervals-{number}"
-        run([TOOL, "host", "--quiet", "-o", at(name), "--", os.path.join(BUILD, "tests/programs/commanded")],
+        run([TOOL, "host", "--quiet", "-i", "4096", "-o", at(name), "--", os.path.join(BUILD, "tests/programs/commanded")],
             stdin=commands)
         (heap,) = json.loads(tool("report", "--json", at(name)).stdout)["heaps"]
         for site in [heap["total"], *heap["threads"], *heap["callsites"]]:

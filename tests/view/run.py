@@ -89,7 +89,7 @@ def expect(harness, work):
     program = os.path.join(work, "program.py")
     with open(program, "w", encoding="utf-8") as out:
         out.write(PROGRAM)
-    command = [harness.TOOL, "host", "-q", "-c", "200", "--heaps", "libc.malloc", "-o", recording, "--", "/usr/bin/python3", program]
+    command = [harness.TOOL, "host", "-q", "-c", "200", "-i", "4096", "--heaps", "libc.malloc", "-o", recording, "--", "/usr/bin/python3", program]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=harness.TIMEOUT)
 
     def ask(*arguments):
@@ -175,11 +175,11 @@ def serve_machine(harness, work):
     recordings = []
     for count in (2000, 4000):
         command = ["/usr/bin/python3", "-c", f"kept = [bytearray(1000) for _ in range({count})]"]
-        subprocess.run([harness.TOOL, "host", "-q", "--heaps", "libc.malloc", "--", *command], check=True, stdin=subprocess.DEVNULL, env=environment, timeout=harness.TIMEOUT)
+        subprocess.run([harness.TOOL, "host", "-q", "-i", "4096", "--heaps", "libc.malloc", "--", *command], check=True, stdin=subprocess.DEVNULL, env=environment, timeout=harness.TIMEOUT)
         recording = os.readlink(os.path.join(temporary, f"heap_profile-latest-{os.geteuid()}"))
         outcome = subprocess.run([harness.TOOL, "report", "--json", recording], check=True, stdout=subprocess.PIPE)
         recordings.append({"path": recording, "command": " ".join(command), "space": json.loads(outcome.stdout)["heaps"][0]["total"]["space"]})
-    session = subprocess.Popen([harness.TOOL, "host", "-q", "--heaps", "libc.malloc", "--", "/usr/bin/python3", "-c", GROWING], env=environment,
+    session = subprocess.Popen([harness.TOOL, "host", "-q", "-i", "4096", "--heaps", "libc.malloc", "--", "/usr/bin/python3", "-c", GROWING], env=environment,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
     server, url = serve(harness, TMPDIR=temporary, HEAPPROFD_RUN_DIR=environment["HEAPPROFD_RUN_DIR"])
     return server, session, {

@@ -127,6 +127,30 @@ bool take_near_limit(void *member, const char *name, const char *value)
     return true;
 }
 
+/* No interval was given. Options give less: heap_config_check() refuses 2^63 and more. */
+#define INTERVAL_NOT_GIVEN UINT64_MAX
+
+/* A sample costs some 3 us when its code and data have left the processor's caches, so this many
+ * cost 3 % of a program's time, and tell a second's allocation within 2 %. */
+#define MAX_SAMPLES 10000
+
+void heap_options_init(struct heap_config *config)
+{
+    heap_config_init(config);
+    config->sampling_interval_bytes = INTERVAL_NOT_GIVEN;
+}
+
+void heap_options_settle(struct heap_config *config)
+{
+    if (config->sampling_interval_bytes != INTERVAL_NOT_GIVEN)
+        return;
+    struct heap_config defaults;
+    heap_config_init(&defaults);
+    config->sampling_interval_bytes = defaults.sampling_interval_bytes;
+    if (config->max_samples == 0 && config->heap_sampling_interval_count == 0)
+        config->max_samples = MAX_SAMPLES;
+}
+
 static bool is_listed(char *const *names, const char *name)
 {
     for (; names != NULL && *names != NULL; names++)

@@ -44,7 +44,7 @@ option_take take_names;      /* appends A,B to a char ** */
 #define RECORDING_OPTIONS_HELP                                                                     \
     "      --max-samples N|off  longer intervals while more samples come in a second of "          \
     "processor\n"                                                                                  \
-    "                         time (10000 for Python programs, off for others)\n"                  \
+    "                         time (10000; with -i, off for all but Python programs)\n"            \
     "      --heaps A,B        heaps to profile (libc.malloc,python.object), for instance\n"        \
     "                         libc.mmap, or heaps that programs register\n"                        \
     "      --all-heaps        all heaps except libc.mmap, unless --heaps names it\n"               \
@@ -66,6 +66,13 @@ option_take take_names;      /* appends A,B to a char ** */
     "files\n"                                                                                      \
     "      --memory-infra     also write memory_infra.json.gz, for Chromium's trace viewer\n"      \
     "  -q, --quiet            print only errors\n"
+
+/* Set the options' defaults. After them, call heap_options_settle(). */
+void heap_options_init(struct heap_config *config);
+
+/* The interval that no option gave is the default, with a limit of samples. Options that give an
+ * interval get just that one. */
+void heap_options_settle(struct heap_config *config);
 
 /* Print the configuration as text. Return false without memory. */
 bool heap_options_print(const struct heap_config *config);

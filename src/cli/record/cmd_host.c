@@ -83,6 +83,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     int code = take_options(argc, argv, request);
     if (code >= 0)
         return code;
+    heap_options_settle(&request->config);
     struct error error = {0};
     if (heap_config_check(&request->config, &error) != 0) {
         verb_fail(&error);
@@ -114,7 +115,7 @@ static int run(const struct host_command *request)
 int cmd_host(int argc, char **argv)
 {
     struct request request = {0};
-    heap_config_init(&request.config);
+    heap_options_init(&request.config);
     request.host.config = &request.config;
     int code = parse_arguments(argc, argv, &request);
     if (code < 0 && request.print_config)

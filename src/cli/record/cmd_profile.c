@@ -149,6 +149,7 @@ static int parse_arguments(int argc, char **argv, struct profile_arguments *argu
     int code = take_options(argc, argv, arguments);
     if (code >= 0)
         return code;
+    heap_options_settle(&arguments->config);
     struct error error = {0};
     if (optind < argc) {
         format_printf(
@@ -202,7 +203,7 @@ static int run_on_service(const struct profile_arguments *arguments)
 int cmd_profile(int argc, char **argv)
 {
     struct profile_arguments arguments = {0};
-    heap_config_init(&arguments.config);
+    heap_options_init(&arguments.config);
     arguments.session.config = &arguments.config;
     int code = parse_arguments(argc, argv, &arguments);
     if (code < 0 && arguments.print_config)

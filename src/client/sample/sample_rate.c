@@ -13,22 +13,31 @@
 #define CHECKS_A_SECOND 40u
 #define PAUSE_MS 1000u
 
+/* A process may have this part of a second's samples beyond the limit, so that a program of a few
+ * milliseconds has enough of them to tell something. */
+#define SPARE_PARTS 10u
+
 /* Shorter intervals must leave samples at this part of the limit, or else they would soon be
  * lengthened again. */
 #define REST_PARTS 2u
 
+static void set_limit(uint32_t limit)
+{
+    store_relaxed(&client.process->rate_spare, limit / SPARE_PARTS);
+    store_relaxed(&client.process->samples_limit, limit);
+}
+
 void sample_rate_begin(uint64_t interval_bytes)
 {
     bool is_limited = client.max_samples != 0 && client.max_samples != UINT32_MAX;
-    store_relaxed(&client.process->samples_limit,
-                  is_limited && interval_bytes != 1 ? client.max_samples : 0);
     store_relaxed(&client.process->rate_samples, 0);
+    set_limit(is_limited && interval_bytes != 1 ? client.max_samples : 0);
 }
 
 void sample_rate_begin_python(uint64_t interval_bytes)
 {
     if (client.max_samples == 0 && interval_bytes != 1 && adaptive_rule(0)->interval_bytes != 1)
-        store_relaxed(&client.process->samples_limit, SAMPLE_RATE_PYTHON);
+        set_limit(SAMPLE_RATE_PYTHON);
 }
 
 /* Return the process's processor time in microseconds, or a clock's time if it cannot be read: that
@@ -55,6 +64,19 @@ static uint32_t choose(uint32_t doublings, uint64_t samples, uint64_t allowed)
     return doublings;
 }
 
+/* Return the samples that `passed_us` of processor time allow, of which `samples` came, with what
+ * is taken from the spare ones. */
+static uint64_t allowed_in(uint64_t passed_us, uint32_t limit, uint32_t samples)
+{
+    uint64_t allowed = passed_us * limit / 1000000;
+    if (samples <= allowed)
+        return allowed;
+    uint32_t spare = load_relaxed(&client.process->rate_spare);
+    uint64_t excess = samples - allowed, taken = excess < spare ? excess : spare;
+    store_relaxed(&client.process->rate_spare, spare - (uint32_t)taken);
+    return allowed + taken;
+}
+
 void sample_rate_check(struct ring_thread *thread, uint32_t limit, uint32_t samples)
 {
     struct client_process *process = client.process;
@@ -69,7 +91,7 @@ void sample_rate_check(struct ring_thread *thread, uint32_t limit, uint32_t samp
     store_relaxed(&process->rate_checked_us, now_us);
     store_relaxed(&process->rate_checked_ms, now_ms);
     uint64_t passed_us = now_us > then_us ? now_us - then_us : 0;
-    uint32_t now = adaptive_index(), next = choose(now, samples, passed_us * limit / 1000000);
+    uint32_t now = adaptive_index(), next = choose(now, samples, allowed_in(passed_us, limit, samples));
     if (next != now)
         adaptive_change(thread, next);
 }

@@ -78,8 +78,8 @@ struct heap_config {
     uint64_t adaptive_sampling_shmem_threshold; /* free bytes of the ring; 0: not adaptive */
     uint64_t adaptive_sampling_max_sampling_interval_bytes; /* 0: no limit */
     /* Samples for each second of a process's processor time, above which its intervals double. 0:
-     * HEAP_CONFIG_PYTHON_SAMPLES with the heap python.object, else no limit; UINT32_MAX: no limit
-     */
+     * a limit with the heap python.object (client/sample/sample_rate.h), else no limit; UINT32_MAX:
+     * no limit */
     uint32_t max_samples;
     enum heap_stack_mode stack_mode;
     uint32_t duration_ms;                     /* 0: until stopped */

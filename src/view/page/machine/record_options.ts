@@ -30,8 +30,8 @@ export interface RecordOption {
 export const RECORD_OPTIONS: RecordOption[] = [
   { name: "interval", letter: "i", value: "BYTES", otherwise: "4096", group: "sampling", title: "Sampling interval", isCommon: true,
     meaning: "Mean bytes between two samples. A larger interval costs the program less; 1 records every allocation, exactly. 64k and 1M work, too." },
-  { name: "max-samples", value: "N|off", otherwise: "10000 for Python", group: "sampling", title: "Samples at most",
-    meaning: "While more samples come in a second of the program's processor time, its interval doubles; each sample keeps its true weight." },
+  { name: "max-samples", value: "N|off", otherwise: "10000", group: "sampling", title: "Samples at most",
+    meaning: "While more samples come in a second of the program's processor time, its interval doubles; each sample keeps its true weight. With an interval given, only Python programs have the limit." },
 
   { name: "follow-children", group: "processes", title: "Follow children", isCommon: true,
     meaning: "Profile the processes that a profiled process starts, too." },

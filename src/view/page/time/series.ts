@@ -162,7 +162,7 @@ function intervalMark(heap: Heap, dump: Dump, i: number): Mark[] {
   const before = i > 0 ? heap.dumps[i - 1]!.interval_bytes : heap.first_interval_bytes;
   const now = dump.interval_bytes;
   if (before === null || now === null || before === 0 || now <= before) return [];
-  const words = `${since(i)}: the interval was raised from ${intervalInWords(before)} to ${intervalInWords(now)}, because the ring was crowded. Later estimates are coarser`;
+  const words = `${since(i)}: the interval was raised from ${intervalInWords(before)} to ${intervalInWords(now)}, because samples came too fast. Later estimates are coarser`;
   return [{ dump: i, kind: "interval", word: intervalInWords(now), words }];
 }
 
