@@ -68,7 +68,8 @@ def test_rights():
                 check(refused.status != 0, "user nobody may send it signals")
                 check(facts["Gid"].split() == ["65534"] * 4, f"Gid {facts['Gid']}")
                 check(facts["Groups"].strip() == "", f"Groups {facts['Groups']}")
-                check(os.listdir(f"/proc/{pid}/fd") == ["0"], os.listdir(f"/proc/{pid}/fd"))
+                # Besides it, the files that it reads at the moment.
+                wait_for(lambda: os.listdir(f"/proc/{pid}/fd") == ["0"], "no descriptor but its socket")
                 check(os.readlink(f"/proc/{pid}/fd/0").startswith("socket:"), "its descriptor")
                 check(os.readlink(f"/proc/{pid}/cwd") == "/", "its directory")
                 with open(f"/proc/{pid}/maps") as maps:
