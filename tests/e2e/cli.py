@@ -344,6 +344,27 @@ def test_intervals():
     check(not re.search(r"[-+]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
 
 
+def test_sample_limit():
+    """Without an interval, a program that allocates much has a limit of samples; with one it has none."""
+    script = "use Time::HiRes 'clock'; my @kept; while (clock() < 0.5) { push @kept, [1 .. 50]; @kept = () if @kept > 999 }"
+    figures = {}
+    for name, options in (("limited", ()), ("given", ("-i", "4096")), ("off", ("--max-samples", "off"))):
+        outcome = run([TOOL, "host", "--quiet", *options, "-o", at(name), "--", "/usr/bin/perl", "-e", script])
+        check(outcome.status == 0, f"{name}: {outcome.stderr}")
+        (figures[name],) = json.loads(tool("report", "--json", at(name)).stdout)["heaps"]
+    for name, heap in figures.items():
+        total = heap["total"]["alloc_space"]
+        check(abs(total["estimate"] / heap["exact_bytes"] - 1) < 0.15, f"{name}: {total}, exact {heap['exact_bytes']}")
+        check(heap["agreement"]["agrees"], f"{name}: {heap['agreement']}")
+        check((heap["interval_bytes"] > 4096) == (name == "limited"), f"{name}: interval {heap['interval_bytes']}")
+        # 5,000 in half a second, and the 1,000 that may come besides, in checks each 250 samples.
+        check((heap["heap_samples"] < 8000) == (name == "limited"), f"{name}: {heap['heap_samples']} samples")
+    short = os.path.join(BUILD, "tests/programs/commanded")
+    run([TOOL, "host", "--quiet", "-o", at("short"), "--", short], stdin=b"churn 800 65536\n")
+    (heap,) = json.loads(tool("report", "--json", at("short")).stdout)["heaps"]
+    check(heap["interval_bytes"] == 4096, f"a program of a millisecond: interval {heap['interval_bytes']}")
+
+
 def test_unseen_allocations():
     """The limits of a heap's totals cover allocations without samples; no limit exceeds the exact total."""
     commands = b"hold 1 16000\nhold 60 16\n"
