@@ -129,6 +129,9 @@ static void take_symbol(void *context, const char *name, const GElf_Sym *symbol,
 {
     struct parsing *parsing = context;
     struct program_file *program = parsing->program;
+    /* Mangled by C++ or, formerly, Rust: most symbols of large programs, and none that we want. */
+    if (name[0] == '_' && name[1] == 'Z')
+        return;
     bool is_defined = symbol->st_shndx != SHN_UNDEF;
     if (strcmp(name, "AHeapProfile_registerHeap") == 0) {
         bool does_nothing = is_defined && symbol->st_size < REAL_BYTES_MIN;
