@@ -69,6 +69,10 @@ class Figure(float):
         figure.low, figure.high = low, high
         return figure
 
+    def __getnewargs__(self):
+        """A process that measured passes it on (pickle)."""
+        return float(self), self.low, self.high
+
     def less(self, other):
         """Return the difference. Its bounds are those of the two quartiles farthest apart."""
         return Figure(self - other, self.low - other.high, self.high - other.low)
