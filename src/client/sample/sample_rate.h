@@ -30,7 +30,7 @@ void sample_rate_check(struct ring_thread *thread, uint32_t limit, uint32_t samp
 static inline void sample_rate_count(struct ring_thread *thread)
 {
     uint32_t limit = load_relaxed(&client.process->samples_limit);
-    if (likely(limit == 0))
+    if (limit == 0)
         return;
     uint32_t samples = add_relaxed(&client.process->rate_samples, 1) + 1;
     if (unlikely(samples % 64 == 0))
