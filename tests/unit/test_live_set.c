@@ -59,6 +59,32 @@ static void filter_is_true_for_what_is_held(void **state)
     }
 }
 
+/* With many addresses it would be true for most, and costs a cache line. */
+static void filter_ends_with_very_many_addresses(void **state)
+{
+    (void)state;
+    enum { FEW = 1000, MANY = LIVE_SET_NEAR_COUNTERS / 4 + 1000, STEP = 4096 };
+    struct live_set set = {0};
+    assert_int_equal(live_set_init_for_malloc(&set, STEP), 0);
+    for (uint64_t i = 0; i < FEW; i++)
+        assert_true(live_set_insert(&set, address_of(0) + i * STEP));
+    for (uint64_t i = 0; i < FEW; i++)
+        assert_false(live_set_has_near(&set, address_of(0) + i * STEP + STEP / 2));
+    for (uint64_t i = FEW; i < MANY; i++)
+        assert_true(live_set_insert(&set, address_of(0) + i * STEP));
+    assert_true(live_set_has_near(&set, address_of(0) + STEP / 2));
+    for (uint64_t i = 0; i < MANY; i++)
+        assert_true(live_set_might_hold(&set, address_of(0) + i * STEP));
+    for (uint64_t i = 0; i < MANY; i++)
+        assert_true(live_set_remove(&set, address_of(0) + i * STEP));
+    /* The next session begins with a filter. */
+    live_set_forget(&set);
+    assert_int_equal(live_set_init_for_malloc(&set, STEP), 0);
+    assert_true(live_set_insert(&set, address_of(0)));
+    assert_true(live_set_has_near(&set, address_of(0)));
+    assert_false(live_set_has_near(&set, address_of(0) + STEP / 2));
+}
+
 static void is_empty_again_after_all_is_removed(void **state)
 {
     (void)state;
@@ -268,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds_what_was_inserted_and_nothing_else),
         cmocka_unit_test(filter_is_true_for_what_is_held),
+        cmocka_unit_test(filter_ends_with_very_many_addresses),
         cmocka_unit_test(is_empty_again_after_all_is_removed),
         cmocka_unit_test(finds_all_addresses_of_a_range),
         cmocka_unit_test(grows_to_millions_without_losing_any),

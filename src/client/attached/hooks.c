@@ -193,7 +193,7 @@ static void *hook_realloc(void *memory, size_t size)
 {
     struct attached_thread *thread;
     if (likely(load_acquire(&thread_table) != NULL) &&
-        likely((memory == NULL || !live_set_might_hold(&sample_live_set, (uintptr_t)memory)) &&
+        likely(!live_set_might_hold(&sample_live_set, (uintptr_t)memory) &&
                (thread = hook_count(size)) != NULL))
         return PASS(thread, void *, REALLOC(memory, size));
     return entry_realloc(memory, size);

@@ -28,17 +28,17 @@ static inline uint32_t heap_state(uint32_t id)
                                        : (uint32_t)HEAP_IDLE;
 }
 
-/* Return live_set_might_hold(). Not inlined: the caller, which seldom needs it, would save
- * registers for it each time. */
-static __attribute__((noinline)) bool might_hold(uint32_t id, uint64_t allocation)
+/* Not inlined: the caller, which seldom needs it, would save registers for it each time. */
+static __attribute__((noinline)) bool near_might_hold(uint32_t id, uint64_t allocation)
 {
-    return live_set_might_hold(&heaps[id].live, allocation);
+    return live_set_near_might_hold(&heaps[id].live, allocation);
 }
 
 /* Return whether the allocation is certainly not live. */
 static inline bool is_not_live(uint32_t id, uint64_t allocation)
 {
-    return likely(!live_set_has_near(&heaps[id].live, allocation)) || !might_hold(id, allocation);
+    return likely(!live_set_has_near(&heaps[id].live, allocation)) ||
+           !near_might_hold(id, allocation);
 }
 
 /* Return whether the report needs nothing more: the heap is not profiled, or nothing was sampled.

@@ -102,7 +102,7 @@ void *python_count_realloc(void *context, void *memory, size_t size)
 
 static __attribute__((noinline)) void count_free_nearby(void *context, void *memory)
 {
-    if (memory != NULL && unlikely(live_set_might_hold(counted_set(), (uintptr_t)memory)))
+    if (memory != NULL && unlikely(live_set_near_might_hold(counted_set(), (uintptr_t)memory)))
         python_call_free(python_count.heap, memory);
     own()->free(context, memory);
 }

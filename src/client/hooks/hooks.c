@@ -44,9 +44,7 @@ EXPORT_HOT void *calloc(size_t count, size_t size)
 
 EXPORT_HOT void *realloc(void *memory, size_t size)
 {
-    /* For NULL, live_set_might_hold() is true (a free place holds 0), so test it first. */
-    if (likely((memory == NULL || !live_set_might_hold(&sample_live_set, (uintptr_t)memory)) &&
-               client_count(size)))
+    if (likely(!live_set_might_hold(&sample_live_set, (uintptr_t)memory) && client_count(size)))
         return real.realloc(memory, size);
     return entry_realloc(memory, size);
 }

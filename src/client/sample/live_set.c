@@ -29,6 +29,10 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 /* A stretch is a sixteenth of an interval, so one in 16 has a sample. Allocators align to 16. */
 #define NEAR_REGION_SHIFT 7u
 #define NEAR_SHIFT_MIN 4u
+/* The filter ends when, of this number of insertions, one in four finds its stretch with an
+ * address: a free in a large heap, whose lines are cold, would read 1.25 of ours. */
+#define NEAR_INSERTIONS 4096u
+#define NEAR_COLLISIONS_MAX (NEAR_INSERTIONS / 4)
 
 #define BUCKETS 4096u        /* of a hashed level 0, which does not exist */
 #define LEVEL_GROWTH_SHIFT 2 /* each level has four times the buckets of the one before */
@@ -58,7 +62,7 @@ static struct live_set_line *map_lines(uint32_t *count)
 }
 
 /* The counters of both kinds, then a flag for address 0, whose place means free. */
-#define COUNTERS_BYTES (LIVE_SET_COUNTERS + LIVE_SET_NEAR_COUNTERS + sizeof(uint32_t))
+#define COUNTERS_BYTES ((size_t)LIVE_SET_COUNTERS + LIVE_SET_NEAR_COUNTERS + sizeof(uint32_t))
 
 static uint32_t *holds_zero(const struct live_set *set)
 {
@@ -82,12 +86,19 @@ static struct live_set_bucket *map_level(struct live_set *set, int level)
     return table;
 }
 
-/* Make live_set_has_near() true for every address, without counting: a counter of 255 stays. */
+/* Make live_set_has_near() true for every address, without counting: a counter of 255 stays. It may
+ * be called at any time: who searches an address sees no older shift than who inserted it, and the
+ * counters of the older shift stay, too. */
 static void say_always_near(struct live_set *set)
 {
-    store_relaxed(&set->near_shift, 63);
     store_relaxed(&set->near[0], UINT8_MAX);
     store_relaxed(&set->near[1], UINT8_MAX);
+    store_release(&set->near_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
+}
+
+static bool counts_near(const struct live_set *set)
+{
+    return load_relaxed(&set->near_shift) != LIVE_SET_NEAR_NOTHING_SHIFT;
 }
 
 static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, bool is_malloc)
@@ -101,7 +112,7 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
             system_unmap(lines, count * sizeof(*lines));
             return -ENOMEM;
         }
-        store_relaxed(&set->near, set->counters + LIVE_SET_COUNTERS);
+        store_release(&set->near, set->counters + LIVE_SET_COUNTERS);
         store_relaxed(&set->level0, lines);
         /* Some lines will be full. Then there may be no address space. */
         if (interval_bytes <= DETAILED_INTERVAL_MAX)
@@ -112,12 +123,13 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
     while (shift < REGION_SHIFT_MAX && (UINT64_C(1) << shift) / 8 < interval_bytes)
         shift++;
     store_relaxed(&set->region_shift, shift - LIVE_SET_PLACE_SHIFT);
-    if (is_malloc || interval_bytes <= DETAILED_INTERVAL_MAX) {
+    set->near_insertions = set->near_collisions = 0;
+    if (interval_bytes <= DETAILED_INTERVAL_MAX) {
         say_always_near(set);
         return 0;
     }
     bool is_fine = shift < NEAR_REGION_SHIFT + NEAR_SHIFT_MIN;
-    store_relaxed(&set->near_shift, is_fine ? NEAR_SHIFT_MIN : shift - NEAR_REGION_SHIFT);
+    store_release(&set->near_shift, is_fine ? NEAR_SHIFT_MIN : shift - NEAR_REGION_SHIFT);
     return 0;
 }
 
@@ -259,11 +271,13 @@ static bool bucket_take(struct live_set_bucket *bucket, uint64_t address)
     return false;
 }
 
-static void counter_add(uint8_t *counter, int change)
+/* Return the count before. */
+static uint8_t counter_add(uint8_t *counter, int change)
 {
     uint8_t count = load_relaxed(counter);
     while (count != UINT8_MAX && !cas_relaxed(counter, &count, (uint8_t)(count + change)))
         ;
+    return count;
 }
 
 /* Undo the counts on the way to a deeper level. */
@@ -308,22 +322,51 @@ static bool remove_deeper(struct live_set *set, uint64_t address)
     return false;
 }
 
+/* --- the filter --- */
+
+/* End the filter if many stretches have an address. */
+static void check_crowding(struct live_set *set)
+{
+    if (load_relaxed(&set->near_collisions) > NEAR_COLLISIONS_MAX)
+        say_always_near(set);
+    store_relaxed(&set->near_insertions, 0);
+    store_relaxed(&set->near_collisions, 0);
+}
+
+static void near_add(struct live_set *set, uint64_t address)
+{
+    if (!counts_near(set))
+        return;
+    uint8_t before = counter_add(live_set_near(set, address), 1);
+    uint16_t insertions = load_relaxed(&set->near_insertions) + 1;
+    store_relaxed(&set->near_insertions, insertions);
+    if (before != 0)
+        store_relaxed(&set->near_collisions, load_relaxed(&set->near_collisions) + 1);
+    if (unlikely(insertions >= NEAR_INSERTIONS))
+        check_crowding(set);
+}
+
+static void near_remove(struct live_set *set, uint64_t address)
+{
+    if (counts_near(set))
+        counter_add(live_set_near(set, address), -1);
+}
+
 /* --- the set --- */
 
 bool live_set_insert(struct live_set *set, uint64_t address)
 {
+    near_add(set, address);
     if (unlikely(address == 0)) {
-        counter_add(live_set_near(set, 0), 1);
         store_relaxed(holds_zero(set), 1);
         return true;
     }
-    counter_add(live_set_near(set, address), 1);
     if (likely(has_place(address)) &&
         line_put(live_set_line(set, address), live_set_place(address)))
         return true;
     if (insert_deeper(set, address))
         return true;
-    counter_add(live_set_near(set, address), -1);
+    near_remove(set, address);
     return false;
 }
 
@@ -333,14 +376,14 @@ bool live_set_remove(struct live_set *set, uint64_t address)
         uint32_t held = 1;
         if (set->counters == NULL || !cas_relaxed(holds_zero(set), &held, 0))
             return false;
-        counter_add(live_set_near(set, 0), -1);
+        near_remove(set, 0);
         return true;
     }
     struct live_set_line *line = live_set_line(set, address);
     if (!(has_place(address) && line_take(line, live_set_place(address))) &&
         (load_relaxed(&line->overflow) == 0 || !remove_deeper(set, address)))
         return false;
-    counter_add(live_set_near(set, address), -1);
+    near_remove(set, address);
     return true;
 }
 

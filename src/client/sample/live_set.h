@@ -17,8 +17,9 @@
  * There are no false negatives.
  *
  * A filter counts the addresses in each small stretch of memory. Nearly all stretches have none, so
- * a caller for whom even a cache line's comparison is dear asks live_set_has_near() first. At small
- * intervals nearly every stretch would have one: the filter then counts nothing and is always true.
+ * a free asks live_set_has_near() first, in a third of the instructions. At small intervals, and in
+ * a set of very many addresses, nearly every stretch would have one. The filter then counts nothing
+ * and is always true, so that a free reads one line that depends on its address, not two.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
 #define HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
@@ -37,8 +38,8 @@
  */
 #define LIVE_SET_COUNTERS (UINT32_C(1) << 20)
 
-/* Counters of the addresses near each other: 256 KiB, of which only used pages are touched. */
-#define LIVE_SET_NEAR_COUNTERS (UINT32_C(1) << 18)
+/* Counters of the addresses near each other: 1 MiB, of which only used pages are touched. */
+#define LIVE_SET_NEAR_COUNTERS (UINT32_C(1) << 20)
 
 struct live_set_line {
     uint32_t overflow;                    /* addresses of this line in deeper levels */
@@ -51,22 +52,29 @@ struct live_set_bucket {
 } __attribute__((aligned(64)));
 
 struct live_set {
+    /* LIVE_SET_NEAR_COUNTERS: the addresses in each 2^near_shift bytes. */
+    uint8_t *near;
+    uint32_t near_shift;
+    /* Of the filter's last insertions: all, and those beside another address. Threads may lose each
+     * other's counts. */
+    uint16_t near_insertions, near_collisions;
     struct live_set_line *level0;
     uint32_t mask0; /* lines of level 0, less one */
     /* Places with equal bits from here up share a line. */
     uint32_t region_shift;
     struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
     uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
-    /* LIVE_SET_NEAR_COUNTERS, in the same mapping: the addresses in each 2^near_shift bytes. */
-    uint8_t *near;
-    uint32_t near_shift;
 };
 
-/* Initialize an empty set for this interval. Return 0 or -ENOMEM. Before that, level 0 is NULL or
- * one line of zeros: live_set_might_hold() is then false for each address whose place is not 0. */
+/* Two counters of 0 and a shift that leaves one bit of an address: the filter of a set that is not
+ * initialized, and holds nothing. */
+#define LIVE_SET_NEAR_NOTHING_COUNTERS 2
+#define LIVE_SET_NEAR_NOTHING_SHIFT 63u
+
+/* Initialize an empty set for this interval. Return 0 or -ENOMEM. A set that is searched before
+ * that has LIVE_SET_NEAR_NOTHING_COUNTERS. */
 int live_set_init(struct live_set *set, uint64_t interval_bytes);
-/* The same for blocks that are at least 32 bytes apart, mostly, and without the filter, whose
- * counts cost each sample and its free 10 ns: live_set_has_near() is always true. */
+/* The same for blocks that are at least 32 bytes apart, mostly. */
 int live_set_init_for_malloc(struct live_set *set, uint64_t interval_bytes);
 /* The same with the smallest level 0, for custom heaps: there may be hundreds. */
 int live_set_init_small(struct live_set *set, uint64_t interval_bytes);
@@ -129,12 +137,14 @@ static inline void live_set_prefetch(const struct live_set *set, uint64_t addres
 
 static inline uint8_t *live_set_near(const struct live_set *set, uint64_t address)
 {
-    uint64_t stretch = address >> (load_relaxed(&set->near_shift) & 63);
+    /* Acquire: a thread that sees a table's shift sees the table. Other threads read during init.
+     */
+    uint64_t stretch = address >> (load_acquire(&set->near_shift) & 63);
     return &load_relaxed(&set->near)[stretch & (LIVE_SET_NEAR_COUNTERS - 1)];
 }
 
-/* Return false only if the set, which is initialized, certainly has no address in the same small
- * stretch of memory as this one. Takes a third of the instructions of live_set_might_hold(). */
+/* Return false only if the set certainly has no address in the same small stretch of memory as this
+ * one. */
 static inline bool live_set_has_near(const struct live_set *set, uint64_t address)
 {
     return load_relaxed(live_set_near(set, address)) != 0;
@@ -166,14 +176,21 @@ static inline bool live_set_line_has(const struct live_set_line *line, uint32_t 
 #endif
 }
 
-/* The hot path of free: reads one or two cache lines. False: certainly not in the set. */
-static inline bool live_set_might_hold(const struct live_set *set, uint64_t address)
+/* Search the set, which is initialized, where the filter is true: reads one or two cache lines.
+ * False: certainly not in the set. For NULL it is true: a free place holds 0. */
+static inline bool live_set_near_might_hold(const struct live_set *set, uint64_t address)
 {
     const struct live_set_line *line = live_set_line(set, address);
     if (unlikely(live_set_line_has(line, live_set_place(address))))
         return true;
     return unlikely(load_relaxed(&line->overflow) != 0) &&
            load_relaxed(live_set_counter(set, address)) != 0;
+}
+
+/* The hot path of free. False: certainly not in the set. It may be true for NULL. */
+static inline bool live_set_might_hold(const struct live_set *set, uint64_t address)
+{
+    return unlikely(live_set_has_near(set, address)) && live_set_near_might_hold(set, address);
 }
 
 #endif

@@ -76,7 +76,10 @@ struct scratch {
 } __attribute__((aligned(64)));
 
 static const struct live_set_line no_live_addresses;
-struct live_set sample_live_set = {.level0 = (struct live_set_line *)&no_live_addresses};
+static const uint8_t nothing_near[LIVE_SET_NEAR_NOTHING_COUNTERS];
+struct live_set sample_live_set = {.near = (uint8_t *)nothing_near,
+                                   .near_shift = LIVE_SET_NEAR_NOTHING_SHIFT,
+                                   .level0 = (struct live_set_line *)&no_live_addresses};
 
 static struct scratch *scratches; /* wiped on fork */
 
@@ -604,6 +607,12 @@ void sample_free(const void *memory)
     /* NULL reads as live (live_set.h), and C++ often deletes it. */
     if (memory != NULL)
         record_free(memory);
+}
+
+void sample_free_near(const void *memory)
+{
+    if (unlikely(live_set_near_might_hold(&sample_live_set, (uintptr_t)memory)))
+        sample_free(memory);
 }
 
 void sample_free_range(uintptr_t start, uintptr_t end)

@@ -78,14 +78,17 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
 /* The slow path of a free, called before the real function gets the memory back. */
 void sample_free(const void *memory);
 
+/* The same where live_set_has_near() is true. */
+void sample_free_near(const void *memory);
+
 /* The same for all blocks in [start, end), which die without a call of free. */
 void sample_free_range(uintptr_t start, uintptr_t end);
 
 /* The hot path of a free. */
 static inline void sample_check_free(const void *memory)
 {
-    if (unlikely(live_set_might_hold(&sample_live_set, (uintptr_t)memory)))
-        sample_free(memory);
+    if (unlikely(live_set_has_near(&sample_live_set, (uintptr_t)memory)))
+        sample_free_near(memory);
 }
 
 /* The same for realloc. Return whether a FREE was sent; if realloc fails, sample_unfree() takes it
