@@ -19,10 +19,14 @@
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
 #endif
 
-HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
-HIDDEN void *memmove(void *to, const void *from, size_t bytes);
-HIDDEN void *memset(void *to, int value, size_t bytes);
-HIDDEN int memcmp(const void *a, const void *b, size_t bytes);
+/* Used: the compiler may call these after the linker has optimized the whole client, and has
+ * dropped what no source calls. */
+#define FOR_COMPILER HIDDEN __attribute__((used))
+
+FOR_COMPILER void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
+FOR_COMPILER void *memmove(void *to, const void *from, size_t bytes);
+FOR_COMPILER void *memset(void *to, int value, size_t bytes);
+FOR_COMPILER int memcmp(const void *a, const void *b, size_t bytes);
 HIDDEN size_t strlen(const char *text);
 HIDDEN size_t strnlen(const char *text, size_t most);
 HIDDEN int strncmp(const char *a, const char *b, size_t most);
