@@ -55,15 +55,16 @@ struct live_set {
     /* LIVE_SET_NEAR_COUNTERS: the addresses in each 2^near_shift bytes. */
     uint8_t *near;
     uint32_t near_shift;
-    /* Of the filter's last insertions: all, and those beside another address. Threads may lose each
-     * other's counts. */
-    uint16_t near_insertions, near_collisions;
     struct live_set_line *level0;
     uint32_t mask0; /* lines of level 0, less one */
     /* Places with equal bits from here up share a line. */
     uint32_t region_shift;
     struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
     uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
+    /* Of the filter's last insertions: all, and those beside another address. Threads may lose each
+     * other's counts. Samples write them, so they are not in the line that each free reads. */
+    uint16_t near_insertions __attribute__((aligned(64)));
+    uint16_t near_collisions;
 };
 
 /* Two counters of 0 and a shift that leaves one bit of an address: the filter of a set that is not
