@@ -119,8 +119,10 @@ bool stack_sender_send_modules(struct ring_thread *thread, const struct unwind_w
     return send_modules_of(thread, frames, walk->count, walk->proven, generation);
 }
 
-bool stack_sender_send(struct ring_thread *thread, const struct unwind_walk *walk,
-                       const uint64_t *frames)
+/* Not inlined: samples of known stacks need less of the program's stack without it. */
+__attribute__((noinline)) bool stack_sender_send(struct ring_thread *thread,
+                                                 const struct unwind_walk *walk,
+                                                 const uint64_t *frames)
 {
     unsigned count = walk->count;
     bool truncated = walk->stop == UNWIND_TRUNCATED;

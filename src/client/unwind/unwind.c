@@ -201,8 +201,8 @@ static int stop_of(enum cfi_result result)
     }
 }
 
-/* Unwind one frame by its CFI row. */
-static int walk_interpret(struct walk *walk, const struct cfi_row *row)
+/* Unwind one frame by its CFI row. Not inlined, as find_row_in_code(). */
+static __attribute__((noinline)) int walk_interpret(struct walk *walk, const struct cfi_row *row)
 {
     uint64_t cfa;
     uintptr_t sp = walk->frame.sp;
@@ -397,9 +397,10 @@ static bool leads_to_caller(struct walk *walk, const struct cfi_row *row)
            is_return_address(address);
 }
 
-/* Find the row of a frame without CFI by following its code. */
-static enum cfi_result find_row_in_code(struct walk *walk, const struct module *module,
-                                        struct cfi_row *row)
+/* Find the row of a frame without CFI by following its code. Not inlined: that needs 600 bytes of
+ * the program's stack, and so would every walk that interprets CFI. */
+static __attribute__((noinline)) enum cfi_result
+find_row_in_code(struct walk *walk, const struct module *module, struct cfi_row *row)
 {
     if (!facts.follows_code)
         return CFI_NONE;
