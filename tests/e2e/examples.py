@@ -19,8 +19,8 @@ EXAMPLES = os.path.join(ROOT, "examples")
 
 # {part of a command line: texts that its output must contain}
 PROMISES = {
-    "report arena-profile": ["heap example.arena", "arena_allocate", "parse_headers"],
     # Texts and headers are small: possibly none of the live ones is sampled.
+    "report arena-profile": ["heap example.arena", "arena_allocate", "make_reply"],
     "report --by type arena-profile": ["reply"],
     "report --by context,type --view alloc_space arena-profile": [
         "parse headers", "make reply", "reply"],
