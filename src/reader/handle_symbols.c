@@ -19,7 +19,7 @@
 
 /* --- names --- */
 
-/* Files whose symbols are in memory. They stay until the reader ends: later dumps ask for more
+/* Files that are mapped. They stay until the reader ends: later dumps ask for more
  * names. */
 static struct named_file {
     uint32_t number;
@@ -27,7 +27,7 @@ static struct named_file {
 } * named;
 static size_t named_count, named_capacity;
 
-/* Find or read a file's symbols. Return 0 or a negative errno. */
+/* Find or open a file's symbols. Return 0 or a negative errno. */
 static int symbols_of(const struct reader_call *call, struct symbol_file **symbols)
 {
     const struct reader_request *request = &call->request;
@@ -49,9 +49,8 @@ static int symbols_of(const struct reader_call *call, struct symbol_file **symbo
     return 0;
 }
 
-/* Append names of addresses. Addresses of one function are adjacent and share its name. */
-static int append_names(struct symbol_file *symbols, const uint64_t *addresses, size_t count,
-                        struct reader_result *result)
+/* Append the addresses' names. Addresses of one function are adjacent and share its name. */
+static int append_names(const char *const *names, size_t count, struct reader_result *result)
 {
     size_t used = count * sizeof(uint32_t), capacity = 0;
     const char *last = NULL;
@@ -59,7 +58,7 @@ static int append_names(struct symbol_file *symbols, const uint64_t *addresses, 
     if (array_reserve(&result->bytes, &capacity, 0, used + count * 32, 1) < 0)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
-        const char *name = symbol_file_lookup(symbols, addresses[i]);
+        const char *name = names[i];
         if (name != NULL && name != last) {
             size_t length = strlen(name) + 1;
             if (used + length > READER_REPLY_BYTES_MAX)
@@ -80,10 +79,16 @@ static int append_names(struct symbol_file *symbols, const uint64_t *addresses, 
 int handle_names(const struct reader_call *call, struct reader_result *result)
 {
     struct symbol_file *symbols;
+    size_t count = call->request.bytes / sizeof(uint64_t);
     int code = symbols_of(call, &symbols);
-    return code < 0
-               ? code
-               : append_names(symbols, call->bytes, call->request.bytes / sizeof(uint64_t), result);
+    if (code < 0 || count == 0)
+        return code;
+    const char **names = calloc(count, sizeof(*names));
+    code = names == NULL ? -ENOMEM : symbol_file_names(symbols, call->bytes, count, names);
+    if (code == 0)
+        code = append_names(names, count, result);
+    free(names);
+    return code;
 }
 
 /* --- functions by name --- */

@@ -49,9 +49,10 @@ struct job {
     size_t pending_count;
     uint64_t *addresses, *relative; /* those to look up: as in the file, and as in the trace */
     size_t count;
-    bool *named;          /* by address to look up */
-    struct error problem; /* if its code is the result: a message that says more */
-    bool is_whole;        /* no part of the debug information was missing */
+    bool *named;               /* by address to look up */
+    const char **symbol_names; /* the same; the symbol file owns the names */
+    struct error problem;      /* if its code is the result: a message that says more */
+    bool is_whole;             /* no part of the debug information was missing */
     int fd, write_error;
     struct proto_buffer packet, entry, lines, line, whole;
 };
@@ -167,8 +168,7 @@ static int take_answer(struct job *job, size_t index, const struct source_frame 
 static int take_frames(void *context, size_t index, struct source_frame *frames, size_t count)
 {
     struct job *job = context;
-    const char *symbol =
-        job->symbols == NULL ? NULL : symbol_file_lookup(job->symbols, job->addresses[index]);
+    const char *symbol = job->symbol_names[index];
     if (symbol != NULL)
         frames[count - 1].function = symbol;
     if (frames[0].function == NULL)
@@ -190,11 +190,9 @@ static int take_symbols(struct job *job, const struct elf_image *image)
 {
     int result = 0;
     for (size_t i = 0; i < job->count && result == 0; i++) {
-        const char *name = NULL;
+        const char *name = job->symbol_names[i];
         if (job->named[i])
             continue;
-        if (job->symbols != NULL)
-            name = symbol_file_lookup(job->symbols, job->addresses[i]);
         if (name == NULL) {
             bool inside = image->code_count == 0 || is_inside(image, job->addresses[i]);
             enum symbol_reason reason = inside ? SYMBOL_NO_INFORMATION : SYMBOL_OUTSIDE;
@@ -285,7 +283,9 @@ static int take_rest(struct job *job, const struct elf_image *image)
     }
     job->symbols = symbol_file_open(found->path, job->module->build_id,
                                     found->has_build_id ? job->module->build_id_length : 0, NULL);
-    if (found->quality == SYMBOLS_DWARF)
+    if (job->symbols != NULL)
+        result = symbol_file_names(job->symbols, job->addresses, job->count, job->symbol_names);
+    if (result == 0 && found->quality == SYMBOLS_DWARF)
         result = take_dwarf(job);
     if (result == 0)
         result = take_symbols(job, image);
@@ -301,9 +301,11 @@ static void forget_module(struct job *job)
     free(job->addresses);
     free(job->relative);
     free(job->named);
+    free(job->symbol_names);
     job->answers = NULL;
     job->pending = job->addresses = job->relative = NULL;
     job->named = NULL;
+    job->symbol_names = NULL;
     job->pending_count = 0;
 }
 
@@ -352,6 +354,7 @@ static int take_file(struct job *job)
     job->answers = open_answers(job);
     int result = take_kept(job, correction(job->module, &image));
     memset(job->named, 0, job->count * sizeof(*job->named));
+    memset(job->symbol_names, 0, job->count * sizeof(*job->symbol_names));
     if (result == 0 && job->count > 0)
         result = take_rest(job, &image);
     symbol_file_close(job->symbols);
@@ -437,8 +440,9 @@ static int take_pending(struct job *job)
     job->addresses = calloc(count + 1, sizeof(uint64_t));
     job->relative = calloc(count + 1, sizeof(uint64_t));
     job->named = calloc(count + 1, sizeof(bool));
+    job->symbol_names = calloc(count + 1, sizeof(*job->symbol_names));
     if (job->pending == NULL || job->addresses == NULL || job->relative == NULL ||
-        job->named == NULL)
+        job->named == NULL || job->symbol_names == NULL)
         return -ENOMEM;
     memcpy(job->pending, module->addresses, count * sizeof(uint64_t));
     job->pending_count = count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Function names for addresses, from the symbol tables of ELF files (.symtab, else
- * .gnu_debugdata's, else .dynsym), read with elfutils. Each file is read once and sorted once.
+ * .gnu_debugdata's, else .dynsym), read with elfutils. The tables are read for each set of
+ * addresses: ask for many at once.
  */
 #ifndef HEAPPROFD_SYMBOLS_SYMBOLS_H
 #define HEAPPROFD_SYMBOLS_SYMBOLS_H
@@ -24,8 +25,10 @@ struct symbol_file *symbol_file_open_fds(int fd, int debug_fd, const uint8_t *bu
                                          size_t build_id_length, struct error *error);
 void symbol_file_close(struct symbol_file *file);
 
-/* Return the mangled name of the function that contains the ELF virtual address, or NULL. It is
- * valid until the file is closed. */
-const char *symbol_file_lookup(struct symbol_file *file, uint64_t address);
+/* Set names[i] to the mangled name of the function that contains the ELF virtual address, or to
+ * NULL. It is valid until the file is closed, and adjacent addresses of a function get the same
+ * pointer. Return 0, or -ENOMEM without names. */
+int symbol_file_names(struct symbol_file *file, const uint64_t *addresses, size_t count,
+                      const char **names);
 
 #endif

@@ -3,6 +3,7 @@
  * Hostile binaries, searched by build id and read for names, lines and inlined functions. Input: an
  * ELF file, which may be its own split DWARF package; every address of its code is looked up.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -52,9 +53,16 @@ static void ask(const char *path)
     debug_info_close(info);
     struct symbol_file *symbols =
         symbol_file_open(path, image.build_id, image.build_id_length, NULL);
-    for (size_t i = 0; i < count && symbols != NULL; i++) {
-        const char *name = symbol_file_lookup(symbols, addresses[i]);
-        sum += name != NULL ? strlen(name) : 0;
+    static const char *names[ADDRESSES_MAX];
+    bool are_named = symbols != NULL && symbol_file_names(symbols, addresses, count, names) == 0;
+    for (size_t i = 0; i < count && are_named; i++)
+        sum += names[i] != NULL ? strlen(names[i]) : 0;
+    /* The symbols that decide a name do not depend on the other addresses. */
+    const char *name;
+    for (size_t i = 0; i < count && are_named; i += 61) {
+        if (symbol_file_names(symbols, &addresses[i], 1, &name) == 0 &&
+            ((name == NULL) != (names[i] == NULL) || (name != NULL && strcmp(name, names[i]) != 0)))
+            abort();
     }
     symbol_file_close(symbols);
 }

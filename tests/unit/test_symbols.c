@@ -20,6 +20,13 @@ __attribute__((noinline)) static int a_local_function(int value)
     return value * 3 + 1;
 }
 
+static const char *name_of(struct symbol_file *file, uint64_t address)
+{
+    const char *name;
+    assert_int_equal(symbol_file_names(file, &address, 1, &name), 0);
+    return name;
+}
+
 /* Compare with nm's functions that have a size and an unshared address. nm also calls a weak
  * variable of the sanitizers a function. */
 static void assert_agrees_with_nm(const char *path, const char *table)
@@ -43,10 +50,10 @@ static void assert_agrees_with_nm(const char *path, const char *table)
     char type, name[256];
     size_t checked = 0;
     while (fscanf(lines, "%llx %llx %c %255s", &address, &size, &type, name) == 4) {
-        const char *first = symbol_file_lookup(file, address);
+        const char *first = name_of(file, address);
         if (first == NULL || strcmp(first, name) != 0)
             fail_msg("%s: %llx is %s, not %s", path, address, name, first ? first : "nothing");
-        const char *middle = symbol_file_lookup(file, address + size / 2);
+        const char *middle = name_of(file, address + size / 2);
         assert_non_null(middle);
         checked++;
     }
@@ -92,7 +99,7 @@ static const char *lookup_in_libc(const char *wanted)
     if (fscanf(line, "%llx", &address) != 1)
         address = 0;
     pclose(line);
-    return symbol_file_lookup(file, address);
+    return name_of(file, address);
 }
 
 static void the_public_alias_is_chosen(void **state)
@@ -115,7 +122,7 @@ static void the_running_program_is_read_by_descriptor(void **state)
     extern const char __executable_start[];
     uintptr_t address = (uintptr_t)a_local_function - (uintptr_t)__executable_start;
     assert_int_equal(a_local_function(2), 7);
-    const char *name = symbol_file_lookup(file, address);
+    const char *name = name_of(file, address);
     assert_non_null(name);
     assert_memory_equal(name, "a_local_function", strlen("a_local_function"));
     symbol_file_close(file);
@@ -142,10 +149,73 @@ static void a_stripped_program_is_read_through_its_gnu_debugdata(void **state)
         skip();
     assert_non_null(file);
     extern const char __executable_start[];
-    const char *name =
-        symbol_file_lookup(file, (uintptr_t)a_local_function - (uintptr_t)__executable_start);
+    const char *name = name_of(file, (uintptr_t)a_local_function - (uintptr_t)__executable_start);
     assert_non_null(name);
     assert_memory_equal(name, "a_local_function", strlen("a_local_function"));
+    symbol_file_close(file);
+}
+
+/* Symbols that nest, have no size, or share a start, in any section of the program. */
+asm(".text\n"
+    ".type outer_of_the_test, %function\n"
+    "outer_of_the_test: .skip 16\n"
+    ".type inner_of_the_test, %function\n"
+    ".type __inner_of_the_test, %function\n"
+    "__inner_of_the_test:\n"
+    "inner_of_the_test: .skip 4\n"
+    ".size inner_of_the_test, 4\n"
+    ".size __inner_of_the_test, 20\n"
+    "label_of_the_test: .skip 12\n"
+    ".size outer_of_the_test, 32\n"
+    "open_end_of_the_test: .skip 16\n"
+    "next_of_the_test: .skip 16\n"
+    ".globl outer_of_the_test\n");
+extern const char outer_of_the_test[];
+
+static void overlapping_symbols_have_one_name_at_each_address(void **state)
+{
+    (void)state;
+    extern const char __executable_start[];
+    struct symbol_file *file = symbol_file_open("/proc/self/exe", no_build_id, 0, NULL);
+    assert_non_null(file);
+    uint64_t start = (uint64_t)(outer_of_the_test - __executable_start), addresses[64];
+    const char *names[64];
+    for (size_t i = 0; i < 64; i++)
+        addresses[i] = start + i;
+    assert_int_equal(symbol_file_names(file, addresses, 64, names), 0);
+    for (size_t i = 0; i < 64; i++) {
+        const char *expected = i < 16 || (i >= 20 && i < 32) ? "outer_of_the_test"
+                               : i < 20                      ? "inner_of_the_test"
+                               : i < 48                      ? "open_end_of_the_test"
+                                                             : "next_of_the_test";
+        assert_string_equal(names[i], expected);
+        /* Whatever else is asked. */
+        assert_string_equal(name_of(file, addresses[i]), expected);
+    }
+    symbol_file_close(file);
+}
+
+static void names_do_not_depend_on_other_addresses(void **state)
+{
+    (void)state;
+    enum { COUNT = 4000 };
+    static uint64_t addresses[COUNT];
+    static const char *names[COUNT];
+    struct symbol_file *file = symbol_file_open("/proc/self/exe", no_build_id, 0, NULL);
+    assert_non_null(file);
+    srand(3);
+    for (size_t i = 0; i < COUNT; i++)
+        addresses[i] = (uint64_t)rand() % (1 << 18);
+    assert_int_equal(symbol_file_names(file, addresses, COUNT, names), 0);
+    size_t named = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        const char *name = name_of(file, addresses[i]);
+        assert_int_equal(name == NULL, names[i] == NULL);
+        if (name != NULL)
+            assert_string_equal(name, names[i]);
+        named += name != NULL;
+    }
+    assert_true(named > COUNT / 100);
     symbol_file_close(file);
 }
 
@@ -154,8 +224,8 @@ static void addresses_outside_have_no_name(void **state)
     (void)state;
     struct symbol_file *file = symbol_file_open("/proc/self/exe", no_build_id, 0, NULL);
     assert_non_null(file);
-    assert_null(symbol_file_lookup(file, 0));
-    assert_null(symbol_file_lookup(file, UINT64_MAX));
+    assert_null(name_of(file, 0));
+    assert_null(name_of(file, UINT64_MAX));
     symbol_file_close(file);
 }
 
@@ -212,7 +282,7 @@ static void a_damaged_file_does_no_harm(void **state)
         if (file == NULL)
             continue;
         for (uint64_t address = 0; address < size; address += 997)
-            symbol_file_lookup(file, address);
+            name_of(file, address);
         symbol_file_close(file);
     }
     close(fd);
@@ -227,6 +297,8 @@ int main(void)
         cmocka_unit_test(the_public_alias_is_chosen),
         cmocka_unit_test(the_running_program_is_read_by_descriptor),
         cmocka_unit_test(a_stripped_program_is_read_through_its_gnu_debugdata),
+        cmocka_unit_test(overlapping_symbols_have_one_name_at_each_address),
+        cmocka_unit_test(names_do_not_depend_on_other_addresses),
         cmocka_unit_test(addresses_outside_have_no_name),
         cmocka_unit_test(another_build_id_is_refused),
         cmocka_unit_test(files_other_than_programs_are_refused),
