@@ -18,6 +18,7 @@
 #include "util/output_file.h"
 
 #define UNNAMED_LINES 3
+#define SUMMARY_BYTES 16384
 
 struct finished {
     const struct output *output;
@@ -47,7 +48,7 @@ static struct report_options brief_report(void)
     };
 }
 
-static void print_summary(const struct finished *finished)
+static void print_summary_lines(const struct finished *finished)
 {
     const struct output *output = finished->output;
     int files = finished->files;
@@ -75,6 +76,15 @@ static void print_summary(const struct finished *finished)
                       files == 1 ? "" : "; several FILEs become one sum");
     format_printf(stderr, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
                   finished->names.added ? "symbolized-trace" : "raw-trace");
+}
+
+static void print_summary(const struct finished *finished)
+{
+    /* Otherwise each figure would be a system call of its own. */
+    setvbuf(stderr, NULL, _IOFBF, SUMMARY_BYTES);
+    print_summary_lines(finished);
+    fflush(stderr);
+    setvbuf(stderr, NULL, _IONBF, 0);
 }
 
 /* Show progress: thousands of processes take a while. */
