@@ -16,6 +16,7 @@
 
 /* The kernel's default limit is 65,530. */
 #define MAPS_MAX (1u << 20)
+#define READ_BYTES 4096
 #define GUARD_BYTES_MAX (1u << 20)
 /* Alignment and greatest size of the C library's further arenas (HEAP_MAX_SIZE). */
 #define ARENA_BYTES (64u << 20)
@@ -66,7 +67,7 @@ static bool has_flag(const char *flags, const char *name)
 }
 
 /* Return whether the line is the detail with this name, in KiB. */
-static bool is_detail(const char *line, const char *name, uint64_t *kb)
+static bool has_name(const char *line, const char *name, uint64_t *kb)
 {
     size_t length = strlen(name);
     if (strncmp(line, name, length) != 0 || line[length] != ':')
@@ -79,21 +80,37 @@ static void read_detail(const char *line, struct memory_maps *maps)
 {
     struct memory_map *map = &maps->items[maps->count - 1];
     uint64_t kb;
-    if (begins_with(line, "VmFlags:")) {
-        map->ours = has_flag(line, "nr") && has_flag(line, "dd") &&
-                    (has_flag(line, "nh") || has_flag(line, "wf"));
-    } else if (is_detail(line, "Rss", &kb)) {
-        map->rss_bytes = kb * 1024;
-    } else if (is_detail(line, "Anonymous", &kb)) {
-        map->anonymous_bytes = kb * 1024;
-    } else if (is_detail(line, "Swap", &kb)) {
-        map->swap_bytes = kb * 1024;
-    } else if (is_detail(line, "Pss", &kb)) {
-        maps->pss_kb += kb;
-        maps->has_pss = true;
-    } else if (is_detail(line, "SwapPss", &kb)) {
-        maps->swap_pss_kb += kb;
-        maps->has_swap_pss = true;
+    /* A mapping has 24 details, and this is most of the work: few comparisons for each. */
+    switch (line[0]) {
+    case 'V':
+        if (begins_with(line, "VmFlags:"))
+            map->ours = has_flag(line, "nr") && has_flag(line, "dd") &&
+                        (has_flag(line, "nh") || has_flag(line, "wf"));
+        break;
+    case 'R':
+        if (has_name(line, "Rss", &kb))
+            map->rss_bytes = kb * 1024;
+        break;
+    case 'A':
+        if (has_name(line, "Anonymous", &kb))
+            map->anonymous_bytes = kb * 1024;
+        break;
+    case 'S':
+        if (has_name(line, "Swap", &kb))
+            map->swap_bytes = kb * 1024;
+        if (has_name(line, "SwapPss", &kb)) {
+            maps->swap_pss_kb += kb;
+            maps->has_swap_pss = true;
+        }
+        break;
+    case 'P':
+        if (has_name(line, "Pss", &kb)) {
+            maps->pss_kb += kb;
+            maps->has_pss = true;
+        }
+        break;
+    default:
+        break;
     }
 }
 
@@ -108,13 +125,15 @@ static int read_lines(struct memory_maps *maps, FILE *file)
         heartbeat_send();
         if (line[length - 1] == '\n')
             line[length - 1] = '\0';
-        /* A detail begins with its name. A mapping begins with a hexadecimal number and "-". */
-        if (process_map_parse(line, &parsed)) {
+        /* A detail begins with its name, and so with a capital letter. A mapping begins with a
+         * hexadecimal number in small letters and "-". */
+        bool is_detail = line[0] >= 'A' && line[0] <= 'Z';
+        if (!is_detail && process_map_parse(line, &parsed)) {
             const struct memory_map map = map_of(&parsed);
             code = maps->count < MAPS_MAX
                        ? ARRAY_ADD(&maps->items, &maps->count, &maps->capacity, map)
                        : -E2BIG;
-        } else if (maps->count > 0) {
+        } else if (is_detail && maps->count > 0) {
             read_detail(line, maps);
         }
     }
@@ -128,6 +147,8 @@ int memory_maps_read(struct memory_maps *maps, const char *path)
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return -errno;
+    /* The kernel fills a page at once. By default, a quarter of it is read. */
+    setvbuf(file, NULL, _IOFBF, READ_BYTES);
     int code = read_lines(maps, file);
     fclose(file);
     if (code == 0 && maps->count == 0)

@@ -22,9 +22,9 @@
 #define PAGES_READ_MAX (1u << 21)
 #define READS_MAX (1u << 14)
 #define PAGES_AT_ONCE 512u
-/* At most one part in 250 of the time. At one in 100, these readings were a third of the profiler's
+/* At most one part in 500 of the time. At one in 100, these readings were a third of the profiler's
  * processor time for a program of a second with few samples. */
-#define PAUSE_TIMES 250u
+#define PAUSE_TIMES 500u
 
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 62)

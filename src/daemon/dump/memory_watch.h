@@ -4,7 +4,7 @@
  * it live allocations use. They are taken at each dump, and between dumps, so that there is a last
  * one of a process that ends by itself. The process is not involved, but the kernel delays its
  * changes of mappings while it lists them (about 2 ms for each 100 MB resident). Snapshots between
- * dumps take at most 1 % of the time, those of all processes together.
+ * dumps take at most 0.2 % of the time, those of all processes together.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 #define HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
