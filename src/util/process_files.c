@@ -24,6 +24,9 @@ int process_file_open(pid_t pid, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
+/* The kernel gives so much of a file in one piece, if there is as much. */
+#define WHOLE_BYTES_MAX 2048
+
 /* Read all, and close it. A negative fd is returned. */
 static ssize_t read_and_close(int fd, char *buffer, size_t size)
 {
@@ -39,6 +42,8 @@ static ssize_t read_and_close(int fd, char *buffer, size_t size)
             break;
         }
         length += (size_t)got;
+        if (length < WHOLE_BYTES_MAX)
+            break;
     }
     close(fd);
     buffer[length] = 0;
