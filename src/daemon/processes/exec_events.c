@@ -119,8 +119,9 @@ void exec_events_parse(const void *bytes, size_t length, exec_event_handler *han
 
 /* --- the socket --- */
 
-/* Attach a filter that drops events without use (of threads), so that they wake nobody. */
-static int set_filter(int fd)
+/* Attach a filter that drops events without use (of threads), so that they wake nobody. If it
+ * cannot be attached, they do. */
+void exec_events_set_filter(int fd)
 {
     enum { WHAT = HEADERS_BYTES, BODY = WHAT + sizeof(struct event_head) };
     struct sock_filter code[] = {
@@ -146,7 +147,7 @@ static int set_filter(int fd)
         BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
     };
     struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
-    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0 ? -errno : 0;
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
 static int ask(int fd, uint32_t operation)
@@ -218,7 +219,7 @@ static bool is_in_initial_namespaces(void)
     return true;
 }
 
-int exec_events_open(struct error *error)
+int exec_events_subscribe(struct error *error)
 {
     if (!is_in_initial_namespaces())
         return error_set(error, -ECONNREFUSED, "this is a container");
@@ -230,8 +231,8 @@ int exec_events_open(struct error *error)
     int bytes = RECEIVE_BUFFER_BYTES;
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-    int code = set_filter(fd);
-    if (code == 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+    int code = 0;
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         code = -errno;
     if (code == 0)
         code = ask(fd, PROC_CN_MCAST_LISTEN);
@@ -246,6 +247,14 @@ int exec_events_open(struct error *error)
         return error_set(error, code,
                          "this is a container, or the kernel has no CONFIG_PROC_EVENTS");
     return error_set(error, code, "the kernel's process events: %s", strerror(-code));
+}
+
+int exec_events_open(struct error *error)
+{
+    int fd = exec_events_subscribe(error);
+    if (fd >= 0)
+        exec_events_set_filter(fd);
+    return fd;
 }
 
 bool exec_events_are_there(struct error *why_not)

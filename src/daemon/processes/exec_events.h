@@ -38,6 +38,10 @@ typedef void exec_event_handler(void *context, const struct exec_event *event);
 /* Open the connector. Return a descriptor that is readable when there are events, or a negative
  * errno with the reason. */
 int exec_events_open(struct error *error);
+/* The same in two steps. Until the filter is there, also each thread that begins wakes the reader.
+ * To set it takes longer than the rest: 0.2 ms, in which the kernel compiles it. */
+int exec_events_subscribe(struct error *error);
+void exec_events_set_filter(int fd);
 void exec_events_close(int fd);
 
 /* Return whether exec_events_open() would succeed, or would have within the last minute. Otherwise

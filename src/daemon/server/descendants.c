@@ -245,7 +245,7 @@ void descendants_open(struct descendants *descendants, struct server *server, co
 {
     *descendants = (struct descendants){
         .server = server, .session = server->session, .library = library, .socket = socket};
-    descendants->events = exec_events_open(&descendants->why_no_events);
+    descendants->events = exec_events_subscribe(&descendants->why_no_events);
 }
 
 void descendants_close(struct descendants *descendants)
@@ -260,6 +260,8 @@ void descendants_begin(struct descendants *descendants, pid_t command)
 {
     add(descendants, command);
     descendants_scan(descendants);
+    if (descendants->events >= 0)
+        exec_events_set_filter(descendants->events);
 }
 
 void descendants_read_rest(struct descendants *descendants)
