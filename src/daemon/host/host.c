@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -336,54 +337,59 @@ int host_run(const struct host_options *options, struct host_result *result, str
     int code = check_options(options, error);
     if (code < 0)
         return code;
-    struct host host = {.options = options,
-                        .result = result,
-                        .descendants = {.events = -1},
-                        .signals = -1,
-                        .command_pidfd = -1,
-                        .command_status = -1};
+    /* Of its 130 kB little is used. On the stack or from calloc(), all of it would be written. */
+    struct host *host =
+        mmap(NULL, sizeof(*host), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (host == MAP_FAILED)
+        return error_set(error, -errno, "no memory for the session: %s", strerror(errno));
+    host->options = options;
+    host->result = result;
+    host->descendants.events = host->signals = host->command_pidfd = host->command_status = -1;
     const struct server_user user = {
         .readable = handle_readable,
         .progress = report_progress,
         .request = handle_request,
         .read_events = read_events,
-        .session = {.descends = descends, .ending = report_ending, .context = &host},
-        .context = &host};
-    code = session_open(&host.session, options->config, options->follow_children,
+        .session = {.descends = descends, .ending = report_ending, .context = host},
+        .context = host};
+    code = session_open(&host->session, options->config, options->follow_children,
                         SESSION_TRACE_FILE, options->trace_fd);
-    if (code < 0)
+    if (code < 0) {
+        munmap(host, sizeof(*host));
         return error_set(error, code, "cannot begin the trace: %s", strerror(-code));
+    }
 
-    code = server_open(&host.server, &user, NULL, -1, error);
-    if (code == 0 && ((code = host.signals = command_signals_open(&host.before)) < 0 ||
-                      (code = server_watch(&host.server, host.signals)) < 0))
+    code = server_open(&host->server, &user, NULL, -1, error);
+    if (code == 0 && ((code = host->signals = command_signals_open(&host->before)) < 0 ||
+                      (code = server_watch(&host->server, host->signals)) < 0))
         error_set(error, code, "cannot listen to signals: %s", strerror(-code));
     if (code == 0) {
-        server_begin_session(&host.server, &host.session);
-        host.session.id = (uint64_t)getpid();
-        host.session.owner = access_self();
-        code = start_command(&host, error);
+        server_begin_session(&host->server, &host->session);
+        host->session.id = (uint64_t)getpid();
+        host->session.owner = access_self();
+        code = start_command(host, error);
     }
     if (code == 0 && result->started) {
         /* Before its hello, the command is busy with its exec and its libraries. */
         file_reader_start();
-        session_requests_open(&host.requests, &host.server);
-        session_prepare(&host.session, host.program);
-        run_loop(&host);
-        end_session(&host);
+        session_requests_open(&host->requests, &host->server);
+        session_prepare(&host->session, host->program);
+        run_loop(host);
+        end_session(host);
         /* It ends while we close the rest. */
         file_reader_dismiss();
     }
-    server_close(&host.server);
-    descendants_close(&host.descendants);
-    if (host.command_pidfd >= 0)
-        close(host.command_pidfd);
+    server_close(&host->server);
+    descendants_close(&host->descendants);
+    if (host->command_pidfd >= 0)
+        close(host->command_pidfd);
     /* If the command goes on, host_wait() still passes signals on to it. */
     if (!result->started || result->wait_status != -1)
         command_signals_close();
-    int closed = session_close(&host.session);
+    int closed = session_close(&host->session);
     file_reader_close();
-    session_requests_close(&host.requests);
+    session_requests_close(&host->requests);
+    munmap(host, sizeof(*host));
     if (code == 0 && closed < 0)
         code = error_set(error, closed, "cannot write the trace: %s", strerror(-closed));
     return code;

@@ -41,7 +41,6 @@ int server_watch(const struct server *server, int fd)
 int server_open_without_socket(struct server *server, const struct server_user *user,
                                const char *socket_path, struct error *error)
 {
-    memset(server, 0, sizeof(*server));
     server->user = user;
     server->socket_path = socket_path;
     server->drain_ms = server->wake_ms = UINT64_MAX;

@@ -48,13 +48,14 @@ struct server {
     uint64_t wake_ms;                  /* of the user; UINT64_MAX: none */
 };
 
-/* Open a server. `directory`: where its socket goes, NULL: in a new directory. `listener`: a socket
- * that already listens (from systemd), -1: none. Return 0 or a negative errno with a message. */
+/* Open a server, which is all 0 (it is large, and pages of 0 need not be written). `directory`:
+ * where its socket goes, NULL: in a new directory. `listener`: a socket that already listens (from
+ * systemd), -1: none. Return 0 or a negative errno with a message. */
 int server_open(struct server *server, const struct server_user *user, const char *directory,
                 int listener, struct error *error);
 void server_close(struct server *server);
 
-/* Open a server that listens nowhere. Another process receives hellos at socket_path (not copied),
+/* The same, but listen nowhere. Another process receives hellos at socket_path (not copied),
  * and passes them on. */
 int server_open_without_socket(struct server *server, const struct server_user *user,
                                const char *socket_path, struct error *error);
