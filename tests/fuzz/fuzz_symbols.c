@@ -59,7 +59,7 @@ static void ask(const char *path)
         sum += names[i] != NULL ? strlen(names[i]) : 0;
     /* The symbols that decide a name do not depend on the other addresses. */
     const char *name;
-    for (size_t i = 0; i < count && are_named; i += 61) {
+    for (size_t i = 0; i < count && are_named; i += 409) {
         if (symbol_file_names(symbols, &addresses[i], 1, &name) == 0 &&
             ((name == NULL) != (names[i] == NULL) || (name != NULL && strcmp(name, names[i]) != 0)))
             abort();
