@@ -26,13 +26,4 @@ static inline uint64_t keyed_hash(uint64_t value)
     return keyed_hash_pair(value, 0);
 }
 
-/* Only the highest bits of the result are fit for indexing a table. */
-static inline uint64_t keyed_hash_high(uint64_t value)
-{
-    /* Spread the few middle bits in which addresses differ. */
-    value *= UINT64_C(0x9E3779B97F4A7C15);
-    value ^= value >> 32;
-    return value * keyed_hash_key.right;
-}
-
 #endif

@@ -221,8 +221,9 @@ static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint
 }
 
 /* Count a sample as freed, with the weight that it was allocated with. With sign -1, undo this. */
-static void figures_add_freed(struct ledger *ledger, const struct live_sample *sample,
-                              uint64_t size, uint32_t time_ms, bool temporary, double sign)
+static void figures_add_freed(struct ledger *ledger, uint64_t address,
+                              const struct live_sample *sample, uint64_t size, uint32_t time_ms,
+                              bool temporary, double sign)
 {
     struct ledger_figures *figures = figures_table_change(&ledger->figures, sample->figures);
     struct ledger_heap *heap = &ledger->heaps[figures->heap];
@@ -250,8 +251,8 @@ static void figures_add_freed(struct ledger *ledger, const struct live_sample *s
     } else {
         heap_grew(heap, -bytes, -count, time_ms);
     }
-    ledger_notify(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, sample->key,
-                  size, weight->count, time_ms);
+    ledger_notify(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, address, size,
+                  weight->count, time_ms);
 }
 
 /* --- events --- */
@@ -364,17 +365,18 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
         sample = live_table_put(live, key, &added);
         if (sample == NULL)
             return -ENOMEM;
-        old = *sample;
+        if (!added)
+            old = *sample;
     }
     /* The address still had a live sample: its FREE is missing. */
     if (!added) {
         uint64_t size = live_table_size(live, old.size);
         live_table_size_release(live, old.size);
-        figures_add_freed(ledger, &old, size, event->time_ms, false, 1);
+        figures_add_freed(ledger, key, &old, size, event->time_ms, false, 1);
         ledger->counts.implicit_frees++;
     }
     struct live_sample filled = {
-        .key = key, .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
+        .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
     if (!lost_free) {
         *sample = filled;
         int code = live_table_size_pack(live, event->size, &sample->size);
@@ -386,7 +388,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     if (lost_free) {
         /* The client cannot send a FREE for this sample. Count it as freed: better to miss a leak
          * than to report many false ones. */
-        figures_add_freed(ledger, &filled, event->size, event->time_ms, false, 1);
+        figures_add_freed(ledger, key, &filled, event->size, event->time_ms, false, 1);
         ledger->counts.lost_frees++;
     }
     return 0;
@@ -406,6 +408,7 @@ static int apply_free(struct ledger *ledger, const struct heap_event *event)
         return 0;
     }
     slot->freed_heap = event->heap;
+    slot->freed_address = event->address;
     slot->freed_size = live_table_size(live, sample->size);
     live_table_size_release(live, sample->size);
     slot->freed_time_ms = event->time_ms;
@@ -414,8 +417,8 @@ static int apply_free(struct ledger *ledger, const struct heap_event *event)
     slot->freed_temporary =
         sample->ordinal == event->ordinal && slot->thread != LEDGER_THREAD_OTHERS &&
         figures->thread == slot->thread && figures->interval != LEDGER_INTERVAL_NONE;
-    figures_add_freed(ledger, sample, slot->freed_size, slot->freed_time_ms, slot->freed_temporary,
-                      1);
+    figures_add_freed(ledger, event->address, sample, slot->freed_size, slot->freed_time_ms,
+                      slot->freed_temporary, 1);
     return 0;
 }
 
@@ -425,7 +428,8 @@ static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
     if (event->thread >= ledger->slot_count)
         return 0;
     struct ledger_slot *slot = &ledger->slots[event->thread];
-    if (!slot->has_freed || slot->freed.key != event->address || slot->freed_heap != event->heap)
+    if (!slot->has_freed || slot->freed_address != event->address ||
+        slot->freed_heap != event->heap)
         return 0;
     struct live_table *live = live_of(ledger, event->heap);
     bool added;
@@ -437,8 +441,8 @@ static int apply_unfree(struct ledger *ledger, const struct heap_event *event)
         int code = live_table_size_pack(live, slot->freed_size, &sample->size);
         if (code < 0)
             return code;
-        figures_add_freed(ledger, &slot->freed, slot->freed_size, slot->freed_time_ms,
-                          slot->freed_temporary, -1);
+        figures_add_freed(ledger, event->address, &slot->freed, slot->freed_size,
+                          slot->freed_time_ms, slot->freed_temporary, -1);
         ledger->counts.frees--;
     }
     slot->has_freed = false;

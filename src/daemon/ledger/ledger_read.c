@@ -113,29 +113,30 @@ struct ledger_figures ledger_snapshot_figures(const struct ledger *ledger,
 
 /* --- live samples of malloc --- */
 
-static void visit(struct ledger *ledger, const struct live_sample *sample,
-                  ledger_live_visitor *visitor, void *context)
+struct visit {
+    struct ledger *ledger;
+    ledger_live_visitor *visitor;
+    void *context;
+};
+
+static void visit_sample(void *context, uint64_t key, const struct live_sample *sample)
 {
-    uint64_t size = live_table_size(&ledger->live, sample->size);
-    uint16_t interval = ledger->figures.items[sample->figures].interval;
-    const struct weight *weight = ledger_weight(ledger, size, interval);
-    struct ledger_live_sample found = {sample->key, size, weight->count, weight->count_variance};
-    visitor(context, &found);
+    const struct visit *visit = context;
+    uint64_t size = live_table_size(&visit->ledger->live, sample->size);
+    uint16_t interval = visit->ledger->figures.items[sample->figures].interval;
+    const struct weight *weight = ledger_weight(visit->ledger, size, interval);
+    struct ledger_live_sample found = {key, size, weight->count, weight->count_variance};
+    visit->visitor(visit->context, &found);
 }
 
 double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor *visitor,
                          void *context)
 {
+    struct visit visit = {ledger, visitor, context};
     size_t visited = 0;
     /* A hash of the address chooses the segment, so the first segments are a random part. */
     for (unsigned i = 0; i < LIVE_TABLE_SEGMENTS; i++) {
-        const struct live_segment *segment = &ledger->live.segments[i];
-        for (uint32_t j = 0; j < segment->capacity; j++) {
-            if (segment->samples[j].key == 0)
-                continue;
-            visit(ledger, &segment->samples[j], visitor, context);
-            visited++;
-        }
+        visited += live_table_visit(&ledger->live, i, visit_sample, &visit);
         if (visited > most)
             return (double)(i + 1) / LIVE_TABLE_SEGMENTS;
     }

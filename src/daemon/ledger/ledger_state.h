@@ -42,7 +42,7 @@ struct ledger_slot {
     uint32_t thread;
     uint32_t freed_time_ms;
     struct live_sample freed; /* its size is unpacked below */
-    uint64_t freed_size;
+    uint64_t freed_address, freed_size;
     uint8_t freed_heap;
     bool has_freed, freed_temporary;
 };

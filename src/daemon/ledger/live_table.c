@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A segmented hash table with linear probing. */
+/* A segmented hash table of regions, and the samples in them. */
 #include "daemon/ledger/live_table.h"
 
 #include <errno.h>
@@ -10,7 +10,9 @@
 #include "util/array.h"
 #include "wire/barrier.h"
 
-#define SEGMENT_CAPACITY_FIRST 32u
+/* The first capacity of a segment is between this and twice as much: so segments double at
+ * different times. */
+#define SEGMENT_CAPACITY_FIRST 16u
 #define SEGMENT_CAPACITY_MAX (1u << 30)
 
 /* Larger segments are mapped, so that the memory of an outgrown one is released at once. In the
@@ -19,11 +21,18 @@
 
 #define SIZE_IS_LARGE (1u << 31)
 
-static struct live_sample *samples_allocate(uint32_t capacity)
+static size_t bytes_of(uint32_t capacity)
 {
-    size_t bytes = (size_t)capacity * sizeof(struct live_sample);
-    if (bytes < MAPPED_BYTES_MIN)
-        return calloc(capacity, sizeof(struct live_sample));
+    return (size_t)capacity * sizeof(struct live_region);
+}
+
+static struct live_region *regions_allocate(uint32_t capacity)
+{
+    size_t bytes = bytes_of(capacity);
+    if (bytes < MAPPED_BYTES_MIN) {
+        struct live_region *regions = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        return regions != NULL ? memset(regions, 0, bytes) : NULL;
+    }
     /* Growing fills a segment evenly, so that each page would fault at once, and twice: when its
      * empty places are read, and when one is written. MAP_POPULATE avoids both. */
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -31,13 +40,12 @@ static struct live_sample *samples_allocate(uint32_t capacity)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void samples_free(struct live_sample *samples, uint32_t capacity)
+static void regions_free(struct live_region *regions, uint32_t capacity)
 {
-    size_t bytes = (size_t)capacity * sizeof(struct live_sample);
-    if (bytes < MAPPED_BYTES_MIN)
-        free(samples);
+    if (bytes_of(capacity) < MAPPED_BYTES_MIN)
+        free(regions);
     else
-        munmap(samples, bytes);
+        munmap(regions, bytes_of(capacity));
 }
 
 void live_table_init(struct live_table *table)
@@ -49,128 +57,251 @@ void live_table_init(struct live_table *table)
 void live_table_clear(struct live_table *table)
 {
     for (unsigned i = 0; i < LIVE_TABLE_SEGMENTS; i++)
-        samples_free(table->segments[i].samples, table->segments[i].capacity);
+        regions_free(table->segments[i].regions, table->segments[i].capacity);
+    live_blocks_clear(&table->blocks);
     free(table->large_sizes);
     live_table_init(table);
 }
 
-static uint32_t segment_next(const struct live_segment *segment, uint32_t position)
+/* --- one region --- */
+
+static unsigned order_of(const struct live_region *region)
 {
-    return position + 1 == segment->capacity ? 0 : position + 1;
+    return (unsigned)(region->name & (LIVE_TABLE_PLACES - 1)) - 1;
 }
 
-static int segment_grow(struct live_segment *segment)
+static void set_order(struct live_region *region, unsigned order)
 {
-    struct live_segment grown = {.count = segment->count};
-    grown.capacity = segment->capacity == 0 ? SEGMENT_CAPACITY_FIRST : segment->capacity * 2;
+    region->name = live_table_first(region->name) | (order + 1);
+}
+
+static bool has_place(const struct live_region *region, uint64_t place)
+{
+    return region->places >> place % LIVE_TABLE_PLACES & 1;
+}
+
+static uint64_t bit_of(uint64_t place)
+{
+    return UINT64_C(1) << place % LIVE_TABLE_PLACES;
+}
+
+/* The processors that we are built for may have no instruction for this, and libgcc's function is
+ * slower. */
+static unsigned count_bits(uint64_t bits)
+{
+    bits -= bits >> 1 & UINT64_C(0x5555555555555555);
+    bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+    bits = (bits + (bits >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (unsigned)(bits * UINT64_C(0x0101010101010101) >> 56);
+}
+
+static struct live_sample *samples_of(struct live_region *region)
+{
+    return order_of(region) == 0 ? &region->only : region->block;
+}
+
+/* Return the index of the first sample of a region at the place or after it. */
+static unsigned index_of(const struct live_region *region, uint64_t place)
+{
+    return count_bits(region->places & (bit_of(place) - 1));
+}
+
+/* Double the room of a full region. */
+static int region_grow(struct live_table *table, struct live_region *region, unsigned count)
+{
+    unsigned order = order_of(region);
+    struct live_sample *grown = live_blocks_take(&table->blocks, order + 1);
+    if (grown == NULL)
+        return -ENOMEM;
+    /* gcc would make a slow string instruction of memcpy(). */
+    const struct live_sample *samples = samples_of(region);
+    for (unsigned i = 0; i < count; i++)
+        grown[i] = samples[i];
+    if (order > 0)
+        live_blocks_return(&table->blocks, region->block, order);
+    region->block = grown;
+    set_order(region, order + 1);
+    return 0;
+}
+
+static struct live_sample *region_add(struct live_table *table, struct live_region *region,
+                                      uint64_t place)
+{
+    unsigned count = count_bits(region->places), index = index_of(region, place);
+    if (count >> order_of(region) != 0 && region_grow(table, region, count) < 0)
+        return NULL;
+    struct live_sample *samples = samples_of(region);
+    if (index < count)
+        memmove(&samples[index + 1], &samples[index], (count - index) * sizeof(*samples));
+    region->places |= bit_of(place);
+    table->count++;
+    return &samples[index];
+}
+
+static void region_remove(struct live_table *table, struct live_region *region, unsigned index,
+                          uint64_t place)
+{
+    table->count--;
+    region->places &= ~bit_of(place);
+    unsigned order = order_of(region);
+    if (order == 0)
+        return;
+    unsigned rest = count_bits(region->places) - index;
+    if (rest > 0)
+        memmove(&region->block[index], &region->block[index + 1], rest * sizeof(*region->block));
+    if (region->places != 0)
+        return;
+    live_blocks_return(&table->blocks, region->block, order);
+    set_order(region, 0);
+}
+
+/* --- regions --- */
+
+static uint32_t segment_next(const struct live_segment *segment, uint32_t at)
+{
+    return at + 1 == segment->capacity ? 0 : at + 1;
+}
+
+/* Return whether it is the region with this first place. */
+static bool is_region(const struct live_region *region, uint64_t first)
+{
+    return region->name - first - 1 < LIVE_TABLE_PLACES - 1;
+}
+
+/* Return the region with this first place, or NULL. */
+static struct live_region *region_find(const struct live_table *table, uint64_t first)
+{
+    uint64_t hash = live_table_hash(first);
+    const struct live_segment *segment = &table->segments[hash >> 58];
+    if (segment->used == 0)
+        return NULL;
+    uint32_t at = live_table_home(segment, first, hash);
+    while (!is_region(&segment->regions[at], first)) {
+        if (segment->regions[at].name == 0)
+            return NULL;
+        at = segment_next(segment, at);
+    }
+    return &segment->regions[at];
+}
+
+/* Return the region, or else the one that may become it: the first empty one in its way, or the one
+ * at its end, which was never used. */
+static struct live_region *region_place(const struct live_segment *segment, uint64_t first,
+                                        uint64_t hash)
+{
+    struct live_region *empty = NULL;
+    uint32_t at = live_table_home(segment, first, hash);
+    for (;; at = segment_next(segment, at)) {
+        struct live_region *region = &segment->regions[at];
+        if (likely(is_region(region, first)))
+            return region;
+        if (empty == NULL && region->places == 0)
+            empty = region;
+        if (region->name == 0)
+            return empty;
+    }
+}
+
+/* Return the capacity of a full segment after its empty regions have gone. */
+static uint32_t next_capacity(const struct live_segment *segment, size_t number)
+{
+    uint32_t filled = 0;
+    if (segment->capacity == 0)
+        return SEGMENT_CAPACITY_FIRST + (uint32_t)number %
+                                            (SEGMENT_CAPACITY_FIRST / LIVE_TABLE_NEIGHBOURS) *
+                                            LIVE_TABLE_NEIGHBOURS;
+    for (uint32_t i = 0; i < segment->capacity; i++)
+        filled += segment->regions[i].places != 0;
+    return filled < segment->capacity / 2 ? segment->capacity : segment->capacity * 2;
+}
+
+static __attribute__((noinline)) int segment_grow(struct live_segment *segment, size_t number)
+{
+    struct live_segment grown = {.capacity = next_capacity(segment, number)};
     if (grown.capacity > SEGMENT_CAPACITY_MAX)
         return -ENOMEM;
-    grown.samples = samples_allocate(grown.capacity);
-    if (grown.samples == NULL)
+    grown.regions = regions_allocate(grown.capacity);
+    if (grown.regions == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < segment->capacity; i++) {
-        const struct live_sample *sample = &segment->samples[i];
-        if (sample->key == 0)
+        const struct live_region *region = &segment->regions[i];
+        if (region->places == 0)
             continue;
-        uint32_t position = live_table_home(&grown, live_table_hash(sample->key));
-        while (grown.samples[position].key != 0)
-            position = segment_next(&grown, position);
-        grown.samples[position] = *sample;
+        uint64_t first = live_table_first(region->name);
+        uint32_t at = live_table_home(&grown, first, live_table_hash(first));
+        while (grown.regions[at].name != 0)
+            at = segment_next(&grown, at);
+        grown.regions[at] = *region;
+        grown.used++;
     }
-    samples_free(segment->samples, segment->capacity);
+    regions_free(segment->regions, segment->capacity);
     *segment = grown;
     return 0;
 }
 
-static struct live_sample *put_zero(struct live_table *table, bool *added)
+/* Return the region with this first place. NULL: no memory. */
+static struct live_region *region_intern(struct live_table *table, uint64_t first)
 {
-    *added = !table->has_zero;
-    table->has_zero = true;
-    table->count += *added;
-    return &table->zero;
+    uint64_t hash = live_table_hash(first);
+    struct live_segment *segment = &table->segments[hash >> 58];
+    /* Full at 0.7: a search for an absent region then takes six probes, three cache lines. */
+    if (unlikely((uint64_t)segment->used * 10 >= (uint64_t)segment->capacity * 7) &&
+        segment_grow(segment, hash >> 58) < 0)
+        return NULL;
+    struct live_region *region = region_place(segment, first, hash);
+    if (!is_region(region, first)) {
+        segment->used += region->name == 0;
+        region->name = first | 1;
+    }
+    return region;
 }
+
+/* --- samples --- */
 
 struct live_sample *live_table_put(struct live_table *table, uint64_t key, bool *added)
 {
-    if (unlikely(key == 0))
-        return put_zero(table, added);
-    uint64_t hash = live_table_hash(key);
-    struct live_segment *segment = &table->segments[hash >> 58];
-    /* Full at 0.7: a search for an absent key then takes six probes, three cache lines. */
-    if ((uint64_t)segment->count * 10 >= (uint64_t)segment->capacity * 7 &&
-        segment_grow(segment) < 0)
+    uint64_t place = live_table_place(key);
+    struct live_region *region = region_intern(table, live_table_first(place));
+    if (region == NULL)
         return NULL;
-    uint32_t position = live_table_home(segment, hash);
-    for (;;) {
-        struct live_sample *sample = &segment->samples[position];
-        if (sample->key == key) {
-            *added = false;
-            return sample;
-        }
-        if (sample->key == 0) {
-            sample->key = key;
-            segment->count++;
-            table->count++;
-            *added = true;
-            return sample;
-        }
-        position = segment_next(segment, position);
-    }
+    *added = !has_place(region, place);
+    return likely(*added) ? region_add(table, region, place)
+                          : &samples_of(region)[index_of(region, place)];
 }
 
 const struct live_sample *live_table_find(const struct live_table *table, uint64_t key)
 {
-    uint64_t hash = live_table_hash(key);
-    const struct live_segment *segment = &table->segments[hash >> 58];
-    if (unlikely(key == 0))
-        return table->has_zero ? &table->zero : NULL;
-    if (segment->count == 0)
-        return NULL;
-    uint32_t position = live_table_home(segment, hash);
-    while (segment->samples[position].key != key) {
-        if (segment->samples[position].key == 0)
-            return NULL;
-        position = segment_next(segment, position);
-    }
-    return &segment->samples[position];
-}
-
-/* Close the gap at `hole`: move up every later sample of the run that may be there, so that no
- * search stops too early at an empty place. */
-static void segment_close_gap(struct live_segment *segment, uint32_t hole)
-{
-    uint32_t position = hole;
-    for (;;) {
-        position = segment_next(segment, position);
-        const struct live_sample *sample = &segment->samples[position];
-        if (sample->key == 0)
-            break;
-        uint32_t home = live_table_home(segment, live_table_hash(sample->key));
-        bool stays =
-            hole < position ? home > hole && home <= position : home > hole || home <= position;
-        if (stays)
-            continue;
-        segment->samples[hole] = *sample;
-        hole = position;
-    }
-    segment->samples[hole].key = 0;
+    uint64_t place = live_table_place(key);
+    struct live_region *region = region_find(table, live_table_first(place));
+    return region != NULL && has_place(region, place) ? &samples_of(region)[index_of(region, place)]
+                                                      : NULL;
 }
 
 bool live_table_remove(struct live_table *table, uint64_t key, struct live_sample *removed)
 {
-    const struct live_sample *sample = live_table_find(table, key);
-    if (sample == NULL)
+    uint64_t place = live_table_place(key);
+    struct live_region *region = region_find(table, live_table_first(place));
+    if (region == NULL || !has_place(region, place))
         return false;
-    *removed = *sample;
-    table->count--;
-    if (unlikely(key == 0)) {
-        table->has_zero = false;
-        return true;
-    }
-    struct live_segment *segment = &table->segments[live_table_hash(key) >> 58];
-    segment_close_gap(segment, (uint32_t)(sample - segment->samples));
-    segment->count--;
+    unsigned index = index_of(region, place);
+    *removed = samples_of(region)[index];
+    region_remove(table, region, index, place);
     return true;
+}
+
+size_t live_table_visit(const struct live_table *table, unsigned segment,
+                        live_table_visitor *visitor, void *context)
+{
+    size_t visited = 0;
+    for (uint32_t i = 0; i < table->segments[segment].capacity; i++) {
+        struct live_region *region = &table->segments[segment].regions[i];
+        const struct live_sample *sample = region->places != 0 ? samples_of(region) : NULL;
+        for (uint64_t places = region->places; places != 0; places &= places - 1, visited++) {
+            uint64_t place = live_table_first(region->name) | (unsigned)__builtin_ctzll(places);
+            visitor(context, place << 4 | place >> 60, sample++);
+        }
+    }
+    return visited;
 }
 
 int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *packed)
