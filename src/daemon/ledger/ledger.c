@@ -12,6 +12,11 @@
 #include "wire/barrier.h"
 #include "wire/sampling.h"
 
+/* From these numbers on, live samples (16 to 70 bytes) and figures (three lines) do not fit in a
+ * processor's second cache. */
+#define LIVE_LARGE 8192u
+#define FIGURES_LARGE 4096u
+
 struct ledger *ledger_open(uint64_t interval_bytes)
 {
     struct ledger *ledger = calloc(1, sizeof(*ledger));
@@ -67,7 +72,7 @@ void ledger_close(struct ledger *ledger)
 static struct weight weigh(uint64_t size, uint64_t interval_bytes)
 {
     struct weight weight = {.count = 1, .count_variance = 0};
-    if (interval_bytes <= 1 || size >= sampling_certain_bytes(interval_bytes))
+    if (size >= sampling_certain_bytes(interval_bytes))
         return weight;
     /* With x = s/T: 1/p = 1 + 1/(e^x - 1), and (1-p)/p^2 = 1/p (1/p - 1). expm1 keeps all digits if
      * x is small, and then p is small, too. */
@@ -77,7 +82,7 @@ static struct weight weigh(uint64_t size, uint64_t interval_bytes)
     return weight;
 }
 
-const struct weight *ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval)
+const struct weight *ledger_weigh(struct ledger *ledger, uint64_t size, uint16_t interval)
 {
     struct weight *cached =
         &ledger->weights[(size ^ size >> 10 ^ (uint64_t)interval << 5) % WEIGHTS_CACHED];
@@ -257,10 +262,8 @@ static void figures_add_freed(struct ledger *ledger, uint64_t address,
 
 /* --- events --- */
 
-struct ledger_slot *ledger_slot_at(struct ledger *ledger, uint16_t slot)
+struct ledger_slot *ledger_add_slot(struct ledger *ledger, uint16_t slot)
 {
-    if (likely(slot < ledger->slot_count))
-        return &ledger->slots[slot];
     if (ARRAY_RESERVE(&ledger->slots, &ledger->slot_capacity, ledger->slot_count,
                       slot + 1 - ledger->slot_count) < 0)
         return NULL;
@@ -375,10 +378,10 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
         figures_add_freed(ledger, key, &old, size, event->time_ms, false, 1);
         ledger->counts.implicit_frees++;
     }
-    struct live_sample filled = {
-        .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
-    if (!lost_free) {
-        *sample = filled;
+    if (sample != NULL) {
+        sample->figures = index;
+        sample->time_ms = event->time_ms;
+        sample->ordinal = event->ordinal;
         int code = live_table_size_pack(live, event->size, &sample->size);
         if (code < 0)
             return code;
@@ -388,7 +391,8 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     if (lost_free) {
         /* The client cannot send a FREE for this sample. Count it as freed: better to miss a leak
          * than to report many false ones. */
-        figures_add_freed(ledger, key, &filled, event->size, event->time_ms, false, 1);
+        old = (struct live_sample){.figures = index, .time_ms = event->time_ms};
+        figures_add_freed(ledger, key, &old, event->size, event->time_ms, false, 1);
         ledger->counts.lost_frees++;
     }
     return 0;
@@ -498,6 +502,38 @@ static void find_missed(struct ledger *ledger, const struct heap_event *events, 
     }
 }
 
+/* Return whether tables are larger than the processor's caches near it. Otherwise prefetching takes
+ * longer than it saves. */
+static bool has_large_tables(const struct ledger *ledger)
+{
+    return ledger->live.count >= LIVE_LARGE || ledger->figures.count >= FIGURES_LARGE ||
+           ledger->heap_count > 1;
+}
+
+static void prefetch_live(struct ledger *ledger, const struct heap_event *events, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct live_table *live = live_of(ledger, events[i].heap);
+        if (live != NULL)
+            live_table_prefetch(live, events[i].address);
+    }
+}
+
+/* Prefetch figures that frees change. */
+static void prefetch_freed(struct ledger *ledger, const struct heap_event *events, size_t count,
+                           unsigned lines)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].type != RECORD_FREE)
+            continue;
+        const struct live_table *live = live_of(ledger, events[i].heap);
+        const struct live_sample *sample =
+            live != NULL ? live_table_find(live, events[i].address) : NULL;
+        if (sample != NULL)
+            figures_table_prefetch_item(&ledger->figures, sample->figures, lines);
+    }
+}
+
 /*
  * Find the figures of a batch's allocations (FIGURES_NONE if there are none yet), and prefetch all
  * that the batch will touch. Otherwise each event would wait for three or four cache lines in turn.
@@ -507,30 +543,21 @@ static void prefetch_batch(struct ledger *ledger, const struct heap_event *event
                            uint32_t found[RING_EVENTS_BATCH])
 {
     struct missed missed;
+    bool large = has_large_tables(ledger);
     /* A heap that leaves peaks all the time stores figures at peaks all the time. */
     bool peaks = ledger->heaps[0].epoch != ledger->batch_epoch;
     unsigned allocated = peaks ? FIGURES_LINES : FIGURES_LINES_ALLOCATED;
     unsigned freed = peaks ? FIGURES_LINES : FIGURES_LINES_FREED;
     ledger->batch_epoch = ledger->heaps[0].epoch;
-    for (size_t i = 0; i < count; i++) {
-        const struct live_table *live = live_of(ledger, events[i].heap);
-        if (live != NULL)
-            live_table_prefetch(live, events[i].address);
-    }
+    if (large)
+        prefetch_live(ledger, events, count);
     find_cached(ledger, events, count, found, &missed);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; large && i < count; i++)
         if (found[i] != FIGURES_NONE)
             figures_table_prefetch_item(&ledger->figures, found[i], allocated);
     find_missed(ledger, events, allocated, found, &missed);
-    for (size_t i = 0; i < count; i++) {
-        if (events[i].type != RECORD_FREE)
-            continue;
-        const struct live_table *live = live_of(ledger, events[i].heap);
-        const struct live_sample *sample =
-            live != NULL ? live_table_find(live, events[i].address) : NULL;
-        if (sample != NULL)
-            figures_table_prefetch_item(&ledger->figures, sample->figures, freed);
-    }
+    if (large)
+        prefetch_freed(ledger, events, count, freed);
 }
 
 static int apply_batch(struct ledger *ledger, const struct heap_event *events, size_t count)

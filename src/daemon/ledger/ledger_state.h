@@ -124,12 +124,24 @@ static inline void ledger_notify(struct ledger *ledger, enum ledger_change_kind 
     ledger->observer(ledger->observer_context, &change);
 }
 
+/* The slow paths of the next two functions. */
+const struct weight *ledger_weigh(struct ledger *ledger, uint64_t size, uint16_t interval);
+struct ledger_slot *ledger_add_slot(struct ledger *ledger, uint16_t slot);
+
 /* Return what a sample of this size stands for at the interval with this index; valid until the
  * next call. */
-const struct weight *ledger_weight(struct ledger *ledger, uint64_t size, uint16_t interval);
+static inline const struct weight *ledger_weight(struct ledger *ledger, uint64_t size,
+                                                 uint16_t interval)
+{
+    static const struct weight itself = {.count = 1};
+    return ledger->intervals[interval] <= 1 ? &itself : ledger_weigh(ledger, size, interval);
+}
 
 /* Return a slot, and make all slots up to it. NULL: no memory. */
-struct ledger_slot *ledger_slot_at(struct ledger *ledger, uint16_t slot);
+static inline struct ledger_slot *ledger_slot_at(struct ledger *ledger, uint16_t slot)
+{
+    return likely(slot < ledger->slot_count) ? &ledger->slots[slot] : ledger_add_slot(ledger, slot);
+}
 
 /* Functions of ledger_visitor. */
 int ledger_take_events(void *ledger, const struct heap_event *events, size_t count);

@@ -95,15 +95,16 @@ static unsigned count_bits(uint64_t bits)
     return (unsigned)(bits * UINT64_C(0x0101010101010101) >> 56);
 }
 
-static struct live_sample *samples_of(struct live_region *region)
-{
-    return order_of(region) == 0 ? &region->only : region->block;
-}
-
 /* Return the index of the first sample of a region at the place or after it. */
 static unsigned index_of(const struct live_region *region, uint64_t place)
 {
     return count_bits(region->places & (bit_of(place) - 1));
+}
+
+/* Return the sample of a place that has one. */
+static struct live_sample *sample_at(struct live_region *region, uint64_t place)
+{
+    return order_of(region) == 0 ? &region->only : &region->block[index_of(region, place)];
 }
 
 /* Double the room of a full region. */
@@ -113,8 +114,8 @@ static int region_grow(struct live_table *table, struct live_region *region, uns
     struct live_sample *grown = live_blocks_take(&table->blocks, order + 1);
     if (grown == NULL)
         return -ENOMEM;
+    const struct live_sample *samples = order == 0 ? &region->only : region->block;
     /* gcc would make a slow string instruction of memcpy(). */
-    const struct live_sample *samples = samples_of(region);
     for (unsigned i = 0; i < count; i++)
         grown[i] = samples[i];
     if (order > 0)
@@ -127,32 +128,36 @@ static int region_grow(struct live_table *table, struct live_region *region, uns
 static struct live_sample *region_add(struct live_table *table, struct live_region *region,
                                       uint64_t place)
 {
-    unsigned count = count_bits(region->places), index = index_of(region, place);
+    unsigned count = region->places != 0 ? count_bits(region->places) : 0;
     if (count >> order_of(region) != 0 && region_grow(table, region, count) < 0)
         return NULL;
-    struct live_sample *samples = samples_of(region);
-    if (index < count)
-        memmove(&samples[index + 1], &samples[index], (count - index) * sizeof(*samples));
+    bool is_last = region->places < bit_of(place);
+    unsigned index = is_last ? count : index_of(region, place);
     region->places |= bit_of(place);
     table->count++;
-    return &samples[index];
+    if (order_of(region) == 0)
+        return &region->only;
+    struct live_sample *sample = &region->block[index];
+    if (!is_last)
+        memmove(sample + 1, sample, (count - index) * sizeof(*sample));
+    return sample;
 }
 
-static void region_remove(struct live_table *table, struct live_region *region, unsigned index,
-                          uint64_t place)
+static void region_remove(struct live_table *table, struct live_region *region,
+                          struct live_sample *sample, uint64_t place)
 {
     table->count--;
     region->places &= ~bit_of(place);
     unsigned order = order_of(region);
     if (order == 0)
         return;
-    unsigned rest = count_bits(region->places) - index;
-    if (rest > 0)
-        memmove(&region->block[index], &region->block[index + 1], rest * sizeof(*region->block));
-    if (region->places != 0)
-        return;
-    live_blocks_return(&table->blocks, region->block, order);
-    set_order(region, 0);
+    if (region->places == 0) {
+        live_blocks_return(&table->blocks, region->block, order);
+        set_order(region, 0);
+    } else if (region->places > bit_of(place)) {
+        size_t rest = &region->block[count_bits(region->places)] - sample;
+        memmove(sample, sample + 1, rest * sizeof(*sample));
+    }
 }
 
 /* --- regions --- */
@@ -173,7 +178,7 @@ static struct live_region *region_find(const struct live_table *table, uint64_t 
 {
     uint64_t hash = live_table_hash(first);
     const struct live_segment *segment = &table->segments[hash >> 58];
-    if (segment->used == 0)
+    if (segment->capacity == 0)
         return NULL;
     uint32_t at = live_table_home(segment, first, hash);
     while (!is_region(&segment->regions[at], first)) {
@@ -223,6 +228,8 @@ static __attribute__((noinline)) int segment_grow(struct live_segment *segment, 
     grown.regions = regions_allocate(grown.capacity);
     if (grown.regions == NULL)
         return -ENOMEM;
+    /* Full at 0.7: a search for an absent region then takes six probes, three cache lines. */
+    grown.room = (uint32_t)((uint64_t)grown.capacity * 7 / 10);
     for (uint32_t i = 0; i < segment->capacity; i++) {
         const struct live_region *region = &segment->regions[i];
         if (region->places == 0)
@@ -232,7 +239,7 @@ static __attribute__((noinline)) int segment_grow(struct live_segment *segment, 
         while (grown.regions[at].name != 0)
             at = segment_next(&grown, at);
         grown.regions[at] = *region;
-        grown.used++;
+        grown.room--;
     }
     regions_free(segment->regions, segment->capacity);
     *segment = grown;
@@ -244,13 +251,11 @@ static struct live_region *region_intern(struct live_table *table, uint64_t firs
 {
     uint64_t hash = live_table_hash(first);
     struct live_segment *segment = &table->segments[hash >> 58];
-    /* Full at 0.7: a search for an absent region then takes six probes, three cache lines. */
-    if (unlikely((uint64_t)segment->used * 10 >= (uint64_t)segment->capacity * 7) &&
-        segment_grow(segment, hash >> 58) < 0)
+    if (unlikely(segment->room == 0) && segment_grow(segment, hash >> 58) < 0)
         return NULL;
     struct live_region *region = region_place(segment, first, hash);
     if (!is_region(region, first)) {
-        segment->used += region->name == 0;
+        segment->room -= region->name == 0;
         region->name = first | 1;
     }
     return region;
@@ -265,16 +270,14 @@ struct live_sample *live_table_put(struct live_table *table, uint64_t key, bool 
     if (region == NULL)
         return NULL;
     *added = !has_place(region, place);
-    return likely(*added) ? region_add(table, region, place)
-                          : &samples_of(region)[index_of(region, place)];
+    return likely(*added) ? region_add(table, region, place) : sample_at(region, place);
 }
 
 const struct live_sample *live_table_find(const struct live_table *table, uint64_t key)
 {
     uint64_t place = live_table_place(key);
     struct live_region *region = region_find(table, live_table_first(place));
-    return region != NULL && has_place(region, place) ? &samples_of(region)[index_of(region, place)]
-                                                      : NULL;
+    return region != NULL && has_place(region, place) ? sample_at(region, place) : NULL;
 }
 
 bool live_table_remove(struct live_table *table, uint64_t key, struct live_sample *removed)
@@ -283,9 +286,9 @@ bool live_table_remove(struct live_table *table, uint64_t key, struct live_sampl
     struct live_region *region = region_find(table, live_table_first(place));
     if (region == NULL || !has_place(region, place))
         return false;
-    unsigned index = index_of(region, place);
-    *removed = samples_of(region)[index];
-    region_remove(table, region, index, place);
+    struct live_sample *sample = sample_at(region, place);
+    *removed = *sample;
+    region_remove(table, region, sample, place);
     return true;
 }
 
@@ -295,10 +298,9 @@ size_t live_table_visit(const struct live_table *table, unsigned segment,
     size_t visited = 0;
     for (uint32_t i = 0; i < table->segments[segment].capacity; i++) {
         struct live_region *region = &table->segments[segment].regions[i];
-        const struct live_sample *sample = region->places != 0 ? samples_of(region) : NULL;
         for (uint64_t places = region->places; places != 0; places &= places - 1, visited++) {
             uint64_t place = live_table_first(region->name) | (unsigned)__builtin_ctzll(places);
-            visitor(context, place << 4 | place >> 60, sample++);
+            visitor(context, place << 4 | place >> 60, sample_at(region, place));
         }
     }
     return visited;

@@ -39,7 +39,8 @@ struct live_region {
 
 struct live_segment {
     struct live_region *regions;
-    uint32_t capacity, used; /* number of regions, and of those that are not 0 */
+    uint32_t capacity; /* number of regions */
+    uint32_t room;     /* number of regions that may be used for the first time before it is full */
 };
 
 struct live_table {

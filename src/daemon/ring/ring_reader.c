@@ -242,31 +242,32 @@ static int end_event(struct drain *drain)
     return drain->event_count == RING_EVENTS_BATCH ? flush_events(drain) : 0;
 }
 
+/* Read each word of the shared record once, into the private event. */
 static int take_alloc(struct drain *drain, union record_header header, const uint8_t *at)
 {
-    struct record_tagged_alloc record;
-    bool tagged = header.type == RECORD_TAGGED_ALLOC;
-    size_t bytes = tagged ? sizeof(record) : sizeof(record.alloc);
-    if (header.length < bytes)
+    const struct record_tagged_alloc *tagged = (const void *)at;
+    const struct record_alloc *record = &tagged->alloc;
+    struct ring_reader *reader = drain->reader;
+    bool is_tagged = header.type == RECORD_TAGGED_ALLOC;
+    if (header.length < (is_tagged ? sizeof(*tagged) : sizeof(*record)))
         return -EBADMSG;
-    copy_record(&record, at, bytes);
 
     struct heap_event *event = add_event(drain, header, RECORD_ALLOC);
-    event->address = record.alloc.address;
-    event->size = record.alloc.size;
-    event->stack = record.alloc.stack;
-    event->time_ms = record.alloc.time_ms;
-    event->ordinal = record.alloc.ordinal;
-    event->interval = record.alloc.interval;
-    event->flags = record.alloc.flags;
+    event->address = load_relaxed(&record->address);
+    event->size = load_relaxed(&record->size);
+    event->stack = load_relaxed(&record->stack);
+    event->time_ms = load_relaxed(&record->time_ms);
+    event->ordinal = load_relaxed(&record->ordinal);
+    event->interval = load_relaxed(&record->interval);
+    event->flags = load_relaxed(&record->flags);
+    event->position = reader->consumed;
+    event->type_hash = is_tagged ? load_relaxed(&tagged->type) : 0;
+    event->context_hash = is_tagged ? load_relaxed(&tagged->context) : 0;
     if (event->flags & RECORD_ALLOC_WALK)
-        event->stack = drain->visitor->walked(drain->context, header.thread, record.alloc.stack);
-    event->position = drain->reader->consumed;
-    event->type_hash = tagged ? record.type : 0;
-    event->context_hash = tagged ? record.context : 0;
-    ring_reader_note(drain->reader, event);
-    drain->reader->last = (struct ring_last_alloc){
-        .end = drain->reader->consumed + header.length,
+        event->stack = drain->visitor->walked(drain->context, header.thread, event->stack);
+    ring_reader_note(reader, event);
+    reader->last = (struct ring_last_alloc){
+        .end = reader->consumed + header.length,
         .address = event->address,
         .time_ms = event->time_ms,
         .ordinal = event->ordinal,
@@ -292,23 +293,20 @@ static int take_free_last(struct drain *drain, union record_header header)
 /* Take a FREE or an UNFREE. */
 static int take_free(struct drain *drain, union record_header header, const uint8_t *at)
 {
-    union {
-        struct record_free free;
-        struct record_unfree unfree;
-    } record;
-    bool is_free = header.type != RECORD_UNFREE;
-    size_t bytes = is_free ? sizeof(record.free) : sizeof(record.unfree);
-    if (header.length < bytes)
+    const struct record_free *record = (const void *)at;
+    bool is_free = header.type == RECORD_FREE;
+    if (header.length < (is_free ? sizeof(struct record_free) : sizeof(struct record_unfree)))
         return -EBADMSG;
-    copy_record(&record, at, bytes);
-    struct heap_event *event = add_event(drain, header, is_free ? RECORD_FREE : RECORD_UNFREE);
-    event->address = record.free.address; /* at the same offset in both */
+    struct heap_event *event = add_event(drain, header, header.type);
+    event->address = load_relaxed(&record->address);
     if (is_free) {
-        event->time_ms = record.free.time_ms;
-        event->ordinal = record.free.ordinal;
+        event->time_ms = load_relaxed(&record->time_ms);
+        event->ordinal = load_relaxed(&record->ordinal);
     }
     return end_event(drain);
 }
+_Static_assert(offsetof(struct record_free, address) == offsetof(struct record_unfree, address),
+               "the address is at the same place in both");
 
 static int take_stack(struct drain *drain, uint32_t length)
 {

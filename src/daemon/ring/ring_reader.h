@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "daemon/ring/event.h"
+#include "wire/barrier.h"
 #include "wire/ring.h"
 
 /* Bound of a record's size. The largest are a stack of 1024 frames, with 8 KiB, and a module, with
@@ -176,7 +177,15 @@ void ring_reader_end_cut(struct ring_reader *reader);
 
 /* Used by the drain: return where it must stop; note an allocation that it has taken. */
 uint64_t ring_reader_end(const struct ring_reader *reader);
-void ring_reader_note(struct ring_reader *reader, const struct heap_event *event);
+void ring_reader_note_slow(struct ring_reader *reader, const struct heap_event *event);
+
+static inline void ring_reader_note(struct ring_reader *reader, const struct heap_event *event)
+{
+    if (likely(reader->cut == NULL && event->heap == 0 && event->thread < reader->taken_count))
+        reader->taken[event->thread] = event->ordinal;
+    else
+        ring_reader_note_slow(reader, event);
+}
 
 void ring_reader_totals(const struct ring_reader *reader, struct ring_totals *totals);
 

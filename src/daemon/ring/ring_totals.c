@@ -202,7 +202,7 @@ static void note_taken(struct ring_reader *reader, uint16_t slot, uint32_t ordin
     reader->taken[slot] = ordinal;
 }
 
-void ring_reader_note(struct ring_reader *reader, const struct heap_event *event)
+void ring_reader_note_slow(struct ring_reader *reader, const struct heap_event *event)
 {
     uint32_t counted;
     if (event->heap == 0)
