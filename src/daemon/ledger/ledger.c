@@ -240,8 +240,10 @@ static void figures_add_freed(struct ledger *ledger, uint64_t address,
     struct trace_figures *sums = &figures->sums;
     sums->freed_bytes += bytes;
     sums->freed_count += count;
-    sums->freed_bytes_variance += count_variance * (double)size * (double)size;
-    sums->freed_count_variance += count_variance;
+    if (count_variance != 0) {
+        sums->freed_bytes_variance += count_variance * (double)size * (double)size;
+        sums->freed_count_variance += count_variance;
+    }
     sums->freed_samples += sign > 0 ? 1 : UINT64_MAX; /* or subtract 1 */
     /* Two threads may have read their clocks in the opposite order of their records. */
     int32_t lifetime_ms = (int32_t)(time_ms - sample->time_ms);
@@ -305,8 +307,10 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
     ledger_keep_peak(figures, heap, bytes);
     figures->sums.allocated_bytes += bytes;
     figures->sums.allocated_count += weight->count;
-    figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
-    figures->sums.allocated_count_variance += weight->count_variance;
+    if (weight->count_variance != 0) {
+        figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
+        figures->sums.allocated_count_variance += weight->count_variance;
+    }
     figures->sums.samples++;
     ledger->counts.unknown_stacks += figures->node == ledger->callsites.unknown;
     ledger->counts.allocs++;

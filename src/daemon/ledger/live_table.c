@@ -19,8 +19,6 @@
  * heap it could stay allocated below the new one. */
 #define MAPPED_BYTES_MIN (64u << 10)
 
-#define SIZE_IS_LARGE (1u << 31)
-
 static size_t bytes_of(uint32_t capacity)
 {
     return (size_t)capacity * sizeof(struct live_region);
@@ -306,36 +304,32 @@ size_t live_table_visit(const struct live_table *table, unsigned segment,
     return visited;
 }
 
-int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *packed)
+/* --- large sizes --- */
+
+int live_table_large_add(struct live_table *table, uint64_t size, uint32_t *packed)
 {
-    if (size < SIZE_IS_LARGE) {
-        *packed = (uint32_t)size;
-        return 0;
-    }
     uint32_t index = table->large_free;
     if (index != UINT32_MAX) {
         table->large_free = (uint32_t)table->large_sizes[index];
     } else {
-        if (table->large_count >= SIZE_IS_LARGE ||
+        if (table->large_count >= LIVE_TABLE_SIZE_IS_LARGE ||
             ARRAY_RESERVE(&table->large_sizes, &table->large_capacity, table->large_count, 1) < 0)
             return -ENOMEM;
         index = (uint32_t)table->large_count++;
     }
     table->large_sizes[index] = size;
-    *packed = index | SIZE_IS_LARGE;
+    *packed = index | LIVE_TABLE_SIZE_IS_LARGE;
     return 0;
 }
 
-uint64_t live_table_size(const struct live_table *table, uint32_t packed)
+uint64_t live_table_large_size(const struct live_table *table, uint32_t packed)
 {
-    return packed & SIZE_IS_LARGE ? table->large_sizes[packed & ~SIZE_IS_LARGE] : packed;
+    return table->large_sizes[packed & ~LIVE_TABLE_SIZE_IS_LARGE];
 }
 
-void live_table_size_release(struct live_table *table, uint32_t packed)
+void live_table_large_remove(struct live_table *table, uint32_t packed)
 {
-    if (!(packed & SIZE_IS_LARGE))
-        return;
-    uint32_t index = packed & ~SIZE_IS_LARGE;
+    uint32_t index = packed & ~LIVE_TABLE_SIZE_IS_LARGE;
     table->large_sizes[index] = table->large_free;
     table->large_free = index;
 }

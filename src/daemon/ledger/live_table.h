@@ -24,6 +24,7 @@
 #include "daemon/ledger/live_blocks.h"
 #include "util/keyed_hash.h"
 #include "util/prefetch.h"
+#include "wire/barrier.h"
 
 #define LIVE_TABLE_SEGMENTS 64
 
@@ -71,10 +72,33 @@ typedef void live_table_visitor(void *context, uint64_t key, const struct live_s
 size_t live_table_visit(const struct live_table *table, unsigned segment,
                         live_table_visitor *visitor, void *context);
 
+#define LIVE_TABLE_SIZE_IS_LARGE (1u << 31)
+
+/* The slow paths of the next three functions. */
+int live_table_large_add(struct live_table *table, uint64_t size, uint32_t *packed);
+uint64_t live_table_large_size(const struct live_table *table, uint32_t packed);
+void live_table_large_remove(struct live_table *table, uint32_t packed);
+
 /* Convert a size to the form in samples. Return 0 or -ENOMEM. Release it with the sample. */
-int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *packed);
-uint64_t live_table_size(const struct live_table *table, uint32_t packed);
-void live_table_size_release(struct live_table *table, uint32_t packed);
+static inline int live_table_size_pack(struct live_table *table, uint64_t size, uint32_t *packed)
+{
+    if (unlikely(size >= LIVE_TABLE_SIZE_IS_LARGE))
+        return live_table_large_add(table, size, packed);
+    *packed = (uint32_t)size;
+    return 0;
+}
+
+static inline uint64_t live_table_size(const struct live_table *table, uint32_t packed)
+{
+    return likely((packed & LIVE_TABLE_SIZE_IS_LARGE) == 0) ? packed
+                                                            : live_table_large_size(table, packed);
+}
+
+static inline void live_table_size_release(struct live_table *table, uint32_t packed)
+{
+    if (unlikely((packed & LIVE_TABLE_SIZE_IS_LARGE) != 0))
+        live_table_large_remove(table, packed);
+}
 
 #define LIVE_TABLE_PLACES 64u
 #define LIVE_TABLE_NEIGHBOURS 4u
