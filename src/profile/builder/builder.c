@@ -57,8 +57,25 @@ struct builder *builder_new(const struct profile_read_options *options)
     return builder;
 }
 
+/* Free what only packets need. */
+static void free_sequences(struct builder *builder)
+{
+    for (size_t i = 0; i < builder->sequence_count; i++)
+        sequence_free(&builder->sequences[i]);
+    free(builder->sequences);
+    free(builder->places);
+    free(builder->parts);
+    builder_counters_free(&builder->counters);
+    builder->sequences = NULL;
+    builder->sequence_count = builder->place_count = builder->part_capacity = 0;
+    builder->places = NULL;
+    builder->parts = NULL;
+    builder->counters = (struct builder_counters){0};
+}
+
 static void free_all_but_profile(struct builder *builder)
 {
+    free_sequences(builder);
     intern_free(&builder->string_ids);
     intern_free(&builder->mapping_ids);
     intern_free(&builder->frame_ids);
@@ -71,9 +88,6 @@ static void free_all_but_profile(struct builder *builder)
     id_map_free(&builder->threads);
     id_map_free(&builder->sequence_ids);
     id_map_free(&builder->default_clocks);
-    for (size_t i = 0; i < builder->sequence_count; i++)
-        sequence_free(&builder->sequences[i]);
-    free(builder->sequences);
     free(builder->strings);
     free(builder->frame_names);
     free(builder->mapping_texts);
@@ -84,12 +98,9 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->heaps);
     free(builder->symbols);
     free(builder->symbol_lines);
-    free(builder->places);
-    free(builder->parts);
     builder_deobfuscation_free(builder->deobfuscation);
     builder_clocks_free(&builder->clocks);
     builder_mentions_free(&builder->mentions);
-    builder_counters_free(&builder->counters);
     builder_tracks_free(&builder->tracks);
     id_map_free(&builder->packages);
     free(builder);
@@ -447,6 +458,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
 struct profile *builder_finish(struct builder *builder, const char *problem)
 {
     bool unfinished = builder_commit_rest(builder);
+    free_sequences(builder); /* before the names take memory */
     builder_apply_clocks(builder);
     builder_tracks_order(builder);
     builder_apply_symbols(builder);

@@ -309,6 +309,14 @@ static bool gives_samples(const struct builder *builder, const struct dump_makin
     return same <= pending->sample_count / 4;
 }
 
+/* Give back the room that an array does not need any more: the profile keeps it. `count` items are
+ * in use. */
+static void *trim(void *items, size_t count, size_t item_bytes)
+{
+    void *trimmed = reallocarray(items, count + 1, item_bytes);
+    return trimmed == NULL ? items : trimmed;
+}
+
 /* Add samples that only the previous dump has. */
 static void add_carried(struct builder *builder, struct dump_making *making,
                         const uint32_t *callsites)
@@ -345,10 +353,16 @@ static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
     size_t marked = pending->known_count == 0 ? before_count : 0;
     mark_before(builder, heap->callsites, marked, true);
     making->gives = gives_samples(builder, making);
+    if (making->gives) { /* now, while nothing points into the array */
+        making->pending->samples = trim(pending->samples, count, sizeof(*pending->samples));
+        making->pending->sample_capacity = count;
+    }
     heap->steady = add_pending(builder, sequence, making) > count / 2;
     mark_before(builder, heap->callsites, marked, false);
     if (carried && builder->error == 0)
         add_carried(builder, making, heap->callsites);
+    making->dump.samples =
+        trim(making->dump.samples, making->dump.sample_count, sizeof(*making->dump.samples));
     builder->place_base += (uint32_t)count;
     free(heap->callsites);
     heap->callsites = making->callsites;
