@@ -14,6 +14,7 @@
 #include "trace.pb-c.h"
 #include "trace/proto_buffer.h"
 #include "trace/read/trace_reader.h"
+#include "trace/read/trace_source.h"
 #include "trace_fixture.h"
 
 static struct profile *read_fixture(void)
@@ -250,6 +251,36 @@ static struct profile *read_stats(const Perfetto__Protos__ProcessStats__Process 
     return profile;
 }
 
+/* The buffer grows for a large packet, and shrinks again later. */
+static void packets_after_large_ones_read_the_same(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {100, 3000000, 700000}; /* then ordinary ones */
+    const size_t count = 300, usual = 50000;
+    struct proto_buffer trace = {0};
+    uint8_t *bytes = malloc(lengths[1]);
+    for (size_t i = 0; i < count; i++) {
+        size_t length = i < 3 ? lengths[i] : usual + i;
+        memset(bytes, (int)i, length);
+        proto_put_bytes(&trace, PB_TRACE_PACKET, bytes, length);
+    }
+    struct error error = {0};
+    struct trace_reader *reader =
+        trace_reader_open_source(trace_source_of_bytes(trace.bytes, trace.length, &error), &error);
+    struct proto_span packet;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = i < 3 ? lengths[i] : usual + i;
+        assert_int_equal(trace_reader_next(reader, &packet, &error), 1);
+        assert_int_equal(proto_length(packet), length);
+        assert_int_equal(packet.at[0], (uint8_t)i);
+        assert_int_equal(packet.at[length - 1], (uint8_t)i);
+    }
+    assert_int_equal(trace_reader_next(reader, &packet, &error), 0);
+    trace_reader_close(reader);
+    proto_buffer_free(&trace);
+    free(bytes);
+}
+
 static void absent_parts_of_the_memory_are_unknown(void **state)
 {
     (void)state;
@@ -417,6 +448,7 @@ int main(void)
         cmocka_unit_test(files_other_than_traces_are_refused),
         cmocka_unit_test(a_gzipped_trace_reads_the_same),
         cmocka_unit_test(compressed_packets_read_the_same),
+        cmocka_unit_test(packets_after_large_ones_read_the_same),
         cmocka_unit_test(absent_parts_of_the_memory_are_unknown),
         cmocka_unit_test(tables_inside_a_profile_packet_are_read),
         cmocka_unit_test(symbols_that_come_later_name_frames),

@@ -22,7 +22,8 @@ struct trace_reader {
     struct trace_source *source;
     uint8_t *buffer;
     size_t at, length, capacity;
-    uint64_t offset; /* of buffer[at] in the file */
+    uint64_t offset;    /* of buffer[at] in the file */
+    uint64_t large_end; /* where the last packet ended that needed a larger buffer */
     uint64_t packet_offset;
     bool ended;
     int source_error;
@@ -82,6 +83,25 @@ static void consume(struct trace_reader *reader, size_t bytes)
     reader->offset += bytes;
 }
 
+/* Return the memory of a buffer that has grown for a large packet, after as many bytes of packets
+ * that did not need it: traces begin with their tables. */
+static void shrink(struct trace_reader *reader, size_t wanted)
+{
+    size_t left = reader->length - reader->at;
+    if (wanted > BUFFER_BYTES || left > BUFFER_BYTES) {
+        reader->large_end = reader->offset + wanted;
+        return;
+    }
+    if (reader->capacity == BUFFER_BYTES || reader->at > 0 ||
+        reader->offset < reader->large_end + reader->capacity)
+        return;
+    uint8_t *small = realloc(reader->buffer, BUFFER_BYTES);
+    if (small == NULL)
+        return;
+    reader->buffer = small;
+    reader->capacity = BUFFER_BYTES;
+}
+
 /* Read until the buffer contains `wanted` bytes from `at` on, or all that are left. The buffer only
  * grows with bytes that were really read, so a false length costs nothing. */
 static int fill(struct trace_reader *reader, size_t wanted, struct error *error)
@@ -92,6 +112,7 @@ static int fill(struct trace_reader *reader, size_t wanted, struct error *error)
             reader->length -= reader->at;
             reader->at = 0;
         }
+        shrink(reader, wanted);
         if (reader->length == reader->capacity) {
             uint8_t *grown = realloc(reader->buffer, reader->capacity * 2);
             if (grown == NULL)
