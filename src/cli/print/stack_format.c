@@ -200,30 +200,28 @@ void stack_format_print_frame(const struct stack_format *format, uint32_t index,
 
 /* --- rows --- */
 
-/* A part of a row, formatted to learn its width. */
+/* A part of a row, formatted to learn its width. The parts of a row follow each other in one
+ * stream: to open one takes longer than to format. */
 struct piece {
-    char *text;
+    FILE *stream;
+    char *text; /* NULL: no memory */
     size_t length, columns;
 };
 
-static struct piece make_piece(const struct stack_format *format, uint32_t callsite, size_t columns,
-                               bool module)
+static void make_piece(struct piece *piece, const struct stack_format *format, uint32_t callsite,
+                       size_t columns, bool module)
 {
-    struct piece piece = {0};
     uint32_t frame = format->profile->callsites[callsite].frame;
     bool lines = format->lines || (format->python_lines &&
                                    is_in_script(format->profile, &format->profile->frames[frame]));
-    FILE *out = open_memstream(&piece.text, &piece.length);
-    if (out == NULL)
-        return piece;
-    stack_format_print_frame(format, frame, columns, lines, module, out);
-    if (fclose(out) == 0)
-        piece.columns = utf8_count(piece.text);
-    return piece;
+    rewind(piece->stream);
+    stack_format_print_frame(format, frame, columns, lines, module, piece->stream);
+    fputc('\0', piece->stream); /* the previous piece may have been longer */
+    piece->columns = fflush(piece->stream) == 0 ? utf8_count(piece->text) : 0;
 }
 
 /* Print a caller if it fits into the columns. */
-static bool put_caller(struct piece *piece, size_t columns, size_t *used, FILE *out)
+static bool put_caller(const struct piece *piece, size_t columns, size_t *used, FILE *out)
 {
     bool fits = piece->text != NULL && piece->columns <= columns;
     if (fits) {
@@ -231,7 +229,6 @@ static bool put_caller(struct piece *piece, size_t columns, size_t *used, FILE *
         fputs(piece->text, out);
         *used += strlen(BEFORE_CALLER) + piece->columns;
     }
-    free(piece->text);
     return fits;
 }
 
@@ -243,33 +240,33 @@ void stack_format_print_row(const struct stack_format *format, uint32_t callsite
     struct stack_format brief = *format;
     brief.python_lines = false;
     size_t used = 0, width = format->columns;
-    struct piece piece = make_piece(format, head, 0, true);
-    if (width > 0 && piece.columns > width) {
-        /* Omit the module before shortening the name. */
-        free(piece.text);
-        piece = make_piece(&brief, head, width, false);
-    }
+    struct piece piece = {0};
+    piece.stream = open_memstream(&piece.text, &piece.length);
+    if (piece.stream == NULL)
+        return;
+    make_piece(&piece, format, head, 0, true);
+    if (width > 0 && piece.columns > width) /* omit the module before shortening the name */
+        make_piece(&piece, &brief, head, width, false);
     if (piece.text != NULL)
         fputs(piece.text, out);
     used += piece.columns;
-    free(piece.text);
     uint32_t at = head != charged ? charged : folding_caller(format->folding, profile, charged);
     for (int i = 0; i < FOLDING_CALLERS && at != PROFILE_NONE; i++) {
         uint32_t next = folding_caller(format->folding, profile, at);
         size_t reserved = strlen(BEFORE_CALLER) + (next != PROFILE_NONE ? strlen(MORE) : 0);
         size_t room = width > used + reserved ? width - used - reserved : 1;
         room = room < CALLER_COLUMNS ? room : CALLER_COLUMNS;
-        piece = make_piece(format, at, width > 0 ? room : 0, false);
-        if (width > 0 && piece.columns > room) {
-            free(piece.text);
-            piece = make_piece(&brief, at, room, false);
-        }
+        make_piece(&piece, format, at, width > 0 ? room : 0, false);
+        if (width > 0 && piece.columns > room)
+            make_piece(&piece, &brief, at, room, false);
         if (!put_caller(&piece, width > 0 ? room : SIZE_MAX, &used, out))
             break;
         at = next;
     }
     if (at != PROFILE_NONE && (width == 0 || used + strlen(MORE) <= width))
         fputs(MORE, out);
+    fclose(piece.stream);
+    free(piece.text);
 }
 
 /* --- whole stacks --- */
