@@ -788,7 +788,7 @@ def test_memory_share():
             beside = UserSession(daemon, directory, ALICE, "alice", "-p", str(other.pid))
             session = UserSession(daemon, directory, BOB, "bob", "-p", str(process.pid))
             with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(b"hold 2000000 16\n")
+                process.stdin.write(b"hold 5000000 16\n")
                 process.stdin.flush()
             check(session.end(None) == 0, f"status: {session.stderr}")
             check("memory" in session.stderr or "guardrail" in session.stderr, session.stderr)

@@ -31,7 +31,7 @@
 
 #include "truth.h"
 
-enum { HELD_MAX = 1000000 };
+enum { HELD_MAX = 5000000 };
 
 static void *held[HELD_MAX];
 static size_t held_count;

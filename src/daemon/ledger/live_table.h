@@ -11,7 +11,7 @@
  *
  * Regions are in a hash table with linear probing, four neighbours side by side, in 64 segments,
  * each of which doubles by itself. A region takes 32 bytes at a load of 0.35 to 0.7, and holds one
- * sample in place, or a block of 16 bytes a sample: 25 to 80 bytes a sample in all. Regions that
+ * sample in place, or a block of 16 bytes a sample: 17 to 90 bytes a sample in all. Regions that
  * became empty stay until their segment is full.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_LIVE_TABLE_H
