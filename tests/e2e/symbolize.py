@@ -8,6 +8,7 @@ file and line are llvm-symbolizer's and eu-addr2line's.
 
 import contextlib
 import functools
+import hashlib
 import json
 import os
 import re
@@ -17,7 +18,7 @@ import subprocess
 import tempfile
 import zipfile
 
-from harness import BUILD, LONG, SANITIZED, check, main, need, run
+from harness import BUILD, LONG, ROOT, SANITIZED, check, main, need, run
 from perfetto_bytes import field, fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -281,8 +282,24 @@ class Scene:
     def compile(self, name, language, compiler, *flags):
         source = {"c": "one.c", "c++": "two.cc"}[language]
         need(compiler)
+        kept = self.kept(source, compiler, flags)
+        if language == "c++" and os.path.exists(kept):
+            shutil.copy(kept, self.path(name))
+            return self.path(name)
         output([compiler, *flags, "-Wl,--build-id", source, "-o", name], cwd=self.directory)
+        if language == "c++":
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            temporary = f"{kept}.{os.getpid()}"
+            shutil.copy(self.path(name), temporary)
+            os.replace(temporary, kept)
         return self.path(name)
+
+    def kept(self, source, compiler, flags):
+        """Return where a program is kept that takes a second to compile: for the cases that use the same one, and for those
+        of the other build, because it does not depend on the product."""
+        with open(self.path(source)) as file:
+            made_of = repr((file.read(), HEADER, os.stat(shutil.which(compiler)).st_mtime_ns, compiler, flags))
+        return os.path.join(ROOT, "build", "tests", "e2e", "programs", hashlib.sha256(made_of.encode()).hexdigest())
 
     def close(self):
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -457,7 +474,10 @@ def own_functions(path, prefix, step=3):
 def test_split_units(scene):
     """-gsplit-dwarf: the functions are in .dwo files; without these, lines and symbols remain."""
     for version in ("4", "5"):
-        for language, compiler in (("c", "gcc"), ("c++", "g++"), ("c", "clang-14"), ("c++", "clang++-14")):
+        pairs = [("c", "gcc"), ("c++", "clang++-14"), ("c", "clang-14"), ("c++", "g++")]
+        if SANITIZED:  # each compiler once: they make the same inputs as without
+            pairs = pairs[:2] if version == "4" else pairs[2:]
+        for language, compiler in pairs:
             source = {"c": "one.c", "c++": "two.cc"}[language]
             need(compiler)
             name = f"split-{compiler}-{version}"
