@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { PAGES = 600, PAGE = 4096, OPERATIONS = 40000 };
+enum { PAGES = 600, PAGE = 4096, OPERATIONS = 40000 / FEWER_ROUNDS };
 
 /* For each page: the number of the operation that mapped it, from 1; 0: not mapped. */
 struct scene {
@@ -189,7 +189,7 @@ static void whole_address_space(void **unused)
 static void many_in_order(void **unused)
 {
     (void)unused;
-    enum { MANY = 500000 };
+    enum { MANY = 500000 / FEWER_ROUNDS };
     struct ranges ranges;
     struct sum sum = {0};
     ranges_init(&ranges, 7);

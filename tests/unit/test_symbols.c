@@ -133,7 +133,7 @@ static void a_stripped_program_is_read_through_its_gnu_debugdata(void **state)
     (void)state;
     char directory[] = "/tmp/test_symbols-XXXXXX";
     assert_non_null(mkdtemp(directory));
-    char self[4096] = "", command[8192];
+    char self[4096] = "", command[3 * 4096];
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
     snprintf(command, sizeof(command),
              "cd %s && objcopy --only-keep-debug '%s' mini && xz mini && "
