@@ -45,7 +45,7 @@ TRACES = {  # callsites, dumps, frames
 }
 PROCESSES = {"500 processes": (500, 100), "10,000 dumps": (1, 10_000)}  # processes, dumps of each
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
-MODULES = os.path.join(BUILD, "tests", "view", "libraries.stamp.p", "node_modules")
+MODULES = os.path.join(BUILD, "tests", "view", "libraries", "libraries.stamp.p", "node_modules")
 BOUNDS = "least=0.00005&enough=30000"  # as the page asks
 TREE = f"api/tree?heap=0.0&{BOUNDS}"
 QUESTIONS = {

@@ -245,7 +245,7 @@ def test_rust():
 
 def test_rust_jemalloc():
     """A program with the jemalloc of a crate, whose functions have a prefix of their own."""
-    path = program("rust_jemalloc")
+    path = program("slow/rust_jemalloc")
     if not os.path.exists(path):
         harness.skip("built without Debian's cargo, or its crate of jemalloc")
     under_host("rust_jemalloc", path)
