@@ -46,11 +46,10 @@ def make_jq(rows):
     return make
 
 
-def make_xmllint(items, times=1):
-    """xmllint on a file, one time after the other."""
+def make_xmllint(items):
     def make(work):
         data = "".join(f'<item id="{i}"><name>n{i}</name><v>{i * 7}</v></item>' for i in range(items))
-        return Program(["xmllint", "--noout", *[write(work, "data.xml", f"<all>{data}</all>")] * times])
+        return Program(["xmllint", "--noout", write(work, "data.xml", f"<all>{data}</all>")])
 
     return make
 
@@ -242,33 +241,51 @@ public class Work {{
     return make
 
 
-# One second and a little more. The tools were tuned with the first six.
+# Seconds of python_loop() on the machine for which the sizes below are.
+LOOP_SECONDS = 0.07
+
+
+def python_loop():
+    began = time.process_time()
+    sum(i * i for i in range(1000000))
+    return time.process_time() - began
+
+
+SPEED = LOOP_SECONDS / min(python_loop() for _ in range(8))
+
+
+def sized(count):
+    """Return the size that takes as long on this machine as `count` on that one."""
+    return max(1, round(count * SPEED))
+
+
+# About one second each. The tools were tuned with the first six.
 LONG = {
-    "jq": make_jq(160000),
-    "xmllint": make_xmllint(750000, 2),
-    "sqlite3": make_sqlite3(800000),
-    "python3": make_python3(11),
-    "clang": make_clang(150),
-    "redis": make_redis(260000),
-    "git": make_git(7200, "log", "-p"),
-    "cc1plus": make_cc1plus(125),
-    "perl": make_perl(500000),
+    "jq": make_jq(sized(53000)),
+    "xmllint": make_xmllint(sized(430000)),
+    "sqlite3": make_sqlite3(sized(260000)),
+    "python3": make_python3(sized(3)),
+    "clang": make_clang(sized(45)),
+    "redis": make_redis(sized(100000)),
+    "git": make_git(sized(2400), "log", "-p"),
+    "cc1plus": make_cc1plus(sized(20)),
+    "perl": make_perl(sized(140000)),
 }
 
-# Where the start and the end of a session count: 0.1, 0.3, 0.9 and 0.5 seconds.
+# Where the start and the end of a session count: 0.1, 0.3, 0.9 and 0.7 seconds.
 SHORT = {
-    "git": make_git(3000, "log", "--stat", "-520"),
-    "xmllint": make_xmllint(440000),
-    "gcc": make_gcc(110),
-    "clang": make_clang(32),
+    "git": make_git(3000, "log", "--stat", f"-{sized(150)}"),
+    "xmllint": make_xmllint(sized(125000)),
+    "gcc": make_gcc(sized(10)),
+    "clang": make_clang(sized(5)),
 }
 
-# Programs whose objects are not malloc's, of a second, too.
+# Programs whose objects are not malloc's, of about one second, too.
 OWN_ALLOCATORS = {
-    "python3, JSON": make_python_work("json", "1400"),
-    "python3, requests": make_python_work("requests", "20000"),
-    "node": make_node(210),
-    "java": make_java(550),
+    "python3, JSON": make_python_work("json", str(sized(500))),
+    "python3, requests": make_python_work("requests", str(sized(6500))),
+    "node": make_node(sized(80)),
+    "java": make_java(sized(170)),
 }
 
 

@@ -33,7 +33,7 @@ from rounds import measure, shares_of
 from symbolize import measure_pprof, measure_symbolize
 
 ROUNDS = int(os.environ.get("HEAPPROFD_BENCH_ROUNDS", "15"))
-FEW_ROUNDS = max(1, ROUNDS // 5)
+FEW_ROUNDS = max(2, ROUNDS // 5)
 
 
 def separately(function, *arguments):
