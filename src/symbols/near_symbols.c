@@ -124,7 +124,7 @@ static void free_numbers(struct numbers *numbers)
 /* The best one of those that start last before a point. */
 struct last_symbol {
     uint64_t start;
-    uint32_t index; /* in the table; 0: there is none */
+    uint32_t index; /* in the table; 0: no symbol */
     uint16_t table;
     bool is_unsized;
     bool contains; /* one of them contains the point */

@@ -21,7 +21,8 @@ struct symbol_table {
     bool is_64_bit;
     Elf_Data *data;
     const char *strings;
-    size_t strings_size, count; /* the entry 0 is none */
+    size_t strings_size;
+    size_t count; /* of entries; the first one is reserved and not a symbol */
 };
 
 /* Find the file's only table of this type (SHT_SYMTAB, SHT_DYNSYM). Return whether it contains a

@@ -87,8 +87,8 @@ static struct live_set_bucket *map_level(struct live_set *set, int level)
 }
 
 /* Make live_set_has_near() true for every address, without counting: a counter of 255 stays. It may
- * be called at any time: who searches an address sees no older shift than who inserted it, and the
- * counters of the older shift stay, too. */
+ * be called at any time. A thread that frees an address sees the shift with which the address was
+ * inserted, or a newer one. Counters of an older shift stay as they are. */
 static void say_always_near(struct live_set *set)
 {
     store_relaxed(&set->near[0], UINT8_MAX);
