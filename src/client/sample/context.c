@@ -123,20 +123,14 @@ static __attribute__((noinline)) enum standing find_scope(const struct HeapProfi
 /* The pushed storage still holds a valid scope: a jump left it. End that scope, which would
  * otherwise point to itself. (If another thread left it in a reused stack, it is not in the chain.)
  */
-static __attribute__((noinline)) void end_abandoned_scope(struct HeapProfileScope *scope)
+static void end_abandoned_scope(struct HeapProfileScope *scope)
 {
     if (find_scope(scope) == IS_IN)
         context_innermost = scope->outer;
 }
 
-EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const char *name)
+static inline void link_scope(struct HeapProfileScope *scope, const char *name)
 {
-    FORWARD(push, scope, name);
-    /* Stacks grow downwards: storage that is pushed again is at the innermost scope or above it.
-     * Storage below it is new and may be uninitialized, so it is not read. */
-    if (unlikely(context_innermost != NULL && scope >= context_innermost) &&
-        scope->check == check_of(scope, (uintptr_t)scope))
-        end_abandoned_scope(scope);
     scope->name = name;
     scope->outer = context_innermost;
     scope->check = check_of(scope, (uintptr_t)scope);
@@ -144,6 +138,26 @@ EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const ch
     context_innermost = scope;
     if (unlikely(load_relaxed(&context_is_recorded) != 0))
         record_scope(scope, RECORD_SCOPE_BEGINS);
+}
+
+/* Push a scope whose storage may be that of an abandoned one. */
+static __attribute__((noinline)) void push_again(struct HeapProfileScope *scope, const char *name)
+{
+    if (scope->check == check_of(scope, (uintptr_t)scope))
+        end_abandoned_scope(scope);
+    link_scope(scope, name);
+}
+
+EXPORT_HOT void HeapProfile_pushContext(struct HeapProfileScope *scope, const char *name)
+{
+    FORWARD(push, scope, name);
+    /* Stacks grow downwards: storage that is pushed again is at the innermost scope or above it.
+     * Storage below it is new and may be uninitialized, so it is not read. Without an innermost
+     * scope, the subtraction wraps around. */
+    if (unlikely((uintptr_t)scope > (uintptr_t)context_innermost - 1))
+        push_again(scope, name);
+    else
+        link_scope(scope, name);
 }
 
 /* Pop a scope that is not the innermost: pop the scopes inside it, too, unless it was popped
