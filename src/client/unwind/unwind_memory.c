@@ -32,6 +32,8 @@ void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned no
         struct unwind_step *step = &memory->steps[kept + 1 + i];
         *step = memory->fresh[(noted - 1 - i) % UNWIND_MEMORY_FRAMES];
         step->sum += WALK_HASH_STEP * step[-1].sum;
+        if (step->fp_slot == 0)
+            step->fp_slot = (uintptr_t)&step->fp;
     }
     memory->count = kept + taken;
     barrier_signal();

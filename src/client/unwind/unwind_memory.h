@@ -35,8 +35,10 @@ struct unwind_step {
     uint64_t address;
     uintptr_t sp, fp;
     uintptr_t return_slot; /* address of its return address */
-    uintptr_t fp_slot;     /* address of its caller's frame pointer; 0: same as its own */
-    uint64_t sum;          /* walk_hash_pc() of it and, in steps[], of the frames outside it */
+    /* Address of its caller's frame pointer. If that is the same as its own, 0 and, in steps[], the
+     * address of `fp`: the check of a remembered frame needs no branch. */
+    uintptr_t fp_slot;
+    uint64_t sum; /* walk_hash_pc() of it and, in steps[], of the frames outside it */
 };
 
 struct unwind_memory {
@@ -74,9 +76,18 @@ static inline __attribute__((always_inline)) bool
 unwind_memory_holds(const struct unwind_step *step)
 {
     const struct unwind_step *caller = step - 1;
-    uintptr_t fp_slot = step->fp_slot != 0 ? step->fp_slot : (uintptr_t)&step->fp;
     return arch_strip(unwind_stack_load(step->return_slot)) == caller->address &&
-           unwind_stack_load(fp_slot) == caller->fp;
+           unwind_stack_load(step->fp_slot) == caller->fp;
+}
+
+/* Return a remembered frame as its walk noted it. */
+static inline struct unwind_step unwind_memory_noted(const struct unwind_step *step)
+{
+    struct unwind_step noted = *step;
+    if (noted.fp_slot == (uintptr_t)&step->fp)
+        noted.fp_slot = 0;
+    noted.sum -= WALK_HASH_STEP * step[-1].sum;
+    return noted;
 }
 
 static inline void unwind_memory_note(struct unwind_memory *memory, unsigned number,

@@ -55,6 +55,20 @@ static inline void warm_skip(struct warm_walk *warm)
     warm->power *= unwind_memory_powers[held];
 }
 
+/* The same, and write them and their places. */
+static inline void warm_skip_noting(struct warm_walk *warm)
+{
+    const struct unwind_step *steps = warm->memory->steps;
+    uint64_t *frames = warm->frames + warm->count;
+    uintptr_t *places = warm->places + warm->count;
+    for (const struct unwind_step *held = warm->known; held > steps; held--) {
+        *frames++ = held->address - ARCH_CALL_BYTES;
+        *places++ = held->sp;
+    }
+    warm_skip(warm);
+    warm->recalled = 0;
+}
+
 /* If the walk has reached a remembered state, go outwards as long as the remembered frames still
  * hold. Return whether they held to the end. `noting_places`: write all frames, with places. */
 static inline __attribute__((always_inline)) bool warm_recall(struct warm_walk *warm,
@@ -71,8 +85,11 @@ static inline __attribute__((always_inline)) bool warm_recall(struct warm_walk *
     while (step > steps && unwind_memory_holds(step))
         step--;
     warm->frame = (struct rule_frame){step->address, step->sp, step->fp};
-    if (step == steps && !noting_places) {
-        warm_skip(warm);
+    if (step == steps) {
+        if (noting_places)
+            warm_skip_noting(warm);
+        else
+            warm_skip(warm);
         return true;
     }
     for (held = warm->known; held > step; held--) {
@@ -80,11 +97,8 @@ static inline __attribute__((always_inline)) bool warm_recall(struct warm_walk *
             warm->places[warm->count] = held->sp;
         warm_write(warm, held->address - ARCH_CALL_BYTES);
     }
-    if (step == steps)
-        return true;
     for (held = warm->known; held > step; held--) {
-        struct unwind_step again = *held;
-        again.sum -= WALK_HASH_STEP * held[-1].sum;
+        struct unwind_step again = unwind_memory_noted(held);
         unwind_memory_note(warm->memory, warm->noted++, &again);
     }
     warm_expect(warm, step - 1);
