@@ -29,6 +29,9 @@
 #define INTERPRETER_ITEMS_MAX 1024u
 #define INTERPRETER_MERGED_MAX (UNWIND_FRAMES_MAX + INTERPRETER_ITEMS_MAX)
 
+/* Room of the language, kept from one stack to the next. Other threads may use it in between. */
+#define INTERPRETER_NOTES_BYTES 12288u
+
 /* A frame of the language, or the end of a group. */
 struct interpreter_item {
     uint64_t frame; /* record_code_frame(); 0: the end of a group */
@@ -44,6 +47,7 @@ struct interpreter_stack {
     bool cut;    /* there are more frames further out */
     bool direct; /* the interpreter's memory cannot vanish, and is read directly */
     struct interpreter_item items[INTERPRETER_ITEMS_MAX];
+    uint8_t notes[INTERPRETER_NOTES_BYTES] __attribute__((aligned(8))); /* at first zeros */
 };
 
 enum interpreter_result {

@@ -132,8 +132,10 @@ static struct interpreter *interpreter_of(const struct unwind_walk *walk, const 
         if (load_acquire(&known->state) != FOUND_READY ||
             load_acquire(&known->generation) != generation)
             continue;
-        for (unsigned j = 0; j < walk->proven; j++) {
-            if (frames[j] >= known->module->start && frames[j] < known->module->end)
+        /* The interpreter itself, or what embeds it, has called everything else. */
+        uintptr_t start = known->module->start, bytes = known->module->end - start;
+        for (unsigned j = walk->proven; j-- > 0;) {
+            if (frames[j] - start < bytes)
                 return known;
         }
     }
@@ -153,8 +155,9 @@ struct merging {
 
 static bool is_in_loop(const struct merging *merging, unsigned frame)
 {
-    return merging->frames[frame] >= merging->interpreter->loop_start &&
-           merging->frames[frame] < merging->interpreter->loop_end;
+    const struct interpreter *interpreter = merging->interpreter;
+    return merging->frames[frame] - interpreter->loop_start <
+           interpreter->loop_end - interpreter->loop_start;
 }
 
 /* Return whether a frame is of the code that executes functions in the place of the loop, which
@@ -169,11 +172,15 @@ static bool is_core(const struct merging *merging, unsigned frame)
 static unsigned frame_of_group(const struct merging *merging, uintptr_t anchor)
 {
     const uintptr_t *places = merging->merge->places;
-    unsigned i = merging->next;
-    for (; i < merging->frame_count; i++) {
-        if (anchor == 0 ? is_in_loop(merging, i)
-                        : anchor >= places[i] && anchor < places[i + 1] &&
-                              places[i + 1] - places[i] < STACK_FRAME_BYTES_MAX)
+    unsigned i = merging->next, count = merging->frame_count;
+    if (anchor == 0) {
+        while (i < count && !is_in_loop(merging, i))
+            i++;
+        return i;
+    }
+    for (; i < count; i++) {
+        if (unlikely(anchor < places[i + 1]) && anchor >= places[i] &&
+            places[i + 1] - places[i] < STACK_FRAME_BYTES_MAX)
             break;
     }
     return i;
@@ -188,10 +195,19 @@ static unsigned start_of_loop(const struct merging *merging, unsigned loop)
 /* Append native frames up to `end`. */
 static void merge_native(struct merging *merging, unsigned end)
 {
-    struct interpreter_merge *merge = merging->merge;
-    while (merging->next < end) {
-        merging->loops += is_in_loop(merging, merging->next);
-        merge->frames[merge->count++] = merging->frames[merging->next++];
+    uintptr_t start = merging->interpreter->loop_start;
+    uintptr_t bytes = merging->interpreter->loop_end - start;
+    unsigned first = merging->next, loops = 0;
+    const uint64_t *frames = merging->frames;
+    uint64_t *to = merging->merge->frames + merging->merge->count;
+    for (unsigned i = first; i < end; i++) {
+        loops += frames[i] - start < bytes;
+        *to++ = frames[i];
+    }
+    if (end > first) {
+        merging->loops += loops;
+        merging->merge->count += end - first;
+        merging->next = end;
     }
 }
 

@@ -10,6 +10,7 @@
  */
 #include "client/arch/unwind.h"
 #include "client/interp/python.h"
+#include "client/interp/python_known.h"
 #include "client/system.h"
 
 /* A thread's own pthread_self() is this near to its thread pointer. */
@@ -186,6 +187,24 @@ INLINED bool hash_code(const struct python_memory *memory, uintptr_t code, const
     return true;
 }
 
+/* The same, with a look at the functions of the last stacks. */
+INLINED bool find_key(const struct python_memory *memory, struct interpreter_stack *stack,
+                      uintptr_t code, const uint8_t *view, uint64_t *key)
+{
+    if (!memory->direct)
+        return hash_code(memory, code, view, key);
+    struct python_known *set = python_known_set(stack, code);
+    const struct python_known *known = &set[likely(set[0].code == code) ? 0 : 1];
+    if (likely(python_is_known(known, memory->layout, code, view))) {
+        *key = known->key;
+        return true;
+    }
+    if (!hash_code(memory, code, view, key))
+        return false;
+    python_know(set, memory->layout, code, view, *key);
+    return true;
+}
+
 /* Set the number of the frame's instruction, from 1 on. */
 static bool find_place(const struct python_layout *layout, uintptr_t code, const uint8_t *code_view,
                        const uint8_t *frame, uint64_t *place)
@@ -229,7 +248,7 @@ INLINED bool add_frame_read(const struct python_memory *memory, struct interpret
         return true;
     }
     struct interpreter_item *item = &stack->items[stack->count];
-    if (!hash_code(memory, code, view, &item->key))
+    if (!find_key(memory, stack, code, view, &item->key))
         return false;
     item->frame = record_code_frame(RECORD_LANGUAGE_PYTHON, item->key, place);
     item->code = code;
