@@ -35,6 +35,7 @@ heapprofd & daemon=$!
 timeout 20 sh -c 'until [ -S /run/heapprofd/socket ]; do sleep 0.05; done' || exit 1
 rm -rf /tmp/attached
 heap_profile -p $target -d 200 -o /tmp/attached || exit 1
+timeout 20 sh -c 'until heap_profile status | grep -q "^no sessions"; do sleep 0.05; done'
 heap_profile status
 heap_profile report /tmp/attached
 kill $daemon
