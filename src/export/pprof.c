@@ -106,6 +106,8 @@ static int64_t put_string(struct pprof *pprof, const char *text)
 static int64_t put_text(struct pprof *pprof, const char *text)
 {
     bool added;
+    if (*text == '\0')
+        return 0;
     uint64_t id = intern_bytes(&pprof->text_ids, &text, sizeof(text), &added);
     if (id == 0 || (added && ARRAY_RESERVE(&pprof->texts, &pprof->text_capacity, id - 1, 1) < 0)) {
         pprof->failed = true;
