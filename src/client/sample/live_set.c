@@ -26,8 +26,8 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define REGION_SHIFT_MIN 8u
 #define REGION_SHIFT_MAX 26u
 
-/* A stretch is a sixteenth of an interval, so one in 16 has a sample. Allocators align to 16. */
-#define NEAR_REGION_SHIFT 7u
+/* A stretch is an eighth of an interval, so one in 8 has a sample. Allocators align to 16. */
+#define NEAR_REGION_SHIFT 6u
 #define NEAR_SHIFT_MIN 4u
 /* The filter ends when, of this number of insertions, one in four finds its stretch with an
  * address: a free in a large heap, whose lines are cold, would read 1.25 of ours. */
