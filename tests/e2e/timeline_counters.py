@@ -128,7 +128,7 @@ def test_process_counters():
 THREADS = """
 import ctypes, sys, threading, time
 name = lambda text: ctypes.CDLL(None).prctl(15, text, 0, 0, 0)
-def work(go, text): name(text); go.wait()
+def work(go, text): bytes(1 << 20); name(text); go.wait()
 def step(text): print(text, time.clock_gettime_ns(7), flush=True); sys.stdin.readline()
 early, late = threading.Event(), threading.Event()
 step("alone")
@@ -142,7 +142,9 @@ late.set(); two.join()
 
 
 def test_threads():
-    """Threads have their names, their starts and their ends, and the process has its own."""
+    """Threads have their names, their starts and their ends, and the process has its own.
+
+    The first sample of each is older than its name: a checkpoint must not bring the old one back."""
     need("python3")
     times = {}
 
@@ -159,6 +161,8 @@ def test_threads():
         process.stdin.write(b"\n")
         answered(process)
         wait_for(lambda: named(trace, "early") and named(trace, "late"), "threads with names")
+        wait_for(lambda: query(trace, "select 1 from heap_profile_allocation limit 1"), "a checkpoint")
+        check(named(trace, "early") and named(trace, "late"), "a checkpoint has other names")
         process.stdin.write(b"\n")
         answered(process)
         wait_for(lambda: named(trace, "early")[0]["end_ts"] and named(trace, "renamed"), "the end of a thread")

@@ -60,7 +60,7 @@ int target_name_threads_for_checkpoint(struct target *target, struct trace_write
     if (written == NULL)
         return -ENOMEM;
     for (size_t i = 1; i < count; i++)
-        if (!thread_watch_is_ended(&target->threads, (int32_t)threads[i].tid))
+        if (!thread_watch_has_name(&target->threads, (int32_t)threads[i].tid, threads[i].name))
             written[named++] = (struct trace_thread){
                 .tid = (int32_t)threads[i].tid, .pid = target->info.pid, .name = threads[i].name};
     int code = trace_writer_process_tree(part, NULL, 0, written, named);

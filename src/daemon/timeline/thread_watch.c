@@ -200,10 +200,14 @@ int thread_watch_name(struct thread_watch *watch, struct trace_writer *writer, p
     return 0;
 }
 
-bool thread_watch_is_ended(const struct thread_watch *watch, int32_t tid)
+bool thread_watch_has_name(const struct thread_watch *watch, int32_t tid, const char *name)
 {
     const struct watched_thread *thread = find(watch, tid);
-    return thread != NULL && thread->is_ended;
+    if (thread == NULL)
+        return false;
+    /* A listing has read the name after the ring got it, or a second before at most. */
+    bool is_read = thread->is_listed && thread->name[0] != 0;
+    return thread->is_ended || is_read || strcmp(thread->recorded, name) == 0;
 }
 
 void thread_watch_end(struct thread_watch *watch, struct trace_writer *writer, pid_t pid,

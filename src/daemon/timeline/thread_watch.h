@@ -50,8 +50,8 @@ void thread_watch_list(struct thread_watch *watch, struct trace_writer *writer, 
 int thread_watch_name(struct thread_watch *watch, struct trace_writer *writer, pid_t pid,
                       int directory, int32_t tid, const char *name);
 
-/* Return whether the trace has the thread's end. */
-bool thread_watch_is_ended(const struct thread_watch *watch, int32_t tid);
+/* Return whether the trace has the name from the ring already, or a newer one, or the thread's end. */
+bool thread_watch_has_name(const struct thread_watch *watch, int32_t tid, const char *name);
 
 /* Write the end of all threads, and of the process unless it goes on with another program. */
 void thread_watch_end(struct thread_watch *watch, struct trace_writer *writer, pid_t pid,
