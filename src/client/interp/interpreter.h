@@ -30,7 +30,7 @@
 #define INTERPRETER_MERGED_MAX (UNWIND_FRAMES_MAX + INTERPRETER_ITEMS_MAX)
 
 /* Room of the language, kept from one stack to the next. Other threads may use it in between. */
-#define INTERPRETER_NOTES_BYTES 12288u
+#define INTERPRETER_NOTES_BYTES 28672u
 
 /* A frame of the language, or the end of a group. */
 struct interpreter_item {

@@ -132,7 +132,7 @@ static struct interpreter *interpreter_of(const struct unwind_walk *walk, const 
         if (load_acquire(&known->state) != FOUND_READY ||
             load_acquire(&known->generation) != generation)
             continue;
-        /* The interpreter itself, or what embeds it, has called everything else. */
+        /* The outermost frames are mostly its own: it has called everything else. */
         uintptr_t start = known->module->start, bytes = known->module->end - start;
         for (unsigned j = walk->proven; j-- > 0;) {
             if (frames[j] - start < bytes)

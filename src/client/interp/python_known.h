@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of the last stacks with their keys, and all that a key is computed from. Successive
- * stacks have mostly the same functions, and to compare is faster than to hash.
+ * The functions of the last stacks with their keys, and what tells whether they are still the same.
+ * Successive stacks have mostly the same functions, and to compare is faster than to hash.
  */
 #ifndef HEAPPROFD_CLIENT_INTERP_PYTHON_KNOWN_H
 #define HEAPPROFD_CLIENT_INTERP_PYTHON_KNOWN_H
@@ -9,17 +9,20 @@
 #include "client/interp/python.h"
 #include "wire/barrier.h"
 
-#define PYTHON_KNOWN_BITS 5u /* sets of two functions, the newer one first */
+#define PYTHON_KNOWN_BITS 6u
+#define PYTHON_KNOWN_SETS (1u << PYTHON_KNOWN_BITS)
 
 struct python_known_text {
     uintptr_t at;
     uint64_t hash;        /* Python's own; UINT64_MAX: not computed yet */
     uint64_t length, end; /* without a hash: the length and the last bytes */
     uintptr_t end_at;     /* address of the last bytes; 0: they do not count */
+    uint32_t state;       /* of its layout, PYTHON_TEXT_LAYOUT */
 };
 
 struct python_known {
     uintptr_t code; /* the first member; 0: none */
+    const struct python_layout *layout;
     struct python_known_text name, file, qualified;
     uintptr_t table;
     uint64_t table_length, table_middle, table_end;
@@ -28,14 +31,23 @@ struct python_known {
     uint64_t key;
 };
 
-_Static_assert(2 * sizeof(struct python_known) << PYTHON_KNOWN_BITS <= INTERPRETER_NOTES_BYTES,
+/* Zeros are an empty one. */
+struct python_known_functions {
+    uint32_t misses;
+    struct python_known sets[PYTHON_KNOWN_SETS][2];
+};
+
+_Static_assert(sizeof(struct python_known_functions) <= INTERPRETER_NOTES_BYTES,
                "the functions fit into the notes");
 
-/* Return the set in which the function is, if it is known. */
-static inline struct python_known *python_known_set(struct interpreter_stack *stack, uintptr_t code)
+static inline struct python_known_functions *python_known_functions(struct interpreter_stack *stack)
 {
-    struct python_known *all = (struct python_known *)(void *)stack->notes;
-    return &all[2 * (code * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PYTHON_KNOWN_BITS))];
+    return (struct python_known_functions *)(void *)stack->notes;
+}
+
+static inline unsigned python_known_set(uintptr_t code)
+{
+    return (unsigned)(code * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PYTHON_KNOWN_BITS));
 }
 
 static inline uint64_t python_word_at(uintptr_t address)
@@ -45,9 +57,11 @@ static inline uint64_t python_word_at(uintptr_t address)
 
 static inline bool python_is_known_text(const struct python_known_text *text)
 {
-    return python_word_at(text->at + PYTHON_TEXT_HASH) == text->hash &&
+    const uint8_t *head = (const uint8_t *)text->at;
+    return python_word(head, PYTHON_TEXT_HASH) == text->hash &&
            (likely(text->hash != UINT64_MAX) ||
-            (python_word_at(text->at + PYTHON_TEXT_LENGTH) == text->length &&
+            (python_word(head, PYTHON_TEXT_LENGTH) == text->length &&
+             (python_half(head, PYTHON_TEXT_STATE) & PYTHON_TEXT_LAYOUT) == text->state &&
              (text->end_at == 0 || python_word_at(text->end_at) == text->end)));
 }
 
@@ -67,7 +81,8 @@ static inline bool python_is_known(const struct python_known *known,
                                    const uint8_t *view)
 {
     uintptr_t table = known->table;
-    bool is_same = known->code == code && known->name.at == python_word(view, layout->code_name) &&
+    bool is_same = known->code == code && known->layout == layout &&
+                   known->name.at == python_word(view, layout->code_name) &&
                    known->file.at == python_word(view, layout->code_file) &&
                    table == python_word(view, layout->code_table) &&
                    known->size == python_word(view, PYTHON_OBJECT_SIZE) &&
@@ -82,8 +97,16 @@ static inline bool python_is_known(const struct python_known *known,
            python_word_at(python_table_bytes(table, known->table_length)) == known->table_end;
 }
 
-/* Put a function into its set. Its key has just been computed from memory that is read directly. */
-void python_know(struct python_known *set, const struct python_layout *layout, uintptr_t code,
-                 const uint8_t *view, uint64_t key);
+/* Return the known function in whose place the one at `code` is, if it is known. */
+static inline const struct python_known *
+python_known_of(const struct python_known_functions *functions, uintptr_t code)
+{
+    const struct python_known *set = functions->sets[python_known_set(code)];
+    return &set[likely(set[0].code == code) ? 0 : 1];
+}
+
+/* Remember a function. Its key has just been computed from memory that is read directly. */
+void python_know(struct python_known_functions *functions, const struct python_layout *layout,
+                 uintptr_t code, const uint8_t *view, uint64_t key);
 
 #endif

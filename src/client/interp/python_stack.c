@@ -131,8 +131,7 @@ INLINED bool hash_text(const struct python_memory *memory, uintptr_t text, uint6
     uint64_t length = python_word(head, PYTHON_TEXT_LENGTH);
     uint64_t own = python_word(head, PYTHON_TEXT_HASH), end = 0;
     uint32_t state = python_half(head, PYTHON_TEXT_STATE);
-    bool is_ascii = (state & (PYTHON_TEXT_COMPACT | PYTHON_TEXT_ASCII)) ==
-                    (PYTHON_TEXT_COMPACT | PYTHON_TEXT_ASCII);
+    bool is_ascii = (state & PYTHON_TEXT_LAYOUT) == PYTHON_TEXT_LAYOUT;
     if (unlikely(own == UINT64_MAX) && is_ascii && length < PYTHON_LENGTH_MAX) {
         /* With the terminating zero, so it begins inside the object's head if the text is short. */
         const uint8_t *view = python_view(
@@ -193,15 +192,15 @@ INLINED bool find_key(const struct python_memory *memory, struct interpreter_sta
 {
     if (!memory->direct)
         return hash_code(memory, code, view, key);
-    struct python_known *set = python_known_set(stack, code);
-    const struct python_known *known = &set[likely(set[0].code == code) ? 0 : 1];
+    struct python_known_functions *functions = python_known_functions(stack);
+    const struct python_known *known = python_known_of(functions, code);
     if (likely(python_is_known(known, memory->layout, code, view))) {
         *key = known->key;
         return true;
     }
     if (!hash_code(memory, code, view, key))
         return false;
-    python_know(set, memory->layout, code, view, *key);
+    python_know(functions, memory->layout, code, view, *key);
     return true;
 }
 

@@ -26,9 +26,10 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define REGION_SHIFT_MIN 8u
 #define REGION_SHIFT_MAX 26u
 
-/* A stretch is an eighth of an interval, so one in 8 has a sample. Allocators align to 16. */
-#define NEAR_REGION_SHIFT 6u
+/* A stretch is the largest power of two within an eighth of an interval, so at most one in 8 has a
+ * sample. Allocators align to 16. */
 #define NEAR_SHIFT_MIN 4u
+#define NEAR_SHIFT_MAX 20u
 /* The filter ends when, of this number of insertions, one in four finds its stretch with an
  * address: a free in a large heap, whose lines are cold, would read 1.25 of ours. */
 #define NEAR_INSERTIONS 4096u
@@ -128,8 +129,10 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
         say_always_near(set);
         return 0;
     }
-    bool is_fine = shift < NEAR_REGION_SHIFT + NEAR_SHIFT_MIN;
-    store_release(&set->near_shift, is_fine ? NEAR_SHIFT_MIN : shift - NEAR_REGION_SHIFT);
+    uint32_t near_shift = NEAR_SHIFT_MIN;
+    while (near_shift < NEAR_SHIFT_MAX && UINT64_C(2) << near_shift <= interval_bytes / 8)
+        near_shift++;
+    store_release(&set->near_shift, near_shift);
     return 0;
 }
 

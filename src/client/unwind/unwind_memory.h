@@ -35,8 +35,8 @@ struct unwind_step {
     uint64_t address;
     uintptr_t sp, fp;
     uintptr_t return_slot; /* address of its return address */
-    /* Address of its caller's frame pointer. If that is the same as its own, 0 and, in steps[], the
-     * address of `fp`: the check of a remembered frame needs no branch. */
+    /* Address of its caller's frame pointer; 0 if that is the same as its own. In steps[], the
+     * address of `fp` instead of 0: the check of a remembered frame needs no branch. */
     uintptr_t fp_slot;
     uint64_t sum; /* walk_hash_pc() of it and, in steps[], of the frames outside it */
 };
