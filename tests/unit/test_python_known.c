@@ -39,7 +39,7 @@ static const struct python_layout layout = {
 static struct text name, qualified, file, other;
 static struct table table, other_table;
 static struct code code;
-static struct interpreter_stack stack; /* its notes are zeros */
+static struct python_known_functions functions;
 
 static void fill_text(struct text *text, uint64_t hash, const char *bytes)
 {
@@ -50,7 +50,7 @@ static void fill_text(struct text *text, uint64_t hash, const char *bytes)
 static int fill(void **state)
 {
     (void)state;
-    memset(&stack, 0, sizeof(stack));
+    memset(&functions, 0, sizeof(functions));
     fill_text(&name, 1, "walk");
     fill_text(&qualified, 2, "Tree.walk");
     fill_text(&file, UINT64_MAX, "/usr/lib/tree.py");
@@ -69,14 +69,13 @@ static int fill(void **state)
 
 static bool is_known(const struct code *at)
 {
-    const struct python_known *known =
-        python_known_of(python_known_functions(&stack), (uintptr_t)at);
+    const struct python_known *known = python_known_of(&functions, (uintptr_t)at);
     return python_is_known(known, &layout, (uintptr_t)at, (const uint8_t *)at);
 }
 
 static void know(const struct code *at, uint64_t key)
 {
-    python_know(python_known_functions(&stack), &layout, (uintptr_t)at, (const uint8_t *)at, key);
+    python_know(&functions, &layout, (uintptr_t)at, (const uint8_t *)at, key);
 }
 
 static void a_function_is_known_once_it_was_noted(void **state)
@@ -85,7 +84,7 @@ static void a_function_is_known_once_it_was_noted(void **state)
     assert_false(is_known(&code));
     know(&code, 5);
     assert_true(is_known(&code));
-    assert_int_equal(python_known_of(python_known_functions(&stack), (uintptr_t)&code)->key, 5);
+    assert_int_equal(python_known_of(&functions, (uintptr_t)&code)->key, 5);
 }
 
 /* Change a word, expect that the function is not known, and restore the word. */
@@ -141,17 +140,15 @@ static void another_interpreters_function_is_not_it(void **state)
     (void)state;
     struct python_layout another = layout;
     know(&code, 5);
-    assert_false(python_is_known(python_known_of(python_known_functions(&stack), (uintptr_t)&code),
-                                 &another, (uintptr_t)&code, (const uint8_t *)&code));
+    assert_false(python_is_known(python_known_of(&functions, (uintptr_t)&code), &another,
+                                 (uintptr_t)&code, (const uint8_t *)&code));
 }
 
 static void an_update_that_was_left_is_no_function(void **state)
 {
     (void)state;
     know(&code, 5);
-    struct python_known *left =
-        &python_known_functions(&stack)->sets[python_known_set((uintptr_t)&code)][0];
-    left->code = 0;
+    functions.sets[python_known_set((uintptr_t)&code)][0].code = 0;
     assert_false(is_known(&code));
 }
 

@@ -29,7 +29,9 @@
 #define INTERPRETER_ITEMS_MAX 1024u
 #define INTERPRETER_MERGED_MAX (UNWIND_FRAMES_MAX + INTERPRETER_ITEMS_MAX)
 
-/* Room of the language, kept from one stack to the next. Other threads may use it in between. */
+/* Stacks that are read at the same time, and the notes of each: memory of the language, kept from
+ * one stack to the next. Other threads may use it in between. */
+#define INTERPRETER_STACKS 64u
 #define INTERPRETER_NOTES_BYTES 28672u
 
 /* A frame of the language, or the end of a group. */
@@ -47,7 +49,7 @@ struct interpreter_stack {
     bool cut;    /* there are more frames further out */
     bool direct; /* the interpreter's memory cannot vanish, and is read directly */
     struct interpreter_item items[INTERPRETER_ITEMS_MAX];
-    uint8_t notes[INTERPRETER_NOTES_BYTES] __attribute__((aligned(8))); /* at first zeros */
+    void *notes; /* INTERPRETER_NOTES_BYTES, at first zeros; NULL: no memory */
 };
 
 enum interpreter_result {
@@ -140,6 +142,7 @@ uint32_t interpreters_known(void);
 
 /* A stack with the frames of a language among the native ones. */
 struct interpreter_merge {
+    unsigned number; /* of all stacks at the same time, below INTERPRETER_STACKS */
     const struct interpreter *interpreter; /* NULL: no frames of a language, or in doubt */
     unsigned count;
     uint64_t frames[INTERPRETER_MERGED_MAX];

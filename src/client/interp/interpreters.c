@@ -36,6 +36,10 @@ static uint32_t found_count; /* number of times that one was found */
 
 static uint64_t (*sent)[WAYS]; /* wiped on fork; 0: free */
 
+/* Mapped when an interpreter is found, if there is room: a program may have a limit of address
+ * space. Wiped on fork. */
+static uint8_t (*notes)[INTERPRETER_NOTES_BYTES];
+
 int interpreters_init(void)
 {
     sent = system_map_wiped(SETS * sizeof(*sent));
@@ -81,6 +85,23 @@ const uint8_t *interpreter_view(bool direct, uintptr_t from, void *room, size_t 
     return system_read_memory(room, from, bytes) == (long)bytes ? room : NULL;
 }
 
+static void map_notes(void)
+{
+    const size_t bytes = INTERPRETER_STACKS * sizeof(*notes);
+    uint8_t(*none)[INTERPRETER_NOTES_BYTES] = NULL;
+    if (load_acquire(&notes) != NULL)
+        return;
+    uint8_t(*mapped)[INTERPRETER_NOTES_BYTES] = system_map_wiped(bytes);
+    if (mapped != NULL && !cas_acq_rel(&notes, &none, mapped))
+        system_unmap(mapped, bytes);
+}
+
+static void *notes_of(const struct interpreter_merge *merge)
+{
+    uint8_t(*mapped)[INTERPRETER_NOTES_BYTES] = load_acquire(&notes);
+    return mapped != NULL ? mapped[merge->number] : NULL;
+}
+
 /* --- finding --- */
 
 /* Return whether the module's interpreter is known. If it was found in an earlier generation of
@@ -113,6 +134,7 @@ void interpreters_notice(const struct module *module, uint32_t generation)
         uint32_t state = FOUND_FREE;
         if (!cas_acquire(&found[i].state, &state, FOUND_FILLING))
             continue;
+        map_notes();
         candidate.state = FOUND_FILLING;
         candidate.language = language;
         found[i] = candidate;
@@ -305,6 +327,7 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
     merge->count = 0;
     merge->stack.count = 0;
     merge->stack.cut = false;
+    merge->stack.notes = notes_of(merge);
     enum interpreter_result result = INTERPRETER_UNCERTAIN;
     if (walk->stop != UNWIND_FOR_DAEMON && !walk->signalled)
         result = interpreter->language->read(interpreter, &merge->stack);

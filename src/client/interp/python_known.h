@@ -40,11 +40,6 @@ struct python_known_functions {
 _Static_assert(sizeof(struct python_known_functions) <= INTERPRETER_NOTES_BYTES,
                "the functions fit into the notes");
 
-static inline struct python_known_functions *python_known_functions(struct interpreter_stack *stack)
-{
-    return (struct python_known_functions *)(void *)stack->notes;
-}
-
 static inline unsigned python_known_set(uintptr_t code)
 {
     return (unsigned)(code * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PYTHON_KNOWN_BITS));

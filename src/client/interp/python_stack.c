@@ -190,9 +190,9 @@ INLINED bool hash_code(const struct python_memory *memory, uintptr_t code, const
 INLINED bool find_key(const struct python_memory *memory, struct interpreter_stack *stack,
                       uintptr_t code, const uint8_t *view, uint64_t *key)
 {
-    if (!memory->direct)
+    struct python_known_functions *functions = stack->notes;
+    if (!memory->direct || functions == NULL)
         return hash_code(memory, code, view, key);
-    struct python_known_functions *functions = python_known_functions(stack);
     const struct python_known *known = python_known_of(functions, code);
     if (likely(python_is_known(known, memory->layout, code, view))) {
         *key = known->key;

@@ -64,6 +64,7 @@ union scratch_holder {
 
 #define SCRATCH_TID_MASK 63u
 
+_Static_assert(SCRATCHES <= INTERPRETER_STACKS, "each buffer has notes");
 _Static_assert(RING_THREADS_MAX <= 1u << 14, "a slot's number fits its field");
 
 struct scratch {
@@ -256,6 +257,7 @@ static bool walk_stack(struct ring_thread *thread, const struct unwind_registers
                                         walk->count);
     }
     scratch->merge.interpreter = NULL;
+    scratch->merge.number = (unsigned)(scratch - scratches);
     if (interprets)
         interpreters_merge(&scratch->merge, walk, scratch->frames, *generation);
     return true;
