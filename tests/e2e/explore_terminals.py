@@ -215,7 +215,11 @@ def test_stopped():
     until(terminal, "READY", "the shell")
     terminal.send('"$TOOL" explore "$MADE"\n')
     until(terminal, "Enter in", "the screen")
-    terminal.send("\x1a")
+    # ncurses ignores Ctrl-Z until it has written the screen, and a moment longer.
+    for _ in range(5):
+        terminal.send("\x1a")
+        if terminal.wait(lambda s: any("Stopped" in line for line in s.text()), 2):
+            break
     until(terminal, "Stopped", "stopped")
     check(not terminal.screen.alternate and terminal.screen.cursor_shown, "the shell's screen is not restored")
     terminal.send("stty -a | grep -o -- '-\\?icanon'\n")
