@@ -142,7 +142,7 @@ uint32_t interpreters_known(void);
 
 /* A stack with the frames of a language among the native ones. */
 struct interpreter_merge {
-    unsigned number; /* of all stacks at the same time, below INTERPRETER_STACKS */
+    unsigned number; /* of this buffer, below INTERPRETER_STACKS */
     const struct interpreter *interpreter; /* NULL: no frames of a language, or in doubt */
     unsigned count;
     uint64_t frames[INTERPRETER_MERGED_MAX];

@@ -391,8 +391,12 @@ bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_t
     } else {
         add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
     }
-    close_record(thread, (uintptr_t)record - (uintptr_t)client.data);
     return in_time;
+}
+
+void ring_writer_close(struct ring_thread *thread, const void *record)
+{
+    close_record(thread, (uintptr_t)record - (uintptr_t)client.data);
 }
 
 void ring_writer_wake(const void *record, uint32_t length)
@@ -465,6 +469,7 @@ bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum r
     const union record_header *header = record;
     uint32_t length = load_relaxed(&header->length);
     bool in_time = ring_writer_publish(thread, record, type, heap);
+    ring_writer_close(thread, record);
     if (likely(in_time))
         ring_writer_wake(record, length);
     return in_time;

@@ -433,6 +433,7 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
     bool in_time = ring_writer_publish(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
                                        sample->heap);
     settle(sample, in_time);
+    ring_writer_close(thread, record);
     if (likely(in_time) && likely((flags & (RECORD_ALLOC_RANGE | RECORD_ALLOC_LOST_FREE)) == 0)) {
         const struct ring_alloc alloc = {sample->address, sample->ordinal, now_ms, sample->heap};
         ring_writer_note_alloc(thread, end, &alloc);
