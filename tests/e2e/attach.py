@@ -577,6 +577,7 @@ def test_killed_while_attaching():
         code = code_of(process.pid)
         for number in range(40):
             session = Session(daemon, os.path.join(directory, f"o{number}"), "-p", str(process.pid))
+            wait_for("the session's process", daemon.session_processes)
             [profiler] = daemon.session_processes()
             time.sleep(number * 0.0005)
             os.kill(profiler, signal.SIGKILL)
