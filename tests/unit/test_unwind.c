@@ -35,6 +35,47 @@ static uint64_t ours[UNWIND_FRAMES_MAX];
 static struct unwind_walk last;
 static unsigned theirs_count, common;
 static volatile int sink;
+static bool checks_limits;
+
+/* Walk at most `max` frames, as far as `last` has walked. What is remembered, and places, must not
+ * change the result; nor may they leave out a frame. */
+static NOINLINE void assert_same_with(const struct unwind_registers *registers, unsigned max)
+{
+    static __thread struct unwind_memory other;
+    static __thread uint64_t frames[UNWIND_FRAMES_MAX];
+    static __thread uintptr_t places[UNWIND_FRAMES_MAX + 1];
+    uint64_t hash = 0;
+    unsigned expected = last.count < max ? last.count : max;
+    memset(&other, 0, sizeof(other));
+    for (int i = 0; i < 4; i++) {
+        /* Twice with memory that was empty at first, then with that of other walks. */
+        struct unwind_memory *memory = i < 2 ? &other : &last_walk;
+        memset(frames, 0, sizeof(frames));
+        struct unwind_walk walk = unwind_callstack(registers, &bounds, memory, frames,
+                                                   i % 2 == 0 ? NULL : places, max, NULL);
+        unwind_write_recalled(&walk, memory, frames);
+        assert_int_equal(walk.count, expected);
+        assert_memory_equal(frames, ours, expected * sizeof(*frames));
+        assert_true(i == 0 || walk.hash == hash);
+        assert_true(max < UNWIND_FRAMES_MAX || walk.hash == last.hash);
+        assert_int_equal(walk.stop, last.count > max ? UNWIND_TRUNCATED : last.stop);
+        hash = walk.hash;
+        for (unsigned n = 0; i % 2 == 1 && n + 1 < expected && !walk.signalled; n++)
+            assert_true(places[n] < places[n + 1]);
+    }
+}
+
+/* The same with each small limit, and with some large ones. */
+static NOINLINE void assert_limits_hold(const struct unwind_registers *registers)
+{
+    static const unsigned limits[] = {127, 128, 129, 130, 255, 256, 257, 258};
+    for (unsigned max = 1; max < 20; max++)
+        assert_same_with(registers, max);
+    for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        assert_same_with(registers, limits[i]);
+    for (unsigned max = last.count - 2; max < last.count + 2; max++)
+        assert_same_with(registers, max);
+}
 
 /* Walk from here with both unwinders. Results are in last, theirs_count and common. */
 static NOINLINE void walk_here(void)
@@ -61,6 +102,9 @@ static NOINLINE void walk_here(void)
         assert_true(i == 0 || (last.hash == first.hash && last.count == first.count));
     }
     unwind_write_recalled(&last, &last_walk, ours);
+    assert_same_with(&registers, UNWIND_FRAMES_MAX);
+    if (checks_limits)
+        assert_limits_hold(&registers);
 
     bool same = true;
     theirs_count = common = 0;
@@ -126,10 +170,12 @@ static void earlier_generations_are_forgotten(void **state)
          * cache. */
         for (volatile int walk = 0; walk < 2; walk++)
             recurse(7);
-        assert_ptr_not_equal(unwind_memory_top(&last_walk, module_generation()), last_walk.steps);
+        assert_ptr_not_equal(unwind_memory_top(&last_walk, module_generation()),
+                             unwind_memory_end(&last_walk));
         for (int j = 0; j <= i; j++)
             module_begin_generation();
-        assert_ptr_equal(unwind_memory_top(&last_walk, module_generation()), last_walk.steps);
+        assert_ptr_equal(unwind_memory_top(&last_walk, module_generation()),
+                             unwind_memory_end(&last_walk));
     }
     recurse(7);
     assert_same_as_theirs();
@@ -188,6 +234,16 @@ static void changed_callers_are_seen(void **state)
             for (int j = 0; j < i; j++)
                 assert_int_not_equal(hashes[i], hashes[j]);
     }
+}
+
+static void full_walks_are_truncated(void **state)
+{
+    (void)state;
+    static const int depths[] = {3, 120, 128, 250, 256, 300};
+    checks_limits = true;
+    for (unsigned d = 0; d < sizeof(depths) / sizeof(depths[0]); d++)
+        recurse(depths[d]);
+    checks_limits = false;
 }
 
 static void *deep_thread(void *argument)
@@ -485,6 +541,7 @@ int main(void)
         cmocka_unit_test(equal_stacks_have_equal_hashes),
         cmocka_unit_test(earlier_generations_are_forgotten),
         cmocka_unit_test(changed_callers_are_seen),
+        cmocka_unit_test(full_walks_are_truncated),
         cmocka_unit_test(deep_recursion_is_truncated),
         cmocka_unit_test(thread_is_walked_to_its_end),
         cmocka_unit_test(signal_frames_are_crossed),

@@ -257,9 +257,10 @@ static bool walk_stack(struct ring_thread *thread, const struct unwind_registers
                                         walk->count);
     }
     scratch->merge.interpreter = NULL;
-    scratch->merge.number = (unsigned)(scratch - scratches);
-    if (interprets)
+    if (unlikely(interprets)) {
+        scratch->merge.number = (unsigned)(scratch - scratches);
         interpreters_merge(&scratch->merge, walk, scratch->frames, *generation);
+    }
     return true;
 }
 

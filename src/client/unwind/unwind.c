@@ -73,65 +73,130 @@ static void walk_write(struct walk *walk, uint64_t pc)
     walk->power *= WALK_HASH_STEP;
 }
 
-/* See walk_warm(). `noting_places` is a constant: without places a frame costs nothing more. */
-static inline __attribute__((always_inline)) void walk_warm_noting(struct walk *walk,
-                                                                   bool noting_places)
+/* Write the frames that walk_warm() has left out. */
+static void walk_write_recalled(struct walk *walk)
 {
-    struct warm_walk warm = {.frame = walk->frame,
-                             .frames = walk->frames,
-                             .places = walk->places,
-                             .count = walk->count,
-                             .max = walk->max,
-                             .hash = walk->hash,
-                             .power = walk->power,
-                             .memory = walk->memory};
+    unwind_memory_write(walk->memory, walk->frames + walk->recalled_at, walk->recalled);
+    walk->recalled = 0;
+}
+
+/* Write the frames fresh[0..count), with their places if they are wanted. */
+static void walk_write_fresh(struct walk *walk, unsigned count)
+{
+    const struct unwind_step *fresh = walk->memory->fresh;
+    for (unsigned i = 0; i < count; i++) {
+        if (walk->places != NULL)
+            walk->places[walk->count] = fresh[i].sp;
+        walk->frames[walk->count++] = fresh[i].address - ARCH_CALL_BYTES;
+    }
+}
+
+/* Write fresh[], which is full, and its part of the hash. */
+static __attribute__((noinline)) void walk_spill(struct walk *walk)
+{
+    const struct unwind_step *fresh = walk->memory->fresh;
+    uint64_t sum = 0;
+    for (unsigned i = UNWIND_MEMORY_FRAMES; i > 0; i--)
+        sum = unwind_memory_sum(&fresh[i - 1], sum);
+    walk->hash += sum * walk->power;
+    walk->power *= unwind_memory_powers[UNWIND_MEMORY_FRAMES];
+    walk_write_fresh(walk, UNWIND_MEMORY_FRAMES);
+}
+
+/* Add the noted frames, those that were kept and the outermost one to the walk, and remember them.
+ * They are written later if that is possible: see struct unwind_walk. */
+static inline __attribute__((always_inline)) void walk_keep(struct walk *walk, unsigned kept,
+                                                            unsigned noted, bool again,
+                                                            bool noting_places)
+{
+    struct unwind_memory *memory = walk->memory;
+    unsigned all = kept + noted;
+    uint64_t sum;
+    if (noted > 0 || again || kept == 0) {
+        sum = unwind_memory_keep(memory, kept, noted, again, walk->generation);
+    } else {
+        sum = unwind_memory_end(memory)[kept].sum;
+        memory->count = kept;
+    }
+    if (unlikely(all > UNWIND_MEMORY_FRAMES)) {
+        walk_write_fresh(walk, all - UNWIND_MEMORY_FRAMES);
+        all = UNWIND_MEMORY_FRAMES;
+    }
+    walk->interrupted = false;
+    walk->hash += sum * walk->power;
+    walk->power *= unwind_memory_powers[kept + noted];
+    all += memory->has_outermost;
+    walk->recalled_at = walk->count;
+    walk->recalled = all;
+    if (noting_places) {
+        const struct unwind_step *step = unwind_memory_end(memory) + all - memory->has_outermost;
+        for (unsigned i = 0; i < all; i++)
+            walk->places[walk->count + i] = step[-(ptrdiff_t)i].sp;
+        walk_write_recalled(walk);
+    }
+    walk->count += all;
+}
+
+/* See walk_warm(). `noting_places` is a constant: without places a frame costs nothing more. */
+static inline __attribute__((always_inline)) int walk_warm_noting(struct walk *walk,
+                                                                  bool noting_places)
+{
+    struct unwind_memory *memory = walk->memory;
+    struct warm_walk warm = {.frame = walk->frame, .end = unwind_memory_end(memory)};
     const uint64_t *table = rule_table;
     uint64_t generation_bits = walk->generation_bits;
     uintptr_t high = walk->stack.high;
     unsigned kept = 0; /* outermost remembered frames that the walk confirmed */
+    uint32_t rule = 0;
+    bool again = false;
 
-    warm_expect(&warm, unwind_memory_top(warm.memory, walk->generation));
-    while (warm.count < warm.max) {
-        if (unlikely(warm.frame.sp >= warm.known_sp) && warm_recall(&warm, high, noting_places)) {
-            kept = (unsigned)(warm.known - warm.memory->steps);
+    warm_begin(&warm, memory, walk->max - walk->count);
+    warm_expect(&warm, unwind_memory_top(memory, walk->generation));
+    for (;;) {
+        if (unlikely(warm.frame.sp >= warm.known_sp) && warm_meets(&warm, high) &&
+            warm_recall(&warm)) {
+            kept = (unsigned)(warm.known - warm.end);
+            rule = 0;
             break;
         }
-        struct unwind_step step = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0, 0};
+        if (unlikely(warm.next == warm.limit)) {
+            if ((uintptr_t)warm.next == warm.full)
+                break;
+            walk_spill(walk);
+            warm_begin(&warm, memory, walk->max - walk->count);
+            again = true;
+        }
         struct rule_slots slots;
-        uint32_t rule = rule_find(table, step.address, generation_bits);
-        if (unlikely(rule == 0 || (rule & RULE_IS_SPECIAL)))
+        rule = rule_find(table, warm.frame.address, generation_bits);
+        warm_note(&warm);
+        if (unlikely(!(rule & RULE_IS_PLAIN)) ||
+            unlikely(!arch_rule_apply(rule, &warm.frame, high, NULL, &slots)))
             break;
-        if (unlikely(!arch_rule_apply(rule, &warm.frame, high, NULL, &slots)))
-            break;
-        step.return_slot = slots.return_address;
-        step.fp_slot = slots.fp;
-        if (noting_places)
-            warm.places[warm.count] = step.sp;
-        step.sum = warm_write(&warm, step.address - ARCH_CALL_BYTES);
-        unwind_memory_note(warm.memory, warm.noted++, &step);
-    }
-    if (warm.count > walk->count) {
-        struct unwind_step end = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0, 0};
-        walk->interrupted = false;
-        unwind_memory_keep(warm.memory, kept, warm.noted, &end, walk->generation);
+        warm.next->return_slot = slots.return_address;
+        warm.next->fp_slot = slots.fp;
+        warm.next++;
     }
     walk->frame = warm.frame;
-    walk->count = warm.count;
-    walk->hash = warm.hash;
-    walk->power = warm.power;
-    walk->recalled_at = warm.recalled_at;
-    walk->recalled = warm.recalled;
+    unsigned noted = (unsigned)(warm.next - memory->fresh);
+    if (kept + noted == 0 && !again)
+        return WALK_GOES_ON;
+    const struct unwind_step after = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0, 0};
+    if (kept == 0)
+        unwind_memory_begin(memory, &after, (rule & RULE_MASK) == RULE_OUTERMOST);
+    walk_keep(walk, kept, noted, again, noting_places);
+    return memory->has_outermost ? UNWIND_OUTERMOST : WALK_GOES_ON;
 }
 
-/* Unwind frames that are remembered or have rules, directly on the thread's own stack. */
-static __attribute__((noinline)) void walk_warm(struct walk *walk)
+/* Unwind frames that are remembered or have rules, directly on the thread's own stack. Return
+ * UNWIND_OUTERMOST or WALK_GOES_ON. */
+static __attribute__((noinline)) int walk_warm(struct walk *walk)
 {
-    walk_warm_noting(walk, false);
+    return walk_warm_noting(walk, false);
 }
 
-static __attribute__((noinline)) void walk_warm_with_places(struct walk *walk)
+static __attribute__((noinline)) int walk_warm_with_places(struct walk *walk)
 {
-    walk_warm_noting(walk, true);
+    return walk_warm_noting(walk, true);
 }
 
 static bool walk_read(void *context, uintptr_t address, uint64_t *value)
@@ -347,7 +412,7 @@ static int walk_without_cfi(struct walk *walk, const struct module *module, bool
         walk->unfinished != NULL ? walk->unfinished->ask(number) : RING_UNWINDING_NONE;
     uint32_t rule = daemon == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_FOR_DAEMON;
     if (!cached || rule == RULE_NO_CFI)
-        rule_insert(walk->frame.address, walk->generation_bits, RULE_IS_SPECIAL | rule);
+        rule_insert(walk->frame.address, walk->generation_bits, rule);
     if (daemon == RING_UNWINDING_FOUND)
         return walk_stop_for_daemon(walk, number);
     int stop = walk_guess(walk);
@@ -446,7 +511,7 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
     case CFI_NONE:
         return walk_without_cfi(walk, module, cached);
     default:
-        rule = RULE_IS_SPECIAL | RULE_BAD_CFI;
+        rule = RULE_BAD_CFI;
         break;
     }
     /* A copy may fail because the object is being unloaded, or a filter came into force. */
@@ -465,13 +530,6 @@ static __attribute__((noinline)) int walk_module_copying(struct walk *walk,
 {
     struct cfi_copy copy;
     return walk_module(walk, module, &copy, cached);
-}
-
-/* Write the frames that walk_warm() has left out. */
-static void walk_write_recalled(struct walk *walk)
-{
-    unwind_memory_write(walk->memory, walk->frames + walk->recalled_at, walk->recalled);
-    walk->recalled = 0;
 }
 
 /* Return whether a frame of the walk that was reached by CFI returns into the module: it is not
@@ -537,7 +595,7 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
     uint32_t rule = 0;
     if (frame->address >> ARCH_ADDRESS_BITS == 0)
         rule = rule_find(rule_table, frame->address, walk->generation_bits) & RULE_MASK;
-    if (rule != 0 && !(rule & RULE_IS_SPECIAL) && !walk->tracking) {
+    if ((rule & RULE_IS_PLAIN) && !walk->tracking) {
         uint64_t pc = frame->address - ARCH_CALL_BYTES;
         struct rule_slots slots;
         if (!arch_rule_apply(rule, frame, UINTPTR_MAX, &walk->stack, &slots)) {
@@ -550,11 +608,15 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
     }
     if (walk_signal_trampoline(walk))
         return WALK_GOES_ON;
-    if (rule == (RULE_IS_SPECIAL | RULE_OUTERMOST) || rule == (RULE_IS_SPECIAL | RULE_BAD_CFI)) {
+    if (rule == RULE_OUTERMOST || rule == RULE_BAD_CFI) {
+        /* If the rule is younger than the frames that end here, forget them. The next walk
+         * remembers this one, too. */
+        if (rule == RULE_OUTERMOST && unwind_memory_end(walk->memory)->sp == frame->sp)
+            walk->memory->generation = 0;
         walk_write(walk, frame->address - ARCH_CALL_BYTES);
-        return rule == (RULE_IS_SPECIAL | RULE_OUTERMOST) ? UNWIND_OUTERMOST : UNWIND_BAD_CFI;
+        return rule == RULE_OUTERMOST ? UNWIND_OUTERMOST : UNWIND_BAD_CFI;
     }
-    if (rule == (RULE_IS_SPECIAL | RULE_NO_CFI))
+    if (rule == RULE_NO_CFI)
         return walk_guess(walk);
     uint64_t pc = frame->address - ARCH_CALL_BYTES;
     const struct module *module = module_find(pc, !walk->guessed);
@@ -564,7 +626,7 @@ static __attribute__((noinline)) int walk_cold(struct walk *walk)
     }
     if (module == NULL)
         return walk_guess(walk);
-    if (rule == (RULE_IS_SPECIAL | RULE_FOR_DAEMON))
+    if (rule == RULE_FOR_DAEMON)
         return walk_without_cfi(walk, module, true);
     if (walk->guessed)
         return walk_module_guessed(walk, module, rule != 0);
@@ -609,10 +671,10 @@ struct unwind_walk unwind_callstack(const struct unwind_registers *registers,
     while (stop == WALK_GOES_ON) {
         if (walk.tracking && walk.count > walk.track_until)
             walk.tracking = false;
-        if (!walk.tracking && places == NULL)
-            walk_warm(&walk);
-        else if (!walk.tracking)
-            walk_warm_with_places(&walk);
+        if (!walk.tracking)
+            stop = places == NULL ? walk_warm(&walk) : walk_warm_with_places(&walk);
+        if (stop != WALK_GOES_ON)
+            break;
         if (places != NULL)
             places[walk.count] = walk.frame.sp;
         stop = walk.count < max ? walk_cold(&walk) : UNWIND_TRUNCATED;

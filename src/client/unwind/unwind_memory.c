@@ -2,40 +2,73 @@
 /* Merge the frames of a finished walk into the remembered ones, and write remembered frames. */
 #include "client/unwind/unwind_memory.h"
 
-uint64_t unwind_memory_powers[UNWIND_MEMORY_FRAMES + 1];
+#include <stddef.h>
+
+uint64_t unwind_memory_powers[2 * UNWIND_MEMORY_FRAMES + 1];
 
 void unwind_memory_init(void)
 {
     uint64_t power = 1;
-    for (unsigned i = 0; i <= UNWIND_MEMORY_FRAMES; i++, power *= WALK_HASH_STEP)
+    for (unsigned i = 0; i <= 2 * UNWIND_MEMORY_FRAMES; i++, power *= WALK_HASH_STEP)
         unwind_memory_powers[i] = power;
 }
 
 void unwind_memory_write(const struct unwind_memory *memory, uint64_t *frames, unsigned count)
 {
+    const struct unwind_step *step = unwind_memory_end(memory) + count - memory->has_outermost;
     for (unsigned i = 0; i < count; i++)
-        frames[i] = memory->steps[count - i].address - ARCH_CALL_BYTES;
+        frames[i] = step[-(ptrdiff_t)i].address - ARCH_CALL_BYTES;
 }
 
-void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted,
-                        const struct unwind_step *end, uint32_t generation)
+/* Add the frames [begin, from), the last of which is the outermost, inside `step`, as long as there
+ * is room. Return the innermost of steps[]; *left is the end of the frames that were not added. */
+static inline struct unwind_step *add(struct unwind_memory *memory, struct unwind_step *step,
+                                      const struct unwind_step *begin,
+                                      const struct unwind_step *from,
+                                      const struct unwind_step **left)
 {
-    unsigned known = noted < UNWIND_MEMORY_FRAMES ? noted : UNWIND_MEMORY_FRAMES;
-    unsigned room = UNWIND_MEMORY_FRAMES - kept;
-    unsigned taken = known < room ? known : room;
-
-    memory->generation = 0;
-    barrier_signal();
-    if (kept == 0)
-        memory->steps[0] = *end;
-    for (unsigned i = 0; i < taken; i++) {
-        struct unwind_step *step = &memory->steps[kept + 1 + i];
-        *step = memory->fresh[(noted - 1 - i) % UNWIND_MEMORY_FRAMES];
-        step->sum += WALK_HASH_STEP * step[-1].sum;
+    uint64_t sum = step->sum;
+    while (from > begin && step < &memory->steps[1 + UNWIND_MEMORY_FRAMES]) {
+        *++step = *--from;
+        step->sum = sum = unwind_memory_sum(step, sum);
         if (step->fp_slot == 0)
             step->fp_slot = (uintptr_t)&step->fp;
     }
-    memory->count = kept + taken;
+    *left = from;
+    return step;
+}
+
+void unwind_memory_begin(struct unwind_memory *memory, const struct unwind_step *end,
+                         bool is_outermost)
+{
+    struct unwind_step *guard = &memory->steps[0], *begun = &memory->steps[1];
+    memory->generation = 0;
+    barrier_signal();
+    memory->has_outermost = is_outermost;
+    *begun = *end;
+    begun->sum = is_outermost ? unwind_memory_sum(end, 0) : 0;
+    /* The end's caller would return to what is in this slot, 0. */
+    guard->address = 1;
+    guard->fp = 0;
+    begun->return_slot = begun->fp_slot = (uintptr_t)&guard->fp;
+}
+
+uint64_t unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted, bool again,
+                            uint32_t generation)
+{
+    struct unwind_step *step = &memory->steps[1 + kept];
+    const struct unwind_step *fresh = memory->fresh, *left;
+
+    memory->generation = 0;
+    barrier_signal();
+    step = add(memory, step, fresh, fresh + noted, &left);
+    uint64_t sum = step->sum;
+    while (left > fresh)
+        sum = unwind_memory_sum(--left, sum);
+    if (again && noted < UNWIND_MEMORY_FRAMES)
+        step = add(memory, step, fresh + noted + 1, fresh + UNWIND_MEMORY_FRAMES, &left);
+    memory->count = (uint32_t)(step - unwind_memory_end(memory));
     barrier_signal();
     memory->generation = (uint64_t)generation + 1;
+    return sum;
 }

@@ -14,6 +14,9 @@
  * A remembered frame also has the sum that it and all frames outside it contribute to a walk's
  * hash. If all of these still hold, the walk needs neither their addresses nor their hashes.
  *
+ * A walk notes its other frames in fresh[], and adds them to the remembered ones at its end. So
+ * their hashes are summed, and their pcs are written, from there.
+ *
  * A walk owns the memory while it runs. If a signal handler jumps out of a walk,
  * the memory is empty or complete.
  */
@@ -38,30 +41,39 @@ struct unwind_step {
     /* Address of its caller's frame pointer; 0 if that is the same as its own. In steps[], the
      * address of `fp` instead of 0: the check of a remembered frame needs no branch. */
     uintptr_t fp_slot;
-    uint64_t sum; /* walk_hash_pc() of it and, in steps[], of the frames outside it */
+    uint64_t sum; /* only in steps[]: what it and the frames outside it add to the hash */
 };
 
 struct unwind_memory {
     uint64_t generation; /* module_generation() of the rules, plus one; 0: nothing is remembered */
     uint32_t count;
-    /* Outermost first, from 1 on; [0] is the state after the outermost frame was unwound. */
-    struct unwind_step steps[1 + UNWIND_MEMORY_FRAMES];
-    /* The present walk's last UNWIND_MEMORY_FRAMES frames, innermost first. */
+    uint32_t has_outermost; /* 1: the end is the stack's outermost frame */
+    /* Outermost first, after two others: a guard, of which unwind_memory_holds() is false, and the
+     * end, which is the state after the remembered frames were unwound. */
+    struct unwind_step steps[2 + UNWIND_MEMORY_FRAMES];
+    /* Frames of the present walk, innermost first. If it is full, the walk begins it again. */
     struct unwind_step fresh[UNWIND_MEMORY_FRAMES];
 };
 
-/* Powers of WALK_HASH_STEP. */
+/* Powers of WALK_HASH_STEP, for a full fresh[] and as many remembered frames. */
 extern __attribute__((visibility("hidden")))
-uint64_t unwind_memory_powers[UNWIND_MEMORY_FRAMES + 1];
+uint64_t unwind_memory_powers[2 * UNWIND_MEMORY_FRAMES + 1];
 
 /* Compute the powers. Call it once, before the first walk. */
 void unwind_memory_init(void);
 
-/* Return the innermost remembered frame; &steps[0] if there is none. */
+/* Return the end, inside which the remembered frames follow. */
+static inline const struct unwind_step *unwind_memory_end(const struct unwind_memory *memory)
+{
+    return &memory->steps[1];
+}
+
+/* Return the innermost remembered frame, or the end if there is none. */
 static inline const struct unwind_step *unwind_memory_top(const struct unwind_memory *memory,
                                                           uint32_t generation)
 {
-    return &memory->steps[memory->generation == (uint64_t)generation + 1 ? memory->count : 0];
+    bool holds = memory->generation == (uint64_t)generation + 1;
+    return unwind_memory_end(memory) + (holds ? memory->count : 0);
 }
 
 static inline bool unwind_memory_is(const struct unwind_step *step, uint64_t address, uintptr_t sp,
@@ -70,8 +82,8 @@ static inline bool unwind_memory_is(const struct unwind_step *step, uint64_t add
     return step->sp == sp && step->address == address && step->fp == fp;
 }
 
-/* Return whether the frame's caller is still the remembered one. The slots must be readable: they
- * lie between the frame's stack pointer and that of steps[0]. */
+/* Return whether the frame's caller is still the remembered one; false for the end. The slots must
+ * be readable: they lie between the frame's stack pointer and the end's. */
 static inline __attribute__((always_inline)) bool
 unwind_memory_holds(const struct unwind_step *step)
 {
@@ -86,24 +98,30 @@ static inline struct unwind_step unwind_memory_noted(const struct unwind_step *s
     struct unwind_step noted = *step;
     if (noted.fp_slot == (uintptr_t)&step->fp)
         noted.fp_slot = 0;
-    noted.sum -= WALK_HASH_STEP * step[-1].sum;
     return noted;
 }
 
-static inline void unwind_memory_note(struct unwind_memory *memory, unsigned number,
-                                      const struct unwind_step *step)
+/* Return the sum of a frame and those outside it, whose own sum is `outside`. */
+static inline uint64_t unwind_memory_sum(const struct unwind_step *step, uint64_t outside)
 {
-    memory->fresh[number % UNWIND_MEMORY_FRAMES] = *step;
+    return walk_hash_pc(step->address - ARCH_CALL_BYTES) + WALK_HASH_STEP * outside;
 }
 
-/* Write the pcs of the `count` outermost remembered frames to frames[], innermost first. */
+/* Write the pcs of the `count` outermost remembered frames, and of the end if that is the outermost
+ * of the stack, to frames[], innermost first. */
 void unwind_memory_write(const struct unwind_memory *memory, uint64_t *frames, unsigned count);
 
+/* Forget all frames, and set the end. Its address, sp and fp are given. */
+void unwind_memory_begin(struct unwind_memory *memory, const struct unwind_step *end,
+                         bool is_outermost);
+
 /*
- * Remember a walk: keep the `kept` outermost frames, and add the noted frames 0 to
- * noted - 1 inside them. If none was kept, `end` is the state after the outermost.
+ * Remember a walk: keep the `kept` outermost frames, and add the frames fresh[0..noted) inside
+ * them. If there is no room for all, the innermost are left out. `again`: fresh[] was full, and was
+ * begun again; its rest, without fresh[noted], is inside the others. If no frame is kept, call
+ * unwind_memory_begin() before. Return the sum of fresh[0..noted) and the frames outside them.
  */
-void unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted,
-                        const struct unwind_step *end, uint32_t generation);
+uint64_t unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigned noted, bool again,
+                            uint32_t generation);
 
 #endif

@@ -24,7 +24,7 @@ int rule_init(void)
 
 void rule_begin(uint32_t generation)
 {
-    uint32_t round = generation / ((1u << RULE_GENERATION_BITS) - 1);
+    uint32_t round = generation >> RULE_GENERATION_BITS;
     uint32_t seen = load_relaxed(&table_round);
     if (likely(round == seen) || !cas_relaxed(&table_round, &seen, round))
         return;
@@ -37,17 +37,17 @@ void rule_insert(uint64_t address, uint64_t generation_bits, uint32_t rule)
     uint64_t index = rule_index(address), key = rule_key(address, generation_bits);
     uint64_t old = load_relaxed(&rule_table[index]);
     if (old != 0 && old >> RULE_BITS != key >> RULE_BITS)
-        store_relaxed(&rule_table[index ^ 1], old);
+        store_relaxed(&rule_table[rule_other_index(index)], old);
     store_relaxed(&rule_table[index], key | rule);
 }
 
 uint32_t rule_compile(const struct cfi_row *row)
 {
     if (cfi_cell_rule(row->columns.cells[row->return_column]) == CFI_RULE_UNDEFINED)
-        return RULE_IS_SPECIAL | RULE_OUTERMOST;
+        return RULE_OUTERMOST;
     uint32_t rule;
     if (row->signal_frame || row->return_column != ARCH_RETURN_ADDRESS ||
         !arch_rule_make(&row->columns, &rule))
-        return RULE_IS_SPECIAL | RULE_INTERPRET;
-    return rule;
+        return RULE_INTERPRET;
+    return rule | RULE_IS_PLAIN;
 }

@@ -9,13 +9,13 @@
  * is correct, whichever thread wrote it and when: no ordering is needed, and a
  * collision cannot be taken for a hit.
  *
- *   63             32 31       30         25 24                           0
- *   address >> 15     bit 0    generation    rule                         x86-64
+ *   63             31 30         25 24                           0
+ *   address >> 14     generation    rule                         x86-64
  *
- * An address can be in two places: the word at its low bits, or that word's neighbour.
- * So the bit in which neighbours differ is part of the word.
+ * An address can be in two places: the word at its 15 low bits, or the word whose index differs
+ * in the highest of these. That bit is part of the word.
  *
- * A rule is either special (full interpreter, outermost frame, ...), or it stands for:
+ * A rule is either special (full interpreter, outermost frame, ...), or plain, and stands for:
  *
  *   CFA            = (stack or frame pointer) + offset * unit
  *   return address = the word at a fixed place of the frame
@@ -35,9 +35,13 @@
 #define RULE_GENERATION_BITS 6u
 #define RULE_TAG_SHIFT (RULE_BITS + RULE_GENERATION_BITS)
 
-_Static_assert(ARCH_ADDRESS_BITS - ARCH_CODE_SHIFT - RULE_INDEX_BITS + 1 + RULE_TAG_SHIFT <= 64,
+/* The bits of the index that both places of an address have. */
+#define RULE_SET_BITS (RULE_INDEX_BITS - 1)
+
+_Static_assert(ARCH_ADDRESS_BITS - ARCH_CODE_SHIFT - RULE_SET_BITS + RULE_TAG_SHIFT <= 64,
                "index and tag identify an address");
 
+/* Rules that are not plain. 0: no rule. */
 enum rule_special {
     RULE_INTERPRET = 1, /* the full interpreter */
     RULE_OUTERMOST = 2,
@@ -46,7 +50,7 @@ enum rule_special {
     RULE_FOR_DAEMON = 5, /* code without CFI, at which the daemon may be able to continue */
 };
 
-#define RULE_IS_SPECIAL (1u << 24)
+#define RULE_IS_PLAIN (1u << 24)
 #define RULE_MASK ((1u << RULE_BITS) - 1)
 
 extern __attribute__((visibility("hidden"))) uint64_t *rule_table;
@@ -54,8 +58,7 @@ extern __attribute__((visibility("hidden"))) uint64_t *rule_table;
 /* Return the word of an address in this generation, without the rule. */
 static inline uint64_t rule_key(uint64_t address, uint64_t generation_bits)
 {
-    uint64_t code = address >> ARCH_CODE_SHIFT;
-    uint64_t tag = code >> RULE_INDEX_BITS << 1 | (code & 1);
+    uint64_t tag = address >> (ARCH_CODE_SHIFT + RULE_SET_BITS);
     return tag << RULE_TAG_SHIFT | generation_bits;
 }
 
@@ -64,13 +67,19 @@ static inline uint64_t rule_index(uint64_t address)
     return (address >> ARCH_CODE_SHIFT) & ((1u << RULE_INDEX_BITS) - 1);
 }
 
-/* Return the bits of a generation; never 0, so that an empty word matches nothing. */
-static inline uint64_t rule_generation_bits(uint32_t generation)
+/* Return the index of the other place of an address. */
+static inline uint64_t rule_other_index(uint64_t index)
 {
-    return (uint64_t)(generation % ((1u << RULE_GENERATION_BITS) - 1) + 1) << RULE_BITS;
+    return index ^ 1u << RULE_SET_BITS;
 }
 
-/* Return the rule of an address, with undefined bits above RULE_BITS; or 0. */
+static inline uint64_t rule_generation_bits(uint32_t generation)
+{
+    return (uint64_t)(generation % (1u << RULE_GENERATION_BITS)) << RULE_BITS;
+}
+
+/* Return the rule of an address, with undefined bits above RULE_BITS. These may be all that is set:
+ * there is no rule. An empty word has none. */
 static inline __attribute__((always_inline)) uint32_t
 rule_find(const uint64_t *table, uint64_t address, uint64_t generation_bits)
 {
@@ -80,11 +89,11 @@ rule_find(const uint64_t *table, uint64_t address, uint64_t generation_bits)
      * the comparison. */
     if (likely((word ^ key) >> RULE_BITS == 0))
         return (uint32_t)word;
-    word = load_relaxed(&table[index ^ 1]);
+    word = load_relaxed(&table[rule_other_index(index)]);
     return likely((word ^ key) >> RULE_BITS == 0) ? (uint32_t)word : 0;
 }
 
-/* Insert a rule. The word that was in its place moves to the neighbour. */
+/* Insert a rule. The word that was in its place moves to its other one. */
 void rule_insert(uint64_t address, uint64_t generation_bits, uint32_t rule);
 
 /* Return the rule that has the effect of a row; RULE_INTERPRET if there is none. */

@@ -131,13 +131,11 @@ static __attribute__((noinline)) void open_foreign(struct unwind_stack *stack, u
     }
 }
 
-void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp, bool innermost)
+void unwind_stack_find(struct unwind_stack *stack, uintptr_t sp, bool innermost)
 {
     struct unwind_stack_bounds *bounds = stack->bounds;
-    stack->chunk_low = stack->chunk_high = 0;
     stack->low = stack->high = 0;
-    bool home = (sp >= bounds->low && sp < bounds->high) || home_find(bounds, sp);
-    if (home) {
+    if (home_find(bounds, sp)) {
         stack->low = bounds->low;
         stack->high = bounds->high;
     } else if (!system_copies_memory()) {

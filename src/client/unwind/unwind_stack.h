@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "client/unwind/unwind.h"
+#include "wire/barrier.h"
 
 /* Small: the chunk is on the walked stack itself, which may have only 16 KiB. */
 #define UNWIND_CHUNK_BYTES 512u
@@ -30,9 +31,20 @@ struct unwind_stack {
  * last page of the initial stack; 0: unknown. */
 void unwind_stack_init(uintptr_t stack_end);
 
+/* Find the stack of an sp that is not in the known part of the home stack. */
+void unwind_stack_find(struct unwind_stack *stack, uintptr_t sp, bool innermost);
+
 /* Begin with the stack that contains sp. Call it again when a walk moves to another stack.
  * innermost: sp is the stack pointer of the frame that called us. */
-void unwind_stack_open(struct unwind_stack *stack, uintptr_t sp, bool innermost);
+static inline __attribute__((always_inline)) void unwind_stack_open(struct unwind_stack *stack,
+                                                                    uintptr_t sp, bool innermost)
+{
+    stack->chunk_low = stack->chunk_high = 0;
+    stack->low = stack->bounds->low;
+    stack->high = stack->bounds->high;
+    if (unlikely(sp < stack->low || sp >= stack->high))
+        unwind_stack_find(stack, sp, innermost);
+}
 
 /* Read the 8 bytes at `address`. Return false if they cannot be read. */
 bool unwind_stack_read(struct unwind_stack *stack, uintptr_t address, uint64_t *value);
