@@ -332,44 +332,69 @@ static __attribute__((noinline)) bool wait_for_space(struct ring_thread *thread,
     return fits;
 }
 
-void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
+/* Reserve [reserved, reserved + length), inside `depth` open records. Return NULL if others have
+ * reserved meanwhile. */
+static inline __attribute__((always_inline)) union record_header *
+try_to_reserve(struct ring_thread *thread, uint32_t depth, uint64_t reserved, uint32_t length,
+               uintptr_t here)
+{
+    struct open_records *open = &open_records[slot_of(thread)];
+    uint64_t position = reserved;
+    open_record(thread, open, depth, position, here);
+    if (unlikely(!cas_relaxed(&client.control->reserved, &reserved, reserved + length))) {
+        unopen_record(thread, open, depth);
+        return NULL;
+    }
+    union record_header *header = record_at(position);
+    union record_header busy = {.length = length, .type = RECORD_BUSY, .thread = slot_of(thread)};
+    /* Release is not needed: a reader that sees 0 here waits, and one that sees RECORD_BUSY
+     * reads no further. */
+    store_relaxed(&header->word, busy.word);
+    return header;
+}
+
+/* Reserve at a moment that is not the usual one. `here`: of ring_writer_reserve(). */
+static __attribute__((noinline)) void *reserve_slowly(struct ring_thread *thread, uint32_t length,
+                                                      uintptr_t here)
 {
     struct ring_control *control = client.control;
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     struct open_records *open = &open_records[slot_of(thread)];
-    length = (length + 7) & ~7u;
-    if (likely(load_relaxed(&thread->in_ring) != RING_WRITES))
+    if (load_relaxed(&thread->in_ring) != RING_WRITES)
         open->count = 0; /* entries may be left over from the slot's previous thread */
     else
         abandon_left_records(thread, open, here);
     uint32_t depth = open->count;
-    uint64_t reserved = load_relaxed(&control->reserved);
     for (;;) {
         if (client_state() != CLIENT_ACTIVE)
             return NULL;
-        if (unlikely(load_relaxed(&control->stopping) != 0)) {
+        if (load_relaxed(&control->stopping) != 0) {
             leave_session();
             return NULL;
         }
-        if (unlikely(!has_space(reserved, length))) {
+        uint64_t reserved = load_relaxed(&control->reserved);
+        if (!has_space(reserved, length)) {
             if (!wait_for_space(thread, length))
                 return NULL;
-            reserved = load_relaxed(&control->reserved);
             continue;
         }
-        uint64_t position = reserved;
-        open_record(thread, open, depth, position, here);
-        if (likely(cas_relaxed(&control->reserved, &reserved, reserved + length))) {
-            union record_header *header = record_at(position);
-            union record_header busy = {
-                .length = length, .type = RECORD_BUSY, .thread = slot_of(thread)};
-            /* Release is not needed: a reader that sees 0 here waits, and one that sees RECORD_BUSY
-             * reads no further. */
-            store_relaxed(&header->word, busy.word);
-            return header;
-        }
-        unopen_record(thread, open, depth);
+        void *record = try_to_reserve(thread, depth, reserved, length, here);
+        if (record != NULL)
+            return record;
     }
+}
+
+void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
+{
+    const struct ring_control *control = client.control;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    length = (length + 7) & ~7u;
+    uint64_t reserved = load_relaxed(&control->reserved);
+    void *record = NULL;
+    if (likely(load_relaxed(&thread->in_ring) != RING_WRITES) &&
+        likely(client_state() == CLIENT_ACTIVE) && likely(load_relaxed(&control->stopping) == 0) &&
+        likely(has_space(reserved, length)))
+        record = try_to_reserve(thread, 0, reserved, length, here);
+    return likely(record != NULL) ? record : reserve_slowly(thread, length, here);
 }
 
 bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_type type)

@@ -139,9 +139,6 @@ static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t h
 {
     union scratch_holder self = scratch_holder_of(thread, here);
     struct scratch *scratch;
-    if (likely(self.slot < SCRATCHES_OWNED) &&
-        likely((scratch = scratch_try_own(self, thread, here)) != NULL))
-        return scratch;
     for (uint32_t i = 0; i < SCRATCHES_SHARED; i++) {
         /* Each thread begins at another buffer: threads seldom compete. */
         scratch = &scratches[SCRATCHES_OWNED + (self.slot + i) % SCRATCHES_SHARED];
@@ -179,9 +176,10 @@ static void sleep_a_millisecond(void)
     system_call(SYS_futex, &never_woken, FUTEX_WAIT_PRIVATE, 0, &millisecond);
 }
 
-static struct scratch *scratch_take(const struct ring_thread *thread)
+/* Take a shared buffer. Wait for one if none is free. */
+static __attribute__((noinline)) struct scratch *scratch_take_shared(const struct ring_thread *thread,
+                                                                     uintptr_t here)
 {
-    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     struct scratch *scratch = scratch_try(thread, here);
     if (unlikely(scratch == NULL))
         scratch = scratch_inherit(thread, here);
@@ -194,6 +192,15 @@ static struct scratch *scratch_take(const struct ring_thread *thread)
         scratch = scratch_try(thread, here);
     }
     return scratch;
+}
+
+static inline struct scratch *scratch_take(const struct ring_thread *thread)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    union scratch_holder self = scratch_holder_of(thread, here);
+    struct scratch *scratch =
+        likely(self.slot < SCRATCHES_OWNED) ? scratch_try_own(self, thread, here) : NULL;
+    return likely(scratch != NULL) ? scratch : scratch_take_shared(thread, here);
 }
 
 static void scratch_give(struct scratch *scratch)
@@ -358,16 +365,8 @@ static bool is_unknown(const struct ring_thread *thread)
     return thread->samples == 0 || introduced[thread - client.threads] == 0;
 }
 
-/* Send the thread's name at its first sample, and again at each power of two: names change. */
-static void record_thread(struct ring_thread *thread)
+static __attribute__((noinline)) void send_thread(struct ring_thread *thread, uint8_t *known)
 {
-    uint8_t *known = &introduced[thread - client.threads];
-    if (unlikely(thread->samples == 0))
-        *known = 0;
-    barrier_signal();
-    uint32_t samples = thread->samples++;
-    if ((samples & (samples - 1)) != 0 && likely(*known != 0))
-        return;
     char name[16] = "";
     system_call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
     struct record_thread *record = ring_writer_reserve(thread, sizeof(*record));
@@ -377,6 +376,18 @@ static void record_thread(struct ring_thread *thread)
     memcpy(record->name, name, sizeof(name));
     if (ring_writer_commit(thread, record, RECORD_THREAD))
         *known = 1;
+}
+
+/* Send the thread's name at its first sample, and again at each power of two: names change. */
+static inline void record_thread(struct ring_thread *thread)
+{
+    uint8_t *known = &introduced[thread - client.threads];
+    if (unlikely(thread->samples == 0))
+        *known = 0;
+    barrier_signal();
+    uint32_t samples = thread->samples++;
+    if (unlikely((samples & (samples - 1)) == 0) || unlikely(*known == 0))
+        send_thread(thread, known);
 }
 
 static void lose_calls(uint64_t calls, uint64_t bytes)

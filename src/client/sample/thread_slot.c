@@ -293,7 +293,7 @@ static struct ring_thread *take_slot(void)
     return NULL;
 }
 
-struct ring_thread *thread_slot_get(void)
+struct ring_thread *thread_slot_find(void)
 {
     struct ring_thread *thread = take_slot();
     if (unlikely(thread == NULL))

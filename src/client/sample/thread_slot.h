@@ -20,9 +20,20 @@
 /* Map the cells and the stack bounds. Return 0 or -ENOMEM. */
 int thread_slot_init(void);
 
+/* The same as thread_slot_get(), but slower. */
+struct ring_thread *thread_slot_find(void);
+
 /* Return this thread's slot; take one if it has none. If none is free, count that and return NULL.
  */
-struct ring_thread *thread_slot_get(void);
+static inline struct ring_thread *thread_slot_get(void)
+{
+#ifdef HEAPPROFD_ATTACHED
+    return thread_slot_find(); /* the cell may be that of a thread that has ended */
+#else
+    struct ring_thread *thread = load_relaxed(client_cell());
+    return likely(thread != NULL) ? thread : thread_slot_find();
+#endif
+}
 
 #ifdef HEAPPROFD_ATTACHED
 /* The slot was found by the thread pointer. If its last owner had the same thread pointer and has

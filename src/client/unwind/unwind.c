@@ -189,7 +189,7 @@ static inline __attribute__((always_inline)) int walk_warm_noting(struct walk *w
 
 /* Unwind frames that are remembered or have rules, directly on the thread's own stack. Return
  * UNWIND_OUTERMOST or WALK_GOES_ON. */
-static __attribute__((noinline)) int walk_warm(struct walk *walk)
+static inline __attribute__((always_inline)) int walk_warm(struct walk *walk)
 {
     return walk_warm_noting(walk, false);
 }
