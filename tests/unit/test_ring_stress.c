@@ -17,6 +17,7 @@
 
 #include "client/client.h"
 #include "client/clock.h"
+#include "client/sample/ring_commit.h"
 #include "client/sample/ring_writer.h"
 #include "client/sample/thread_slot.h"
 #include "daemon/ring/ring_reader.h"
@@ -444,7 +445,7 @@ static struct ring_alloc write_noted(struct ring_thread *thread, uint64_t addres
     record->flags = 0;
     record->time_ms = 1;
     record->ordinal = ordinal;
-    uint64_t end = ring_writer_end_of(record, sizeof(*record));
+    uint64_t end = ring_end_of(ring_offset_of(record), sizeof(*record));
     ring_writer_commit(thread, record, RECORD_ALLOC);
     ring_writer_note_alloc(thread, end, &alloc);
     return alloc;

@@ -13,6 +13,7 @@
 #include "client/clock.h"
 #include "client/sample/abandoned_frame.h"
 #include "client/sample/heap_states.h"
+#include "client/sample/ring_commit.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
 #include "wire/handshake.h"
@@ -33,65 +34,21 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Open records of one thread that are remembered: signal handlers nest. */
-#define OPEN_MAX 3u
-
-/* Records that a thread may write inside an open one. After that, the open one counts as left by a
- * jump that was not noticed. */
-#define WRITTEN_INSIDE_MAX 4096u
-
-/* The last heartbeat that a waiting thread has seen, and how long it has waited since, in one wait
- * or in several: a signal handler may jump out of each. */
-struct silence {
-    uint32_t beat_ms;  /* the low bits of the time in it */
-    uint16_t since_ms; /* the low bits of the time that waited_ms counts up to */
-    uint16_t waited_ms : 15, is_waiting : 1;
-};
-
-struct open_records {
-    uint32_t count;
-    uint32_t written_inside; /* while the outermost was open */
-    struct {
-        uint64_t position; /* in bytes since the ring began, like control->reserved */
-        uintptr_t frame;   /* of ring_writer_reserve() */
-    } record[OPEN_MAX];
-    struct silence silence;
-} __attribute__((aligned(64)));
-
-_Static_assert(sizeof(struct open_records) == 64, "one cache line for each thread");
-
-static struct open_records *open_records; /* by slot; wiped on fork */
+struct ring_open_records *ring_open_records;
 
 int ring_writer_init(void)
 {
-    open_records = system_map_wiped(RING_THREADS_MAX * sizeof(*open_records));
-    return open_records != NULL ? 0 : -ENOMEM;
-}
-
-static uint16_t slot_of(const struct ring_thread *thread)
-{
-    return (uint16_t)(thread - client.threads);
-}
-
-static union record_header *record_at(uint64_t position)
-{
-    return (union record_header *)(client.data + (position & client.data_mask));
-}
-
-/* Return whether this thread has begun the record with this header. No other thread writes such a
- * word, even if the place was reused. */
-static bool is_begun_by(union record_header header, const struct ring_thread *thread)
-{
-    return header.type == RECORD_BUSY && header.thread == slot_of(thread);
+    ring_open_records = system_map_wiped(RING_THREADS_MAX * sizeof(*ring_open_records));
+    return ring_open_records != NULL ? 0 : -ENOMEM;
 }
 
 /* Mark an open record as abandoned, unless it is no longer this thread's or was committed. */
 static void abandon(const struct ring_thread *thread, uint64_t position)
 {
     uint64_t in_use = load_relaxed(&client.control->reserved) - position;
-    union record_header *header = record_at(position);
+    union record_header *header = ring_record_at(position);
     union record_header begun = {.word = load_relaxed(&header->word)};
-    if (in_use > client.data_mask + 1 || !is_begun_by(begun, thread))
+    if (in_use > client.data_mask + 1 || !ring_is_begun_by(begun, thread))
         return; /* committed before the jump, never reserved, or skipped by the daemon */
     union record_header abandoned = begun;
     abandoned.type = RECORD_ABANDONED;
@@ -100,7 +57,7 @@ static void abandon(const struct ring_thread *thread, uint64_t position)
 }
 
 /* Abandon the thread's open records from this depth on. */
-static void abandon_from(struct ring_thread *thread, struct open_records *open, uint32_t depth)
+static void abandon_from(struct ring_thread *thread, struct ring_open_records *open, uint32_t depth)
 {
     for (uint32_t inner = depth; inner < open->count; inner++)
         abandon(thread, open->record[inner].position);
@@ -110,7 +67,7 @@ static void abandon_from(struct ring_thread *thread, struct open_records *open, 
 }
 
 /* Abandon the thread's open records whose frames a jump has certainly left. */
-static void abandon_left_records(struct ring_thread *thread, struct open_records *open,
+static void abandon_left_records(struct ring_thread *thread, struct ring_open_records *open,
                                  uintptr_t here)
 {
     const struct unwind_stack_bounds *bounds = thread_slot_bounds(thread);
@@ -122,7 +79,7 @@ static void abandon_left_records(struct ring_thread *thread, struct open_records
 
 void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
 {
-    struct open_records *open = &open_records[slot_of(thread)];
+    struct ring_open_records *open = &ring_open_records[ring_slot_of(thread)];
     /* Called with the caller's own frame twice, abandoned_frame() checks only that the frame is on
      * the thread's own stack. */
     if (load_relaxed(&thread->in_ring) == RING_WRITES &&
@@ -136,12 +93,12 @@ void ring_writer_give_up_open(struct ring_thread *thread, uintptr_t here)
  * fails, and the caller tries again. A handler that writes no record can still reset in_ring, so
  * in_ring is set a second time.
  */
-static inline void open_record(struct ring_thread *thread, struct open_records *open,
+static inline void open_record(struct ring_thread *thread, struct ring_open_records *open,
                                uint32_t depth, uint64_t position, uintptr_t here)
 {
     store_relaxed(&thread->in_ring, RING_WRITES);
     barrier_signal();
-    if (depth < OPEN_MAX) {
+    if (depth < RING_OPEN_MAX) {
         open->record[depth].position = position;
         open->record[depth].frame = here;
         barrier_signal();
@@ -153,25 +110,12 @@ static inline void open_record(struct ring_thread *thread, struct open_records *
 }
 
 /* Forget a record that could not be reserved. */
-static void unopen_record(struct ring_thread *thread, struct open_records *open, uint32_t depth)
+static void unopen_record(struct ring_thread *thread, struct ring_open_records *open,
+                          uint32_t depth)
 {
     open->count = depth;
     barrier_signal();
     if (likely(depth == 0)) {
-        open->written_inside = 0;
-        store_relaxed(&thread->in_ring, RING_AWAY);
-    }
-}
-
-static void close_record(struct ring_thread *thread, uint64_t offset)
-{
-    struct open_records *open = &open_records[slot_of(thread)];
-    barrier_signal();
-    if (open->count > 0 && (open->record[open->count - 1].position & client.data_mask) == offset)
-        open->count--;
-    if (unlikely(open->count > 0) && ++open->written_inside > WRITTEN_INSIDE_MAX)
-        open->count = 0;
-    if (likely(open->count == 0)) {
         open->written_inside = 0;
         store_relaxed(&thread->in_ring, RING_AWAY);
     }
@@ -206,13 +150,13 @@ void ring_writer_end_session(enum ring_client_state reason)
 /* Count the time since the last check as a wait, and return whether the profiler has been silent
  * for too long. A longer time counts as WAIT_SLICE_US: the thread was stopped, or got no processor,
  * and so perhaps did the profiler. */
-static bool is_silent(struct silence *silence, uint64_t now_us)
+static bool is_silent(struct ring_silence *silence, uint64_t now_us)
 {
     uint32_t beat_ms = (uint32_t)load_relaxed(&client.control->heartbeat_ms);
     uint16_t now_ms = (uint16_t)(now_us / 1000);
     uint16_t passed_ms = (uint16_t)(now_ms - silence->since_ms);
     if (beat_ms != silence->beat_ms)
-        *silence = (struct silence){.beat_ms = beat_ms, .since_ms = now_ms, .is_waiting = 1};
+        *silence = (struct ring_silence){.beat_ms = beat_ms, .since_ms = now_ms, .is_waiting = 1};
     else if (passed_ms > 0) {
         uint16_t most_ms = WAIT_SLICE_US / 1000;
         silence->waited_ms += passed_ms < most_ms ? passed_ms : most_ms;
@@ -221,7 +165,7 @@ static bool is_silent(struct silence *silence, uint64_t now_us)
     return silence->waited_ms > HEARTBEAT_LOST_MS;
 }
 
-static bool daemon_is_gone(struct silence *silence, uint64_t now_us)
+static bool daemon_is_gone(struct ring_silence *silence, uint64_t now_us)
 {
     if (client.daemon_pid > 0 && system_call(SYS_kill, client.daemon_pid, 0) == -ESRCH)
         return true;
@@ -230,7 +174,7 @@ static bool daemon_is_gone(struct silence *silence, uint64_t now_us)
 
 /* Begin a wait. Return whether the profiler was silent for too long in earlier ones, if a jump
  * ended the last of them. */
-static bool was_silent(struct silence *silence, uint64_t now_us)
+static bool was_silent(struct ring_silence *silence, uint64_t now_us)
 {
     if (silence->is_waiting)
         return is_silent(silence, now_us);
@@ -261,11 +205,11 @@ void ring_writer_prefetch(const struct ring_thread *thread)
     uint64_t mark = load_relaxed(&client.process->ring_populated);
     if (unlikely(reserved >= mark))
         populate(mark);
-    const union record_header *next = record_at(reserved);
+    const union record_header *next = ring_record_at(reserved);
     __builtin_prefetch(next, 1);
     __builtin_prefetch((const char *)next + 64, 1);
     __builtin_prefetch(&client.control->consumed);
-    __builtin_prefetch(&open_records[slot_of(thread)], 1);
+    __builtin_prefetch(&ring_open_records[ring_slot_of(thread)], 1);
 }
 
 static bool has_space(uint64_t reserved, uint32_t length)
@@ -295,7 +239,7 @@ static __attribute__((noinline)) bool wait_for_space(struct ring_thread *thread,
 
     bool fits = false;
     uint64_t began_us = clock_now_us(), waited_us = 0;
-    struct silence *silence = &open_records[slot_of(thread)].silence;
+    struct ring_silence *silence = &ring_open_records[ring_slot_of(thread)].silence;
     bool is_gone = was_silent(silence, began_us);
     add_ordered(&control->waiters, 1);
     while (client_state() == CLIENT_ACTIVE) {
@@ -338,15 +282,16 @@ static inline __attribute__((always_inline)) union record_header *
 try_to_reserve(struct ring_thread *thread, uint32_t depth, uint64_t reserved, uint32_t length,
                uintptr_t here)
 {
-    struct open_records *open = &open_records[slot_of(thread)];
+    struct ring_open_records *open = &ring_open_records[ring_slot_of(thread)];
     uint64_t position = reserved;
     open_record(thread, open, depth, position, here);
     if (unlikely(!cas_relaxed(&client.control->reserved, &reserved, reserved + length))) {
         unopen_record(thread, open, depth);
         return NULL;
     }
-    union record_header *header = record_at(position);
-    union record_header busy = {.length = length, .type = RECORD_BUSY, .thread = slot_of(thread)};
+    union record_header *header = ring_record_at(position);
+    union record_header busy = {
+        .length = length, .type = RECORD_BUSY, .thread = ring_slot_of(thread)};
     /* Release is not needed: a reader that sees 0 here waits, and one that sees RECORD_BUSY
      * reads no further. */
     store_relaxed(&header->word, busy.word);
@@ -358,7 +303,7 @@ static __attribute__((noinline)) void *reserve_slowly(struct ring_thread *thread
                                                       uintptr_t here)
 {
     struct ring_control *control = client.control;
-    struct open_records *open = &open_records[slot_of(thread)];
+    struct ring_open_records *open = &ring_open_records[ring_slot_of(thread)];
     if (load_relaxed(&thread->in_ring) != RING_WRITES)
         open->count = 0; /* entries may be left over from the slot's previous thread */
     else
@@ -402,55 +347,12 @@ bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_ty
     return ring_writer_commit_of_heap(thread, record, type, 0);
 }
 
-bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_type type,
-                         uint8_t heap)
-{
-    union record_header *header = record;
-    union record_header ready = {.word = load_relaxed(&header->word)};
-    bool in_time = is_begun_by(ready, thread);
-    if (likely(in_time)) {
-        ready.type = type;
-        ready.heap = heap;
-        /* Release: the daemon loads the header with acquire and then reads the body. */
-        store_release(&header->word, ready.word);
-    } else {
-        add_relaxed(&client.control->lost[RING_LOST_ABANDONED], 1);
-    }
-    return in_time;
-}
-
-void ring_writer_close(struct ring_thread *thread, const void *record)
-{
-    close_record(thread, (uintptr_t)record - (uintptr_t)client.data);
-}
-
-void ring_writer_wake(const void *record, uint32_t length)
-{
-    /* Wake the daemon once when the ring becomes half full. A polling daemon needs no wake-up. */
-    struct ring_control *control = client.control;
-    uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
-    uint64_t half = (client.data_mask + 1) / 2;
-    if (unlikely(((offset + length) & half) != (offset & half)) &&
-        load_relaxed(&control->reserved) - load_relaxed(&control->consumed) >= half) {
-        add_ordered(&control->wake_futex, 1);
-        system_call(SYS_futex, &control->wake_futex, FUTEX_WAKE, 1);
-    }
-}
-
-uint64_t ring_writer_end_of(const void *record, uint32_t length)
-{
-    /* The record begins at most a whole ring before the end of what is reserved. */
-    uint64_t offset = (uintptr_t)record - (uintptr_t)client.data;
-    uint64_t reserved = load_relaxed(&client.control->reserved);
-    return reserved - ((reserved - offset - 1) & client.data_mask) - 1 + length;
-}
-
 /* The end is written last, because a signal handler may note its own ALLOC in between. Our end is
  * then not the ring's. */
 void ring_writer_note_alloc(struct ring_thread *thread, uint64_t end,
                             const struct ring_alloc *alloc)
 {
-    struct ring_pending *last = &client.pending[slot_of(thread)];
+    struct ring_pending *last = &client.pending[ring_slot_of(thread)];
     last->last_address = alloc->address;
     last->last_heap = alloc->heap;
     last->last_ordinal = alloc->ordinal;
@@ -462,14 +364,14 @@ void ring_writer_note_alloc(struct ring_thread *thread, uint64_t end,
 bool ring_writer_free_last(struct ring_thread *thread, const struct ring_alloc *freed)
 {
     struct ring_control *control = client.control;
-    const struct ring_pending *last = &client.pending[slot_of(thread)];
+    const struct ring_pending *last = &client.pending[ring_slot_of(thread)];
     uint64_t end = last->last_end, reserved = end;
     if (last->last_address != freed->address || last->last_ordinal != freed->ordinal ||
         last->last_time_ms != freed->time_ms || last->last_heap != freed->heap || end == 0 ||
         load_relaxed(&control->reserved) != end || load_relaxed(&thread->in_ring) == RING_WRITES ||
         !has_space(end, sizeof(struct record_free_last)))
         return false;
-    struct open_records *open = &open_records[slot_of(thread)];
+    struct ring_open_records *open = &ring_open_records[ring_slot_of(thread)];
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     open_record(thread, open, 0, end, here);
     /* Succeeds only if nothing was reserved since: positions never return. */
@@ -477,25 +379,21 @@ bool ring_writer_free_last(struct ring_thread *thread, const struct ring_alloc *
         unopen_record(thread, open, 0);
         return false;
     }
-    union record_header *header = record_at(end);
+    union record_header *header = ring_record_at(end);
     union record_header ready = {.length = sizeof(struct record_free_last),
                                  .type = RECORD_FREE_LAST,
                                  .heap = freed->heap,
-                                 .thread = slot_of(thread)};
+                                 .thread = ring_slot_of(thread)};
     store_release(&header->word, ready.word);
-    close_record(thread, end & client.data_mask);
-    ring_writer_wake(header, sizeof(struct record_free_last));
+    ring_close_record(thread, end & client.data_mask);
+    ring_wake(end & client.data_mask, sizeof(struct record_free_last));
     return true;
 }
 
 bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
                                 uint8_t heap)
 {
-    const union record_header *header = record;
+    union record_header *header = record;
     uint32_t length = load_relaxed(&header->length);
-    bool in_time = ring_writer_publish(thread, record, type, heap);
-    ring_writer_close(thread, record);
-    if (likely(in_time))
-        ring_writer_wake(record, length);
-    return in_time;
+    return ring_commit(thread, header, length, type, heap);
 }

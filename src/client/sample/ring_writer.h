@@ -55,19 +55,8 @@ bool ring_writer_commit(struct ring_thread *thread, void *record, enum record_ty
 bool ring_writer_commit_of_heap(struct ring_thread *thread, void *record, enum record_type type,
                                 uint8_t heap);
 
-/* The same in three steps. Work that must directly follow the record goes between them: a signal
- * handler may leave the later ones by a jump. */
-bool ring_writer_publish(struct ring_thread *thread, void *record, enum record_type type,
-                         uint8_t heap);
-void ring_writer_close(struct ring_thread *thread, const void *record);
-void ring_writer_wake(const void *record, uint32_t length);
-
-/* Return the position of the end of a record of this length, a multiple of 8, which is open: once
- * it is published, the ring may wrap around. */
-uint64_t ring_writer_end_of(const void *record, uint32_t length);
-
-/* Note the ALLOC that the thread has just published, with its end, so that ring_writer_free_last()
- * finds it. */
+/* Note the ALLOC that the thread has just published, with its end (ring_end_of()), so that
+ * ring_writer_free_last() finds it. */
 void ring_writer_note_alloc(struct ring_thread *thread, uint64_t end,
                             const struct ring_alloc *alloc);
 

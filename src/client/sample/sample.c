@@ -18,6 +18,7 @@
 #include "client/sample/context.h"
 #include "client/sample/heap_states.h"
 #include "client/sample/own_frames.h"
+#include "client/sample/ring_commit.h"
 #include "client/sample/ring_writer.h"
 #include "client/sample/sample_rate.h"
 #include "client/sample/sampler.h"
@@ -177,8 +178,8 @@ static void sleep_a_millisecond(void)
 }
 
 /* Take a shared buffer. Wait for one if none is free. */
-static __attribute__((noinline)) struct scratch *scratch_take_shared(const struct ring_thread *thread,
-                                                                     uintptr_t here)
+static __attribute__((noinline)) struct scratch *
+scratch_take_shared(const struct ring_thread *thread, uintptr_t here)
 {
     struct scratch *scratch = scratch_try(thread, here);
     if (unlikely(scratch == NULL))
@@ -441,16 +442,16 @@ static bool commit_sample(struct ring_thread *thread, const struct sample *sampl
         record->type = type;
         record->context = context;
     }
-    uint64_t end = ring_writer_end_of(record, length);
-    bool in_time = ring_writer_publish(thread, record, tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC,
-                                       sample->heap);
+    uint64_t offset = ring_offset_of(record), end = ring_end_of(offset, length);
+    bool in_time = ring_publish(thread, &record->alloc.header,
+                                tagged ? RECORD_TAGGED_ALLOC : RECORD_ALLOC, sample->heap);
     settle(sample, in_time);
-    ring_writer_close(thread, record);
+    ring_close_record(thread, offset);
     if (likely(in_time) && likely((flags & (RECORD_ALLOC_RANGE | RECORD_ALLOC_LOST_FREE)) == 0)) {
         const struct ring_alloc alloc = {sample->address, sample->ordinal, now_ms, sample->heap};
         ring_writer_note_alloc(thread, end, &alloc);
     }
-    ring_writer_wake(record, length);
+    ring_wake(offset, length);
     return true;
 }
 
@@ -566,9 +567,11 @@ void sample_lose(enum ring_loss loss)
         add_relaxed(&client.control->lost[loss], 1);
 }
 
-bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed)
+static inline __attribute__((always_inline)) bool write_free(struct ring_thread *thread,
+                                                             const struct sample_freed *freed)
 {
-    sample_introduce(thread);
+    if (unlikely(is_unknown(thread)))
+        record_thread(thread);
     uint32_t now_ms = sample_time_ms();
     const struct ring_alloc alloc = {freed->address, freed->ordinal, now_ms, freed->heap};
     if (ring_writer_free_last(thread, &alloc))
@@ -578,7 +581,7 @@ bool sample_record_free(struct ring_thread *thread, const struct sample_freed *f
         record->address = freed->address;
         record->time_ms = now_ms;
         record->ordinal = freed->ordinal;
-        if (likely(ring_writer_commit_of_heap(thread, record, RECORD_FREE, freed->heap)))
+        if (likely(ring_commit(thread, &record->header, sizeof(*record), RECORD_FREE, freed->heap)))
             return true;
     } else {
         sample_lose(RING_LOST_FREE);
@@ -587,6 +590,11 @@ bool sample_record_free(struct ring_thread *thread, const struct sample_freed *f
      * block is gone. */
     live_set_insert(freed->live, freed->address);
     return false;
+}
+
+bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed)
+{
+    return write_free(thread, freed);
 }
 
 static int account_free(const void *memory)
@@ -605,7 +613,7 @@ static int account_free(const void *memory)
         return 0;
     const struct sample_freed freed = {
         .address = (uintptr_t)memory, .ordinal = (uint32_t)thread->calls, .live = &sample_live_set};
-    return sample_record_free(thread, &freed);
+    return write_free(thread, &freed);
 }
 
 static int record_free(const void *memory)

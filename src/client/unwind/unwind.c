@@ -91,6 +91,20 @@ static void walk_write_fresh(struct walk *walk, unsigned count)
     }
 }
 
+/* Write the `count` outermost remembered frames, as unwind_memory_write(), with their places. */
+static inline void walk_write_with_places(struct walk *walk, unsigned count)
+{
+    const struct unwind_memory *memory = walk->memory;
+    const struct unwind_step *step = unwind_memory_end(memory) + count - memory->has_outermost;
+    uint64_t *frames = walk->frames + walk->count;
+    uintptr_t *places = walk->places + walk->count;
+    for (unsigned i = 0; i < count; i++, step--) {
+        frames[i] = step->address - ARCH_CALL_BYTES;
+        places[i] = step->sp;
+    }
+    walk->count += count;
+}
+
 /* Write fresh[], which is full, and its part of the hash. */
 static __attribute__((noinline)) void walk_spill(struct walk *walk)
 {
@@ -105,9 +119,8 @@ static __attribute__((noinline)) void walk_spill(struct walk *walk)
 
 /* Add the noted frames, those that were kept and the outermost one to the walk, and remember them.
  * They are written later if that is possible: see struct unwind_walk. */
-static inline __attribute__((always_inline)) void walk_keep(struct walk *walk, unsigned kept,
-                                                            unsigned noted, bool again,
-                                                            bool noting_places)
+static inline __attribute__((always_inline)) void
+walk_keep(struct walk *walk, unsigned kept, unsigned noted, bool again, bool noting_places)
 {
     struct unwind_memory *memory = walk->memory;
     unsigned all = kept + noted;
@@ -126,14 +139,12 @@ static inline __attribute__((always_inline)) void walk_keep(struct walk *walk, u
     walk->hash += sum * walk->power;
     walk->power *= unwind_memory_powers[kept + noted];
     all += memory->has_outermost;
+    if (noting_places) {
+        walk_write_with_places(walk, all);
+        return;
+    }
     walk->recalled_at = walk->count;
     walk->recalled = all;
-    if (noting_places) {
-        const struct unwind_step *step = unwind_memory_end(memory) + all - memory->has_outermost;
-        for (unsigned i = 0; i < all; i++)
-            walk->places[walk->count + i] = step[-(ptrdiff_t)i].sp;
-        walk_write_recalled(walk);
-    }
     walk->count += all;
 }
 

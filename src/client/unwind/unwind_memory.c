@@ -13,6 +13,22 @@ void unwind_memory_init(void)
         unwind_memory_powers[i] = power;
 }
 
+static inline bool holds(const struct unwind_step *step)
+{
+    const struct unwind_step *caller = step - 1;
+    return arch_strip(unwind_stack_load(step->return_slot)) == caller->address &&
+           unwind_stack_load(step->fp_slot) == caller->fp;
+}
+
+/* Aligned, so that its placement in the library does not change its cost. */
+__attribute__((noinline, aligned(64))) const struct unwind_step *
+unwind_memory_follow(const struct unwind_step *step)
+{
+    while (likely(holds(step)))
+        step--;
+    return step;
+}
+
 void unwind_memory_write(const struct unwind_memory *memory, uint64_t *frames, unsigned count)
 {
     const struct unwind_step *step = unwind_memory_end(memory) + count - memory->has_outermost;

@@ -48,8 +48,8 @@ struct unwind_memory {
     uint64_t generation; /* module_generation() of the rules, plus one; 0: nothing is remembered */
     uint32_t count;
     uint32_t has_outermost; /* 1: the end is the stack's outermost frame */
-    /* Outermost first, after two others: a guard, of which unwind_memory_holds() is false, and the
-     * end, which is the state after the remembered frames were unwound. */
+    /* Outermost first, after two others: a guard, which is not the caller of the end, and the end,
+     * which is the state after the remembered frames were unwound. */
     struct unwind_step steps[2 + UNWIND_MEMORY_FRAMES];
     /* Frames of the present walk, innermost first. If it is full, the walk begins it again. */
     struct unwind_step fresh[UNWIND_MEMORY_FRAMES];
@@ -82,15 +82,10 @@ static inline bool unwind_memory_is(const struct unwind_step *step, uint64_t add
     return step->sp == sp && step->address == address && step->fp == fp;
 }
 
-/* Return whether the frame's caller is still the remembered one; false for the end. The slots must
- * be readable: they lie between the frame's stack pointer and the end's. */
-static inline __attribute__((always_inline)) bool
-unwind_memory_holds(const struct unwind_step *step)
-{
-    const struct unwind_step *caller = step - 1;
-    return arch_strip(unwind_stack_load(step->return_slot)) == caller->address &&
-           unwind_stack_load(step->fp_slot) == caller->fp;
-}
+/* Go outwards from a frame as long as the frames have the callers that are remembered. Return the
+ * first one that has another caller, or the end. The slots must be readable: they lie between the
+ * frame's stack pointer and the end's. */
+const struct unwind_step *unwind_memory_follow(const struct unwind_step *step);
 
 /* Return a remembered frame as its walk noted it. */
 static inline struct unwind_step unwind_memory_noted(const struct unwind_step *step)

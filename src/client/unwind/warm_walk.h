@@ -63,9 +63,7 @@ static inline __attribute__((always_inline)) bool warm_meets(struct warm_walk *w
  * not, note those that do again; if they do not fit fresh[], none is passed. */
 static inline __attribute__((always_inline)) bool warm_recall(struct warm_walk *warm)
 {
-    const struct unwind_step *step = warm->known, *held = step;
-    while (unwind_memory_holds(step))
-        step--;
+    const struct unwind_step *held = warm->known, *step = unwind_memory_follow(held);
     if (step > warm->end && held - step > warm->limit - warm->next)
         return false;
     warm->frame = (struct rule_frame){step->address, step->sp, step->fp};
