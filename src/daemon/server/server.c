@@ -18,11 +18,13 @@
 
 /* Rings are drained so often that each drain finds about a sixteenth of a ring, and at least this
  * often. At small intervals the longest delay is shorter: an idle program may suddenly write
- * hundreds of megabytes a second, and must not fill its ring before the next drain. */
+ * hundreds of megabytes a second, and must not fill its ring before the next drain. At large ones
+ * it is a sample period, so that both need one wake-up, which costs a tenth of a millisecond. */
 #define DRAIN_DELAY_MAX_MS 50
 #define DRAIN_DELAY_MAX_BACKGROUND_MS 200
 #define DRAIN_DELAY_MAX_DENSE_MS 5
 #define DENSE_INTERVAL_BYTES 256
+#define SPARSE_INTERVAL_BYTES (64 << 10)
 
 #define EVENTS_AT_ONCE 64
 
@@ -233,14 +235,21 @@ static bool handle_ended_process(struct server *server, int pidfd)
 
 /* --- due work --- */
 
+static uint64_t longest_drain_delay(const struct heap_config *config)
+{
+    if (config->background)
+        return DRAIN_DELAY_MAX_BACKGROUND_MS;
+    if (config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES)
+        return DRAIN_DELAY_MAX_DENSE_MS;
+    return config->sampling_interval_bytes < SPARSE_INTERVAL_BYTES ? DRAIN_DELAY_MAX_MS
+                                                                   : SAMPLE_PERIOD_MS;
+}
+
 /* Drain the rings, and choose the time of the next drain by what this one found. */
 static void drain(struct server *server, uint64_t now_ms)
 {
     struct session *session = server->session;
-    bool is_dense = session->config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES;
-    uint64_t longest = session->config->background ? DRAIN_DELAY_MAX_BACKGROUND_MS
-                       : is_dense                  ? DRAIN_DELAY_MAX_DENSE_MS
-                                                   : DRAIN_DELAY_MAX_MS;
+    uint64_t longest = longest_drain_delay(session->config);
     uint64_t delay = server->drain_delay_ms, wanted = session->ring_bytes / 16;
     uint64_t fullest = session_poll(session);
     if (delay == 0)
@@ -259,9 +268,11 @@ static void drain(struct server *server, uint64_t now_ms)
 static uint64_t do_due_of(struct server *server, struct session *session, uint64_t now_ms)
 {
     const struct server_user *user = server->user;
-    if (now_ms >= server->drain_ms)
+    bool is_sample_due = now_ms >= session->sample_ms;
+    /* A sample takes a drain along that would wake us up soon. */
+    if (now_ms + (is_sample_due ? server->drain_delay_ms / 2 : 0) >= server->drain_ms)
         drain(server, now_ms);
-    if (now_ms >= session->sample_ms) {
+    if (is_sample_due) {
         if (session->of_command)
             session_handle_execs(session, NULL, NULL);
         else
