@@ -97,13 +97,17 @@ static const char *after_bracket(const char *at, char opening, char closing)
     return at;
 }
 
+/* "operator()" and a space. */
+#define OPERATOR_LENGTH_MAX 11
+
 /* Return the length of "operator" and its symbol, if brackets are part of the symbol; else 0. */
 static size_t operator_length(const char *begin, const char *at)
 {
     static const char word[] = "operator";
     static const char *const signs[] = {"()", "<=>", "<<=", ">>=", "->*", "<<",
                                         ">>", "<=",  ">=",  "->",  "<",   ">"};
-    if (strncmp(at, word, strlen(word)) != 0 || (at > begin && is_identifier(at[-1])))
+    if (*at != word[0] || strncmp(at, word, strlen(word)) != 0 ||
+        (at > begin && is_identifier(at[-1])))
         return 0;
     for (size_t i = 0; i < sizeof(signs) / sizeof(*signs); i++) {
         if (strncmp(at + strlen(word), signs[i], strlen(signs[i])) == 0)
@@ -116,12 +120,18 @@ static size_t operator_length(const char *begin, const char *at)
  * name itself, and "name::<T>" has colons before the bracket. */
 static void drop_arguments(char *text)
 {
-    const char *at = text, *begin = text;
-    char *to = text;
+    const char *bracket = strchr(text, '<'), *begin = text;
+    if (bracket == NULL)
+        return;
+    /* Nothing changes before it, but an operator may begin there. */
+    char *to = bracket - text > OPERATOR_LENGTH_MAX ? text + (bracket - text) - OPERATOR_LENGTH_MAX
+                                                    : text;
+    const char *at = to;
     while (*at != '\0') {
         size_t length = operator_length(begin, at);
         bool is_operator = length > 0;
-        memmove(to, at, length);
+        if (is_operator)
+            memmove(to, at, length);
         to += length;
         at += length;
         if (is_operator && at[0] == ' ' && at[1] == '<')
@@ -157,6 +167,13 @@ static void drop_d_arguments(char *text)
 
 /* --- names --- */
 
+/* Return false if the name is certainly not Rust's. Most names of C++ are told from its legacy ones
+ * without being parsed: they do not have the length of a hash. */
+static bool may_be_rust(const char *name)
+{
+    return name[1] == 'R' || (strncmp(name, "_ZN", 3) == 0 && strstr(name, "17h") != NULL);
+}
+
 char *demangle_name_as(const char *name, enum demangle_mode mode)
 {
     size_t length = strnlen(name, MANGLED_LENGTH_MAX + 1);
@@ -164,7 +181,7 @@ char *demangle_name_as(const char *name, enum demangle_mode mode)
     char *result = NULL;
     /* Rust first: its legacy names are C++ names too, with a hash at their end. */
     if (name[0] == '_' && length <= MANGLED_LENGTH_MAX && mode != DEMANGLE_NONE) {
-        if (name[1] == 'R' || strncmp(name, "_ZN", 3) == 0)
+        if (may_be_rust(name))
             result = demangle_collected(rust_demangle_callback, name, options);
         if (result == NULL && name[1] == 'Z')
             result = demangle_collected(cplus_demangle_v3_callback, name, options);
