@@ -124,8 +124,8 @@ static void drop_arguments(char *text)
     if (bracket == NULL)
         return;
     /* Nothing changes before it, but an operator may begin there. */
-    char *to = bracket - text > OPERATOR_LENGTH_MAX ? text + (bracket - text) - OPERATOR_LENGTH_MAX
-                                                    : text;
+    char *to =
+        bracket - text > OPERATOR_LENGTH_MAX ? text + (bracket - text) - OPERATOR_LENGTH_MAX : text;
     const char *at = to;
     while (*at != '\0') {
         size_t length = operator_length(begin, at);

@@ -14,6 +14,7 @@
 
 #include "client/heaps/heaps.h"
 #include "client/heaps/python_call.h"
+#include "client/sample/own_frames.h"
 
 /* pymalloc may also call malloc for its own bookkeeping when it maps an arena. The smallest such
  * request is that for the first 16 entries of its list of arenas, of 48 bytes each. */
@@ -93,6 +94,7 @@ void *python_count_realloc(void *context, void *memory, size_t size)
         return own()->realloc(context, memory, size);
     if (PYTHON_CALLS_ARE_RECORDED)
         return entry_python_realloc(context, memory, size);
+    own_frames_expect();
     struct malloc_count before = malloc_count();
     void *moved = own()->realloc(context, memory, size);
     if (unlikely(moved == NULL) || malloc_has_served(before, memory) || likely(is_counted(size)))
@@ -146,6 +148,7 @@ void *slow_python_malloc(void *context, size_t size, size_t unused,
                          const struct unwind_registers *caller)
 {
     (void)unused;
+    own_frames_expect();
     struct python_call call = python_call_begin(caller);
     return end_allocated(call, own()->malloc(context, size), size, caller);
 }
@@ -153,6 +156,7 @@ void *slow_python_malloc(void *context, size_t size, size_t unused,
 void *slow_python_calloc(void *context, size_t number, size_t size,
                          const struct unwind_registers *caller)
 {
+    own_frames_expect();
     struct python_call call = python_call_begin(caller);
     return end_allocated(call, own()->calloc(context, number, size), number * size, caller);
 }
@@ -187,6 +191,7 @@ static void *reallocate(void *context, void *memory, size_t size,
 void *slow_python_realloc(void *context, void *memory, size_t size,
                           const struct unwind_registers *caller)
 {
+    own_frames_expect();
     struct python_call call = python_call_begin(caller);
     void *moved = python_call_counts(&call) ? reallocate(context, memory, size, caller)
                                             : own()->realloc(context, memory, size);

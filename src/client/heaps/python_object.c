@@ -14,7 +14,6 @@
 #include "client/environment.h"
 #include "client/heaps/heaps.h"
 #include "client/interp/interpreter.h"
-#include "client/sample/own_frames.h"
 #include "client/sample/sampler.h"
 
 struct python_count python_count;
@@ -48,7 +47,6 @@ static void begin(void *data, const AHeapProfileEnableCallbackInfo *info)
 {
     (void)data;
     (void)info;
-    own_frames_expect();
     pymalloc_tables_replace(&python_counting);
 }
 
@@ -110,10 +108,8 @@ static void take_opened(const struct interpreter *found)
     if (opened == NULL && !describe())
         return;
     store_release(&opened, found->module);
-    if (heaps_want(&heaps[python_count.heap])) {
-        own_frames_expect();
+    if (heaps_want(&heaps[python_count.heap]))
         pymalloc_tables_replace(&python_counting);
-    }
     /* The thread is in the client now. It registers the heap when it leaves. */
     store_release(&client.process->heaps_callbacks_due, 1);
 }

@@ -19,6 +19,8 @@ static inline bool own_frames_expected(void)
     return false;
 }
 
+static inline void own_frames_expect(void) {}
+
 #else
 
 extern __attribute__((visibility("hidden"))) uint32_t own_frames_are_expected;
@@ -28,10 +30,12 @@ static inline bool own_frames_expected(void)
     return load_relaxed(&own_frames_are_expected) != 0;
 }
 
-/* Samples may have such frames from now on. */
+/* Samples may have such frames from now on. Call it in each function that calls an allocator in the
+ * middle. */
 static inline void own_frames_expect(void)
 {
-    store_relaxed(&own_frames_are_expected, 1);
+    if (unlikely(!own_frames_expected()))
+        store_relaxed(&own_frames_are_expected, 1);
 }
 
 #endif
