@@ -97,8 +97,8 @@ static const char *after_bracket(const char *at, char opening, char closing)
     return at;
 }
 
-/* "operator()" and a space. */
-#define OPERATOR_LENGTH_MAX 11
+/* "operator->*" and a space. */
+#define OPERATOR_LENGTH_MAX 12
 
 /* Return the length of "operator" and its symbol, if brackets are part of the symbol; else 0. */
 static size_t operator_length(const char *begin, const char *at)

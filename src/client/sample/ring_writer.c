@@ -334,11 +334,15 @@ void *ring_writer_reserve(struct ring_thread *thread, uint32_t length)
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     length = (length + 7) & ~7u;
     uint64_t reserved = load_relaxed(&control->reserved);
+    struct ring_open_records *open = &ring_open_records[ring_slot_of(thread)];
     void *record = NULL;
     if (likely(load_relaxed(&thread->in_ring) != RING_WRITES) &&
         likely(client_state() == CLIENT_ACTIVE) && likely(load_relaxed(&control->stopping) == 0) &&
-        likely(has_space(reserved, length)))
+        likely(has_space(reserved, length))) {
+        open->count = 0; /* entries may be left over from the slot's previous thread */
+        barrier_signal();
         record = try_to_reserve(thread, 0, reserved, length, here);
+    }
     return likely(record != NULL) ? record : reserve_slowly(thread, length, here);
 }
 

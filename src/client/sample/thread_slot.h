@@ -20,7 +20,7 @@
 /* Map the cells and the stack bounds. Return 0 or -ENOMEM. */
 int thread_slot_init(void);
 
-/* The same as thread_slot_get(), but slower. */
+/* The way of thread_slot_get() that always works. */
 struct ring_thread *thread_slot_find(void);
 
 /* Return this thread's slot; take one if it has none. If none is free, count that and return NULL.

@@ -51,7 +51,8 @@ struct unwind_walk {
     bool uninterrupted;
     bool signalled; /* a signal frame was unwound: the frames outside it were interrupted */
     /* Frames [recalled_at, recalled_at + recalled) have not been written: they are the outermost
-     * remembered ones. unwind_write_recalled() writes them. */
+     * remembered ones, and perhaps the outermost of the stack. unwind_write_recalled() writes
+     * them. */
     unsigned recalled_at, recalled;
 };
 
@@ -61,8 +62,8 @@ struct unwind_walk {
  * after a signal frame it is the exact interrupted pc. `memory` (unwind_memory.h) is
  * zeroed at first. One walk at a time may use it, best always of the same thread.
  *
- * Frames that are the same as in the last walk, up to the outermost, are not written: a caller who
- * knows the hash needs none of them.
+ * Frames that are remembered for the next walk, mostly all, are not written: a caller who knows the
+ * hash needs none of them.
  *
  * If `places` is not NULL, all frames are written, and it has max + 1 entries: frame n has
  * [places[n], places[n + 1]) of the stack, except where the walk moves to another stack.

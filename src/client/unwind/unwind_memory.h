@@ -31,7 +31,7 @@
 #include "client/unwind/walk_hash.h"
 #include "wire/barrier.h"
 
-/* Of deeper stacks, only the outermost frames are remembered. A power of two. */
+/* Of deeper stacks, only the outermost frames are remembered. */
 #define UNWIND_MEMORY_FRAMES 128u
 
 struct unwind_step {
@@ -87,7 +87,7 @@ static inline bool unwind_memory_is(const struct unwind_step *step, uint64_t add
  * frame's stack pointer and the end's. */
 const struct unwind_step *unwind_memory_follow(const struct unwind_step *step);
 
-/* Return a remembered frame as its walk noted it. */
+/* Return a remembered frame as its walk noted it, but for the sum. */
 static inline struct unwind_step unwind_memory_noted(const struct unwind_step *step)
 {
     struct unwind_step noted = *step;

@@ -18,7 +18,7 @@ struct warm_walk {
     uintptr_t known_sp;              /* its stack pointer; UINTPTR_MAX: none */
     struct unwind_step *next;        /* where the frame will be noted, in memory->fresh */
     const struct unwind_step *limit; /* the end of fresh[], or where frames[] will be full */
-    uintptr_t full;                  /* where frames[] would be full if fresh[] was endless */
+    uintptr_t full; /* where frames[] would be full if fresh[] was endless, since warm_begin() */
 };
 
 /* Note the next frames from the begin of fresh[]. There is room for `room` of them in frames[]. */
@@ -64,8 +64,10 @@ static inline __attribute__((always_inline)) bool warm_meets(struct warm_walk *w
 static inline __attribute__((always_inline)) bool warm_recall(struct warm_walk *warm)
 {
     const struct unwind_step *held = warm->known, *step = unwind_memory_follow(held);
-    if (step > warm->end && held - step > warm->limit - warm->next)
+    if (step > warm->end && held - step > warm->limit - warm->next) {
+        warm_expect(warm, step - 1); /* the frames up to there would end here, too */
         return false;
+    }
     warm->frame = (struct rule_frame){step->address, step->sp, step->fp};
     if (step == warm->end)
         return true;

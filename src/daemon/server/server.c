@@ -241,8 +241,11 @@ static uint64_t longest_drain_delay(const struct heap_config *config)
         return DRAIN_DELAY_MAX_BACKGROUND_MS;
     if (config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES)
         return DRAIN_DELAY_MAX_DENSE_MS;
-    return config->sampling_interval_bytes < SPARSE_INTERVAL_BYTES ? DRAIN_DELAY_MAX_MS
-                                                                   : SAMPLE_PERIOD_MS;
+    /* A client that does not wait for space ends its profile, and some heaps may be dense. */
+    bool is_sparse = config->sampling_interval_bytes >= SPARSE_INTERVAL_BYTES &&
+                     config->block_client && config->heap_sampling_interval_count == 0 &&
+                     !heap_config_wants_heap(config, HEAP_CONFIG_MMAP);
+    return is_sparse ? SAMPLE_PERIOD_MS : DRAIN_DELAY_MAX_MS;
 }
 
 /* Drain the rings, and choose the time of the next drain by what this one found. */
