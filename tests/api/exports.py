@@ -22,6 +22,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NEEDED = {"__errno_location", "__libc_stack_end", "_dl_debug_addr", "_r_debug", "abort", "environ", "getauxval"}
 # What programs link to calls these by name; the preloaded library finds them, and needs no library.
 NEEDED_BY = {"client": NEEDED | {"__environ", "malloc", "free", "memalign"}, "preload": NEEDED}
+# What the archive may need weakly: one C library lacks it, or no preload library is there. A function that it needs weakly
+# would not be linked into a static program.
+WEAK = {"_DYNAMIC", "__libc_stack_end", "_dl_debug_addr", "_r_debug", "environ", "heapprofd_preloaded"}
 LIBRARIES = {"client": {"libc.so.6"}, "preload": set()}
 # Of each shared library made by a compiler.
 MADE = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize", "__gmon_start__"}
@@ -64,6 +67,15 @@ def check_needs(kind, library):
     return len(faults)
 
 
+def check_strong(archive):
+    """Return the number of functions that the archive needs weakly."""
+    rows = [line.split() for line in output_of("nm", "--undefined-only", "--format=posix", archive).splitlines()]
+    weak = {row[0] for row in rows if row[1:2] == ["w"]} - WEAK
+    for name in sorted(weak):
+        print(f"FAIL: needs {name} weakly")
+    return len(weak)
+
+
 def main(kind, library):
     with open(os.path.join(HERE, "exports.txt")) as file:
         wanted = set(file.read().split())
@@ -80,6 +92,8 @@ def main(kind, library):
         print(f"FAIL: {name} is not listed")
     print(f"{len(found)} names")
     faults = check_needs(kind, library) if kind in NEEDED_BY else 0
+    if kind == "archive":
+        faults += check_strong(library)
     return int(found != wanted or faults > 0)
 
 
