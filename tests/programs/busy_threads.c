@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * busy_threads COUNT SECONDS: COUNT threads allocate, fill, check and free memory by all of C's
- * functions, for SECONDS or until SIGTERM. Prints "busy" when they run, and "ok" at the end if
- * there was no error.
+ * functions, for SECONDS or until SIGTERM. Prints "busy" before they all begin, and "ok" at the end
+ * if there was no error.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -15,6 +15,8 @@
 #include "truth.h"
 
 static int stop;
+/* The first threads would keep the processors from the one that starts the others. */
+static pthread_barrier_t begin;
 
 static void check_filled(const unsigned char *block, size_t size, unsigned char with)
 {
@@ -50,6 +52,7 @@ static void *work(void *seed)
     unsigned char *blocks[KEPT] = {0};
     size_t sizes[KEPT] = {0};
     unsigned state = (unsigned)(uintptr_t)seed;
+    pthread_barrier_wait(&begin);
     while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
         state = state * 1664525u + 1013904223u;
         unsigned slot = state >> 16 & (KEPT - 1);
@@ -84,10 +87,12 @@ int main(int argc, char **argv)
     pthread_sigmask(SIG_BLOCK, &end, NULL);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, 64 << 10);
+    require(pthread_barrier_init(&begin, NULL, (unsigned)count + 1) == 0);
     for (int i = 0; i < count; i++)
         require(pthread_create(&threads[i], &attributes, work, (void *)(uintptr_t)(i + 1)) == 0);
     puts("busy");
     fflush(stdout);
+    pthread_barrier_wait(&begin);
     /* A profiler that stops the threads interrupts this call. */
     while (sigtimedwait(&end, NULL, &(struct timespec){.tv_sec = seconds}) < 0 && errno == EINTR)
         ;
