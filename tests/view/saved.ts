@@ -37,15 +37,17 @@ function near(one: number | null, other: number | null, what: () => string, tole
   assert.fail(`${what()}: ${one}, the server has ${other}`);
 }
 
-const names = new WeakMap<object, string>();
+type Shown = Tree["functions"][number] | undefined;
 
-function nameOf(tree: Tree, node: number): string {
-  const one = tree.functions[tree.function[node]!];
-  if (!one) return "";
-  const { id: _, ...rest } = one;
-  if (!names.has(one)) names.set(one, JSON.stringify(Object.entries(rest).sort()));
-  return names.get(one)!;
+/** Whether two functions show the same; the file and the server number them differently. */
+function isSame(one: Shown, other: Shown): boolean {
+  if (!one || !other) return one === other;
+  const [ours, theirs] = [Object.entries(one), Object.entries(other)];
+  const differs = (values: [string, unknown][], from: object) => values.some(([name, value]) => name !== "id" && from[name as keyof typeof from] !== value);
+  return !differs(ours, other) && !differs(theirs, one);
 }
+
+const nameOf = (tree: Tree, node: number) => JSON.stringify(tree.functions[tree.function[node]!] ?? "");
 
 function sameColumns(ours: SumColumns | null, theirs: SumColumns | null, what: string) {
   assert.equal(ours === null, theirs === null, what);
@@ -55,9 +57,12 @@ function sameColumns(ours: SumColumns | null, theirs: SumColumns | null, what: s
 
 function sameTree(ours: Tree, theirs: Tree, what: string) {
   assert.equal(ours.count, theirs.count, `${what}: nodes`);
+  const same: number[] = []; // by function of ours: the server's function that was found to be the same
   for (let i = 0; i < ours.count; i++) {
-    if (ours.parent[i] !== theirs.parent[i] || nameOf(ours, i) !== nameOf(theirs, i))
+    const [mine, server] = [ours.function[i]!, theirs.function[i]!];
+    if (ours.parent[i] !== theirs.parent[i] || (same[mine] !== server && !isSame(ours.functions[mine], theirs.functions[server])))
       assert.fail(`${what}: node ${i} is ${nameOf(ours, i)} below ${ours.parent[i]}, the server has ${nameOf(theirs, i)} below ${theirs.parent[i]}`);
+    same[mine] = server;
     for (const name of ["width", "selfBytes", "selfCount", "lostSelfBytes", "lostSelfCount"] as const)
       if (ours[name] !== null) near(ours[name][i]!, theirs[name]![i]!, () => `${what}: ${name} of ${i}`);
   }
