@@ -47,4 +47,4 @@ bench:
 	@bench/run.py
 
 clean:
-	rm -rf build build-sanitize build-aarch64 build-deb
+	rm -rf build build-sanitize build-fuzz build-aarch64 build-deb
