@@ -167,8 +167,8 @@ static void drop_d_arguments(char *text)
 
 /* --- names --- */
 
-/* Return false if the name is certainly not Rust's. Most names of C++ are told from its legacy ones
- * without being parsed: they do not have the length of a hash. */
+/* Return whether the name can be Rust's. Its legacy names are C++ names that end in "17h" and a
+ * hash, so most C++ names need not be parsed to exclude them. */
 static bool may_be_rust(const char *name)
 {
     return name[1] == 'R' || (strncmp(name, "_ZN", 3) == 0 && strstr(name, "17h") != NULL);

@@ -136,7 +136,7 @@ static inline struct scratch *scratch_try_own(union scratch_holder self,
     return scratch;
 }
 
-static struct scratch *scratch_try(const struct ring_thread *thread, uintptr_t here)
+static struct scratch *scratch_try_shared(const struct ring_thread *thread, uintptr_t here)
 {
     union scratch_holder self = scratch_holder_of(thread, here);
     struct scratch *scratch;
@@ -181,7 +181,7 @@ static void sleep_a_millisecond(void)
 static __attribute__((noinline)) struct scratch *
 scratch_take_shared(const struct ring_thread *thread, uintptr_t here)
 {
-    struct scratch *scratch = scratch_try(thread, here);
+    struct scratch *scratch = scratch_try_shared(thread, here);
     if (unlikely(scratch == NULL))
         scratch = scratch_inherit(thread, here);
     /* The holders are threads that lost the processor during a walk. */
@@ -190,7 +190,7 @@ scratch_take_shared(const struct ring_thread *thread, uintptr_t here)
             system_call(SYS_sched_yield);
         else
             sleep_a_millisecond();
-        scratch = scratch_try(thread, here);
+        scratch = scratch_try_shared(thread, here);
     }
     return scratch;
 }

@@ -3,6 +3,8 @@
 #ifndef HEAPPROFD_CLIENT_UNWIND_FRAME_RULE_H
 #define HEAPPROFD_CLIENT_UNWIND_FRAME_RULE_H
 
+#include <stddef.h>
+
 #include "client/unwind/cfi.h"
 #include "client/unwind/unwind_rule.h"
 #include "client/unwind/unwind_stack.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk: warm frames by cached rules, all others one by one.
+ * The walk: warm frames (warm_walk.c) in one loop, all others one by one.
  *
  * A frame is identified by the address that its callee returns to. For a frame that
  * a signal interrupted, that is the interrupted pc plus ARCH_CALL_BYTES, so that
@@ -26,34 +26,9 @@
 #include "client/unwind/unwind_memory.h"
 #include "client/unwind/unwind_rule.h"
 #include "client/unwind/unwind_stack.h"
+#include "client/unwind/walk.h"
 #include "client/unwind/walk_hash.h"
-#include "client/unwind/warm_walk.h"
 #include "wire/barrier.h"
-
-#define WALK_GOES_ON (-1)
-
-struct walk {
-    struct rule_frame frame; /* to be unwound next; its pc is not in `frames` yet */
-    bool interrupted;        /* a signal interrupted the frame: it did not call */
-    bool guessed;            /* the following frames depend on a guess */
-    unsigned proven;         /* after a guess: frames that do not */
-    bool signalled;          /* a signal frame was unwound */
-    bool tracking;           /* all registers are in machine */
-    unsigned track_until;    /* the frame that needs them */
-    unsigned restarts;
-    uint64_t *frames;
-    uintptr_t *places; /* NULL: not wanted */
-    unsigned count, max;
-    unsigned recalled_at, recalled; /* frames that were not written: see struct unwind_walk */
-    uint64_t hash, power;
-    uint32_t generation;
-    uint64_t generation_bits;
-    const struct unwind_registers *registers;
-    struct unwind_memory *memory;
-    struct unfinished_walk *unfinished; /* NULL: the daemon does not finish walks */
-    struct cfi_machine machine;
-    struct unwind_stack stack;
-};
 
 static struct unwind_process facts;
 
@@ -64,150 +39,6 @@ int unwind_init(const struct unwind_process *process)
     unwind_stack_init(process->stack_end);
     unwind_memory_init();
     return rule_init();
-}
-
-static void walk_write(struct walk *walk, uint64_t pc)
-{
-    walk->frames[walk->count++] = pc;
-    walk->hash += walk_hash_pc(pc) * walk->power;
-    walk->power *= WALK_HASH_STEP;
-}
-
-/* Write the frames that walk_warm() has left out. */
-static void walk_write_recalled(struct walk *walk)
-{
-    unwind_memory_write(walk->memory, walk->frames + walk->recalled_at, walk->recalled);
-    walk->recalled = 0;
-}
-
-/* Write the frames fresh[0..count), with their places if they are wanted. */
-static void walk_write_fresh(struct walk *walk, unsigned count)
-{
-    const struct unwind_step *fresh = walk->memory->fresh;
-    for (unsigned i = 0; i < count; i++) {
-        if (walk->places != NULL)
-            walk->places[walk->count] = fresh[i].sp;
-        walk->frames[walk->count++] = fresh[i].address - ARCH_CALL_BYTES;
-    }
-}
-
-/* Write the `count` outermost remembered frames, as unwind_memory_write(), with their places. */
-static inline void walk_write_with_places(struct walk *walk, unsigned count)
-{
-    const struct unwind_memory *memory = walk->memory;
-    const struct unwind_step *step = unwind_memory_end(memory) + count - memory->has_outermost;
-    uint64_t *frames = walk->frames + walk->count;
-    uintptr_t *places = walk->places + walk->count;
-    for (unsigned i = 0; i < count; i++, step--) {
-        frames[i] = step->address - ARCH_CALL_BYTES;
-        places[i] = step->sp;
-    }
-    walk->count += count;
-}
-
-/* Write fresh[], which is full, and its part of the hash. */
-static __attribute__((noinline)) void walk_spill(struct walk *walk)
-{
-    const struct unwind_step *fresh = walk->memory->fresh;
-    uint64_t sum = 0;
-    for (unsigned i = UNWIND_MEMORY_FRAMES; i > 0; i--)
-        sum = unwind_memory_sum(&fresh[i - 1], sum);
-    walk->hash += sum * walk->power;
-    walk->power *= unwind_memory_powers[UNWIND_MEMORY_FRAMES];
-    walk_write_fresh(walk, UNWIND_MEMORY_FRAMES);
-}
-
-/* Add the noted frames, those that were kept and the outermost one to the walk, and remember them.
- * They are written later if that is possible: see struct unwind_walk. */
-static inline __attribute__((always_inline)) void
-walk_keep(struct walk *walk, unsigned kept, unsigned noted, bool again, bool noting_places)
-{
-    struct unwind_memory *memory = walk->memory;
-    unsigned all = kept + noted;
-    uint64_t sum;
-    if (noted > 0 || again || kept == 0) {
-        sum = unwind_memory_keep(memory, kept, noted, again, walk->generation);
-    } else {
-        sum = unwind_memory_end(memory)[kept].sum;
-        memory->count = kept;
-    }
-    if (unlikely(all > UNWIND_MEMORY_FRAMES)) {
-        walk_write_fresh(walk, all - UNWIND_MEMORY_FRAMES);
-        all = UNWIND_MEMORY_FRAMES;
-    }
-    walk->interrupted = false;
-    walk->hash += sum * walk->power;
-    walk->power *= unwind_memory_powers[kept + noted];
-    all += memory->has_outermost;
-    if (noting_places) {
-        walk_write_with_places(walk, all);
-        return;
-    }
-    walk->recalled_at = walk->count;
-    walk->recalled = all;
-    walk->count += all;
-}
-
-/* See walk_warm(). `noting_places` is a constant: without places a frame costs nothing more. */
-static inline __attribute__((always_inline)) int walk_warm_noting(struct walk *walk,
-                                                                  bool noting_places)
-{
-    struct unwind_memory *memory = walk->memory;
-    struct warm_walk warm = {.frame = walk->frame, .end = unwind_memory_end(memory)};
-    const uint64_t *table = rule_table;
-    uint64_t generation_bits = walk->generation_bits;
-    uintptr_t high = walk->stack.high;
-    unsigned kept = 0; /* outermost remembered frames that the walk confirmed */
-    uint32_t rule = 0;
-    bool again = false;
-
-    warm_begin(&warm, memory, walk->max - walk->count);
-    warm_expect(&warm, unwind_memory_top(memory, walk->generation));
-    for (;;) {
-        if (unlikely(warm.frame.sp >= warm.known_sp) && warm_meets(&warm, high) &&
-            warm_recall(&warm)) {
-            kept = (unsigned)(warm.known - warm.end);
-            rule = 0;
-            break;
-        }
-        if (unlikely(warm.next == warm.limit)) {
-            if ((uintptr_t)warm.next == warm.full)
-                break;
-            walk_spill(walk);
-            warm_begin(&warm, memory, walk->max - walk->count);
-            again = true;
-        }
-        struct rule_slots slots;
-        rule = rule_find(table, warm.frame.address, generation_bits);
-        warm_note(&warm);
-        if (unlikely(!(rule & RULE_IS_PLAIN)) ||
-            unlikely(!arch_rule_apply(rule, &warm.frame, high, NULL, &slots)))
-            break;
-        warm.next->return_slot = slots.return_address;
-        warm.next->fp_slot = slots.fp;
-        warm.next++;
-    }
-    walk->frame = warm.frame;
-    unsigned noted = (unsigned)(warm.next - memory->fresh);
-    if (kept + noted == 0 && !again)
-        return WALK_GOES_ON;
-    const struct unwind_step after = {warm.frame.address, warm.frame.sp, warm.frame.fp, 0, 0, 0};
-    if (kept == 0)
-        unwind_memory_begin(memory, &after, (rule & RULE_MASK) == RULE_OUTERMOST);
-    walk_keep(walk, kept, noted, again, noting_places);
-    return memory->has_outermost ? UNWIND_OUTERMOST : WALK_GOES_ON;
-}
-
-/* Unwind frames that are remembered or have rules, directly on the thread's own stack. Return
- * UNWIND_OUTERMOST or WALK_GOES_ON. */
-static inline __attribute__((always_inline)) int walk_warm(struct walk *walk)
-{
-    return walk_warm_noting(walk, false);
-}
-
-static __attribute__((noinline)) int walk_warm_with_places(struct walk *walk)
-{
-    return walk_warm_noting(walk, true);
 }
 
 static bool walk_read(void *context, uintptr_t address, uint64_t *value)

@@ -36,8 +36,9 @@ void unwind_memory_write(const struct unwind_memory *memory, uint64_t *frames, u
         frames[i] = step[-(ptrdiff_t)i].address - ARCH_CALL_BYTES;
 }
 
-/* Add the frames [begin, from), the last of which is the outermost, inside `step`, as long as there
- * is room. Return the innermost of steps[]; *left is the end of the frames that were not added. */
+/* Remember frames until there is no room: from[-1], the outermost, first, and *begin last. `step`
+ * is the frame outside them. Return the innermost remembered frame. Set *left to the end of those
+ * that found no room. */
 static inline struct unwind_step *add(struct unwind_memory *memory, struct unwind_step *step,
                                       const struct unwind_step *begin,
                                       const struct unwind_step *from,

@@ -68,7 +68,7 @@ static inline const struct unwind_step *unwind_memory_end(const struct unwind_me
     return &memory->steps[1];
 }
 
-/* Return the innermost remembered frame, or the end if there is none. */
+/* Return the innermost remembered frame. If nothing is remembered, return the end. */
 static inline const struct unwind_step *unwind_memory_top(const struct unwind_memory *memory,
                                                           uint32_t generation)
 {
