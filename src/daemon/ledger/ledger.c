@@ -514,7 +514,7 @@ static bool has_large_tables(const struct ledger *ledger)
            ledger->heap_count > 1;
 }
 
-static void prefetch_live(struct ledger *ledger, const struct heap_event *events, size_t count)
+PREFETCHING prefetch_live(struct ledger *ledger, const struct heap_event *events, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct live_table *live = live_of(ledger, events[i].heap);
@@ -524,7 +524,7 @@ static void prefetch_live(struct ledger *ledger, const struct heap_event *events
 }
 
 /* Prefetch figures that frees change. */
-static void prefetch_freed(struct ledger *ledger, const struct heap_event *events, size_t count,
+PREFETCHING prefetch_freed(struct ledger *ledger, const struct heap_event *events, size_t count,
                            unsigned lines)
 {
     for (size_t i = 0; i < count; i++) {

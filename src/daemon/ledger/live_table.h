@@ -130,13 +130,17 @@ static inline uint32_t live_table_home(const struct live_segment *segment, uint6
            first / LIVE_TABLE_PLACES % LIVE_TABLE_NEIGHBOURS;
 }
 
-/* Prefetch what a search for the key reads first. */
+/* Prefetch what a search for the key reads first: two lines, for an insertion reads two on average.
+ */
 PREFETCHING live_table_prefetch(const struct live_table *table, uint64_t key)
 {
     uint64_t first = live_table_first(live_table_place(key)), hash = live_table_hash(first);
     const struct live_segment *segment = &table->segments[hash >> 58];
-    if (segment->capacity > 0)
-        __builtin_prefetch(segment->regions + live_table_home(segment, first, hash), 1);
+    if (segment->capacity == 0)
+        return;
+    const char *home = (const char *)&segment->regions[live_table_home(segment, first, hash)];
+    __builtin_prefetch(home, 1);
+    __builtin_prefetch(home + 64, 1);
 }
 
 #endif
