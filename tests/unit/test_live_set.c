@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The live set against a plain set: its content, its growth, and concurrent threads. */
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -125,17 +128,70 @@ static void finds_all_addresses_of_a_range(void **state)
     }
 }
 
+/* Insert and remove millions of neighbours. */
+static void fill_and_empty(struct live_set *set)
+{
+    for (uint64_t i = 0; i < 3000000; i++)
+        assert_true(live_set_insert(set, address_of(i)));
+    for (uint64_t i = 0; i < 3000000; i++)
+        assert_true(live_set_might_hold(set, address_of(i)));
+    for (uint64_t i = 3000000; i-- > 0;)
+        assert_true(live_set_remove(set, address_of(i)));
+    for (uint64_t i = 0; i < 3000000; i++)
+        assert_false(live_set_remove(set, address_of(i)));
+}
+
 static void grows_to_millions_without_losing_any(void **state)
 {
     (void)state;
     struct live_set set = {0};
     assert_int_equal(live_set_init(&set, 1), 0);
-    for (uint64_t i = 0; i < 3000000; i++)
-        assert_true(live_set_insert(&set, address_of(i)));
-    for (uint64_t i = 0; i < 3000000; i++)
-        assert_true(live_set_might_hold(&set, address_of(i)));
-    for (uint64_t i = 3000000; i-- > 0;)
-        assert_true(live_set_remove(&set, address_of(i)));
+    fill_and_empty(&set);
+}
+
+/* The levels of a set that expects few full lines begin with one page, and serve sessions with
+ * smaller intervals later. */
+static void grows_to_millions_from_one_page(void **state)
+{
+    (void)state;
+    struct live_set set = {0};
+    assert_int_equal(live_set_init_for_malloc(&set, 4096), 0);
+    fill_and_empty(&set);
+    live_set_forget(&set);
+    assert_int_equal(live_set_init_for_malloc(&set, 1), 0);
+    fill_and_empty(&set);
+}
+
+/* Return the bytes of touched pages. */
+static size_t resident_of(void *memory, size_t bytes)
+{
+    static unsigned char pages[1 << 18];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), count = (bytes + page - 1) / page, touched = 0;
+    assert_true(count <= sizeof(pages));
+    assert_int_equal(mincore(memory, bytes, pages), 0);
+    for (size_t i = 0; i < count; i++)
+        touched += pages[i] & 1;
+    return touched * page;
+}
+
+/* A heap of 256 MiB whose samples are as far apart as the sampler draws them. */
+static void takes_17_bytes_a_sample(void **state)
+{
+    (void)state;
+    struct live_set set = {0};
+    unsigned short seed[3] = {1, 2, 3};
+    size_t count = 0;
+    assert_int_equal(live_set_init_for_malloc(&set, 4096), 0);
+    for (uint64_t at = 0; at < 256 << 20; at += (uint64_t)(-log(1 - erand48(seed)) * 4096), count++)
+        assert_true(live_set_insert(&set, UINT64_C(0x7f0000000000) + (at & ~UINT64_C(15))));
+    size_t bytes = resident_of(set.level0, ((size_t)set.mask0 + 1) * sizeof(*set.level0)) +
+                   resident_of(set.counters, LIVE_SET_COUNTERS + LIVE_SET_NEAR_COUNTERS);
+    for (int level = 1; level < LIVE_SET_LEVELS && set.deeper[level] != NULL; level++)
+        bytes += resident_of(set.deeper[level], sizeof(struct live_set_bucket)
+                                                    << (set.bucket_shift + 2 * (level - 1)));
+    print_message("%.2f bytes a sample\n", (double)bytes / (double)count);
+    assert_non_null(set.deeper[1]); /* some lines are full */
+    assert_true(bytes < 17 * count);
 }
 
 /* On aarch64, programs and libraries are in the upper half of 48 bits. */
@@ -300,6 +356,8 @@ int main(void)
         cmocka_unit_test(is_empty_again_after_all_is_removed),
         cmocka_unit_test(finds_all_addresses_of_a_range),
         cmocka_unit_test(grows_to_millions_without_losing_any),
+        cmocka_unit_test(grows_to_millions_from_one_page),
+        cmocka_unit_test(takes_17_bytes_a_sample),
         cmocka_unit_test(maps_addresses_of_48_bits),
         cmocka_unit_test(takes_an_address_once),
         cmocka_unit_test(distinguishes_all_addresses),

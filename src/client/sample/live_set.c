@@ -27,17 +27,27 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define REGION_SHIFT_MAX 26u
 
 /* A stretch is the largest power of two within an eighth of an interval, so at most one in 8 has a
- * sample. Allocators align to 16. */
+ * sample; of stretches beyond 4 KiB, within a 32nd: where samples are so few, the filter is small
+ * anyway, and the memory that a program uses again and again is often beside one of them.
+ * Allocators align to 16. */
 #define NEAR_SHIFT_MIN 4u
+#define NEAR_SHIFT_LARGE 12u
 #define NEAR_SHIFT_MAX 20u
 /* The filter ends when, of this number of insertions, one in four finds its stretch with an
  * address: a free in a large heap, whose lines are cold, would read 1.25 of ours. */
 #define NEAR_INSERTIONS 4096u
 #define NEAR_COLLISIONS_MAX (NEAR_INSERTIONS / 4)
 
-#define BUCKETS 4096u        /* of a hashed level 0, which does not exist */
-#define LEVEL_GROWTH_SHIFT 2 /* each level has four times the buckets of the one before */
-#define BUCKET_REGION_SHIFT 9u
+/* A line of malloc's holds fifteen samples, and eight on average: fewer than one in a hundred is
+ * full. Other heaps may have ids that no line can hold. */
+#define BUCKET_SHIFT 14u
+#define BUCKET_SHIFT_RARE 6u
+#define BUCKET_SHIFT_MAX 26u
+#define LEVEL_GROWTH_SHIFT 2u /* each level has four times the buckets of the one before */
+_Static_assert(BUCKET_SHIFT_RARE + LEVEL_GROWTH_SHIFT * (LIVE_SET_LEVELS - 2) == BUCKET_SHIFT_MAX,
+               "the last level is the largest");
+/* Addresses of one region share a bucket of level 1. */
+#define BUCKET_REGION_SHIFT 8u
 
 /* --- memory --- */
 
@@ -70,20 +80,27 @@ static uint32_t *holds_zero(const struct live_set *set)
     return (uint32_t *)(void *)(set->near + LIVE_SET_NEAR_COUNTERS);
 }
 
-static size_t level_bytes(int level)
+static uint32_t bucket_shift_at(const struct live_set *set, int level)
 {
-    return ((size_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level)) * sizeof(struct live_set_bucket);
+    return set->bucket_shift + LEVEL_GROWTH_SHIFT * (uint32_t)(level - 1);
+}
+
+static size_t level_bytes(const struct live_set *set, int level)
+{
+    return sizeof(struct live_set_bucket) << bucket_shift_at(set, level);
 }
 
 /* Map a level that was not mapped a moment ago. Return it, or NULL. */
 static struct live_set_bucket *map_level(struct live_set *set, int level)
 {
-    struct live_set_bucket *table = NULL, *mapped = system_map_wiped(level_bytes(level));
+    if (bucket_shift_at(set, level) > BUCKET_SHIFT_MAX)
+        return NULL;
+    struct live_set_bucket *table = NULL, *mapped = system_map_wiped(level_bytes(set, level));
     if (mapped == NULL)
         return NULL;
     if (cas_acq_rel(&set->deeper[level], &table, mapped))
         return mapped;
-    system_unmap(mapped, level_bytes(level));
+    system_unmap(mapped, level_bytes(set, level));
     return table;
 }
 
@@ -102,8 +119,20 @@ static bool counts_near(const struct live_set *set)
     return load_relaxed(&set->near_shift) != LIVE_SET_NEAR_NOTHING_SHIFT;
 }
 
+static uint32_t near_shift_for(uint64_t interval_bytes)
+{
+    uint32_t shift = NEAR_SHIFT_MIN;
+    while (shift < NEAR_SHIFT_MAX &&
+           UINT64_C(2) << shift <= interval_bytes / (shift < NEAR_SHIFT_LARGE ? 8 : 32))
+        shift++;
+    return shift;
+}
+
 static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, bool is_malloc)
 {
+    bool rarely_full = is_malloc && interval_bytes > DETAILED_INTERVAL_MAX;
+    store_relaxed(&set->counter_mask,
+                  (rarely_full ? LIVE_SET_COUNTERS_RARE : LIVE_SET_COUNTERS) - 1);
     if (set->mask0 == 0) {
         struct live_set_line *lines = map_lines(&count);
         if (lines == NULL)
@@ -113,6 +142,7 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
             system_unmap(lines, count * sizeof(*lines));
             return -ENOMEM;
         }
+        set->bucket_shift = rarely_full ? BUCKET_SHIFT_RARE : BUCKET_SHIFT;
         store_release(&set->near, set->counters + LIVE_SET_COUNTERS);
         store_relaxed(&set->level0, lines);
         /* Some lines will be full. Then there may be no address space. */
@@ -129,10 +159,7 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
         say_always_near(set);
         return 0;
     }
-    uint32_t near_shift = NEAR_SHIFT_MIN;
-    while (near_shift < NEAR_SHIFT_MAX && UINT64_C(2) << near_shift <= interval_bytes / 8)
-        near_shift++;
-    store_release(&set->near_shift, near_shift);
+    store_release(&set->near_shift, near_shift_for(interval_bytes));
     return 0;
 }
 
@@ -164,7 +191,7 @@ void live_set_forget(struct live_set *set)
     system_wipe(set->counters, COUNTERS_BYTES);
     for (int level = 1; level < LIVE_SET_LEVELS; level++) {
         if (set->deeper[level] != NULL)
-            system_wipe(set->deeper[level], level_bytes(level));
+            system_wipe(set->deeper[level], level_bytes(set, level));
     }
 }
 
@@ -237,7 +264,7 @@ static bool line_take(struct live_set_line *line, uint32_t place)
 static struct live_set_bucket *bucket_at(struct live_set *set, int level, uint64_t address,
                                          bool create)
 {
-    uint64_t buckets = (uint64_t)BUCKETS << (LEVEL_GROWTH_SHIFT * level);
+    uint64_t buckets = UINT64_C(1) << bucket_shift_at(set, level);
     /* Acquire: the mapping was made before its address was published. */
     struct live_set_bucket *table = load_acquire(&set->deeper[level]);
     if (table == NULL && create)
@@ -245,7 +272,8 @@ static struct live_set_bucket *bucket_at(struct live_set *set, int level, uint64
     if (table == NULL)
         return NULL;
     /* Regions shrink as levels grow, so that a crowded region spreads out. */
-    uint32_t shift = BUCKET_REGION_SHIFT - (uint32_t)level;
+    uint32_t smaller = (uint32_t)level - 1, most = BUCKET_REGION_SHIFT - LIVE_SET_PLACE_SHIFT;
+    uint32_t shift = BUCKET_REGION_SHIFT - (smaller < most ? smaller : most);
     return &table[live_set_hash(address, shift) & (buckets - 1)];
 }
 

@@ -7,7 +7,8 @@
  * eight samples on average, shares one cache line of fifteen places. So a free reads one line,
  * frees of neighbouring memory read the same line, and pages of the table whose memory holds no
  * sample are never touched. A full line counts its addresses in deeper levels. Those are hashed,
- * and each has four times the size of the one before. For an address of a full line, free first
+ * and each has four times the size of the one before. Where full lines are rare, the first has one
+ * page, so that few addresses touch few pages. For an address of a full line, free first
  * reads a counter of the overflowed addresses with the same hash, and searches deeper levels only
  * if the counter is not 0.
  *
@@ -32,11 +33,12 @@
 
 #define LIVE_SET_LINE_PLACES 15
 #define LIVE_SET_BUCKET_ADDRESSES 7
-#define LIVE_SET_LEVELS 8
+#define LIVE_SET_LEVELS 12
 
-/* Counters of overflowed addresses: 1 MiB of address space, of which only used pages are touched.
- */
+/* Counters of overflowed addresses: 1 MiB of address space, of which only used pages are touched,
+ * or its first 16 KiB where full lines are rare. */
 #define LIVE_SET_COUNTERS (UINT32_C(1) << 20)
+#define LIVE_SET_COUNTERS_RARE (UINT32_C(1) << 14)
 
 /* Counters of the addresses near each other: 1 MiB, of which only used pages are touched. */
 #define LIVE_SET_NEAR_COUNTERS (UINT32_C(1) << 20)
@@ -61,6 +63,8 @@ struct live_set {
     uint32_t region_shift;
     struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
     uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
+    uint32_t counter_mask;
+    uint32_t bucket_shift; /* level 1 has 2^bucket_shift buckets */
     /* Of the filter's last insertions: all, and those beside another address. Threads may lose each
      * other's counts. Samples write them, so they are not in the line that each free reads. */
     uint16_t near_insertions __attribute__((aligned(64)));
@@ -127,7 +131,7 @@ static inline uint64_t live_set_hash(uint64_t address, uint32_t region_shift)
 static inline uint8_t *live_set_counter(const struct live_set *set, uint64_t address)
 {
     uint64_t line = live_set_hash(address, 12), place = address >> 6 & 63;
-    return &set->counters[(line << 6 | place) & (LIVE_SET_COUNTERS - 1)];
+    return &set->counters[(line << 6 | place) & load_relaxed(&set->counter_mask)];
 }
 
 /* Prefetch the cache line for an insertion of the address. */
