@@ -5,7 +5,7 @@ number.
 
     bench/attach.py
 
-Prints a table of medians (of seven attachments each): all threads allocate all the time, more of
+Prints a table of medians (of five attachments each): all threads allocate all the time, more of
 them than processors. Uses its own run directory.
 """
 
@@ -19,7 +19,7 @@ import time
 from common import TOOL, make, medians
 
 THREADS = (1, 8, 100, 500)
-ROUNDS = 7
+ROUNDS = 5
 STOPPED = re.compile(r"were stopped for ([\d.]+) ms then, and for ([\d.]+) ms at the end")
 
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
+# The library that make_pass_through() compiles.
+PASS_THROUGH = os.path.join(BUILD, "pass_through.so")
 TRACECONV = os.path.join(BUILD, "traceconv")
 
 
@@ -38,6 +40,12 @@ def make_micro(directory):
     source = os.path.join(ROOT, "bench", "micro.c")
     subprocess.run(["gcc", "-O2", "-pthread", "-o", path, source], check=True)
     return path
+
+
+def make_pass_through():
+    """Compile bench/pass_through.c."""
+    source = os.path.join(ROOT, "bench", "pass_through.c")
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", PASS_THROUGH, source], check=True)
 
 
 def run(command, stdin=os.devnull, env=None, during=None, **how):

@@ -12,11 +12,13 @@ import sys
 import tempfile
 import time
 
-from common import ROOT, cost, figure_of, make, make_micro, spread
+from common import PASS_THROUGH, cost, figure_of, make, make_micro, make_pass_through, spread
 from profilers import ours
 
 ROUNDS = 7
-PAIRS, DEEP, FEW, MANY = 5000000, 20000, 1000, 1000000
+PAIRS, DEEP = 5000000, 20000
+# Live blocks of 64 bytes: HEAP are 256 MB, with 62,500 samples at interval 4096.
+FEW, MANY, HEAP = 1000, 1000000, 4000000
 UNSAMPLED = 1 << 40
 LARGE_RING = ("--shmem-size", str(256 << 20))
 STARTS = 41
@@ -31,9 +33,10 @@ def figure_names():
     for frames in (1, 32):
         names[f"deep{frames}"] = (("deep", DEEP, frames), None, ())
         names[f"deep{frames}_on"] = (("deep", DEEP, frames), 1, LARGE_RING)
-    for blocks in (FEW, MANY):
+    for blocks, intervals in ((FEW, (1, 4096)), (MANY, (1,)), (HEAP, (4096,))):
         names[f"hold{blocks}"] = (("hold", blocks), None, ())
-        names[f"hold{blocks}_on"] = (("hold", blocks), 1, LARGE_RING)
+        for interval in intervals:
+            names[f"hold{blocks}_{interval}"] = (("hold", blocks), interval, LARGE_RING)
     return names
 
 
@@ -41,17 +44,12 @@ def print_of(command, env=None):
     return float(subprocess.run(command, capture_output=True, check=True, env=env and {**os.environ, **env}).stdout)
 
 
-def make_pass_through(directory):
-    path = os.path.join(directory, "pass_through.so")
-    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", path, os.path.join(ROOT, "bench", "pass_through.c")], check=True)
-    return path
-
-
 def measure_micro(rounds=ROUNDS):
-    """Return {name: Figure}: nanoseconds, KiB of the two "hold"."""
+    """Return {name: Figure}: nanoseconds, KiB of each "hold"."""
     runs = {}
+    make_pass_through()
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        program, pass_through = make_micro(directory), make_pass_through(directory)
+        program = make_micro(directory)
         for _ in range(rounds):
             for name, (arguments, interval, options) in figure_names().items():
                 command = [program, *map(str, arguments)]
@@ -59,7 +57,7 @@ def measure_micro(rounds=ROUNDS):
                     full = ours("-i", str(interval), *options)(command, work)[0] if interval else command
                     runs.setdefault(name, []).append(print_of(full))
             runs.setdefault("pair_through", []).append(
-                print_of([program, "pair", str(PAIRS)], {"LD_PRELOAD": pass_through}))
+                print_of([program, "pair", str(PAIRS)], {"LD_PRELOAD": PASS_THROUGH}))
     return {name: figure_of(values) for name, values in runs.items()}
 
 

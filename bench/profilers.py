@@ -5,7 +5,7 @@ import os
 import shutil
 from typing import Callable, NamedTuple, Optional
 
-from common import TOOL
+from common import PASS_THROUGH, TOOL
 
 OTHER = os.environ.get("HEAPPROFD_OTHER")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
@@ -17,6 +17,7 @@ class Profiler(NamedTuple):
     base: Optional[str]  # the profiler that it is compared with
     cut_after: Optional[float] = None  # seconds; a run that is cut counts as if it had ended then
     library: Optional[str] = None  # an allocator that takes the place of malloc
+    every: int = 1  # it runs in each round of this number of rounds
 
 
 def ours(*options, tool=TOOL):
@@ -51,7 +52,9 @@ def ours_of(choices):
     return found
 
 
-OURS, OURS_SHORT = ours_of(CHOICES_OF_ALL), ours_of(CHOICES)
+# What the hooks of any preloaded library cost at least.
+PASSED_ON = {"passed on": Profiler(preloaded(PASS_THROUGH), "none", every=2)}
+OURS, OURS_SHORT, OURS_OWN = ours_of(CHOICES_OF_ALL) | PASSED_ON, ours_of(CHOICES), ours_of(CHOICES) | PASSED_ON
 # Every allocation, and other profilers.
 WHOLE = {
     **BARE,
@@ -63,7 +66,7 @@ WHOLE = {
         preloaded("libjemalloc.so.2", MALLOC_CONF="prof:true,lg_prof_sample:12,prof_final:true,prof_prefix:{work}/je"),
         "jemalloc", None, "libjemalloc.so.2"),
     "tcmalloc": Profiler(preloaded("libtcmalloc.so.4"), None, None, "libtcmalloc.so.4"),
-    "gperftools": Profiler(preloaded("libtcmalloc.so.4", HEAPPROFILE="{work}/gp"), "tcmalloc", 8, "libtcmalloc.so.4"),
+    "gperftools": Profiler(preloaded("libtcmalloc.so.4", HEAPPROFILE="{work}/gp"), "tcmalloc", 5, "libtcmalloc.so.4"),
 }
 
 
