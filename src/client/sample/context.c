@@ -80,10 +80,15 @@ static __attribute__((noinline)) void record_scope(const struct HeapProfileScope
 
 /* --- scopes --- */
 
+static inline uintptr_t check_for(const char *name, const struct HeapProfileScope *outer,
+                                  uintptr_t address)
+{
+    return (((uintptr_t)name ^ ((uintptr_t)outer << 1 | 1)) + address) * (uintptr_t)CHECK;
+}
+
 static uintptr_t check_of(const struct HeapProfileScope *scope, uintptr_t address)
 {
-    uintptr_t fields = (uintptr_t)scope->name ^ ((uintptr_t)scope->outer << 1 | 1);
-    return (fields + address) * (uintptr_t)CHECK;
+    return check_for(scope->name, scope->outer, address);
 }
 
 /* Whether a scope is in the thread's chain; unknown if the chain is broken before. */
@@ -131,9 +136,11 @@ static void end_abandoned_scope(struct HeapProfileScope *scope)
 
 static inline void link_scope(struct HeapProfileScope *scope, const char *name)
 {
-    scope->name = name;
-    scope->outer = context_innermost;
-    scope->check = check_of(scope, (uintptr_t)scope);
+    struct HeapProfileScope *outer = context_innermost;
+    /* Two stores: gcc would join the words in a vector register first. */
+    store_relaxed(&scope->name, name);
+    store_relaxed(&scope->outer, outer);
+    scope->check = check_for(name, outer, (uintptr_t)scope);
     barrier_signal(); /* a signal handler that allocates sees it complete */
     context_innermost = scope;
     if (unlikely(load_relaxed(&context_is_recorded) != 0))
