@@ -28,6 +28,7 @@
 #include "util/array.h"
 #include "util/base_name.h"
 #include "util/id_map.h"
+#include "util/prefetch.h"
 
 typedef Perftools__Profiles__ValueType ValueType;
 typedef Perftools__Profiles__Mapping Mapping;
@@ -477,7 +478,7 @@ static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trac
 /* Samples of older dumps are scattered in memory, and so are their parts. */
 #define AHEAD 8u
 
-static void prefetch_sample(const struct profile_dump *dump, size_t index)
+PREFETCHING prefetch_sample(const struct profile_dump *dump, size_t index)
 {
     if (index + 2 * AHEAD >= dump->sample_count)
         return;

@@ -27,8 +27,8 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define REGION_SHIFT_MAX 26u
 
 /* A stretch is the largest power of two within an eighth of an interval, so at most one in 8 has a
- * sample; of stretches beyond 4 KiB, within a 32nd: where samples are so few, the filter is small
- * anyway, and the memory that a program uses again and again is often beside one of them.
+ * sample. Stretches beyond 4 KiB are at most a 32nd: where samples are so far apart, the filter
+ * touches few pages, and the memory that a program uses again and again is often beside a sample.
  * Allocators align to 16. */
 #define NEAR_SHIFT_MIN 4u
 #define NEAR_SHIFT_LARGE 12u
@@ -38,14 +38,20 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define NEAR_INSERTIONS 4096u
 #define NEAR_COLLISIONS_MAX (NEAR_INSERTIONS / 4)
 
-/* A line of malloc's holds fifteen samples, and eight on average: fewer than one in a hundred is
- * full. Other heaps may have ids that no line can hold. */
+/* Other heaps than malloc's may have ids that no line can hold. */
 #define BUCKET_SHIFT 14u
 #define BUCKET_SHIFT_RARE 6u
 #define BUCKET_SHIFT_MAX 26u
 #define LEVEL_GROWTH_SHIFT 2u /* each level has four times the buckets of the one before */
 _Static_assert(BUCKET_SHIFT_RARE + LEVEL_GROWTH_SHIFT * (LIVE_SET_LEVELS - 2) == BUCKET_SHIFT_MAX,
                "the last level is the largest");
+/* Levels that are mapped from the start where full lines are rare: 1.4 MiB, for 150,000 addresses
+ * at best. */
+#define LEVELS_RESERVED 5
+/* Overflowed addresses are counted by 64 bytes, and where they are rare by an eighth of a line's
+ * region. */
+#define COUNTER_SHIFT 6u
+#define COUNTERS_OF_REGION_SHIFT 3u
 /* Addresses of one region share a bucket of level 1. */
 #define BUCKET_REGION_SHIFT 8u
 
@@ -72,14 +78,6 @@ static struct live_set_line *map_lines(uint32_t *count)
     return lines;
 }
 
-/* The counters of both kinds, then a flag for address 0, whose place means free. */
-#define COUNTERS_BYTES ((size_t)LIVE_SET_COUNTERS + LIVE_SET_NEAR_COUNTERS + sizeof(uint32_t))
-
-static uint32_t *holds_zero(const struct live_set *set)
-{
-    return (uint32_t *)(void *)(set->near + LIVE_SET_NEAR_COUNTERS);
-}
-
 static uint32_t bucket_shift_at(const struct live_set *set, int level)
 {
     return set->bucket_shift + LEVEL_GROWTH_SHIFT * (uint32_t)(level - 1);
@@ -89,6 +87,56 @@ static size_t level_bytes(const struct live_set *set, int level)
 {
     return sizeof(struct live_set_bucket) << bucket_shift_at(set, level);
 }
+
+/* --- one mapping: the counters of both kinds, the levels that are there from the start, and a flag
+ * for address 0, whose place means free --- */
+
+static int levels_reserved(const struct live_set *set)
+{
+    return set->bucket_shift == BUCKET_SHIFT_RARE ? LEVELS_RESERVED : 0;
+}
+
+/* Return where a level begins that is there from the start; after the last one: where the flag is.
+ */
+static size_t level_start(const struct live_set *set, int level)
+{
+    size_t start = (size_t)LIVE_SET_COUNTERS + LIVE_SET_NEAR_COUNTERS;
+    for (int i = 1; i < level; i++)
+        start += level_bytes(set, i);
+    return start;
+}
+
+static size_t flag_start(const struct live_set *set)
+{
+    return level_start(set, levels_reserved(set) + 1);
+}
+
+static size_t counters_bytes(const struct live_set *set)
+{
+    return flag_start(set) + sizeof(uint64_t);
+}
+
+static uint32_t *holds_zero(const struct live_set *set)
+{
+    return (uint32_t *)(void *)(set->counters + flag_start(set));
+}
+
+/* Map it for a new set. Return 0 or -ENOMEM. */
+static int map_counters(struct live_set *set, bool rarely_full)
+{
+    set->bucket_shift = rarely_full ? BUCKET_SHIFT_RARE : BUCKET_SHIFT;
+    uint8_t *counters = system_map_wiped(counters_bytes(set));
+    if (counters == NULL)
+        return -ENOMEM;
+    set->counters = counters;
+    for (int level = 1; level <= levels_reserved(set); level++)
+        store_release(&set->deeper[level],
+                      (struct live_set_bucket *)(void *)(counters + level_start(set, level)));
+    store_release(&set->near, counters + LIVE_SET_COUNTERS);
+    return 0;
+}
+
+/* --- further levels --- */
 
 /* Map a level that was not mapped a moment ago. Return it, or NULL. */
 static struct live_set_bucket *map_level(struct live_set *set, int level)
@@ -128,32 +176,37 @@ static uint32_t near_shift_for(uint64_t interval_bytes)
     return shift;
 }
 
+/* The largest power of two that is at most nine intervals: a line then has room for the samples of
+ * all but one region in forty. */
+static uint32_t region_shift_for(uint64_t interval_bytes, bool is_malloc)
+{
+    uint32_t shift = is_malloc ? REGION_SHIFT_MALLOC : REGION_SHIFT_MIN;
+    while (shift < REGION_SHIFT_MAX && (UINT64_C(2) << shift) / 9 <= interval_bytes)
+        shift++;
+    return shift;
+}
+
 static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, bool is_malloc)
 {
     bool rarely_full = is_malloc && interval_bytes > DETAILED_INTERVAL_MAX;
-    store_relaxed(&set->counter_mask,
-                  (rarely_full ? LIVE_SET_COUNTERS_RARE : LIVE_SET_COUNTERS) - 1);
     if (set->mask0 == 0) {
         struct live_set_line *lines = map_lines(&count);
         if (lines == NULL)
             return -ENOMEM;
-        set->counters = system_map_wiped(COUNTERS_BYTES);
-        if (set->counters == NULL) {
+        if (map_counters(set, rarely_full) < 0) {
             system_unmap(lines, count * sizeof(*lines));
             return -ENOMEM;
         }
-        set->bucket_shift = rarely_full ? BUCKET_SHIFT_RARE : BUCKET_SHIFT;
-        store_release(&set->near, set->counters + LIVE_SET_COUNTERS);
         store_relaxed(&set->level0, lines);
         /* Some lines will be full. Then there may be no address space. */
         if (interval_bytes <= DETAILED_INTERVAL_MAX)
             map_level(set, 1);
         store_release(&set->mask0, count - 1);
-    } /* else this is a forked child, which finds all levels mapped and wiped */
-    uint32_t shift = is_malloc ? REGION_SHIFT_MALLOC : REGION_SHIFT_MIN;
-    while (shift < REGION_SHIFT_MAX && (UINT64_C(1) << shift) / 8 < interval_bytes)
-        shift++;
+    } /* else this is a forked child or another session, which finds all levels mapped and wiped */
+    uint32_t shift = region_shift_for(interval_bytes, is_malloc);
     store_relaxed(&set->region_shift, shift - LIVE_SET_PLACE_SHIFT);
+    store_relaxed(&set->counter_shift,
+                  rarely_full ? shift - COUNTERS_OF_REGION_SHIFT : COUNTER_SHIFT);
     set->near_insertions = set->near_collisions = 0;
     if (interval_bytes <= DETAILED_INTERVAL_MAX) {
         say_always_near(set);
@@ -188,8 +241,8 @@ void live_set_forget(struct live_set *set)
     if (set->mask0 == 0)
         return;
     system_wipe(set->level0, ((size_t)set->mask0 + 1) * sizeof(*set->level0));
-    system_wipe(set->counters, COUNTERS_BYTES);
-    for (int level = 1; level < LIVE_SET_LEVELS; level++) {
+    system_wipe(set->counters, counters_bytes(set));
+    for (int level = levels_reserved(set) + 1; level < LIVE_SET_LEVELS; level++) {
         if (set->deeper[level] != NULL)
             system_wipe(set->deeper[level], level_bytes(set, level));
     }
@@ -311,19 +364,24 @@ static uint8_t counter_add(uint8_t *counter, int change)
     return count;
 }
 
+/* Count an address that is not in its line: change is 1 or -1. */
+static void count_overflow(struct live_set *set, uint64_t address, int change)
+{
+    add_relaxed(&live_set_line(set, address)->overflow, (uint32_t)change);
+    counter_add(live_set_counter(set, address), change);
+}
+
 /* Undo the counts on the way to a deeper level. */
 static void leave_path(struct live_set *set, int level, uint64_t address)
 {
     while (--level > 0)
         sub_relaxed(&bucket_at(set, level, address, false)->overflow, 1);
-    counter_add(live_set_counter(set, address), -1);
-    sub_relaxed(&live_set_line(set, address)->overflow, 1);
+    count_overflow(set, address, -1);
 }
 
 static bool insert_deeper(struct live_set *set, uint64_t address)
 {
-    add_relaxed(&live_set_line(set, address)->overflow, 1);
-    counter_add(live_set_counter(set, address), 1);
+    count_overflow(set, address, 1);
     int level;
     for (level = 1; level < LIVE_SET_LEVELS; level++) {
         struct live_set_bucket *bucket = bucket_at(set, level, address, true);
@@ -389,7 +447,9 @@ bool live_set_insert(struct live_set *set, uint64_t address)
 {
     near_add(set, address);
     if (unlikely(address == 0)) {
-        store_relaxed(holds_zero(set), 1);
+        uint32_t held = 0;
+        if (cas_relaxed(holds_zero(set), &held, 1))
+            count_overflow(set, 0, 1);
         return true;
     }
     if (likely(has_place(address)) &&
@@ -407,6 +467,7 @@ bool live_set_remove(struct live_set *set, uint64_t address)
         uint32_t held = 1;
         if (set->counters == NULL || !cas_relaxed(holds_zero(set), &held, 0))
             return false;
+        count_overflow(set, 0, -1);
         near_remove(set, 0);
         return true;
     }

@@ -3,14 +3,17 @@
  * The exact set of live sampled addresses. A free looks its address up here, and only frees of
  * sampled memory are reported.
  *
- * Level 0 maps the address space directly. Memory of about eight sampling intervals, which holds
- * eight samples on average, shares one cache line of fifteen places. So a free reads one line,
+ * Level 0 maps the address space directly. Memory of five to nine sampling intervals, which holds
+ * as many samples on average, shares one cache line of fifteen places. So a free reads one line,
  * frees of neighbouring memory read the same line, and pages of the table whose memory holds no
  * sample are never touched. A full line counts its addresses in deeper levels. Those are hashed,
- * and each has four times the size of the one before. Where full lines are rare, the first has one
- * page, so that few addresses touch few pages. For an address of a full line, free first
- * reads a counter of the overflowed addresses with the same hash, and searches deeper levels only
- * if the counter is not 0.
+ * and each has four times the size of the one before. For an address of a full line, free first
+ * reads a counter of the overflowed addresses near it, and searches deeper levels only if the
+ * counter is not 0.
+ *
+ * Few of malloc's lines are full at intervals above 256, so the first of its deeper levels has one
+ * page: few addresses touch few pages. Its first five levels are mapped from the start, because a
+ * program may restrict its system calls later.
  *
  * Lock-free. An address is in the set at most once: it is inserted before its owner knows it, and
  * removed before the allocator can reuse it. So a look-up only has to see the insertion of its own
@@ -35,10 +38,9 @@
 #define LIVE_SET_BUCKET_ADDRESSES 7
 #define LIVE_SET_LEVELS 12
 
-/* Counters of overflowed addresses: 1 MiB of address space, of which only used pages are touched,
- * or its first 16 KiB where full lines are rare. */
+/* Counters of overflowed addresses: 1 MiB of address space, of which only used pages are touched.
+ */
 #define LIVE_SET_COUNTERS (UINT32_C(1) << 20)
-#define LIVE_SET_COUNTERS_RARE (UINT32_C(1) << 14)
 
 /* Counters of the addresses near each other: 1 MiB, of which only used pages are touched. */
 #define LIVE_SET_NEAR_COUNTERS (UINT32_C(1) << 20)
@@ -62,8 +64,10 @@ struct live_set {
     /* Places with equal bits from here up share a line. */
     uint32_t region_shift;
     struct live_set_bucket *deeper[LIVE_SET_LEVELS]; /* [0] unused */
-    uint8_t *counters; /* LIVE_SET_COUNTERS; one that reaches 255 stays there */
-    uint32_t counter_mask;
+    /* LIVE_SET_COUNTERS: the overflowed addresses in each 2^counter_shift bytes. One that reaches
+     * 255 stays there. */
+    uint8_t *counters;
+    uint32_t counter_shift;
     uint32_t bucket_shift; /* level 1 has 2^bucket_shift buckets */
     /* Of the filter's last insertions: all, and those beside another address. Threads may lose each
      * other's counts. Samples write them, so they are not in the line that each free reads. */
@@ -127,15 +131,18 @@ static inline uint64_t live_set_hash(uint64_t address, uint32_t region_shift)
     return ((address >> region_shift) * UINT64_C(0x9E3779B97F4A7C15)) >> 32;
 }
 
-/* Memory of 4 KiB shares a line of counters: neighbours that are freed in a row find it warm. */
+/* Neighbours that are freed in a row find a line of counters warm, and share a page of them. */
 static inline uint8_t *live_set_counter(const struct live_set *set, uint64_t address)
 {
-    uint64_t line = live_set_hash(address, 12), place = address >> 6 & 63;
-    return &set->counters[(line << 6 | place) & load_relaxed(&set->counter_mask)];
+    uint64_t stretch = address >> (load_relaxed(&set->counter_shift) & 63);
+    uint64_t page = live_set_hash(stretch, 12), place = stretch & 4095;
+    return &set->counters[(page << 12 | place) & (LIVE_SET_COUNTERS - 1)];
 }
 
-/* Prefetch the cache line for an insertion of the address. */
-static inline void live_set_prefetch(const struct live_set *set, uint64_t address)
+/* Prefetch the cache line for an insertion of the address. Inlined always: gcc takes a function
+ * that only prefetches for one without effects, and drops its calls. */
+static inline __attribute__((always_inline)) void live_set_prefetch(const struct live_set *set,
+                                                                    uint64_t address)
 {
     __builtin_prefetch(live_set_line(set, address), 1);
 }
