@@ -38,22 +38,24 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define NEAR_INSERTIONS 4096u
 #define NEAR_COLLISIONS_MAX (NEAR_INSERTIONS / 4)
 
-/* Other heaps than malloc's may have ids that no line can hold. */
+/* Each level has four times the buckets of the one before. Where full lines are rare, a small level
+ * of four pages is in front of them. Other heaps than malloc's may have ids that no line can hold.
+ */
+#define BUCKET_SHIFT_SMALL 8u
 #define BUCKET_SHIFT 14u
-#define BUCKET_SHIFT_RARE 6u
 #define BUCKET_SHIFT_MAX 26u
-#define LEVEL_GROWTH_SHIFT 2u /* each level has four times the buckets of the one before */
-_Static_assert(BUCKET_SHIFT_RARE + LEVEL_GROWTH_SHIFT * (LIVE_SET_LEVELS - 2) == BUCKET_SHIFT_MAX,
-               "the last level is the largest");
-/* Levels that are mapped from the start where full lines are rare: 1.4 MiB, for 150,000 addresses
- * at best. */
-#define LEVELS_RESERVED 5
+#define LEVEL_GROWTH_SHIFT 2u
+_Static_assert(BUCKET_SHIFT + LEVEL_GROWTH_SHIFT * (LIVE_SET_LEVELS - 3) == BUCKET_SHIFT_MAX,
+               "behind a small level, the last one is the largest");
+/* Levels that are mapped from the start where full lines are rare: 1 MiB, for 110,000 addresses at
+ * best. */
+#define LEVELS_RESERVED 2
 /* Overflowed addresses are counted by 64 bytes, and where they are rare by an eighth of a line's
  * region. */
 #define COUNTER_SHIFT 6u
 #define COUNTERS_OF_REGION_SHIFT 3u
-/* Addresses of one region share a bucket of level 1. */
-#define BUCKET_REGION_SHIFT 8u
+/* Addresses of one region share a bucket of the first levels. */
+#define BUCKET_REGION_SHIFT 8
 
 /* --- memory --- */
 
@@ -80,7 +82,9 @@ static struct live_set_line *map_lines(uint32_t *count)
 
 static uint32_t bucket_shift_at(const struct live_set *set, int level)
 {
-    return set->bucket_shift + LEVEL_GROWTH_SHIFT * (uint32_t)(level - 1);
+    if (level <= set->small_levels)
+        return BUCKET_SHIFT_SMALL;
+    return BUCKET_SHIFT + LEVEL_GROWTH_SHIFT * (uint32_t)(level - 1 - set->small_levels);
 }
 
 static size_t level_bytes(const struct live_set *set, int level)
@@ -93,7 +97,7 @@ static size_t level_bytes(const struct live_set *set, int level)
 
 static int levels_reserved(const struct live_set *set)
 {
-    return set->bucket_shift == BUCKET_SHIFT_RARE ? LEVELS_RESERVED : 0;
+    return set->small_levels > 0 ? LEVELS_RESERVED : 0;
 }
 
 /* Return where a level begins that is there from the start; after the last one: where the flag is.
@@ -124,7 +128,7 @@ static uint32_t *holds_zero(const struct live_set *set)
 /* Map it for a new set. Return 0 or -ENOMEM. */
 static int map_counters(struct live_set *set, bool rarely_full)
 {
-    set->bucket_shift = rarely_full ? BUCKET_SHIFT_RARE : BUCKET_SHIFT;
+    set->small_levels = rarely_full ? 1 : 0;
     uint8_t *counters = system_map_wiped(counters_bytes(set));
     if (counters == NULL)
         return -ENOMEM;
@@ -325,8 +329,9 @@ static struct live_set_bucket *bucket_at(struct live_set *set, int level, uint64
     if (table == NULL)
         return NULL;
     /* Regions shrink as levels grow, so that a crowded region spreads out. */
-    uint32_t smaller = (uint32_t)level - 1, most = BUCKET_REGION_SHIFT - LIVE_SET_PLACE_SHIFT;
-    uint32_t shift = BUCKET_REGION_SHIFT - (smaller < most ? smaller : most);
+    int smaller = level > set->small_levels ? level - 1 - set->small_levels : 0;
+    int most = BUCKET_REGION_SHIFT - LIVE_SET_PLACE_SHIFT;
+    uint32_t shift = (uint32_t)(BUCKET_REGION_SHIFT - (smaller < most ? smaller : most));
     return &table[live_set_hash(address, shift) & (buckets - 1)];
 }
 

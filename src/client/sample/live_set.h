@@ -7,12 +7,11 @@
  * as many samples on average, shares one cache line of fifteen places. So a free reads one line,
  * frees of neighbouring memory read the same line, and pages of the table whose memory holds no
  * sample are never touched. A full line counts its addresses in deeper levels. Those are hashed,
- * and each has four times the size of the one before. For an address of a full line, free first
- * reads a counter of the overflowed addresses near it, and searches deeper levels only if the
- * counter is not 0.
+ * and each is larger than the one before. For an address of a full line, free first reads a counter
+ * of the overflowed addresses near it, and searches deeper levels only if the counter is not 0.
  *
- * Few of malloc's lines are full at intervals above 256, so the first of its deeper levels has one
- * page: few addresses touch few pages. Its first five levels are mapped from the start, because a
+ * Few of malloc's lines are full at intervals above 256, so the first of its deeper levels is
+ * small: few addresses touch few pages. Its first two levels are mapped from the start, because a
  * program may restrict its system calls later.
  *
  * Lock-free. An address is in the set at most once: it is inserted before its owner knows it, and
@@ -36,7 +35,7 @@
 
 #define LIVE_SET_LINE_PLACES 15
 #define LIVE_SET_BUCKET_ADDRESSES 7
-#define LIVE_SET_LEVELS 12
+#define LIVE_SET_LEVELS 9
 
 /* Counters of overflowed addresses: 1 MiB of address space, of which only used pages are touched.
  */
@@ -68,7 +67,7 @@ struct live_set {
      * 255 stays there. */
     uint8_t *counters;
     uint32_t counter_shift;
-    uint32_t bucket_shift; /* level 1 has 2^bucket_shift buckets */
+    int small_levels; /* number of small levels in front of the others: 0 or 1 */
     /* Of the filter's last insertions: all, and those beside another address. Threads may lose each
      * other's counts. Samples write them, so they are not in the line that each free reads. */
     uint16_t near_insertions __attribute__((aligned(64)));
