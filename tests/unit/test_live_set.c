@@ -150,9 +150,9 @@ static void grows_to_millions_without_losing_any(void **state)
     fill_and_empty(&set);
 }
 
-/* The levels of a set that expects few full lines begin with one page, and serve sessions with
- * smaller intervals later. */
-static void grows_to_millions_from_one_page(void **state)
+/* A set that expects few full lines has a small level in front of the others, and serves sessions
+ * with smaller intervals later. */
+static void grows_to_millions_from_a_small_level(void **state)
 {
     (void)state;
     struct live_set set = {0};
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test(is_empty_again_after_all_is_removed),
         cmocka_unit_test(finds_all_addresses_of_a_range),
         cmocka_unit_test(grows_to_millions_without_losing_any),
-        cmocka_unit_test(grows_to_millions_from_one_page),
+        cmocka_unit_test(grows_to_millions_from_a_small_level),
         cmocka_unit_test(takes_few_pages),
         cmocka_unit_test(maps_addresses_of_48_bits),
         cmocka_unit_test(takes_an_address_once),
