@@ -10,9 +10,10 @@
  * and each is larger than the one before. For an address of a full line, free first reads a counter
  * of the overflowed addresses near it, and searches deeper levels only if the counter is not 0.
  *
- * Few of malloc's lines are full at intervals above 256, so the first of its deeper levels is
- * small: few addresses touch few pages. Its first two levels are mapped from the start, because a
- * program may restrict its system calls later.
+ * Few of malloc's lines are full at intervals above 256, as long as level 0 describes the whole
+ * heap (8 GiB at 4096). So the first of its deeper levels is small: few addresses touch few pages.
+ * Its first two levels are mapped from the start, because a program may restrict its system calls
+ * later.
  *
  * Lock-free. An address is in the set at most once: it is inserted before its owner knows it, and
  * removed before the allocator can reuse it. So a look-up only has to see the insertion of its own
