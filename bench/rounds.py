@@ -5,7 +5,8 @@ A disturbance of the machine affects all runs of a round alike, so each run is c
 of its own round. A figure is the median of these ratios over the rounds, with its quartiles.
 
 Each round has an order of its own, drawn with a fixed seed. In a fixed order, a run directly after a
-certain other one took up to 2 % longer, round after round: it finds the memory that that one gave back.
+certain other one took up to 2 % longer, round after round, perhaps because of the memory that that one
+gave back.
 """
 
 import contextlib
