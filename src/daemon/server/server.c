@@ -261,8 +261,8 @@ static void drain(struct server *server, uint64_t now_ms)
         delay = 0;
     else if (fullest > wanted)
         delay = delay * wanted / fullest;
-    else if (fullest < wanted / 2)
-        delay *= 2;
+    else if (fullest < wanted / 2 && now_ms >= server->drain_ms)
+        delay *= 2; /* a drain that came early finds less */
     server->drain_delay_ms = delay < longest ? delay : longest;
     server->drain_ms = now_ms + server->drain_delay_ms;
 }
@@ -272,8 +272,8 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
 {
     const struct server_user *user = server->user;
     bool is_sample_due = now_ms >= session->sample_ms;
-    /* A sample takes a drain along that would wake us up soon. */
-    if (now_ms + (is_sample_due ? server->drain_delay_ms / 2 : 0) >= server->drain_ms)
+    /* A sample takes a drain along, so that both need one wake-up from then on. */
+    if (is_sample_due || now_ms >= server->drain_ms)
         drain(server, now_ms);
     if (is_sample_due) {
         if (session->of_command)
