@@ -147,8 +147,9 @@ int memory_maps_read(struct memory_maps *maps, const char *path)
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return -errno;
-    /* The kernel fills a page at once. By default, a quarter of it is read. */
-    setvbuf(file, NULL, _IOFBF, READ_BYTES);
+    /* The kernel fills a page at once. Without a buffer of ours, a quarter of it is read. */
+    char buffer[READ_BYTES];
+    setvbuf(file, buffer, _IOFBF, sizeof(buffer));
     int code = read_lines(maps, file);
     fclose(file);
     if (code == 0 && maps->count == 0)

@@ -241,11 +241,9 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
     watch->pause_us = snapshot.duration_us * PAUSE_TIMES;
 }
 
-void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                       const char *allocator, size_t processes)
+bool memory_watch_is_due(const struct memory_watch *watch, size_t processes)
 {
-    if (clock_read_us(CLOCK_MONOTONIC) >= watch->taken_us + watch->pause_us * processes)
-        memory_watch_take_snapshot(watch, pid, ledger, allocator, false);
+    return clock_read_us(CLOCK_MONOTONIC) >= watch->taken_us + watch->pause_us * processes;
 }
 
 int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer,

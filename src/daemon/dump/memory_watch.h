@@ -28,10 +28,8 @@ struct memory_watch {
 void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
                                 const char *allocator, bool with_rollup);
 
-/* Take a snapshot, unless it is too soon after the last one. `processes` are watched in the same
- * way. */
-void memory_watch_tick(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                       const char *allocator, size_t processes);
+/* Return whether it is time for the next snapshot. `processes` are watched in the same way. */
+bool memory_watch_is_due(const struct memory_watch *watch, size_t processes);
 
 /* Write the last snapshot, if there is one, and the sums of its mappings if they are wanted. Return
  * 0 or a negative errno. */

@@ -74,4 +74,5 @@ void session_sample_memory(struct session *session)
     for (size_t i = 0;
          !session->config->background && i < session->target_count && timeline->allowed_ns > 0; i++)
         write_target(session, session->targets[timeline->next++ % session->target_count], now_ms);
+    trace_writer_stream_flush(session->writer);
 }

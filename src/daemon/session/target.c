@@ -21,6 +21,10 @@
 /* For this time after a fork, each drain also checks the title. Later checks come with memory
  * points, which are 100 ms apart. */
 #define EARLY_TITLE_MS 200u
+/* A process mostly sets its title soon after its start. Later it is read once in this period: to
+ * read it takes a third of the work of a turn. */
+#define CHANGING_TITLE_MS 2000u
+#define TITLE_PERIOD_MS 1000u
 #define YOUNG_MS 30000u
 
 struct target *target_open(struct process_info *info, int pidfd, const char *ring_name,
@@ -483,14 +487,23 @@ int target_announce(struct target *target, struct trace_writer *writer)
 
 void target_notice_changes(struct target *target, size_t targets)
 {
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     report_restrictions(target);
     /* Each dump updates the title, too. */
-    if (target->config->background || target->image_gone ||
-        !process_watch_is_alive(&target->process))
+    if (target->config->background || target->image_gone)
         return;
-    update_title(target);
-    memory_watch_tick(&target->memory, target->info.pid, target->ledger, target->allocator,
-                      targets);
+    bool is_title_due = now_ms >= target->title_due_ms;
+    bool is_memory_due = memory_watch_is_due(&target->memory, targets);
+    if ((!is_title_due && !is_memory_due) || !process_watch_is_alive(&target->process))
+        return;
+    if (is_title_due) {
+        update_title(target);
+        if (now_ms > target->start_ms + CHANGING_TITLE_MS)
+            target->title_due_ms = now_ms + TITLE_PERIOD_MS;
+    }
+    if (is_memory_due)
+        memory_watch_take_snapshot(&target->memory, target->info.pid, target->ledger,
+                                   target->allocator, false);
 }
 
 void target_note_program(struct target *target, const struct program *program)

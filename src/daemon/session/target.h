@@ -55,6 +55,7 @@ struct target {
     struct process_watch process;
     struct thread_watch threads;
     uint64_t counters_due_ms, threads_due_ms; /* CLOCK_MONOTONIC */
+    uint64_t title_due_ms;                    /* CLOCK_MONOTONIC */
     uint64_t rss_bytes;                       /* as last read; 0: unknown */
 
     /* Of its memory cgroup (session_cgroups.c). */
@@ -167,8 +168,8 @@ int target_slice(struct target *target, struct trace_writer *writer);
  * their next use. */
 void target_forget_announcements(struct target *target);
 
-/* Notice changes of the process that cannot wait: of its title, of its rights, and of its memory.
- * Call it ten times a second for each of the session's `targets`. */
+/* Notice changes of the process: at once of its rights, and when it is due, of its title and its
+ * memory. Call it ten times a second for each of the session's `targets`. */
 void target_notice_changes(struct target *target, size_t targets);
 
 /* target_timeline.c: what is recorded beside the heap. Without `process_stats` only the heap's size

@@ -39,7 +39,7 @@ int trace_writer_heap_size(struct trace_writer *writer, const struct trace_memor
 {
     packet_begin(writer, point->boottime_ns, SEQUENCE_PLAIN);
     put_heap_size(writer, point);
-    return packet_end(writer);
+    return packet_end_soon(writer);
 }
 
 int trace_writer_memory_point(struct trace_writer *writer, const struct trace_memory_point *point)
@@ -59,7 +59,7 @@ int trace_writer_memory_point(struct trace_writer *writer, const struct trace_me
     packet_begin(writer, point->boottime_ns, SEQUENCE_PLAIN);
     put_stats(writer, &process);
     put_heap_size(writer, point);
-    return packet_end(writer);
+    return packet_end_soon(writer);
 }
 
 int trace_writer_smaps_sums(struct trace_writer *writer, const struct trace_smaps_sums *sums)
@@ -155,7 +155,7 @@ int trace_writer_counter(struct trace_writer *writer, uint64_t boottime_ns,
     /* Without its track's description a value says nothing. */
     packet_begin(writer, boottime_ns, SEQUENCE_NEEDS_INTERNED);
     proto_put_message(&writer->packet, PB_TRACE_PACKET_TRACK_EVENT, &event.base);
-    return packet_end(writer);
+    return packet_end_soon(writer);
 }
 
 /* --- the machine --- */

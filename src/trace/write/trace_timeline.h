@@ -38,6 +38,8 @@ static inline struct trace_memory_point trace_memory_point_of(int32_t pid)
         .vm_hwm_kb = TRACE_UNKNOWN,
     };
 }
+/* Points and values of counters are written with later packets, at the latest by
+ * trace_writer_stream_flush(). */
 int trace_writer_memory_point(struct trace_writer *writer, const struct trace_memory_point *point);
 /* Write the heap's size only. */
 int trace_writer_heap_size(struct trace_writer *writer, const struct trace_memory_point *point);
