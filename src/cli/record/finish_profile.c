@@ -3,6 +3,7 @@
 #include "cli/record/finish_profile.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,22 +19,23 @@
 #include "util/output_file.h"
 
 #define UNNAMED_LINES 3
-#define SUMMARY_BYTES 16384
 
 struct finished {
     const struct output *output;
     struct profile *profile;
     struct automatic_names names;
     bool quiet;
-    int files; /* number of pprof files */
+    int files;          /* number of pprof files, or a negative code */
+    struct error error; /* why there are none */
 };
 
-static void print_unnamed(const struct finished *finished, const struct report_options *options)
+static void print_unnamed(const struct finished *finished, const struct report_options *options,
+                          FILE *stream)
 {
     struct unnamed_modules unnamed;
     if (unnamed_collect(&unnamed, finished->profile, options, finished->names.reasons) < 0)
         return;
-    unnamed_print_text(stderr, &unnamed, options, UNNAMED_LINES);
+    unnamed_print_text(stream, &unnamed, options, UNNAMED_LINES);
     unnamed_clear(&unnamed);
 }
 
@@ -48,43 +50,42 @@ static struct report_options brief_report(void)
     };
 }
 
-static void print_summary_lines(const struct finished *finished)
+/* Print what the profile says. */
+static void print_report(const struct finished *finished, FILE *stream)
+{
+    struct report_options report = brief_report();
+    if (finished->profile->heap_count == 0) {
+        format_printf(stream, "%s/raw-trace has no profile\n", finished->output->directory);
+        report_print_unprofiled(finished->profile, stream);
+        return;
+    }
+    report_print_text(finished->profile, &report, stream);
+    print_unnamed(finished, &report, stream);
+    fputc('\n', stream);
+}
+
+/* Print what was written, and who reads it. */
+static void print_files(const struct finished *finished, FILE *stream)
 {
     const struct output *output = finished->output;
     int files = finished->files;
-    struct report_options report = brief_report();
-    if (finished->profile->heap_count == 0) {
-        format_printf(stderr, "%s/raw-trace has no profile\n", output->directory);
-        report_print_unprofiled(finished->profile, stderr);
+    if (finished->profile->heap_count == 0)
         return;
-    }
-    report_print_text(finished->profile, &report, stderr);
-    print_unnamed(finished, &report);
-    fputc('\n', stderr);
-    format_printf(stderr, "Profile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
+    format_printf(stream, "Profile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
                   finished->names.added ? ", symbolized-trace" : "", files, files == 1 ? "" : "s");
     /* Print our name as the user typed it: it need not be in the PATH. */
-    format_printf(stderr, "  %s report %s   all callsites; --tree, --view max, --json\n",
+    format_printf(stream, "  %s report %s   all callsites; --tree, --view max, --json\n",
                   program_invocation_name, output->directory);
-    format_printf(stderr, "  %s view %s   timeline, flame graph and tables in the browser\n",
+    format_printf(stream, "  %s view %s   timeline, flame graph and tables in the browser\n",
                   program_invocation_name, output->directory);
     /* Name one file: pprof adds up all files, even heaps that contain each other and dumps of one
      * heap. */
     if (files > 0)
-        format_printf(stderr, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
+        format_printf(stream, "  go tool pprof -http=: %s/%s.pb.gz   flame graph in a browser%s\n",
                       output->directory, files == 1 ? "*" : "FILE",
                       files == 1 ? "" : "; several FILEs become one sum");
-    format_printf(stderr, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
+    format_printf(stream, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
                   finished->names.added ? "symbolized-trace" : "raw-trace");
-}
-
-static void print_summary(const struct finished *finished)
-{
-    /* Otherwise each figure would be a system call of its own. */
-    setvbuf(stderr, NULL, _IOFBF, SUMMARY_BYTES);
-    print_summary_lines(finished);
-    fflush(stderr);
-    setvbuf(stderr, NULL, _IONBF, 0);
 }
 
 /* Show progress: thousands of processes take a while. */
@@ -119,16 +120,45 @@ static struct profile *read_trace(const char *path, bool quiet, struct finished 
     return profile;
 }
 
-static int write_pprof(const struct finished *finished, bool quiet, struct error *error)
+static void *write_pprof(void *context)
 {
-    struct progress shown = begin_progress("-", quiet);
+    struct finished *finished = context;
+    struct progress shown = begin_progress("-", finished->quiet);
     const struct output_pprof all = {.options = {.gzip = true, .annotated = true},
                                      .tell = progress_show_profiles,
                                      .tell_context = &shown};
-    int files = output_write_pprof(finished->output->fd, finished->output->directory,
-                                   finished->profile, &all, error);
+    finished->files = output_write_pprof(finished->output->fd, finished->output->directory,
+                                         finished->profile, &all, &finished->error);
     progress_end(&shown);
-    return files;
+    return NULL;
+}
+
+/* Write the pprof files while the report is made: of a large profile, both take a while. */
+static int write_pprof_and_report(struct finished *finished, struct error *error)
+{
+    char *text = NULL;
+    size_t length = 0;
+    pthread_t writer;
+    FILE *report = finished->quiet ? NULL : open_memstream(&text, &length);
+    if (report == NULL && !finished->quiet)
+        return error_set(error, -ENOMEM, "no memory for the report");
+    bool has_writer = report != NULL && pthread_create(&writer, NULL, write_pprof, finished) == 0;
+    if (!has_writer)
+        write_pprof(finished);
+    if (report != NULL)
+        print_report(finished, report);
+    if (has_writer)
+        pthread_join(writer, NULL);
+    if (report != NULL) {
+        print_files(finished, report);
+        fclose(report);
+    }
+    if (finished->files < 0)
+        *error = finished->error;
+    else if (text != NULL)
+        fwrite(text, 1, length, stderr);
+    free(text);
+    return finished->files < 0 ? finished->files : 0;
 }
 
 static int write_memory_infra(const struct finished *finished, bool quiet, struct error *error)
@@ -165,10 +195,7 @@ int finish_profile(const struct output *output, const struct finish_profile_opti
         automatic_names_clear(&finished.names);
         return error->code;
     }
-    int code = finished.files = write_pprof(&finished, options->quiet, error);
-    if (code >= 0 && !options->quiet)
-        print_summary(&finished);
-    code = code < 0 ? code : 0;
+    int code = write_pprof_and_report(&finished, error);
     if (code == 0 && options->memory_infra)
         code = write_memory_infra(&finished, options->quiet, error);
     if (code == 0)
