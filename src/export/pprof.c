@@ -19,12 +19,11 @@
 
 #include "export/packed_file.h"
 #include "export/pprof_comments.h"
-#include "export/small_message.h"
 #include "pprof_field_numbers.h"
 #include "profile.pb-c.h"
 #include "profile/rollup.h"
 #include "trace/intern.h"
-#include "trace/proto_buffer.h"
+#include "trace/proto_fields.h"
 #include "util/array.h"
 #include "util/base_name.h"
 #include "util/id_map.h"
@@ -150,12 +149,12 @@ static int64_t put_annotated(struct pprof *pprof, const char *name, const char *
 static void put_function_message(struct pprof *pprof, uint64_t id, int64_t name,
                                  int64_t linkage_name, int64_t source_file)
 {
-    struct small_message function = {.length = 0};
-    small_message_add(&function, PPROF_FUNCTION_ID, id);
-    small_message_add(&function, PPROF_FUNCTION_NAME, (uint64_t)name);
-    small_message_add(&function, PPROF_FUNCTION_SYSTEM_NAME, (uint64_t)linkage_name);
-    small_message_add(&function, PPROF_FUNCTION_FILENAME, (uint64_t)source_file);
-    small_message_put(&pprof->out, PPROF_PROFILE_FUNCTION, &function);
+    uint8_t function[4 * PROTO_FIELD_BYTES_MAX];
+    uint8_t *at = proto_field_uint(function, PPROF_FUNCTION_ID, id);
+    at = proto_field_count(at, PPROF_FUNCTION_NAME, (uint64_t)name);
+    at = proto_field_count(at, PPROF_FUNCTION_SYSTEM_NAME, (uint64_t)linkage_name);
+    at = proto_field_count(at, PPROF_FUNCTION_FILENAME, (uint64_t)source_file);
+    proto_put_bytes(&pprof->out, PPROF_PROFILE_FUNCTION, function, (size_t)(at - function));
 }
 
 /* Return the id of a function, written at its first use. The profile has each text once, so the
@@ -239,25 +238,22 @@ static void put_location_message(struct pprof *pprof, uint64_t id, uint32_t fram
     const struct profile_frame *frame = &pprof->profile->frames[frame_index];
     const struct profile_mapping *mapping = NULL;
     uint64_t mapping_id, address = 0;
-    struct small_message location = {.length = 0}, line = {.length = 0};
+    uint8_t line[2 * PROTO_FIELD_BYTES_MAX], location[4 * PROTO_FIELD_BYTES_MAX + sizeof(line)];
     if (frame->mapping != PROFILE_NONE) {
         mapping = &pprof->profile->mappings[frame->mapping];
         address = frame->rel_pc - mapping->exact_offset - mapping->load_bias +
                   profile_place_of(pprof->profile, pprof->heap, frame->mapping).start;
     }
     mapping_id = use_mapping(pprof, frame->mapping, mapping != NULL && *frame->source_file != '\0');
-    small_message_add(&line, PPROF_LINE_FUNCTION_ID,
-                      *frame->name == '\0' ? put_nameless(pprof, frame, mapping)
-                                           : put_function(pprof, frame));
-    small_message_add(&line, PPROF_LINE_LINE, frame->line);
-    small_message_add(&location, PPROF_LOCATION_ID, id);
-    small_message_add(&location, PPROF_LOCATION_MAPPING_ID, mapping_id);
-    small_message_add(&location, PPROF_LOCATION_ADDRESS, address);
-    location.bytes[location.length++] = PPROF_LOCATION_LINE << 3 | 2;
-    location.bytes[location.length++] = (uint8_t)line.length;
-    memcpy(location.bytes + location.length, line.bytes, line.length);
-    location.length += line.length;
-    small_message_put(&pprof->out, PPROF_PROFILE_LOCATION, &location);
+    uint8_t *line_end = proto_field_uint(line, PPROF_LINE_FUNCTION_ID,
+                                         *frame->name == '\0' ? put_nameless(pprof, frame, mapping)
+                                                              : put_function(pprof, frame));
+    line_end = proto_field_count(line_end, PPROF_LINE_LINE, frame->line);
+    uint8_t *at = proto_field_uint(location, PPROF_LOCATION_ID, id);
+    at = proto_field_count(at, PPROF_LOCATION_MAPPING_ID, mapping_id);
+    at = proto_field_count(at, PPROF_LOCATION_ADDRESS, address);
+    at = proto_field_message(at, PPROF_LOCATION_LINE, line, (size_t)(line_end - line));
+    proto_put_bytes(&pprof->out, PPROF_PROFILE_LOCATION, location, (size_t)(at - location));
 }
 
 static uint32_t put_location(struct pprof *pprof, uint32_t frame)
@@ -321,11 +317,11 @@ static int64_t round_column(struct pprof *pprof, enum column column, double valu
 
 static void put_label(struct proto_buffer *labels, int64_t key, int64_t text, int64_t number)
 {
-    struct small_message label = {.length = 0};
-    small_message_add(&label, PPROF_LABEL_KEY, (uint64_t)key);
-    small_message_add(&label, PPROF_LABEL_STR, (uint64_t)text);
-    small_message_add(&label, PPROF_LABEL_NUM, (uint64_t)number);
-    small_message_put(labels, PPROF_SAMPLE_LABEL, &label);
+    uint8_t label[3 * PROTO_FIELD_BYTES_MAX];
+    uint8_t *at = proto_field_uint(label, PPROF_LABEL_KEY, (uint64_t)key);
+    at = proto_field_count(at, PPROF_LABEL_STR, (uint64_t)text);
+    at = proto_field_count(at, PPROF_LABEL_NUM, (uint64_t)number);
+    proto_put_bytes(labels, PPROF_SAMPLE_LABEL, label, (size_t)(at - label));
 }
 
 static void put_text_label(struct proto_buffer *labels, int64_t key, int64_t text)

@@ -3,7 +3,7 @@
  * A growing buffer to which a protobuf message is written field by field. A message is the
  * concatenation of its fields. So fields that repeat many thousand times (interned entries,
  * samples) are appended one by one, and the message never exists as a tree. Leaf messages are
- * protobuf-c's.
+ * protobuf-c's, or, if there are many thousand, written field by field (proto_fields.h).
  *
  * If memory runs out, `failed` is set and further fields are lost.
  */

@@ -201,17 +201,35 @@ static bool push_name(struct dump *dump, struct stack *stack, const char *name)
     return push_frame(stack, trace_writer_marker(dump->writer, name[0] != 0 ? name : "[unnamed]"));
 }
 
+/* Push the known frames from a node outwards. Return the first node whose frame is not known, or
+ * CALLSITE_ROOT after the outermost frame. */
+static uint32_t push_known(const struct dump *dump, struct stack *stack, uint32_t node)
+{
+    const struct callsite_node *nodes = dump->tree->nodes;
+    const uint32_t *known = dump->frame_of_node;
+    size_t count = stack->count;
+    while (node != CALLSITE_ROOT && count < FRAMES_MAX && known[node] != 0) {
+        stack->frames[count] = known[node];
+        count += known[node] != FRAME_SKIPPED;
+        node = nodes[node].parent;
+    }
+    stack->count = count;
+    return node;
+}
+
 static bool push_native(struct dump *dump, struct stack *stack, uint32_t node)
 {
-    for (uint32_t at = node; at != CALLSITE_ROOT && stack->count < FRAMES_MAX;
-         at = dump->tree->nodes[at].parent) {
+    for (;;) {
+        uint32_t at = push_known(dump, stack, node);
+        if (at == CALLSITE_ROOT || stack->count >= FRAMES_MAX)
+            return true;
         struct callsite_node frame = dump->tree->nodes[at];
         if (frame.module == CALLSITE_ENDING)
             return push_name(dump, stack, ending_name(frame.pc));
         if (!push_frame(stack, frame_id(dump, at)))
             return false;
+        node = frame.parent;
     }
-    return true;
 }
 
 static bool push_thread(struct dump *dump, struct stack *stack, uint16_t thread)

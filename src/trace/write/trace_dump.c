@@ -12,13 +12,11 @@
 #include "pb_field_numbers.h"
 #include "trace.pb-c.h"
 #include "trace/process_end.h"
+#include "trace/proto_fields.h"
 #include "trace/write/writer_state.h"
 
-typedef Perfetto__Protos__ProfilePacket__HeapSample HeapSample;
 typedef Perfetto__Protos__ProfilePacket__ProcessHeapSamples HeapSamples;
 typedef Perfetto__Protos__ProfilePacket__ProcessStats HeapStats;
-typedef Perfetto__Protos__HeapFigures HeapFigures;
-typedef Perfetto__Protos__HeapThreadFigures HeapThreadFigures;
 
 /* How much is written of a sample's parts. A part has the figures of one thread, type and context.
  */
@@ -28,6 +26,8 @@ enum part_detail {
     PART_PEAK,    /* and figures and peak, if any part of the sample has a type or context */
 };
 
+/* The size of figures: eleven of 9 bytes, and two counts of at most 11. */
+#define FIGURES_BYTES_MAX 121u
 /* Limits of the size of a sample without threads, and of each thread. */
 #define SAMPLE_BYTES_MAX 320u
 #define THREAD_BYTES_MAX 240u
@@ -49,59 +49,86 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
 
 /* --- one sample --- */
 
-/* Fields with value zero are omitted: readers take missing fields as zero. */
-#define SET_UNLESS_ZERO(message, field, from)                                                      \
-    do {                                                                                           \
-        (message)->field = (from);                                                                 \
-        (message)->has_##field = (message)->field != 0;                                            \
-    } while (0)
+/* A sample's integers, as Perfetto has them. */
+struct sample_counters {
+    uint64_t allocated_bytes, freed_bytes, allocated_count, freed_count;
+    uint64_t max_bytes, max_count;
+    bool has_max;
+};
 
-static void fill_figures(HeapFigures *message, const struct trace_figures *figures)
+static struct sample_counters counters_of(const struct trace_figures *figures)
 {
-#define FILL(member, number) SET_UNLESS_ZERO(message, member, figures->member);
-    TRACE_FIGURES(FILL)
-#undef FILL
+    struct sample_counters counters = {
+        .allocated_bytes = round_counter(figures->allocated_bytes),
+        .allocated_count = round_counter(figures->allocated_count),
+    };
+    counters.freed_bytes = at_most(round_counter(figures->freed_bytes), counters.allocated_bytes);
+    counters.freed_count = at_most(round_counter(figures->freed_count), counters.allocated_count);
+    return counters;
 }
 
-static void fill_counters(HeapSample *message, const struct trace_figures *figures)
-{
-    SET_UNLESS_ZERO(message, self_allocated, round_counter(figures->allocated_bytes));
-    SET_UNLESS_ZERO(message, alloc_count, round_counter(figures->allocated_count));
-    SET_UNLESS_ZERO(message, self_freed,
-                    at_most(round_counter(figures->freed_bytes), message->self_allocated));
-    SET_UNLESS_ZERO(message, free_count,
-                    at_most(round_counter(figures->freed_count), message->alloc_count));
-}
-
-/* Write the callstack's bytes and count at the heap's maximum: as self_max, or, once they have
+/* Return the callstack's bytes and count at the heap's maximum: as a maximum, or, once they have
  * decreased from one dump to the next, as the difference of two counters (trace_peaks.c). */
-static void fill_peak(struct trace_writer *writer, HeapSample *message,
-                      const struct trace_heap_sample *sample)
+static struct sample_counters counters_at_max(struct trace_writer *writer,
+                                              const struct trace_heap_sample *sample)
 {
     struct trace_peak peak = {.bytes = round_counter(sample->peak.bytes),
                               .count = round_counter(sample->peak.count)};
     if (trace_peaks_next(&writer->peaks, sample->callstack, &peak) < 0)
         writer->error = -ENOMEM;
-    if (peak.freed_bytes == 0 && peak.freed_count == 0) {
-        /* Without self_max, readers ignore the count. */
-        message->has_self_max = peak.bytes != 0 || peak.count != 0;
-        message->self_max = peak.bytes;
-        SET_UNLESS_ZERO(message, self_max_count, peak.count);
-        return;
-    }
-    SET_UNLESS_ZERO(message, self_allocated, peak.bytes + peak.freed_bytes);
-    SET_UNLESS_ZERO(message, alloc_count, peak.count + peak.freed_count);
-    SET_UNLESS_ZERO(message, self_freed, peak.freed_bytes);
-    SET_UNLESS_ZERO(message, free_count, peak.freed_count);
+    if (peak.freed_bytes == 0 && peak.freed_count == 0)
+        return (struct sample_counters){.max_bytes = peak.bytes,
+                                        .max_count = peak.count,
+                                        .has_max = peak.bytes != 0 || peak.count != 0};
+    return (struct sample_counters){.allocated_bytes = peak.bytes + peak.freed_bytes,
+                                    .allocated_count = peak.count + peak.freed_count,
+                                    .freed_bytes = peak.freed_bytes,
+                                    .freed_count = peak.freed_count};
 }
 
-/* Omit estimates that equal the sample's integer counters. */
-static void omit_equal_to_counters(const HeapSample *message, HeapFigures *own)
+static uint8_t *put_counters(uint8_t *at, const struct sample_counters *counters)
 {
-    own->has_allocated_bytes = own->allocated_bytes != (double)message->self_allocated;
-    own->has_freed_bytes = own->freed_bytes != (double)message->self_freed;
-    own->has_allocated_count = own->allocated_count != (double)message->alloc_count;
-    own->has_freed_count = own->freed_count != (double)message->free_count;
+    at = proto_field_count(at, PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_ALLOCATED,
+                           counters->allocated_bytes);
+    at = proto_field_count(at, PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_FREED, counters->freed_bytes);
+    at =
+        proto_field_count(at, PB_PROFILE_PACKET_HEAP_SAMPLE_ALLOC_COUNT, counters->allocated_count);
+    at = proto_field_count(at, PB_PROFILE_PACKET_HEAP_SAMPLE_FREE_COUNT, counters->freed_count);
+    /* Without self_max, readers ignore the count. */
+    if (counters->has_max)
+        at = proto_field_uint(at, PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX, counters->max_bytes);
+    return proto_field_count(at, PB_PROFILE_PACKET_HEAP_SAMPLE_SELF_MAX_COUNT, counters->max_count);
+}
+
+/* Write an estimate, unless the counter has its value. Without a counter readers take it as 0. */
+static uint8_t *put_estimate(uint8_t *at, uint32_t field, double estimate, uint64_t counter)
+{
+    return estimate != (double)counter ? proto_field_double(at, field, estimate) : at;
+}
+
+/* Write the figures, except those that equal the counters. */
+static uint8_t *put_figures(uint8_t *at, const struct trace_figures *figures,
+                            const struct sample_counters *counters)
+{
+    at = put_estimate(at, PB_HEAP_FIGURES_ALLOCATED_BYTES, figures->allocated_bytes,
+                      counters->allocated_bytes);
+    at = put_estimate(at, PB_HEAP_FIGURES_FREED_BYTES, figures->freed_bytes, counters->freed_bytes);
+    at = put_estimate(at, PB_HEAP_FIGURES_ALLOCATED_COUNT, figures->allocated_count,
+                      counters->allocated_count);
+    at = put_estimate(at, PB_HEAP_FIGURES_FREED_COUNT, figures->freed_count, counters->freed_count);
+    at = proto_field_figure(at, PB_HEAP_FIGURES_ALLOCATED_BYTES_VARIANCE,
+                            figures->allocated_bytes_variance);
+    at =
+        proto_field_figure(at, PB_HEAP_FIGURES_FREED_BYTES_VARIANCE, figures->freed_bytes_variance);
+    at = proto_field_figure(at, PB_HEAP_FIGURES_ALLOCATED_COUNT_VARIANCE,
+                            figures->allocated_count_variance);
+    at =
+        proto_field_figure(at, PB_HEAP_FIGURES_FREED_COUNT_VARIANCE, figures->freed_count_variance);
+    at = proto_field_count(at, PB_HEAP_FIGURES_SAMPLES, figures->samples);
+    at = proto_field_count(at, PB_HEAP_FIGURES_FREED_SAMPLES, figures->freed_samples);
+    at = proto_field_figure(at, PB_HEAP_FIGURES_TEMPORARY_BYTES, figures->temporary_bytes);
+    at = proto_field_figure(at, PB_HEAP_FIGURES_TEMPORARY_COUNT, figures->temporary_count);
+    return proto_field_figure(at, PB_HEAP_FIGURES_LIFETIME_MS_SUM, figures->lifetime_ms_sum);
 }
 
 /* Return the number of the peak's samples, or 0 to omit it. Without variance every allocation was
@@ -110,6 +137,16 @@ static uint64_t peak_samples_to_write(const struct trace_peak_figures *peak)
 {
     return peak->count_variance != 0 ? round_counter(peak->samples) : 0;
 }
+
+/* Write a peak to the five fields of a sample or of a part. */
+#define PUT_PEAK(at, message, peak)                                                                \
+    do {                                                                                           \
+        at = proto_field_figure(at, message##_PEAK_BYTES, (peak)->bytes);                          \
+        at = proto_field_figure(at, message##_PEAK_COUNT, (peak)->count);                          \
+        at = proto_field_figure(at, message##_PEAK_BYTES_VARIANCE, (peak)->bytes_variance);        \
+        at = proto_field_figure(at, message##_PEAK_COUNT_VARIANCE, (peak)->count_variance);        \
+        at = proto_field_count(at, message##_PEAK_SAMPLES, peak_samples_to_write(peak));           \
+    } while (0)
 
 static enum part_detail detail_of(const struct trace_heap_sample *sample)
 {
@@ -125,24 +162,18 @@ static enum part_detail detail_of(const struct trace_heap_sample *sample)
 static void put_thread(struct proto_buffer *buffer, uint32_t field,
                        const struct trace_thread_figures *thread, enum part_detail detail)
 {
-    HeapThreadFigures message = PERFETTO__PROTOS__HEAP_THREAD_FIGURES__INIT;
-    HeapFigures figures = PERFETTO__PROTOS__HEAP_FIGURES__INIT;
-    message.has_tid = true;
-    message.tid = thread->tid;
-    SET_UNLESS_ZERO(&message, type_id, thread->type);
-    SET_UNLESS_ZERO(&message, context_id, thread->context);
-    if (detail != PART_ALONE) {
-        fill_figures(&figures, &thread->figures);
-        message.figures = &figures;
-    }
-    if (detail == PART_PEAK) {
-        SET_UNLESS_ZERO(&message, peak_bytes, thread->peak.bytes);
-        SET_UNLESS_ZERO(&message, peak_count, thread->peak.count);
-        SET_UNLESS_ZERO(&message, peak_bytes_variance, thread->peak.bytes_variance);
-        SET_UNLESS_ZERO(&message, peak_count_variance, thread->peak.count_variance);
-        SET_UNLESS_ZERO(&message, peak_samples, peak_samples_to_write(&thread->peak));
-    }
-    proto_put_message(buffer, field, &message.base);
+    static const struct sample_counters none;
+    uint8_t message[THREAD_BYTES_MAX], figures[FIGURES_BYTES_MAX];
+    /* A negative number takes ten bytes, as protobuf's int32 does. */
+    uint8_t *at = proto_field_uint(message, PB_HEAP_THREAD_FIGURES_TID, (uint64_t)thread->tid);
+    if (detail != PART_ALONE)
+        at = proto_field_message(at, PB_HEAP_THREAD_FIGURES_FIGURES, figures,
+                                 (size_t)(put_figures(figures, &thread->figures, &none) - figures));
+    at = proto_field_count(at, PB_HEAP_THREAD_FIGURES_TYPE_ID, thread->type);
+    at = proto_field_count(at, PB_HEAP_THREAD_FIGURES_CONTEXT_ID, thread->context);
+    if (detail == PART_PEAK)
+        PUT_PEAK(at, PB_HEAP_THREAD_FIGURES, &thread->peak);
+    proto_put_bytes(buffer, field, message, (size_t)(at - message));
 }
 
 static size_t threads_of_message(size_t left)
@@ -174,35 +205,34 @@ static void put_more(struct trace_writer *writer, const struct trace_heap_sample
 static void put_sample(struct trace_writer *writer, const struct trace_heap_sample *sample,
                        size_t count, enum part_detail detail)
 {
-    HeapSample message = PERFETTO__PROTOS__PROFILE_PACKET__HEAP_SAMPLE__INIT;
-    HeapFigures own = PERFETTO__PROTOS__HEAP_FIGURES__INIT;
-    message.has_callstack_id = true;
-    message.callstack_id = sample->callstack;
-    fill_figures(&own, &sample->figures);
-    message.estimate = &own;
-    if (writer->dump_at_max)
-        fill_peak(writer, &message, sample);
-    else
-        fill_counters(&message, &sample->figures);
-    if (!message.has_self_max)
-        omit_equal_to_counters(&message, &own);
-    SET_UNLESS_ZERO(&message, peak_bytes, sample->peak.bytes);
-    SET_UNLESS_ZERO(&message, peak_count, sample->peak.count);
-    SET_UNLESS_ZERO(&message, peak_bytes_variance, sample->peak.bytes_variance);
-    SET_UNLESS_ZERO(&message, peak_count_variance, sample->peak.count_variance);
-    SET_UNLESS_ZERO(&message, peak_samples, peak_samples_to_write(&sample->peak));
-
     struct proto_buffer *entry = &writer->scratch;
+    uint8_t figures[FIGURES_BYTES_MAX];
+    struct sample_counters counters =
+        writer->dump_at_max ? counters_at_max(writer, sample) : counters_of(&sample->figures);
     entry->length = 0;
     uint8_t *at = proto_buffer_reserve(entry, SAMPLE_BYTES_MAX);
-    if (at != NULL)
-        entry->length = protobuf_c_message_pack(&message.base, at);
+    if (at != NULL) {
+        at = proto_field_uint(at, PB_PROFILE_PACKET_HEAP_SAMPLE_CALLSTACK_ID, sample->callstack);
+        at = put_counters(at, &counters);
+        uint8_t *end = put_figures(figures, &sample->figures, &counters);
+        at = proto_field_message(at, PB_PROFILE_PACKET_HEAP_SAMPLE_ESTIMATE, figures,
+                                 (size_t)(end - figures));
+        PUT_PEAK(at, PB_PROFILE_PACKET_HEAP_SAMPLE, &sample->peak);
+        entry->length = (size_t)(at - entry->bytes);
+    }
     for (size_t i = 0; i < count; i++)
         put_thread(entry, PB_PROFILE_PACKET_HEAP_SAMPLE_THREADS, &sample->threads[i], detail);
     put_entry(writer, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_SAMPLES);
 }
 
 /* --- the head, and packets --- */
+
+/* Fields with value zero are omitted: readers take missing fields as zero. */
+#define SET_UNLESS_ZERO(message, field, from)                                                      \
+    do {                                                                                           \
+        (message)->field = (from);                                                                 \
+        (message)->has_##field = (message)->field != 0;                                            \
+    } while (0)
 
 static void pack_into(struct proto_buffer *buffer, const ProtobufCMessage *message)
 {

@@ -8,14 +8,15 @@
 
 #include "pb_field_numbers.h"
 #include "trace.pb-c.h"
+#include "trace/proto_fields.h"
 #include "trace/write/writer_state.h"
 
 typedef Perfetto__Protos__InternedString InternedString;
-typedef Perfetto__Protos__Frame Frame;
 
 /* Frames of a callstack that always fit in a packet, at up to 10 bytes each. */
 #define CALLSTACK_FRAMES_MAX 40000u
 #define PATH_COMPONENTS_MAX 256u
+#define FRAME_FIELDS 7
 
 static uint64_t fail(struct trace_writer *writer)
 {
@@ -177,24 +178,18 @@ static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint
         return fail(writer);
     if (!added)
         return id;
-    Frame frame = PERFETTO__PROTOS__FRAME__INIT;
-    frame.has_iid = frame.has_rel_pc = true;
-    frame.iid = id;
-    frame.rel_pc = rel_pc;
+    uint8_t message[FRAME_FIELDS * PROTO_FIELD_BYTES_MAX];
+    uint8_t *at = proto_field_uint(message, PB_FRAME_IID, id);
+    at = proto_field_count(at, PB_FRAME_FUNCTION_NAME_ID, name_id);
     /* Set it even for an empty mapping: Perfetto's importer drops a frame whose mapping is missing.
      */
-    frame.has_mapping_id = mapping != 0;
-    frame.mapping_id = mapping;
-    frame.has_function_name_id = name_id != 0;
-    frame.function_name_id = name_id;
-    frame.has_source_path_iid = file_id != 0;
-    frame.source_path_iid = file_id;
-    frame.has_line_number = line != 0;
-    frame.line_number = line;
-    frame.has_kind = kind != TRACE_FRAME_UNKNOWN;
-    frame.kind = (Perfetto__Protos__Frame__Kind)kind;
+    at = proto_field_count(at, PB_FRAME_MAPPING_ID, mapping);
+    at = proto_field_uint(at, PB_FRAME_REL_PC, rel_pc);
+    at = proto_field_count(at, PB_FRAME_SOURCE_PATH_IID, file_id);
+    at = proto_field_count(at, PB_FRAME_LINE_NUMBER, line);
+    at = proto_field_count(at, PB_FRAME_KIND, kind);
     make_room(writer, 0);
-    proto_put_message(&writer->interned, PB_INTERNED_DATA_FRAMES, &frame.base);
+    proto_put_bytes(&writer->interned, PB_INTERNED_DATA_FRAMES, message, (size_t)(at - message));
     return writer->error < 0 ? 0 : id;
 }
 
@@ -237,9 +232,13 @@ static void put_callstack(struct trace_writer *writer, uint64_t id, const uint64
     make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
     struct proto_buffer *entry = &writer->scratch;
     entry->length = 0;
-    proto_put_uint(entry, PB_CALLSTACK_IID, id);
-    for (size_t i = count; i-- > 0;)
-        proto_put_uint(entry, PB_CALLSTACK_FRAME_IDS, frame_ids[i]);
+    uint8_t *at = proto_buffer_reserve(entry, (1 + count) * PROTO_FIELD_BYTES_MAX);
+    if (at != NULL) {
+        at = proto_field_uint(at, PB_CALLSTACK_IID, id);
+        for (size_t i = count; i-- > 0;)
+            at = proto_field_uint(at, PB_CALLSTACK_FRAME_IDS, frame_ids[i]);
+        entry->length = (size_t)(at - entry->bytes);
+    }
     proto_put_bytes(&writer->interned, PB_INTERNED_DATA_CALLSTACKS, entry->bytes, entry->length);
     if (entry->failed)
         fail(writer);
