@@ -82,33 +82,6 @@ static off_t length_of(int fd)
     return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
-static bool write_symbolized(const struct work *work)
-{
-    struct output_file file = {.fd = -1};
-    int raw = openat(work->output->fd, "raw-trace", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    bool done = raw >= 0 && open_file(work->output, "symbolized-trace", &file) == 0 &&
-                append(file.fd, raw, length_of(raw)) &&
-                append(file.fd, work->symbols.fd, length_of(work->symbols.fd)) &&
-                append(file.fd, work->deobfuscation.fd, length_of(work->deobfuscation.fd));
-    if (!done)
-        warn("no symbolized-trace", strerror(errno));
-    if (raw >= 0)
-        close(raw);
-    return close_file(&file, done) && done;
-}
-
-/* Open symbolized-trace where raw-trace's part ends. */
-static int open_names(const struct work *work)
-{
-    off_t length = length_of(work->symbols.fd) + length_of(work->deobfuscation.fd);
-    int fd = openat(work->output->fd, "symbolized-trace", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && lseek(fd, -length, SEEK_END) < 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 /* --- in the child --- */
 
 static int write_symbols(const struct work *work)
@@ -210,21 +183,22 @@ static bool make_file(struct work *work, const struct output_file *file,
     return false;
 }
 
-/* --- joining --- */
+/* --- the names --- */
 
-int automatic_names_add(const struct output *output, const struct profile *profile, bool quiet,
-                        struct automatic_names *names)
+static const char *const file_names[AUTOMATIC_NAMES_FILES] = {"symbols", "deobfuscation-packets"};
+
+void automatic_names_find(const struct output *output, const struct profile *profile, bool quiet,
+                          struct automatic_names *names)
 {
-    int fd = -1;
     *names = (struct automatic_names){.reason_count = profile->mapping_count};
     /* A trace that is cut off inside a packet cannot be appended to. */
     if (profile->ends_early || profile->frame_count == 0)
-        return fd;
+        return;
     void *shared = mmap(NULL, profile->mapping_count + 1, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         warn("no names were added", strerror(errno));
-        return fd;
+        return;
     }
     names->reasons = shared;
     struct work work = {
@@ -236,17 +210,54 @@ int automatic_names_add(const struct output *output, const struct profile *profi
         .reasons = names->reasons,
     };
     const char *maps = getenv("PERFETTO_PROGUARD_MAP");
-    bool has_symbols = open_file(output, "symbols", &work.symbols) == 0 &&
+    bool has_symbols = open_file(output, file_names[0], &work.symbols) == 0 &&
                        make_file(&work, &work.symbols, write_symbols);
     bool has_deobfuscation = maps != NULL && *maps != '\0' &&
-                             open_file(output, "deobfuscation-packets", &work.deobfuscation) == 0 &&
+                             open_file(output, file_names[1], &work.deobfuscation) == 0 &&
                              make_file(&work, &work.deobfuscation, write_deobfuscation);
-    names->added = (has_symbols || has_deobfuscation) && write_symbolized(&work);
-    if (names->added)
-        fd = open_names(&work);
-    close_file(&work.symbols, has_symbols);
-    close_file(&work.deobfuscation, has_deobfuscation);
+    names->has_file[0] = close_file(&work.symbols, has_symbols) && has_symbols;
+    names->has_file[1] = close_file(&work.deobfuscation, has_deobfuscation) && has_deobfuscation;
+}
+
+static int open_part(const struct output *output, const char *name)
+{
+    int fd = openat(output->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        warn(name, strerror(errno));
     return fd;
+}
+
+int automatic_names_next(const struct output *output, struct automatic_names *names)
+{
+    while (names->next < AUTOMATIC_NAMES_FILES) {
+        unsigned file = names->next++;
+        if (names->has_file[file])
+            return open_part(output, file_names[file]);
+    }
+    return -1;
+}
+
+static bool append_part(const struct output *output, int to, const char *name)
+{
+    int from = open_part(output, name);
+    bool done = from >= 0 && append(to, from, length_of(from));
+    if (from >= 0)
+        close(from);
+    return done;
+}
+
+bool automatic_names_write(const struct output *output, const struct automatic_names *names)
+{
+    struct output_file file = {.fd = -1};
+    if (!names->has_file[0] && !names->has_file[1])
+        return false;
+    bool done = open_file(output, "symbolized-trace", &file) == 0 &&
+                append_part(output, file.fd, "raw-trace");
+    for (unsigned i = 0; i < AUTOMATIC_NAMES_FILES; i++)
+        done = done && (!names->has_file[i] || append_part(output, file.fd, file_names[i]));
+    if (!done)
+        warn("no symbolized-trace", strerror(errno));
+    return close_file(&file, done) && done;
 }
 
 void automatic_names_clear(struct automatic_names *names)

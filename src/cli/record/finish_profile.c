@@ -19,11 +19,15 @@
 #include "util/output_file.h"
 
 #define UNNAMED_LINES 3
+/* The files of a smaller profile are written in about the time that a thread takes to start. */
+#define LARGE_CALLSITES 4096u
 
 struct finished {
     const struct output *output;
     struct profile *profile;
     struct automatic_names names;
+    bool searched;      /* for names */
+    bool is_symbolized; /* symbolized-trace was written */
     bool quiet;
     int files;          /* number of pprof files, or a negative code */
     struct error error; /* why there are none */
@@ -72,7 +76,8 @@ static void print_files(const struct finished *finished, FILE *stream)
     if (finished->profile->heap_count == 0)
         return;
     format_printf(stream, "Profile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
-                  finished->names.added ? ", symbolized-trace" : "", files, files == 1 ? "" : "s");
+                  finished->is_symbolized ? ", symbolized-trace" : "", files,
+                  files == 1 ? "" : "s");
     /* Print our name as the user typed it: it need not be in the PATH. */
     format_printf(stream, "  %s report %s   all callsites; --tree, --view max, --json\n",
                   program_invocation_name, output->directory);
@@ -85,7 +90,7 @@ static void print_files(const struct finished *finished, FILE *stream)
                       output->directory, files == 1 ? "*" : "FILE",
                       files == 1 ? "" : "; several FILEs become one sum");
     format_printf(stream, "  https://ui.perfetto.dev   opens %s/%s\n", output->directory,
-                  finished->names.added ? "symbolized-trace" : "raw-trace");
+                  finished->is_symbolized ? "symbolized-trace" : "raw-trace");
 }
 
 /* Show progress: thousands of processes take a while. */
@@ -101,7 +106,10 @@ static struct progress begin_progress(const char *path, bool quiet)
 static int go_on_with_names(void *context, const struct profile *unfinished)
 {
     struct finished *finished = context;
-    return automatic_names_add(finished->output, unfinished, finished->quiet, &finished->names);
+    if (!finished->searched)
+        automatic_names_find(finished->output, unfinished, finished->quiet, &finished->names);
+    finished->searched = true;
+    return automatic_names_next(finished->output, &finished->names);
 }
 
 /* Read a trace. `finished`: add names to it; NULL: none. */
@@ -133,8 +141,9 @@ static void *write_pprof(void *context)
     return NULL;
 }
 
-/* Write the pprof files while the report is made: of a large profile, both take a while. */
-static int write_pprof_and_report(struct finished *finished, struct error *error)
+/* Write the pprof files. Of a large profile that takes a while, in which the report is made and the
+ * trace with names written. */
+static int write_all(struct finished *finished, struct error *error)
 {
     char *text = NULL;
     size_t length = 0;
@@ -142,11 +151,13 @@ static int write_pprof_and_report(struct finished *finished, struct error *error
     FILE *report = finished->quiet ? NULL : open_memstream(&text, &length);
     if (report == NULL && !finished->quiet)
         return error_set(error, -ENOMEM, "no memory for the report");
-    bool has_writer = report != NULL && pthread_create(&writer, NULL, write_pprof, finished) == 0;
+    bool has_writer = finished->profile->callsite_count >= LARGE_CALLSITES &&
+                      pthread_create(&writer, NULL, write_pprof, finished) == 0;
     if (!has_writer)
         write_pprof(finished);
     if (report != NULL)
         print_report(finished, report);
+    finished->is_symbolized = automatic_names_write(finished->output, &finished->names);
     if (has_writer)
         pthread_join(writer, NULL);
     if (report != NULL) {
@@ -195,7 +206,7 @@ int finish_profile(const struct output *output, const struct finish_profile_opti
         automatic_names_clear(&finished.names);
         return error->code;
     }
-    int code = write_pprof_and_report(&finished, error);
+    int code = write_all(&finished, error);
     if (code == 0 && options->memory_infra)
         code = write_memory_infra(&finished, options->quiet, error);
     if (code == 0)

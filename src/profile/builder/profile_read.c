@@ -99,18 +99,18 @@ static int read_more(struct trace_reader **reader, const struct profile_read_opt
                      struct builder *builder, struct error *error)
 {
     struct profile_read_options silent = *options;
-    int fd = options->go_on == NULL || builder->error < 0
-                 ? -1
-                 : options->go_on(options->go_on_context, builder->profile);
-    if (fd < 0)
-        return 0;
+    int fd, code = 0;
     silent.tell = NULL;
-    struct trace_reader *more = trace_reader_open_source(trace_source_of_fd(fd, error), error);
-    if (more == NULL)
-        return error->code;
-    trace_reader_close(*reader);
-    *reader = more;
-    return read_packets(more, &silent, builder, error);
+    while (code == 0 && options->go_on != NULL && builder->error == 0 &&
+           (fd = options->go_on(options->go_on_context, builder->profile)) >= 0) {
+        struct trace_reader *more = trace_reader_open_source(trace_source_of_fd(fd, error), error);
+        if (more == NULL)
+            return error->code;
+        trace_reader_close(*reader);
+        *reader = more;
+        code = read_packets(more, &silent, builder, error);
+    }
+    return code;
 }
 
 /* Return whether the packets make a profile. `code` and `problem` are what ended the reading early,

@@ -25,9 +25,9 @@ struct profile_read_options {
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;
     /* Called after the last packet of a whole trace, to continue it with packets that give names to
-     * its addresses. `unfinished` has the trace's mappings, frames, processes and heaps, whose
-     * names may still change. Return a descriptor to read the packets from, which is closed; -1:
-     * none. NULL: nobody. */
+     * its addresses, and again after these. `unfinished` has the trace's mappings, frames,
+     * processes and heaps, whose names may still change. Return a descriptor to read the packets
+     * from, which is closed; -1: no more. NULL: nobody. */
     int (*go_on)(void *context, const struct profile *unfinished);
     void *go_on_context;
 };
