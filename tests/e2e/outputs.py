@@ -6,6 +6,7 @@ and after an interruption.
     outputs.py CASE      HEAPPROFD_BUILD names the build directory
 """
 
+import gzip
 import os
 import pty
 import select
@@ -320,6 +321,25 @@ def test_pipes():
             check(process.wait(10) == 0, "into a pipe: status")
         process.wait()
         os.close(terminal)
+
+
+def test_no_pprof():
+    """Without pprof files the profile is whole: traceconv makes the same files from its trace."""
+    outcome = call(TOOL, "host", "--no-pprof", "-i", "1", "-o", at("alone"), "--", "jq", "-n", "[range(99)]")
+    check(outcome.status == 0, f"host: {outcome}")
+    check("pprof" not in outcome.stderr.decode().split("Profile in")[-1], f"the files: {outcome.stderr}")
+    check([name for name in os.listdir(at("alone")) if ".pb" in name] == [], "a pprof file was written")
+    usual = call(TOOL, "host", "-i", "1", "-o", at("with-pprof"), "--", "jq", "-n", "[range(99)]")
+    check(b" and 1 pprof file\n" in usual.stderr, f"the usual files: {usual.stderr}")
+    made = {}
+    for directory in ("alone", "with-pprof"):
+        call(TRACECONV, "profile", "--gzip", "-o", at(f"{directory}.made"), at(f"{directory}/symbolized-trace"))
+        made[directory] = {name: gzip.decompress(content(at(f"{directory}.made/{name}")))
+                           for name in os.listdir(at(f"{directory}.made"))}
+    written = {name: gzip.decompress(content(at(f"with-pprof/{name}")))
+               for name in os.listdir(at("with-pprof")) if name.endswith(".pb.gz")}
+    check(made["with-pprof"] == written and len(written) == 1, f"made later: {list(written)}, {list(made)}")
+    check(len(made["alone"]) == 1, f"of the trace alone: {list(made['alone'])}")
 
 
 def test_memory_of_names():

@@ -64,6 +64,7 @@ option_take take_names;      /* appends A,B to a char ** */
 #define FINISH_OPTIONS_HELP                                                                        \
     "      --no-symbols       do not search debug files: names only from the programs' own "       \
     "files\n"                                                                                      \
+    "      --no-pprof         no pprof files; traceconv profile makes them from the trace\n"       \
     "      --memory-infra     also write memory_infra.json.gz, for Chromium's trace viewer\n"      \
     "  -q, --quiet            print only errors\n"
 

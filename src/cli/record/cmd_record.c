@@ -27,6 +27,7 @@ static const char help[] =
     "  -o, --out TRACE        write only this trace (default: raw-trace and pprof files in a new\n"
     "                         directory)\n"
     "      --no-symbols       do not search debug files: names only from the programs' own files\n"
+    "      --no-pprof         no pprof files; traceconv profile makes them from the trace\n"
     "      --quiet            print only errors\n" SERVICE_HELP
     "      --attach KEY       take over a session that was left with --detach, and wait for its "
     "end\n"
@@ -53,6 +54,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("out", 'o', OPTION_TEXT, struct request, session.trace_path),
     OPTION_ENTRY("output", 0, OPTION_TEXT, struct request, session.trace_path),
     OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, session.finish.no_symbols),
+    OPTION_ENTRY("no-pprof", 0, OPTION_SET, struct request, session.finish.no_pprof),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, session.finish.quiet),
     SERVICE_OPTIONS(struct request, service),
     OPTION_ENTRY("attach", 0, OPTION_TEXT, struct request, attach_key),

@@ -24,12 +24,12 @@
 
 struct finished {
     const struct output *output;
+    const struct finish_profile_options *options;
     struct profile *profile;
     struct automatic_names names;
     bool searched;      /* for names */
     bool is_symbolized; /* symbolized-trace was written */
-    bool quiet;
-    int files;          /* number of pprof files, or a negative code */
+    int files;          /* number of pprof files, or a negative errno */
     struct error error; /* why there are none */
 };
 
@@ -75,9 +75,11 @@ static void print_files(const struct finished *finished, FILE *stream)
     int files = finished->files;
     if (finished->profile->heap_count == 0)
         return;
-    format_printf(stream, "Profile in %s: raw-trace%s and %d pprof file%s\n", output->directory,
-                  finished->is_symbolized ? ", symbolized-trace" : "", files,
-                  files == 1 ? "" : "s");
+    format_printf(stream, "Profile in %s: raw-trace%s", output->directory,
+                  finished->is_symbolized ? ", symbolized-trace" : "");
+    if (!finished->options->no_pprof)
+        format_printf(stream, " and %d pprof file%s", files, files == 1 ? "" : "s");
+    fputc('\n', stream);
     /* Print our name as the user typed it: it need not be in the PATH. */
     format_printf(stream, "  %s report %s   all callsites; --tree, --view max, --json\n",
                   program_invocation_name, output->directory);
@@ -107,7 +109,8 @@ static int go_on_with_names(void *context, const struct profile *unfinished)
 {
     struct finished *finished = context;
     if (!finished->searched)
-        automatic_names_find(finished->output, unfinished, finished->quiet, &finished->names);
+        automatic_names_find(finished->output, unfinished, finished->options->quiet,
+                             &finished->names);
     finished->searched = true;
     return automatic_names_next(finished->output, &finished->names);
 }
@@ -131,7 +134,9 @@ static struct profile *read_trace(const char *path, bool quiet, struct finished 
 static void *write_pprof(void *context)
 {
     struct finished *finished = context;
-    struct progress shown = begin_progress("-", finished->quiet);
+    if (finished->options->no_pprof)
+        return NULL;
+    struct progress shown = begin_progress("-", finished->options->quiet);
     const struct output_pprof all = {.options = {.gzip = true, .annotated = true},
                                      .tell = progress_show_profiles,
                                      .tell_context = &shown};
@@ -148,10 +153,11 @@ static int write_all(struct finished *finished, struct error *error)
     char *text = NULL;
     size_t length = 0;
     pthread_t writer;
-    FILE *report = finished->quiet ? NULL : open_memstream(&text, &length);
-    if (report == NULL && !finished->quiet)
+    FILE *report = finished->options->quiet ? NULL : open_memstream(&text, &length);
+    if (report == NULL && !finished->options->quiet)
         return error_set(error, -ENOMEM, "no memory for the report");
-    bool has_writer = finished->profile->callsite_count >= LARGE_CALLSITES &&
+    bool has_writer = !finished->options->no_pprof &&
+                      finished->profile->callsite_count >= LARGE_CALLSITES &&
                       pthread_create(&writer, NULL, write_pprof, finished) == 0;
     if (!has_writer)
         write_pprof(finished);
@@ -199,7 +205,7 @@ static int count_profiled(const struct profile *profile)
 int finish_profile(const struct output *output, const struct finish_profile_options *options,
                    struct error *error)
 {
-    struct finished finished = {.output = output, .quiet = options->quiet};
+    struct finished finished = {.output = output, .options = options};
     finished.profile =
         read_trace(output->trace, options->quiet, options->no_symbols ? NULL : &finished, error);
     if (finished.profile == NULL) {

@@ -12,6 +12,7 @@
 struct finish_profile_options {
     bool quiet;        /* no report */
     bool no_symbols;   /* search neither symbol files nor maps */
+    bool no_pprof;     /* write no pprof files */
     bool memory_infra; /* write memory_infra.json.gz, too */
 };
 

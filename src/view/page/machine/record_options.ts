@@ -81,6 +81,8 @@ export const RECORD_OPTIONS: RecordOption[] = [
     meaning: "A configuration of Perfetto's: its data sources are recorded by the running tracing service, into the same trace." },
   { name: "no-symbols", group: "after", title: "No debug files",
     meaning: "Do not search debug files: take names only from the programs' own files." },
+  { name: "no-pprof", group: "after", title: "No pprof files",
+    meaning: "Write no pprof files: traceconv profile makes them from the trace." },
   { name: "memory-infra", group: "after", title: "For Chromium",
     meaning: "Also write memory_infra.json.gz, for Chromium's trace viewer." },
   { name: "quiet", letter: "q", group: "after", title: "Quiet",
