@@ -17,7 +17,7 @@ import signal
 import subprocess
 import time
 
-from harness import BUILD, ROOT, SANITIZED, TOOL, check, limit_core_dumps, main, make_work_directory, need, run, skip
+from harness import BUILD, ROOT, SANITIZED, SLOWNESS, TOOL, check, limit_core_dumps, main, make_work_directory, need, run, skip
 from memory_infra_made import Made
 from perfetto_bytes import field
 from trace import fields
@@ -884,6 +884,45 @@ def silent_command(cleaned):
         check("ls" in heaps, f"{what}: {heaps}")
         if what == "forking-followed":
             check("statically linked" in heaps.get("forking", ""), f"{what}: the command: {heaps}")
+
+
+def start_others(count):
+    """Start programs that have nothing to do with the profiled one."""
+    for _ in range(count):
+        run(["true"])
+
+
+def voluntary_switches(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", file.read(), re.M)[1])
+
+
+def test_many_other_programs():
+    """On a machine that starts many programs a run sleeps on, and sees what its own command starts."""
+    if os.getuid() != 0 or b"the kernel reports" not in run([TOOL, "doctor"]).stdout:
+        skip("the kernel does not report new processes")
+    slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(250000); return !puts(\"ran\"); }"
+    still, cleaned = compile_c("alone", slow, "-static", "-s"), compile_c("bare", slow)
+    command = ["sh", "-c", f"read go; {still}; env -i {cleaned}; read go"]
+    with subprocess.Popen([TOOL, "host", "-q", "-i", "524288", "-o", at("others"), "--", *command],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        begun = time.monotonic()
+        start_others(200)
+        before, others_begun = voluntary_switches(process.pid), time.monotonic()
+        start_others(400)
+        seconds = time.monotonic() - others_begun
+        switches = voluntary_switches(process.pid) - before
+        # Each of the 400 is three events. By itself the run wakes up a dozen times a second.
+        check(switches < 100 + 40 * seconds,
+              f"{switches} wake-ups in {seconds:.1f} s, {others_begun - begun:.1f} s after the start")
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        start_others(50)
+        stdout, _ = process.communicate(b"go\n", timeout=20 * SLOWNESS)
+    check(process.returncode == 0 and stdout == b"ran\nran\n", f"{process.returncode}, {stdout}")
+    found = json.loads(tool("report", "--json", at("others")).stdout)["unprofiled"]
+    kinds = sorted((entry["name"], entry["kind"], entry["count"]) for entry in found)
+    check(kinds == [("alone", "stripped", 1), ("bare", "environment", 1)], f"its own programs: {kinds}")
 
 
 def test_doctor_of_broken_commands():

@@ -228,6 +228,71 @@ static void the_kernel_reports_an_end(void **state)
     exec_events_close(fd);
 }
 
+/* Start a child that waits until something is written to *go, and then runs true; it ends if *go is
+ * closed. */
+static pid_t start_waiting(int *go)
+{
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        if (read(ends[0], &byte, 1) == 1)
+            execl("/bin/true", "true", NULL);
+        _exit(127);
+    }
+    close(ends[0]);
+    *go = ends[1];
+    return child;
+}
+
+/* If the kernel sends events here. */
+static void only_events_of_chosen_processes_wake_us(void **state)
+{
+    (void)state;
+    struct seen seen = {.count = 0};
+    int fd = exec_events_open(NULL), go;
+    if (fd < 0)
+        skip();
+    /* The process itself forks. */
+    exec_events_set_pids(fd, (pid_t[]){INT32_MAX, getpid()}, 2);
+    exec_events_drop(fd);
+    pid_t child = start_waiting(&go);
+    exec_events_read(fd, see, &seen);
+    assert_int_equal(seen.count, 1);
+    assert_int_equal(seen.events[0].kind, EXEC_EVENT_FORKED);
+    assert_int_equal(seen.events[0].pid, child);
+    assert_int_equal(seen.events[0].parent, getpid());
+    /* The child begins a program and ends. */
+    seen.count = 0;
+    exec_events_set_pids(fd, &child, 1);
+    assert_int_equal(write(go, "", 1), 1);
+    close(go);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    exec_events_read(fd, see, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.events[0].kind, EXEC_EVENT_BEGAN);
+    assert_int_equal(seen.events[1].kind, EXEC_EVENT_ENDED);
+    assert_true(seen.events[0].pid == child && seen.events[1].pid == child);
+    /* Of the sixteen last ones, too. */
+    pid_t many[EXEC_EVENTS_PIDS_MAX] = {0};
+    seen.count = 0;
+    many[EXEC_EVENTS_PIDS_MAX - 1] = getpid();
+    exec_events_set_pids(fd, many, EXEC_EVENTS_PIDS_MAX);
+    child = start_waiting(&go);
+    close(go);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    exec_events_read(fd, see, &seen);
+    assert_int_equal(seen.count, 1);
+    exec_events_set_pids(fd, NULL, 0);
+    child = start_waiting(&go);
+    close(go);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_false(exec_events_pending(fd));
+    exec_events_close(fd);
+}
+
 static void count_event(void *context, const struct exec_event *event)
 {
     size_t *count = context;
@@ -265,6 +330,7 @@ int main(void)
         cmocka_unit_test(random_bytes_are_survived),
         cmocka_unit_test(the_kernel_reports_an_exec),
         cmocka_unit_test(the_kernel_reports_an_end),
+        cmocka_unit_test(only_events_of_chosen_processes_wake_us),
         cmocka_unit_test(lost_events_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,8 +102,7 @@ static int start_command(struct host *host, struct error *error)
     int code = 0;
     descendants_open(&host->descendants, &host->server, launch.library, launch.socket);
     choose_start(host, &launch, path);
-    if (host->descendants.events >= 0)
-        server_watch(&host->server, host->descendants.events);
+    descendants_watch(&host->descendants);
     self_read_try();
     pid_t pid =
         launcher_start(&launch, &host->result->exec_errno, &host->session.entry_failure, error);
@@ -157,7 +156,7 @@ static void report_progress(void *context, struct session *session, uint64_t now
 {
     struct host *host = context;
     (void)session;
-    descendants_scan(&host->descendants);
+    descendants_tick(&host->descendants);
     call_progress(host, now_ms, 0);
 }
 
@@ -186,7 +185,7 @@ static void handle_readable(void *context, int fd)
         handle_signals(host);
     else if (fd == host->command_pidfd)
         host->command_ended = true;
-    else if (fd == host->descendants.events)
+    else if (descendants_watches(&host->descendants, fd))
         descendants_read(&host->descendants);
 }
 

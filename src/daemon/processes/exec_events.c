@@ -150,6 +150,38 @@ void exec_events_set_filter(int fd)
     setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
+void exec_events_set_pids(int fd, const pid_t *pids, size_t count)
+{
+    enum { WHAT = HEADERS_BYTES, BODY = WHAT + sizeof(struct event_head), FIXED = 14 };
+    struct sock_filter code[FIXED + EXEC_EVENTS_PIDS_MAX + 2] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, WHAT),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_EXEC), 11, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_FORK), 0, 4),
+        /* The child is a process. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 8),
+        BPF_STMT(BPF_MISC | BPF_TAX, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 12),
+        BPF_STMT(BPF_JMP | BPF_JA, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl(EVENT_EXIT), 0, 4),
+        /* The thread is the process's first. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY),
+        BPF_STMT(BPF_MISC | BPF_TAX, 0),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        /* The process: of a fork, the parent. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BODY + 4),
+    };
+    size_t used = FIXED, some = count < EXEC_EVENTS_PIDS_MAX ? count : EXEC_EVENTS_PIDS_MAX;
+    for (size_t i = 0; i < some; i++)
+        code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                                    htonl((uint32_t)pids[i]), some - i, 0);
+    code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+    code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+    struct sock_fprog program = {(unsigned short)used, code};
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 static int ask(int fd, uint32_t operation)
 {
     uint8_t request[HEADERS_BYTES + sizeof(operation)] = {0};
@@ -278,6 +310,13 @@ void exec_events_close(int fd)
     /* Older kernels count listeners by these requests. */
     ask(fd, PROC_CN_MCAST_IGNORE);
     close(fd);
+}
+
+void exec_events_drop(int fd)
+{
+    uint8_t bytes[DATAGRAM_BYTES_MAX];
+    for (int i = 0; i < DATAGRAMS_AT_ONCE && receive(fd, bytes, sizeof(bytes)) > 0; i++)
+        ;
 }
 
 bool exec_events_pending(int fd)

@@ -42,6 +42,10 @@ int exec_events_open(struct error *error);
  * To set it takes longer than the rest: 0.2 ms, in which the kernel compiles it. */
 int exec_events_subscribe(struct error *error);
 void exec_events_set_filter(int fd);
+/* Attach another filter: only forks, execs and ends of these processes, at most
+ * EXEC_EVENTS_PIDS_MAX, wake the reader. */
+#define EXEC_EVENTS_PIDS_MAX 16u
+void exec_events_set_pids(int fd, const pid_t *pids, size_t count);
 void exec_events_close(int fd);
 
 /* Return whether exec_events_open() would succeed, or would have within the last minute. Otherwise
@@ -51,6 +55,9 @@ bool exec_events_are_there(struct error *why_not);
 /* Read events, up to several hundred: the descriptor stays readable while there are more. Return 0,
  * or -ENOBUFS if some were lost. */
 int exec_events_read(int fd, exec_event_handler *handler, void *context);
+
+/* Drop all events that wait. */
+void exec_events_drop(int fd);
 
 /* Return whether there are events to read. */
 bool exec_events_pending(int fd);

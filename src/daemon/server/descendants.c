@@ -14,6 +14,9 @@
 #include "util/sorted_search.h"
 
 #define DESCENDANTS_MAX (1u << 16)
+/* If more events than this come in a turn of 0.1 s from other processes, they do not wake us any
+ * more. */
+#define STRANGE_EVENTS_MAX 8u
 /* Number of reads of the events' descriptor at a command's end, at most. */
 #define LAST_READS_MAX 64
 
@@ -21,6 +24,64 @@ static const char lack_of_events[] =
     "programs that ended within 0.1 s and did not load the library are not seen here: the kernel "
     "does not report new programs (heap_profile doctor explains why)";
 static const char lack_of_some[] = "programs began faster than the profiler could examine them";
+
+/* --- what wakes us --- */
+
+/* Let all events wake us. */
+static void watch_all(struct descendants *descendants)
+{
+    if (descendants->waker < 0)
+        return;
+    server_unwatch(descendants->server, descendants->waker);
+    exec_events_close(descendants->waker);
+    descendants->waker = -1;
+    server_watch(descendants->server, descendants->events);
+}
+
+/* Let only the events of the command's processes wake us, if they are few. */
+static void watch_known(struct descendants *descendants)
+{
+    pid_t pids[EXEC_EVENTS_PIDS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < descendants->count; i++) {
+        if (process_has_ended(descendants->known[i].pid))
+            continue;
+        if (count == EXEC_EVENTS_PIDS_MAX)
+            return;
+        pids[count++] = descendants->known[i].pid;
+    }
+    int fd = exec_events_subscribe(&(struct error){0});
+    if (fd < 0)
+        return;
+    exec_events_set_pids(fd, pids, count);
+    if (server_watch(descendants->server, fd) < 0) {
+        exec_events_close(fd);
+        return;
+    }
+    server_unwatch(descendants->server, descendants->events);
+    descendants->waker = fd;
+    /* What came before the filter. */
+    descendants_read(descendants);
+}
+
+/* The set of processes has changed. While it does, all events wake us: to make a filter for each
+ * change would cost more. */
+static void note_change(struct descendants *descendants)
+{
+    descendants->changed = true;
+    watch_all(descendants);
+}
+
+void descendants_watch(struct descendants *descendants)
+{
+    if (descendants->events >= 0)
+        server_watch(descendants->server, descendants->events);
+}
+
+bool descendants_watches(const struct descendants *descendants, int fd)
+{
+    return fd >= 0 && (fd == descendants->events || fd == descendants->waker);
+}
 
 /* --- the set of descendants --- */
 
@@ -54,6 +115,7 @@ static struct descendant *add(struct descendants *descendants, pid_t pid)
     descendants->known[place] = (struct descendant){.pid = pid};
     descendants->count++;
     descendants->any |= pid != descendants->session->command_pid;
+    note_change(descendants);
     return &descendants->known[place];
 }
 
@@ -62,6 +124,7 @@ static void forget(struct descendants *descendants, struct descendant *old)
     size_t place = (size_t)(old - descendants->known);
     descendants->count--;
     memmove(old, old + 1, (descendants->count - place) * sizeof(*old));
+    note_change(descendants);
 }
 
 /* --- reasons --- */
@@ -143,6 +206,7 @@ static void handle_event(void *context, const struct exec_event *event)
 {
     struct descendants *descendants = context;
     struct descendant *known = find(descendants, event->pid);
+    descendants->strange += known == NULL;
     switch (event->kind) {
     case EXEC_EVENT_FORKED:
         if (find(descendants, event->parent) != NULL) {
@@ -167,6 +231,8 @@ static void handle_event(void *context, const struct exec_event *event)
 
 void descendants_read(struct descendants *descendants)
 {
+    if (descendants->waker >= 0)
+        exec_events_drop(descendants->waker);
     descendants->lost |= exec_events_read(descendants->events, handle_event, descendants) < 0;
 }
 
@@ -210,7 +276,7 @@ static void check_again(struct descendants *descendants, struct descendant *desc
     check_process(descendants, descendant->pid, UINT64_MAX);
 }
 
-void descendants_scan(struct descendants *descendants)
+static void scan(struct descendants *descendants)
 {
     if (descendants->events >= 0 || descendants->count == 0)
         return;
@@ -238,6 +304,19 @@ void descendants_scan(struct descendants *descendants)
     descendants->stranger_count = count;
 }
 
+void descendants_tick(struct descendants *descendants)
+{
+    scan(descendants);
+    if (descendants->events < 0)
+        return;
+    if (descendants->waker >= 0)
+        descendants_read(descendants);
+    else if (descendants->strange > STRANGE_EVENTS_MAX && !descendants->changed)
+        watch_known(descendants);
+    descendants->strange = 0;
+    descendants->changed = false;
+}
+
 /* --- begin and end --- */
 
 void descendants_open(struct descendants *descendants, struct server *server, const char *library,
@@ -245,21 +324,23 @@ void descendants_open(struct descendants *descendants, struct server *server, co
 {
     *descendants = (struct descendants){
         .server = server, .session = server->session, .library = library, .socket = socket};
+    descendants->waker = -1;
     descendants->events = exec_events_subscribe(&descendants->why_no_events);
 }
 
 void descendants_close(struct descendants *descendants)
 {
+    exec_events_close(descendants->waker);
     exec_events_close(descendants->events);
     free(descendants->known);
     free(descendants->strangers);
-    *descendants = (struct descendants){.events = -1};
+    *descendants = (struct descendants){.events = -1, .waker = -1};
 }
 
 void descendants_begin(struct descendants *descendants, pid_t command)
 {
     add(descendants, command);
-    descendants_scan(descendants);
+    scan(descendants);
     if (descendants->events >= 0)
         exec_events_set_filter(descendants->events);
 }
@@ -270,7 +351,7 @@ void descendants_read_rest(struct descendants *descendants)
          i < LAST_READS_MAX && descendants->events >= 0 && exec_events_pending(descendants->events);
          i++)
         descendants_read(descendants);
-    descendants_scan(descendants);
+    scan(descendants);
 }
 
 void descendants_command_ended(struct descendants *descendants)

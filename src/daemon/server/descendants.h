@@ -5,9 +5,10 @@
  * that cannot report, or did not, is added to the session's list of unprofiled processes, with the
  * reason.
  *
- * The kernel's process events (exec_events.h) report all processes. If they are not available,
- * descendants_scan() scans /proc ten times a second. That misses processes that end sooner, and the
- * list says so.
+ * The kernel's process events (exec_events.h) report all processes. On a machine that starts many
+ * others, only the events of the command's processes wake us; all events are read then, and ten
+ * times a second. If there are no events, /proc is scanned ten times a second. That misses
+ * processes that end sooner, and the list says so.
  */
 #ifndef HEAPPROFD_DAEMON_SERVER_DESCENDANTS_H
 #define HEAPPROFD_DAEMON_SERVER_DESCENDANTS_H
@@ -25,10 +26,13 @@ struct descendants {
     struct server *server;
     struct session *session;      /* the server's */
     const char *library, *socket; /* as in the command's environment */
-    int events;                   /* readable when there are events; -1: the kernel sends none */
+    int events;                   /* of all processes; -1: the kernel sends none */
+    int waker;                    /* of the known processes, if only these wake us; else -1 */
     struct error why_no_events;
-    bool lost; /* events were lost, because there were too many at once */
-    bool any;  /* the command has started a process */
+    unsigned strange; /* number of events of other processes since the last turn */
+    bool changed;     /* the set of processes, since the last turn */
+    bool lost;        /* events were lost, because there were too many at once */
+    bool any;         /* the command has started a process */
 
     /* The command and its descendants by pid, ended ones included. */
     struct descendant {
@@ -46,18 +50,23 @@ void descendants_open(struct descendants *descendants, struct server *server, co
                       const char *socket);
 void descendants_close(struct descendants *descendants);
 
+/* Call descendants_read() when one of the descriptors is readable that descendants_watches() knows.
+ * Watch them from now on. */
+void descendants_watch(struct descendants *descendants);
+bool descendants_watches(const struct descendants *descendants, int fd);
+
 /* Note the pid of the command, which runs now. */
 void descendants_begin(struct descendants *descendants, pid_t command);
 
-/* Read events. Call it when the descriptor is readable. */
+/* Read events. */
 void descendants_read(struct descendants *descendants);
 
 /* Return whether the process is the command or descends from it, according to the kernel's events;
  * false without them. */
 bool descendants_include(struct descendants *descendants, pid_t pid);
 
-/* Scan /proc if needed. Call it ten times a second. */
-void descendants_scan(struct descendants *descendants);
+/* Read what woke nobody, or scan /proc. Call it ten times a second. */
+void descendants_tick(struct descendants *descendants);
 
 /* Note that the command has ended. Call it while the command is still a zombie. */
 void descendants_command_ended(struct descendants *descendants);

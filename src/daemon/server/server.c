@@ -40,6 +40,11 @@ int server_watch(const struct server *server, int fd)
     return event_loop_watch(server->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
 }
 
+void server_unwatch(const struct server *server, int fd)
+{
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
 int server_open_without_socket(struct server *server, const struct server_user *user,
                                const char *socket_path, struct error *error)
 {

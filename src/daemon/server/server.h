@@ -67,6 +67,7 @@ int server_take_hello(struct server *server, int fd, pid_t pid, uid_t uid,
 
 /* Call the user when fd becomes readable. Return 0 or a negative errno. */
 int server_watch(const struct server *server, int fd);
+void server_unwatch(const struct server *server, int fd);
 
 /* Start the session's clock, and ask it about processes that say hello. */
 void server_begin_session(struct server *server, struct session *session);
