@@ -5,7 +5,12 @@ shares no code with the tested programs."""
 import struct
 
 
+SMALL = [bytes([value]) for value in range(0x80)]
+
+
 def varint(value):
+    if 0 <= value < 0x80:
+        return SMALL[value]
     out = bytearray()
     value &= (1 << 64) - 1
     while value >= 0x80:

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python3 -S
 # SPDX-License-Identifier: Apache-2.0
 """Run a script of this directory, as if it had been started itself, but compile it and its modules only once.
 
@@ -6,12 +6,17 @@
 
 Python compiles a script at each start, and modules, too, where PYTHONDONTWRITEBYTECODE is set. What it
 compiles is kept in the build directory. The programs that a case starts do not learn of this.
+
+No case needs other packages (-S), or makes garbage in circles: the collector would look at a large report again and
+again while it is read.
 """
 
+import gc
 import os
 import sys
 from importlib.machinery import SourceFileLoader
 
+gc.disable()
 sys.argv = sys.argv[1:]
 sys.pycache_prefix = os.path.join(os.environ["HEAPPROFD_BUILD"], "tests", "e2e", "compiled")
 sys.dont_write_bytecode = False
