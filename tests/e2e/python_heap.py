@@ -47,14 +47,14 @@ def make(n):
 
 
 def profiled(script, *arguments, python=DEBIAN, options=(), environment=None, interval=1, recording=()):
-    """Run the script. Return what it printed, and {name: heap} of the report."""
+    """Run the script. Return what it printed, and {name: heap} of the report, with few of very many callsites."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
         command = [python, *options, "-c", script, *map(str, arguments)]
         outcome = run(harness.host_command(command, output, interval, "--no-symbols", *recording),
                       env={**ENVIRONMENT, **(environment or {})})
         check(outcome.status == 0, f"{command[:2]}: {outcome.status}, {outcome.stderr[-300:]!r}")
-        heaps = {heap["heap"]: heap for heap in report_of(output)["heaps"]}
+        heaps = {heap["heap"]: heap for heap in report_of(output, "--top", "1")["heaps"]}
         for heap in heaps.values():
             lost = {reason: count for reason, count in heap["lost"].items()
                     if count and reason not in harness.INCOMPLETE}
@@ -219,7 +219,7 @@ def test_selected():
         with tempfile.TemporaryDirectory(prefix="test-") as directory:
             output = os.path.join(directory, "profile")
             outcome = run(harness.host_command([DEBIAN, "-c", script], output, 1, "--no-symbols", *options))
-            found = {heap["heap"] for heap in report_of(output)["heaps"]}
+            found = {heap["heap"] for heap in report_of(output, "--top", "1")["heaps"]}
             check(outcome.status == 0 and found == expected, f"{options}: {found}, {outcome.stderr!r}")
 
 
@@ -275,7 +275,7 @@ def check_opened(library, program, directory):
     def beyond(n):
         output = tempfile.mkdtemp(dir=directory)
         outcome = run(harness.host_command([program, library, script + f"keep = make({n}); count()"], output, 1))
-        heaps = {heap["heap"]: heap for heap in report_of(output)["heaps"]}
+        heaps = {heap["heap"]: heap for heap in report_of(output, "--top", "1")["heaps"]}
         check(outcome.status == 0 and HEAP in heaps, f"{library}: {outcome.status}, {list(heaps)}, {outcome.stderr[-300:]!r}")
         check(not any(heap["partial"] for heap in heaps.values()), f"{library}: {[heap['partial'] for heap in heaps.values()]}")
         return live(heaps) - int(outcome.stdout), live(heaps, HEAP)

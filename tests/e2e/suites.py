@@ -28,7 +28,7 @@ CALM_REMARKS = ("The process began as a copy of its parent", "Nothing was sample
 
 def judge(directory, what):
     """Check that the profile opens and has samples, and that none were lost. Return the report's heaps."""
-    outcome = run([TOOL, "report", "--json", directory])
+    outcome = run([TOOL, "report", "--json", "--top", "1", directory])
     if not check(outcome.status == 0, f"{what}: report: {outcome.status} {outcome.stderr!r}"):
         return []
     heaps = json.loads(outcome.stdout)["heaps"]
