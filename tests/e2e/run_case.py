@@ -7,16 +7,13 @@
 Python compiles a script at each start, and modules, too, where PYTHONDONTWRITEBYTECODE is set. What it
 compiles is kept in the build directory. The programs that a case starts do not learn of this.
 
-No case needs other packages (-S), or makes garbage in circles: the collector would look at a large report again and
-again while it is read.
+No case needs other packages (-S).
 """
 
-import gc
 import os
 import sys
 from importlib.machinery import SourceFileLoader
 
-gc.disable()
 sys.argv = sys.argv[1:]
 sys.pycache_prefix = os.path.join(os.environ["HEAPPROFD_BUILD"], "tests", "e2e", "compiled")
 sys.dont_write_bytecode = False
