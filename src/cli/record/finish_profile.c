@@ -31,6 +31,7 @@ struct finished {
     bool is_symbolized; /* symbolized-trace was written */
     int files;          /* number of pprof files, or a negative errno */
     struct error error; /* why there are none */
+    FILE *report;       /* NULL: none is wanted */
 };
 
 static void print_unnamed(const struct finished *finished, const struct report_options *options,
@@ -131,11 +132,10 @@ static struct profile *read_trace(const char *path, bool quiet, struct finished 
     return profile;
 }
 
-static void *write_pprof(void *context)
+static void write_pprof(struct finished *finished)
 {
-    struct finished *finished = context;
     if (finished->options->no_pprof)
-        return NULL;
+        return;
     struct progress shown = begin_progress("-", finished->options->quiet);
     const struct output_pprof all = {.options = {.gzip = true, .annotated = true},
                                      .tell = progress_show_profiles,
@@ -143,32 +143,41 @@ static void *write_pprof(void *context)
     finished->files = output_write_pprof(finished->output->fd, finished->output->directory,
                                          finished->profile, &all, &finished->error);
     progress_end(&shown);
+}
+
+/* Make what needs no pprof files: the report, and the trace with names. */
+static void *make_rest(void *context)
+{
+    struct finished *finished = context;
+    if (finished->report != NULL)
+        print_report(finished, finished->report);
+    finished->is_symbolized = automatic_names_write(finished->output, &finished->names);
     return NULL;
 }
 
-/* Write the pprof files. Of a large profile that takes a while, in which the report is made and the
- * trace with names written. */
+/* Write and print everything. The pprof files of a large profile take a while, in which a thread
+ * makes the rest. Not the other way round: a new thread's memory is new, too, and pprof needs much
+ * of it. */
 static int write_all(struct finished *finished, struct error *error)
 {
     char *text = NULL;
     size_t length = 0;
-    pthread_t writer;
-    FILE *report = finished->options->quiet ? NULL : open_memstream(&text, &length);
-    if (report == NULL && !finished->options->quiet)
+    pthread_t rest;
+    bool quiet = finished->options->quiet;
+    finished->report = quiet ? NULL : open_memstream(&text, &length);
+    if (finished->report == NULL && !quiet)
         return error_set(error, -ENOMEM, "no memory for the report");
-    bool has_writer = !finished->options->no_pprof &&
+    bool has_thread = !finished->options->no_pprof &&
                       finished->profile->callsite_count >= LARGE_CALLSITES &&
-                      pthread_create(&writer, NULL, write_pprof, finished) == 0;
-    if (!has_writer)
-        write_pprof(finished);
-    if (report != NULL)
-        print_report(finished, report);
-    finished->is_symbolized = automatic_names_write(finished->output, &finished->names);
-    if (has_writer)
-        pthread_join(writer, NULL);
-    if (report != NULL) {
-        print_files(finished, report);
-        fclose(report);
+                      pthread_create(&rest, NULL, make_rest, finished) == 0;
+    write_pprof(finished);
+    if (has_thread)
+        pthread_join(rest, NULL);
+    else
+        make_rest(finished);
+    if (!quiet) {
+        print_files(finished, finished->report);
+        fclose(finished->report);
     }
     if (finished->files < 0)
         *error = finished->error;
