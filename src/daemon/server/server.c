@@ -18,13 +18,15 @@
 
 /* Rings are drained so often that each drain finds about a sixteenth of a ring, and at least this
  * often. At small intervals the longest delay is shorter: an idle program may suddenly write
- * hundreds of megabytes a second, and must not fill its ring before the next drain. At large ones
- * it is a sample period, so that both need one wake-up, which costs a tenth of a millisecond. */
+ * hundreds of megabytes a second, and must not fill its ring before the next drain. If samples are
+ * few, it is a sample period, so that both need one wake-up, which costs up to a millisecond. */
 #define DRAIN_DELAY_MAX_MS 50
 #define DRAIN_DELAY_MAX_BACKGROUND_MS 200
 #define DRAIN_DELAY_MAX_DENSE_MS 5
 #define DENSE_INTERVAL_BYTES 256
 #define SPARSE_INTERVAL_BYTES (64 << 10)
+/* A sample's records, mostly with a new stack. */
+#define SAMPLE_BYTES 512
 
 #define EVENTS_AT_ONCE 64
 
@@ -75,6 +77,33 @@ static uint64_t sample_period_ms(const struct session *session)
     return session->config->background ? BACKGROUND_PERIOD_MS : SAMPLE_PERIOD_MS;
 }
 
+/* Return whether the samples of a period fill little of a ring. */
+static bool has_few_samples(const struct session *session)
+{
+    const struct heap_config *config = session->config;
+    /* A client that does not wait for space ends its profile, and some heaps may be dense. */
+    if (!config->block_client || config->heap_sampling_interval_count > 0 ||
+        heap_config_wants_heap(config, HEAP_CONFIG_MMAP))
+        return false;
+    if (config->sampling_interval_bytes >= SPARSE_INTERVAL_BYTES)
+        return true;
+    /* The limit is for a second of processor time. */
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return config->max_samples > 0 && processors > 0 &&
+           (double)config->max_samples * (double)processors * SAMPLE_PERIOD_MS / 1000 *
+                   SAMPLE_BYTES <=
+               (double)session->ring_bytes / 2;
+}
+
+static uint64_t longest_drain_delay(const struct session *session)
+{
+    if (session->config->background)
+        return DRAIN_DELAY_MAX_BACKGROUND_MS;
+    if (session->config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES)
+        return DRAIN_DELAY_MAX_DENSE_MS;
+    return has_few_samples(session) ? SAMPLE_PERIOD_MS : DRAIN_DELAY_MAX_MS;
+}
+
 void server_begin_session(struct server *server, struct session *session)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
@@ -98,6 +127,7 @@ void server_begin_session(struct server *server, struct session *session)
         server_watch(server, session->cgroups.epoll);
     server->drain_ms = now_ms;
     server->drain_delay_ms = 1;
+    server->longest_drain_delay_ms = longest_drain_delay(session);
 }
 
 void server_remove_session(struct server *server)
@@ -240,24 +270,11 @@ static bool handle_ended_process(struct server *server, int pidfd)
 
 /* --- due work --- */
 
-static uint64_t longest_drain_delay(const struct heap_config *config)
-{
-    if (config->background)
-        return DRAIN_DELAY_MAX_BACKGROUND_MS;
-    if (config->sampling_interval_bytes <= DENSE_INTERVAL_BYTES)
-        return DRAIN_DELAY_MAX_DENSE_MS;
-    /* A client that does not wait for space ends its profile, and some heaps may be dense. */
-    bool is_sparse = config->sampling_interval_bytes >= SPARSE_INTERVAL_BYTES &&
-                     config->block_client && config->heap_sampling_interval_count == 0 &&
-                     !heap_config_wants_heap(config, HEAP_CONFIG_MMAP);
-    return is_sparse ? SAMPLE_PERIOD_MS : DRAIN_DELAY_MAX_MS;
-}
-
 /* Drain the rings, and choose the time of the next drain by what this one found. */
 static void drain(struct server *server, uint64_t now_ms)
 {
     struct session *session = server->session;
-    uint64_t longest = longest_drain_delay(session->config);
+    uint64_t longest = server->longest_drain_delay_ms;
     uint64_t delay = server->drain_delay_ms, wanted = session->ring_bytes / 16;
     uint64_t fullest = session_poll(session);
     if (delay == 0)

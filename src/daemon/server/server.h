@@ -45,7 +45,8 @@ struct server {
     struct session *session;           /* NULL: not begun yet, or removed; not owned */
     pid_t entering;                    /* a process that we trace through its exec; 0: none */
     uint64_t drain_ms, drain_delay_ms; /* CLOCK_MONOTONIC */
-    uint64_t wake_ms;                  /* of the user; UINT64_MAX: none */
+    uint64_t longest_drain_delay_ms;
+    uint64_t wake_ms; /* of the user; UINT64_MAX: none */
 };
 
 /* Open a server, which is all 0 (it is large, and pages of 0 need not be written). `directory`:
