@@ -145,13 +145,14 @@ static void write_pprof(struct finished *finished)
     progress_end(&shown);
 }
 
-/* Make what needs no pprof files: the report, and the trace with names. */
+/* Make what needs no pprof files: the trace with names, first, for Ctrl-C may come, and the report.
+ */
 static void *make_rest(void *context)
 {
     struct finished *finished = context;
+    finished->is_symbolized = automatic_names_write(finished->output, &finished->names);
     if (finished->report != NULL)
         print_report(finished, finished->report);
-    finished->is_symbolized = automatic_names_write(finished->output, &finished->names);
     return NULL;
 }
 
@@ -165,8 +166,6 @@ static int write_all(struct finished *finished, struct error *error)
     pthread_t rest;
     bool quiet = finished->options->quiet;
     finished->report = quiet ? NULL : open_memstream(&text, &length);
-    if (finished->report == NULL && !quiet)
-        return error_set(error, -ENOMEM, "no memory for the report");
     bool has_thread = !finished->options->no_pprof &&
                       finished->profile->callsite_count >= LARGE_CALLSITES &&
                       pthread_create(&rest, NULL, make_rest, finished) == 0;
@@ -175,10 +174,12 @@ static int write_all(struct finished *finished, struct error *error)
         pthread_join(rest, NULL);
     else
         make_rest(finished);
-    if (!quiet) {
+    if (finished->report != NULL) {
         print_files(finished, finished->report);
         fclose(finished->report);
     }
+    if (finished->files >= 0 && !quiet && text == NULL)
+        finished->files = error_set(&finished->error, -ENOMEM, "no memory for the report");
     if (finished->files < 0)
         *error = finished->error;
     else if (text != NULL)

@@ -317,7 +317,7 @@ static void end_session(struct host *host)
                             host->command_status, !host->command_gone);
     result->profiled = session->profiled;
     result->unprofiled = (unsigned)unprofiled_count(&session->unprofiled);
-    report_progress(host, session, clock_read_ms(CLOCK_MONOTONIC));
+    call_progress(host, clock_read_ms(CLOCK_MONOTONIC), 0);
 }
 
 static int check_options(const struct host_options *options, struct error *error)
@@ -343,7 +343,8 @@ int host_run(const struct host_options *options, struct host_result *result, str
         return error_set(error, -errno, "no memory for the session: %s", strerror(errno));
     host->options = options;
     host->result = result;
-    host->descendants.events = host->signals = host->command_pidfd = host->command_status = -1;
+    host->descendants.events = host->descendants.waker = -1;
+    host->signals = host->command_pidfd = host->command_status = -1;
     const struct server_user user = {
         .readable = handle_readable,
         .progress = report_progress,

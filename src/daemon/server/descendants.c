@@ -17,7 +17,7 @@
 /* If more events than this come in a turn of 0.1 s from other processes, they do not wake us any
  * more. */
 #define STRANGE_EVENTS_MAX 8u
-/* Number of reads of the events' descriptor at a command's end, at most. */
+/* Number of reads of the events' descriptor at once, and at a command's end, at most. */
 #define LAST_READS_MAX 64
 
 static const char lack_of_events[] =
@@ -44,7 +44,7 @@ static void watch_known(struct descendants *descendants)
     pid_t pids[EXEC_EVENTS_PIDS_MAX];
     size_t count = 0;
     for (size_t i = 0; i < descendants->count; i++) {
-        if (process_has_ended(descendants->known[i].pid))
+        if (descendants->known[i].ended || process_has_ended(descendants->known[i].pid))
             continue;
         if (count == EXEC_EVENTS_PIDS_MAX)
             return;
@@ -60,7 +60,8 @@ static void watch_known(struct descendants *descendants)
     }
     server_unwatch(descendants->server, descendants->events);
     descendants->waker = fd;
-    /* What came before the filter. */
+    /* What came before the filter. An event of another processor may reach the waker before the
+     * socket that is read then: it is read with the next turn. */
     descendants_read(descendants);
 }
 
@@ -102,8 +103,10 @@ static struct descendant *find(const struct descendants *descendants, pid_t pid)
 static struct descendant *add(struct descendants *descendants, pid_t pid)
 {
     struct descendant *found = find(descendants, pid);
-    if (found != NULL)
+    if (found != NULL) {
+        found->ended = false;
         return found;
+    }
     if (descendants->count >= DESCENDANTS_MAX ||
         ARRAY_RESERVE(&descendants->known, &descendants->capacity, descendants->count, 1) < 0) {
         descendants->lost = true;
@@ -222,6 +225,8 @@ static void handle_event(void *context, const struct exec_event *event)
             check_process(descendants, event->pid, event->time_us);
         break;
     case EXEC_EVENT_ENDED:
+        if (known != NULL && event->is_leader)
+            known->ended = true;
         session_note_exit(descendants->session, event);
         break;
     case EXEC_EVENT_RENAMED:
@@ -233,7 +238,12 @@ void descendants_read(struct descendants *descendants)
 {
     if (descendants->waker >= 0)
         exec_events_drop(descendants->waker);
-    descendants->lost |= exec_events_read(descendants->events, handle_event, descendants) < 0;
+    int reads = 0;
+    do
+        descendants->lost |= exec_events_read(descendants->events, handle_event, descendants) < 0;
+    /* If the waker is watched, nothing else says that there are more. */
+    while (descendants->waker >= 0 && ++reads < LAST_READS_MAX &&
+           exec_events_pending(descendants->events));
 }
 
 bool descendants_include(struct descendants *descendants, pid_t pid)
@@ -309,9 +319,9 @@ void descendants_tick(struct descendants *descendants)
     scan(descendants);
     if (descendants->events < 0)
         return;
-    if (descendants->waker >= 0)
-        descendants_read(descendants);
-    else if (descendants->strange > STRANGE_EVENTS_MAX && !descendants->changed)
+    descendants_read(descendants);
+    if (descendants->waker < 0 && descendants->strange > STRANGE_EVENTS_MAX &&
+        !descendants->changed)
         watch_known(descendants);
     descendants->strange = 0;
     descendants->changed = false;

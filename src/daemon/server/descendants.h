@@ -37,6 +37,7 @@ struct descendants {
     /* The command and its descendants by pid, ended ones included. */
     struct descendant {
         pid_t pid;
+        bool ended;
         char comm[16]; /* at the last scan of /proc */
     } * known;
     size_t count, capacity;

@@ -81,8 +81,10 @@ static uint64_t sample_period_ms(const struct session *session)
 static bool has_few_samples(const struct session *session)
 {
     const struct heap_config *config = session->config;
-    /* A client that does not wait for space ends its profile, and some heaps may be dense. */
-    if (!config->block_client || config->heap_sampling_interval_count > 0 ||
+    /* A client that does not wait for space ends its profile. Some heaps may be dense, and scopes
+     * are not sampled. */
+    if (!config->block_client || config->block_client_timeout_us > 0 ||
+        config->heap_sampling_interval_count > 0 || config->context_slices ||
         heap_config_wants_heap(config, HEAP_CONFIG_MMAP))
         return false;
     if (config->sampling_interval_bytes >= SPARSE_INTERVAL_BYTES)

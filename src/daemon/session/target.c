@@ -18,11 +18,10 @@
 #include "util/remark.h"
 #include "wire/attached_params.h"
 
-/* For this time after a fork, each drain also checks the title. Later checks come with memory
- * points, which are 100 ms apart. */
+/* For this time after a fork, each drain also checks the title. */
 #define EARLY_TITLE_MS 200u
-/* A process mostly sets its title soon after its start. Later it is read once in this period: to
- * read it takes a third of the work of a turn. */
+/* A process mostly sets its title soon after its start: for this time it is read in each turn,
+ * every 100 ms, and later once in the period. To read it takes a third of the work of a turn. */
 #define CHANGING_TITLE_MS 2000u
 #define TITLE_PERIOD_MS 1000u
 #define YOUNG_MS 30000u
