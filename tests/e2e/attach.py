@@ -20,7 +20,7 @@ import daemon as daemon_tests
 import harness
 from blocking_file import FLUSH, BlockingFile
 from daemon import Commanded, Session, check_figure, figure, heap_of, own_name, report_of, scene, wait_for
-from harness import TOOL, check, program, run, start_in_background
+from harness import TOOL, check, program, run
 
 CYCLES = int(os.environ.get("HEAPPROFD_CYCLES", "40" if harness.LONG else "15"))
 
@@ -138,7 +138,7 @@ def test_agreement():
     options = ("-i", "1", "-c", "100", "--quiet")
     busy = [program("busy_threads"), "8", "600"]
     with tempfile.TemporaryDirectory() as directory:
-        process = start_in_background(busy, stdout=subprocess.PIPE)
+        process = subprocess.Popen(busy, stdout=subprocess.PIPE)
         process.stdout.readline()
         try:
             decided, cycle = 0, 0
@@ -193,7 +193,8 @@ def test_threads_in_system_calls():
 def test_threads():
     """A process with 500 busy threads is profiled."""
     with tempfile.TemporaryDirectory() as directory:
-        process = start_in_background([program("busy_threads"), "500", "180"], stdout=subprocess.PIPE)
+        # In a session of its own, for kernels that weigh sessions: else this script starves among the threads.
+        process = subprocess.Popen([program("busy_threads"), "500", "180"], stdout=subprocess.PIPE, start_new_session=True)
         check(process.stdout.readline() == b"busy\n", "it begins")
         for _ in range(2):
             outcome, report = profile(process.pid, directory, "-d", "300")
@@ -251,7 +252,7 @@ def test_cycles_threads():
     with tempfile.TemporaryDirectory() as directory:
         directory = os.path.join(directory, "o")
         os.mkdir(directory)
-        process = start_in_background([program("busy_threads"), "8", "180"], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("busy_threads"), "8", "180"], stdout=subprocess.PIPE, start_new_session=True)
         check(process.stdout.readline() == b"busy\n", "it begins")
         time.sleep(0.3)
         sizes = cycle(process.pid, directory, CYCLES)
@@ -278,7 +279,7 @@ def test_cycles_python():
         directory = os.path.join(directory, "o")
         os.mkdir(directory)
         out = tempfile.TemporaryFile()
-        process = start_in_background(
+        process = subprocess.Popen(
             [sys.executable, "-c", script], stdout=out, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONMALLOC": "malloc"},
         )
@@ -572,7 +573,7 @@ def test_daemon_killed():
 def test_killed_while_attaching():
     """If the profiler is killed at any moment of attaching, the process continues."""
     with scene() as (daemon, directory):
-        process = start_in_background([program("busy_threads"), "4", "600"], stdout=subprocess.PIPE)
+        process = subprocess.Popen([program("busy_threads"), "4", "600"], stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"busy\n", "it begins")
         code = code_of(process.pid)
         for number in range(40):

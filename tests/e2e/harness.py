@@ -6,7 +6,6 @@ exit code 0, 1, or 77 if something that it needs is not installed.
 """
 
 import atexit
-import contextlib
 import ctypes
 import fcntl
 import gc
@@ -181,18 +180,6 @@ def run(command, stdin=None, env=None, cwd=None, timeout=TIMEOUT, **options):
         stdout, stderr = process.communicate()
         return Outcome(None, stdout, stderr)
     return Outcome(process.returncode, stdout, stderr)
-
-
-def start_in_background(command, **options):
-    """Start a command that works without a pause. The profiler and the tests beside it go before it, but do not keep it
-    from working."""
-    def yield_processors():
-        os.nice(5)
-        # Where the kernel groups processes by session, each session has a niceness of its own.
-        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as autogroup:
-            autogroup.write("5")
-
-    return subprocess.Popen(command, start_new_session=True, preexec_fn=yield_processors, **options)
 
 
 class Profile:

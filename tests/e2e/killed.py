@@ -26,7 +26,7 @@ import time
 
 import harness
 from daemon import PATIENCE, Daemon, wait_for
-from harness import LONG, TOOL, check, program, run, start_in_background
+from harness import LONG, TOOL, check, program, run
 
 # Under sanitizers twelve at once would wait for each other longer than the kills are apart.
 AT_ONCE = 6 if harness.SANITIZED else 12
@@ -314,12 +314,13 @@ def test_requester():
 # A real program whose output would show a change in it. It has the leftovers of an attacher that is killed
 # while it removes its memory.
 COUNTING = """
-import ctypes, hashlib, os, sys
+import ctypes, hashlib, os, sys, time
 ring = os.memfd_create("heapprofd-ring-attached")
 ctypes.CDLL(None).mmap(None, ctypes.c_size_t(1 << 24), 0, 1, ring, 0)
 os.close(ring)
-digest, words, rounds = hashlib.sha256(), [], 0
-while rounds % 1000 or not os.path.exists(sys.argv[1]):
+digest, end = hashlib.sha256(), time.monotonic() + float(sys.argv[1])
+words, rounds = [], 0
+while time.monotonic() < end or rounds % 1000:
     words.append(str(rounds) * 20)
     digest.update(words[-1].encode())
     rounds += 1
@@ -345,15 +346,15 @@ def check_counting(lines):
 
 def test_attaching():
     """Kill the profiler while it attaches or detaches: python3 continues, and a later session is complete."""
+    seconds = 180 if LONG else 9
     chance = random.Random(42)
     with tempfile.TemporaryDirectory(prefix="test-killed-") as directory:
         environment = Daemon(directory).environment
-        enough = os.path.join(directory, "enough")
-        process = start_in_background([sys.executable, "-c", COUNTING, enough], stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-c", COUNTING, str(seconds)], stdout=subprocess.PIPE)
         lines = []
         reader = threading.Thread(target=lambda: lines.extend(process.stdout))
         reader.start()
-        end = time.monotonic() + (175 if LONG else 4)
+        end = time.monotonic() + seconds - 5
         kills = 0
         while kills < KILLS and time.monotonic() < end:
             session = subprocess.Popen(
@@ -379,9 +380,7 @@ def test_attaching():
                 # The page of jumps stays (docs/attach.md).
                 left = [line for line in maps.read().splitlines() if "heapprofd" in line and "heapprofd_calls" not in line]
         check(not left, f"left mapped: {left}, {outcome.stderr[-300:]}")
-        with open(enough, "w"):
-            pass
-        check(process.wait(PATIENCE) == 0, f"status {process.returncode}")
+        check(process.wait(seconds + PATIENCE) == 0, f"status {process.returncode}")
         reader.join()
         process.stdout.close()
         check(len(lines) > 3, f"{len(lines)} lines")
