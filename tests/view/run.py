@@ -174,7 +174,8 @@ def serve_machine(harness, work):
     environment = dict(os.environ, TMPDIR=temporary, HEAPPROFD_RUN_DIR=os.path.join(work, "run"))
     recordings = []
     for count in (2000, 4000):
-        command = ["/usr/bin/python3", "-c", f"kept = [bytearray(1000) for _ in range({count})]"]
+        # What it keeps is live at its end: else samples alone would tell whether the two differ.
+        command = ["/usr/bin/python3", "-c", f"import os; kept = [bytearray(1000) for _ in range({count})]; os._exit(0)"]
         subprocess.run([harness.TOOL, "host", "-q", "-i", "4096", "--heaps", "libc.malloc", "--", *command], check=True, stdin=subprocess.DEVNULL, env=environment, timeout=harness.TIMEOUT)
         recording = os.readlink(os.path.join(temporary, f"heap_profile-latest-{os.geteuid()}"))
         outcome = subprocess.run([harness.TOOL, "report", "--json", recording], check=True, stdout=subprocess.PIPE)
