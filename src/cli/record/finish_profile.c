@@ -30,7 +30,7 @@ struct finished {
     bool searched;      /* for names */
     bool is_symbolized; /* symbolized-trace was written */
     int files;          /* number of pprof files, or a negative errno */
-    struct error error; /* why there are none */
+    struct error error; /* set if `files` is negative */
     FILE *report;       /* NULL: none is wanted */
 };
 
