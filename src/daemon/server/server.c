@@ -172,7 +172,7 @@ static void enter(struct server *server)
     server->entering = 0;
     if (entry_hold(pid, EXEC_PATIENCE_MS) < 0)
         return;
-    if (session_enter(server->session, pid, &pidfd, &error) < 0) {
+    if (server->session == NULL || session_enter(server->session, pid, &pidfd, &error) < 0) {
         entry_release(pid);
         return;
     }
@@ -349,20 +349,25 @@ static int do_due(struct server *server)
     return event_loop_timeout(now_ms, next);
 }
 
+static void serve(struct server *server, int fd)
+{
+    const struct server_user *user = server->user;
+    if (!rendezvous_serve(&server->rendezvous, fd) && !discovery_serve(server, fd) &&
+        !check_cgroups(server, fd) && !handle_ended_process(server, fd) && user->readable != NULL)
+        user->readable(user->context, fd);
+}
+
 void server_step(struct server *server)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(server->epoll, events, EVENTS_AT_ONCE, do_due(server));
-    const struct server_user *user = server->user;
     for (int i = 0; i < count; i++) {
-        int fd = events[i].data.fd;
-        bool is_served = rendezvous_serve(&server->rendezvous, fd);
+        serve(server, events[i].data.fd);
         if (server->entering != 0)
             enter(server);
-        if (is_served || discovery_serve(server, fd) || check_cgroups(server, fd) ||
-            handle_ended_process(server, fd) || user->readable == NULL)
-            continue;
-        user->readable(user->context, fd);
     }
+    /* Hellos are answered here, too. */
     rendezvous_begin_turn(&server->rendezvous);
+    if (server->entering != 0)
+        enter(server);
 }
