@@ -490,15 +490,18 @@ def test_ends_with_its_processes():
             second.wait()
             _, err = end_of(session, what, 0)
             check("Profile in " in err and len(profile_files(name)) == 2, f"{what}: {err[-300:]}")
-            # A process that waits to join counts while it lives.
-            asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
-            session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(name + "-asleep"))
-            time.sleep(0.4)
-            check(session.poll() is None, f"{what}: did not wait for a process that may join")
-            asleep.kill()
-            asleep.wait()
-            _, err = end_of(session, f"{what}, asleep", 1)
-            check("ended before it joined" in err, f"{what}, asleep: {err!r}")
+            # A process that waits to join counts while it lives, and not until its parent has waited for it.
+            for kind in "asleep", "zombie":
+                asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
+                session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(f"{name}-{kind}"))
+                time.sleep(0.4)
+                check(session.poll() is None, f"{what}, {kind}: did not wait for a process that may join")
+                asleep.kill()
+                if kind == "asleep":
+                    asleep.wait()
+                _, err = end_of(session, f"{what}, {kind}", 1)
+                check("ended before it joined" in err, f"{what}, {kind}: {err!r}")
+                asleep.wait()
 
 
 def test_immediate_refusals():

@@ -516,7 +516,8 @@ void discovery_explain(struct session *session)
         struct process_info info;
         if (remark == NULL || session_profiles(session, entry->pid))
             continue;
-        if (process_info_read(&info, entry->pid) < 0) {
+        /* A process has a name until its parent has waited for it. */
+        if (process_has_ended(entry->pid) || process_info_read(&info, entry->pid) < 0) {
             explain_gone(session, entry);
             continue;
         }
