@@ -10,6 +10,7 @@ import glob
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -319,7 +320,7 @@ def hand_made(mode, path):
 class HandMade:
     """The program, which obeys commands; the profiler attaches before the program runs its code."""
 
-    def __init__(self, daemon, path, mode):
+    def __init__(self, daemon, path, mode, tells=True):
         self.daemon = daemon
         self.process = subprocess.Popen(
             [program("hand_made"), mode, "told"],
@@ -328,7 +329,8 @@ class HandMade:
         self.pid = self.process.pid
         self.session = Session(daemon, os.path.join(path, mode), "-p", str(self.pid))
         wait_for("attaching", lambda: self.pid in daemon.profiled_pids())
-        self.tell()
+        if tells:
+            self.tell()
 
     def tell(self):
         self.process.stdin.write(b"\n")
@@ -438,6 +440,23 @@ def test_damaged():
     heap = told("damaged")
     check_hand_made(heap, "outer", "")
     check("2 lines" in heap["remark"], heap["remark"])
+
+
+def test_ends_unread():
+    """Code of a process that ends before the profiler looks at it is unknown, and the remark says why."""
+    with scene() as (daemon, path):
+        program = HandMade(daemon, path, "nothing", tells=False)
+        (profiler,) = daemon.session_processes()
+        os.kill(profiler, signal.SIGSTOP)
+        try:
+            program.tell()
+            program.end()
+        finally:
+            os.kill(profiler, signal.SIGCONT)
+        heap = program.heap()
+        stack = stack_of(heap)
+        check([frame["name"] for frame in stack[1:3]] == ["", ""] and "kind" not in stack[1], f"{stack}")
+        check("ended before the profiler could read where its newest code is" in heap["remark"] and "(2)" in heap["remark"], f"{heap['remark']!r}")
 
 
 def test_no_names():

@@ -206,7 +206,12 @@ class Allocator {
     static IntPtr Leaf(int n) { return Marshal.AllocHGlobal(n); }
     [MethodImpl(MethodImplOptions.NoInlining)]
     static void Middle() { for (int i = 0; i < 10; i++) Leaf(100000); }
-    static void Main() { for (int i = 0; i < 30; i++) Middle(); Console.WriteLine("done"); }
+    static void Main() {
+        for (int i = 0; i < 30; i++) Middle();
+        Console.WriteLine("done");
+        // The profiler looks at new code now and then: see jit.py for programs that end before.
+        System.Threading.Thread.Sleep(300);
+    }
 }
 """
 

@@ -42,6 +42,7 @@ struct non_module_code {
     size_t place_count, place_capacity;
     struct id_map numbers; /* by address: indexes of places */
     size_t unknown;        /* number of unknown places */
+    size_t places_read;    /* number of places when the maps were last read */
     size_t nodes_seen;     /* number of the tree's nodes that were examined */
     size_t untracked;
     uint64_t next_read_ms;
@@ -52,6 +53,7 @@ struct non_module_code {
     struct jit_names names;
     struct jit_file_report map_report, dump_report;
     size_t nameless; /* number of addresses in generated code without a name */
+    size_t unread;   /* number of unknown addresses that came after the last reading of the maps */
 };
 
 struct non_module_code *non_module_code_open(pid_t pid)
@@ -187,8 +189,10 @@ static void classify(struct non_module_code *code)
 
 static void read_maps(struct non_module_code *code)
 {
-    if (code_ranges_read(&code->ranges, code->jit.pid) == 0)
-        classify(code);
+    if (code_ranges_read(&code->ranges, code->jit.pid) < 0)
+        return;
+    classify(code);
+    code->places_read = code->place_count;
 }
 
 static void find_jit_files(struct non_module_code *code)
@@ -295,6 +299,7 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
         if (place->kind == NON_MODULE_UNKNOWN && !place->settled && has_name)
             place->kind = NON_MODULE_GENERATED;
         code->nameless += place->kind == NON_MODULE_GENERATED && !has_name;
+        code->unread += i >= code->places_read && place->kind == NON_MODULE_UNKNOWN;
     }
 }
 
@@ -361,6 +366,10 @@ void non_module_code_remark(const struct non_module_code *code, char text[NON_MO
     text[0] = 0;
     if (code->untracked > 0)
         say("Generated code had too many addresses: %zu have no names.", code->untracked);
+    if (code->unread > 0)
+        say("The process ended before the profiler could read where its newest code is: addresses "
+            "in that code have no names (%zu).",
+            code->unread);
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
