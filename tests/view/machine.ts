@@ -124,7 +124,7 @@ export function testMachine({ page, shows, until, complaints, expected }: Tools)
     try {
       const first = named.pid!;
       await open(`page=processes&find=sleep+600`);
-      await until("all are listed", async () => Number(/^[\d,]+/.exec(await page().locator(".tools output").innerText())?.[0]) >= SLEEPERS - 1);
+      await until("all are listed", async () => Number(/^[\d,]+/.exec(await page().locator(".tools output").innerText())?.[0].replaceAll(",", "")) >= SLEEPERS - 1);
       assert((await page().locator(".grid-room .row").count()) < 100, "rows that are not seen exist");
       await page().locator(".grid-body").focus();
       await page().keyboard.press("End");
