@@ -239,7 +239,7 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "handler left by longjmp), and are lost.",
             facts->busy_bytes);
     if (facts->unknown_stacks > 0)
-        say("%" PRIu64 " samples have no call stack.", facts->unknown_stacks);
+        say("Samples without a call stack: %" PRIu64 ".", facts->unknown_stacks);
     if (facts->lost_frees > 0)
         say("%" PRIu64 " samples could not be followed to their free, and are counted as freed.",
             facts->lost_frees);
