@@ -142,16 +142,7 @@ def test_started_by_others(directory):
 
 
 FAILING = """
-import os, signal, sys, time
-host = os.getppid()
-with open(f"/proc/{host}/comm") as comm:
-    is_slow = comm.read() == "heapprofd\\n" and sys.argv[2] == "slow"
-if is_slow:
-    os.kill(host, signal.SIGSTOP)
-    if os.fork() == 0:
-        time.sleep(0.3)
-        os.kill(host, signal.SIGCONT)
-        os._exit(0)
+import os, sys, time
 try:
     os.execv(sys.argv[1], ["x" * 200000])
 except OSError as error:
@@ -167,14 +158,12 @@ print("traced", traced)
 
 
 def test_failing_exec(directory):
-    """A process whose exec of a static program fails goes on, and is not traced for long: nor if the profiler is slow,
-    and finds the connection with what the process said."""
+    """A process whose exec of a static program fails goes on, and is not traced for long."""
     static = build(directory, "static", "-static")
     if static is None:
         harness.skip("no static C library")
-    for speed in "usual", "slow":
-        outcome, profile = harness.same_with_and_without(["python3", "-c", FAILING, static, speed], 4096)
-        check(outcome.stdout == b"7\ntraced False\n", f"{speed}: {outcome.stdout!r}")
+    outcome, profile = harness.same_with_and_without(["python3", "-c", FAILING, static], 4096)
+    check(outcome.stdout == b"7\ntraced False\n", f"{outcome.stdout!r}")
 
 
 def test_refused(directory):
