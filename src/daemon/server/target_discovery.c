@@ -516,8 +516,9 @@ void discovery_explain(struct session *session)
         struct process_info info;
         if (remark == NULL || session_profiles(session, entry->pid))
             continue;
-        /* A process has a name until its parent has waited for it. */
-        if (process_has_ended(entry->pid) || process_info_read(&info, entry->pid) < 0) {
+        /* A zombie has a name, too. */
+        bool ended_awaited = entry->state == DISCOVERY_AWAITED && process_has_ended(entry->pid);
+        if (ended_awaited || process_info_read(&info, entry->pid) < 0) {
             explain_gone(session, entry);
             continue;
         }
