@@ -442,21 +442,34 @@ def test_damaged():
     check("2 lines" in heap["remark"], heap["remark"])
 
 
+def heap_unread(daemon, path, mode):
+    """Return the heap of the program in that mode, whose code runs while the profiler is stopped."""
+    program = HandMade(daemon, path, mode, tells=False)
+    (profiler,) = daemon.session_processes()
+    os.kill(profiler, signal.SIGSTOP)
+    try:
+        program.tell()
+        program.process.stdin.close()
+        check(program.process.wait(harness.TIMEOUT) == 0, "hand_made's end")
+    finally:
+        os.kill(profiler, signal.SIGCONT)
+    heap = program.heap()
+    remove_maps(program.pid)
+    return heap
+
+
 def test_ends_unread():
-    """Code of a process that ends before the profiler looks at it is unknown, and the remark says why."""
+    """Code of a process that ends before the profiler looks at it is unknown, and the remark says why. A perf map names
+    it all the same."""
+    words = "The profile ended before the memory map was read"
     with scene() as (daemon, path):
-        program = HandMade(daemon, path, "nothing", tells=False)
-        (profiler,) = daemon.session_processes()
-        os.kill(profiler, signal.SIGSTOP)
-        try:
-            program.tell()
-            program.end()
-        finally:
-            os.kill(profiler, signal.SIGCONT)
-        heap = program.heap()
+        heap = heap_unread(daemon, path, "nothing")
         stack = stack_of(heap)
         check([frame["name"] for frame in stack[1:3]] == ["", ""] and "kind" not in stack[1], f"{stack}")
-        check("ended before the profiler could read where its newest code is" in heap["remark"] and "(2)" in heap["remark"], f"{heap['remark']!r}")
+        check(words in heap["remark"] and "no name: 2." in heap["remark"], f"{heap['remark']!r}")
+        heap = heap_unread(daemon, path, "map")
+        check([frame["name"] for frame in stack_of(heap)[1:3]] == ["inner", "outer"], f"{stack_of(heap)}")
+        check(words not in heap["remark"], f"{heap['remark']!r}")
 
 
 def test_no_names():

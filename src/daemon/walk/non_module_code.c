@@ -367,8 +367,8 @@ void non_module_code_remark(const struct non_module_code *code, char text[NON_MO
     if (code->untracked > 0)
         say("Generated code had too many addresses: %zu have no names.", code->untracked);
     if (code->unread > 0)
-        say("The process ended before the profiler could read where its newest code is: addresses "
-            "in that code have no names (%zu).",
+        say("Addresses in no library that have no name: %zu. The profile ended before the memory "
+            "map was read that has them.",
             code->unread);
     if (code->nameless == 0)
         return;
