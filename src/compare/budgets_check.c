@@ -9,6 +9,7 @@
 
 #include "compare/budgets.h"
 #include "compare/diff.h"
+#include "compare/estimates.h"
 #include "profile/agreement.h"
 #include "profile/confidence_interval.h"
 #include "profile/partial.h"
@@ -249,10 +250,7 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
 static void set_estimate(struct budget_result *result, const struct sum *sum,
                          const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    struct profile_interval interval = profile_interval_of_bytes(&sum->all);
-    /* Large sampled sizes give no bound on unsampled small ones: leave room for them. */
-    interval = unseen_raise(interval, sum->all.bytes, unseen_of(heap, dump, false));
-    interval = profile_interval_cut(interval, rollup_most(heap, result->dump, false));
+    struct profile_interval interval = estimate_total_interval(&sum->all, false, heap, dump);
     result->value = sum->all.bytes;
     result->low = interval.low;
     result->high = interval.high;
@@ -345,6 +343,7 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
     switch (budget->kind) {
     case BUDGET_PEAK:
         sum_of(dump, DIFF_PEAK, &sum);
+        sum.all.highest_bytes = dump->peak_highest_bytes;
         set_estimate(result, &sum, result->heap, dump);
         break;
     case BUDGET_ALLOCATED:
@@ -391,6 +390,7 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
 struct side_sum {
     struct sum sum;
     struct profile_interval interval;
+    struct profile_calibration calibration;
     struct unseen unseen;
     double most;                     /* bound by the exact totals; 0: unknown */
     bool exact;                      /* all dumps are */
@@ -408,6 +408,9 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
         const struct export_dump *dump = &subject->dumps[i];
         double most = rollup_most(dump->heap, dump->dump, false);
         sum_live(budgets, subject->profile, dump->dump, NULL, &side->sum);
+        const struct profile_calibration calibration =
+            rollup_calibration_of(dump->heap, dump->dump);
+        profile_calibration_add(&side->calibration, &calibration);
         side->unseen = unseen_add(side->unseen, unseen_of(dump->heap, dump->dump, false));
         side->most += most;
         most_is_known &= most > 0;
@@ -419,6 +422,8 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
             side->worst = dump;
     }
     side->interval = profile_interval_of_bytes(&side->sum.all);
+    side->interval = profile_interval_calibrated(side->interval, &side->sum.all, false,
+                                                 &side->calibration);
     side->interval = unseen_raise(side->interval, side->sum.all.bytes, side->unseen);
     side->interval = profile_interval_cut(side->interval, most_is_known ? side->most : 0);
     if (side->worst->heap->interval_bytes == 1)

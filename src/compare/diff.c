@@ -53,13 +53,17 @@ struct profile_estimate diff_estimate_of(const struct rollup_values *values,
     const struct trace_figures *figures = &values->figures;
     switch (figure) {
     case DIFF_ALLOCATED:
-        return (struct profile_estimate){
-            figures->allocated_bytes, figures->allocated_count, figures->allocated_bytes_variance,
-            figures->allocated_count_variance, (double)figures->samples};
+        return (struct profile_estimate){.bytes = figures->allocated_bytes,
+                                         .count = figures->allocated_count,
+                                         .bytes_variance = figures->allocated_bytes_variance,
+                                         .count_variance = figures->allocated_count_variance,
+                                         .samples = (double)figures->samples};
     case DIFF_PEAK:
-        return (struct profile_estimate){values->peak.bytes, values->peak.count,
-                                         values->peak.bytes_variance, values->peak.count_variance,
-                                         values->peak.samples};
+        return (struct profile_estimate){.bytes = values->peak.bytes,
+                                         .count = values->peak.count,
+                                         .bytes_variance = values->peak.bytes_variance,
+                                         .count_variance = values->peak.count_variance,
+                                         .samples = values->peak.samples};
     default:
         return rollup_live_of(figures);
     }
@@ -132,18 +136,21 @@ static int take_atoms(struct work *work, int side, const struct export_dump *dum
 static struct profile_estimate less(const struct profile_estimate *whole,
                                     const struct profile_estimate *part)
 {
-    return (struct profile_estimate){whole->bytes - part->bytes, whole->count - part->count,
-                                     whole->bytes_variance - part->bytes_variance,
-                                     whole->count_variance - part->count_variance,
-                                     whole->samples - part->samples};
+    return (struct profile_estimate){.bytes = whole->bytes - part->bytes,
+                                     .count = whole->count - part->count,
+                                     .bytes_variance = whole->bytes_variance - part->bytes_variance,
+                                     .count_variance = whole->count_variance - part->count_variance,
+                                     .samples = whole->samples - part->samples};
 }
 
 static struct profile_estimate freed_of(const struct rollup_values *values)
 {
     const struct trace_figures *figures = &values->figures;
-    return (struct profile_estimate){figures->freed_bytes, figures->freed_count,
-                                     figures->freed_bytes_variance, figures->freed_count_variance,
-                                     (double)figures->freed_samples};
+    return (struct profile_estimate){.bytes = figures->freed_bytes,
+                                     .count = figures->freed_count,
+                                     .bytes_variance = figures->freed_bytes_variance,
+                                     .count_variance = figures->freed_count_variance,
+                                     .samples = (double)figures->freed_samples};
 }
 
 /* Return a lower bound of what both dumps have in common; see estimate_change.h. */

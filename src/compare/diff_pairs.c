@@ -218,12 +218,24 @@ static int add_dump(struct export_dump **dumps, size_t *count, const struct expo
     return 0;
 }
 
+static struct profile_calibration calibration_of(const struct export_dump *dumps, size_t count)
+{
+    struct profile_calibration all = {0};
+    for (size_t i = 0; i < count; i++) {
+        const struct profile_calibration one = rollup_calibration_of(dumps[i].heap, dumps[i].dump);
+        profile_calibration_add(&all, &one);
+    }
+    return all;
+}
+
 static void finish_pair(struct diff_pair *pair)
 {
     pair->exact =
         is_exact(pair->before, pair->before_count) && is_exact(pair->after, pair->after_count);
     pair->sampling.lost_interval_bytes = interval_of(pair->before, pair->before_count);
     pair->sampling.gained_interval_bytes = interval_of(pair->after, pair->after_count);
+    pair->sampling.lost_calibration = calibration_of(pair->before, pair->before_count);
+    pair->sampling.gained_calibration = calibration_of(pair->after, pair->after_count);
     pair->partial = pair->sampling.lost_interval_bytes == 1 &&
                     pair->sampling.gained_interval_bytes == 1 &&
                     (is_partial(pair->before, pair->before_count) ||

@@ -46,27 +46,33 @@ static double common_of(double before, double after, double at_least)
     return fmin(fmax(at_least, 0), fmin(before, after));
 }
 
+static struct profile_estimate estimate_rest(const struct profile_estimate *whole,
+                                             const struct profile_estimate *common)
+{
+    return (struct profile_estimate){
+        .bytes = rest_of(whole->bytes, common->bytes),
+        .count = rest_of(whole->count, common->count),
+        .bytes_variance = variance_rest_of(whole->bytes_variance, common->bytes_variance),
+        .count_variance = variance_rest_of(whole->count_variance, common->count_variance),
+        .samples = rest_of(whole->samples, common->samples),
+    };
+}
+
 struct change_parts change_parts_of_common(const struct profile_estimate *before,
                                            const struct profile_estimate *after,
                                            const struct profile_estimate *common)
 {
-    struct profile_estimate both = {
-        common_of(before->bytes, after->bytes, common->bytes),
-        common_of(before->count, after->count, common->count),
-        common_of(before->bytes_variance, after->bytes_variance, common->bytes_variance),
-        common_of(before->count_variance, after->count_variance, common->count_variance),
-        common_of(before->samples, after->samples, common->samples),
+    const struct profile_estimate both = {
+        .bytes = common_of(before->bytes, after->bytes, common->bytes),
+        .count = common_of(before->count, after->count, common->count),
+        .bytes_variance =
+            common_of(before->bytes_variance, after->bytes_variance, common->bytes_variance),
+        .count_variance =
+            common_of(before->count_variance, after->count_variance, common->count_variance),
+        .samples = common_of(before->samples, after->samples, common->samples),
     };
-    return (struct change_parts){
-        .gained = {rest_of(after->bytes, both.bytes), rest_of(after->count, both.count),
-                   variance_rest_of(after->bytes_variance, both.bytes_variance),
-                   variance_rest_of(after->count_variance, both.count_variance),
-                   rest_of(after->samples, both.samples)},
-        .lost = {rest_of(before->bytes, both.bytes), rest_of(before->count, both.count),
-                 variance_rest_of(before->bytes_variance, both.bytes_variance),
-                 variance_rest_of(before->count_variance, both.count_variance),
-                 rest_of(before->samples, both.samples)},
-    };
+    return (struct change_parts){.gained = estimate_rest(after, &both),
+                                 .lost = estimate_rest(before, &both)};
 }
 
 /* --- how likely --- */
@@ -107,12 +113,21 @@ static double weight_of(const struct profile_estimate *all, bool counts)
     return counts ? calls : sqrt(all->bytes_variance / all->count_variance) * calls;
 }
 
-static void set_probabilities(struct change *change, const struct change_parts *parts, bool counts)
+static double variance_left(const struct profile_estimate *part, bool counts,
+                            const struct profile_calibration *calibration)
+{
+    return (counts ? part->count_variance : part->bytes_variance) *
+           profile_calibration_leaves(part, counts, calibration);
+}
+
+static void set_probabilities(struct change *change, const struct change_parts *parts, bool counts,
+                              const struct change_sampling *sampling)
 {
     struct profile_estimate all = parts->gained;
     profile_estimate_add(&all, &parts->lost);
     double weight = weight_of(&all, counts);
-    double variance = counts ? all.count_variance : all.bytes_variance;
+    double variance = variance_left(&parts->gained, counts, &sampling->gained_calibration) +
+                      variance_left(&parts->lost, counts, &sampling->lost_calibration);
     double apart = weight > 0 ? variance / (weight * weight) : 0;
     if (apart < SAMPLES_APART_MIN) {
         change->probability = change->value != 0 ? 0 : 1;
@@ -126,10 +141,12 @@ static void set_probabilities(struct change *change, const struct change_parts *
 /* --- the interval --- */
 
 static struct profile_interval interval_of(const struct profile_estimate *estimate, bool counts,
-                                           uint64_t interval_bytes)
+                                           uint64_t interval_bytes,
+                                           const struct profile_calibration *calibration)
 {
-    return counts ? profile_interval_of_count(estimate, interval_bytes)
-                  : profile_interval_of_bytes(estimate);
+    struct profile_interval interval = counts ? profile_interval_of_count(estimate, interval_bytes)
+                                              : profile_interval_of_bytes(estimate);
+    return profile_interval_calibrated(interval, estimate, counts, calibration);
 }
 
 static bool lacks_variance(const struct profile_estimate *estimate, uint64_t interval_bytes)
@@ -179,9 +196,11 @@ struct change change_of(const struct change_parts *parts, bool counts,
     if (fabs(change.value) <= rounding_of(gained, lost))
         change.value = 0;
     struct profile_interval up =
-        interval_of(&parts->gained, counts, sampling->gained_interval_bytes);
-    struct profile_interval down = interval_of(&parts->lost, counts, sampling->lost_interval_bytes);
-    set_probabilities(&change, parts, counts);
+        interval_of(&parts->gained, counts, sampling->gained_interval_bytes,
+                    &sampling->gained_calibration);
+    struct profile_interval down = interval_of(
+        &parts->lost, counts, sampling->lost_interval_bytes, &sampling->lost_calibration);
+    set_probabilities(&change, parts, counts, sampling);
     if (bounds != NULL && of_heap)
         leave_room(&change, &up, &down, gained, lost, bounds);
     if (bounds != NULL) {

@@ -29,6 +29,8 @@
  * Zou and Donner's MOVER (2008): the distance of each limit is the root of the sum of squares of
  * the distances that add up in it.
  *
+ * Samples that a heap's exact totals have calibrated vary less: profile_calibration_leaves().
+ *
  * Neither part exceeds the bound by the exact totals. Sums over a heap also leave room for bytes
  * without samples (profile/unseen.h): a change of b bytes may consist of these with probability
  * exp(-b/T).
@@ -64,9 +66,11 @@ struct change_parts {
     struct profile_estimate gained, lost;
 };
 
-/* Sampling interval of each side in bytes; 0: unknown. */
+/* Sampling interval of each side in bytes (0: unknown), and what each side's samples were calibrated
+ * with. */
 struct change_sampling {
     uint64_t gained_interval_bytes, lost_interval_bytes;
+    struct profile_calibration gained_calibration, lost_calibration;
 };
 
 struct change {

@@ -15,7 +15,12 @@ struct profile_estimate estimate_of_view(const struct rollup_values *values, enu
 struct profile_estimate estimate_of_dump(const struct profile_dump *dump, enum export_view view)
 {
     struct rollup_values total = rollup_total_of(dump);
-    return estimate_of_view(&total, view);
+    struct profile_estimate estimate = estimate_of_view(&total, view);
+    if (diff_figure_of(view) == DIFF_PEAK) {
+        estimate.highest_bytes = dump->peak_highest_bytes;
+        estimate.highest_count = dump->peak_highest_count;
+    }
+    return estimate;
 }
 
 double estimate_rank(const struct profile_estimate *figure, enum export_view view)
@@ -32,7 +37,30 @@ struct profile_interval estimate_interval(const struct profile_estimate *figure,
     struct profile_interval interval = counts
                                            ? profile_interval_of_count(figure, heap->interval_bytes)
                                            : profile_interval_of_bytes(figure);
+    const struct profile_calibration all = rollup_calibration_of(heap, dump);
+    interval = profile_interval_calibrated(interval, figure, counts, &all);
     return profile_interval_cut(interval, rollup_most(heap, dump, counts));
+}
+
+/* Return the estimate of a peak, raised by a part of the bias that was taken from it: the moments
+ * that the halves of the samples chose had less than the true peak (daemon/ledger/split_peak.h). In
+ * simulations of four kinds of programs at four intervals, this part makes the upper limit hold the
+ * peak as often as it should (docs/sampling.md). */
+static struct profile_estimate raised_peak(const struct profile_estimate *peak)
+{
+    const double part = 0.6;
+    struct profile_estimate raised = *peak;
+    double bytes = fmax(peak->highest_bytes - peak->bytes, 0) * part;
+    double count = fmax(peak->highest_count - peak->count, 0) * part;
+    raised.bytes += bytes;
+    raised.count += count;
+    if (peak->bytes > 0)
+        raised.bytes_variance *= raised.bytes / peak->bytes;
+    if (peak->count > 0) {
+        raised.count_variance *= raised.count / peak->count;
+        raised.samples *= raised.count / peak->count;
+    }
+    return raised;
 }
 
 struct profile_interval estimate_total_interval(const struct profile_estimate *figure, bool counts,
@@ -42,6 +70,11 @@ struct profile_interval estimate_total_interval(const struct profile_estimate *f
     struct profile_interval interval = estimate_interval(figure, counts, heap, dump);
     if (heap->interval_bytes == 0)
         return interval;
+    if (figure->highest_bytes > 0) {
+        const struct profile_estimate raised = raised_peak(figure);
+        interval.high =
+            fmax(interval.high, estimate_interval(&raised, counts, heap, dump).high);
+    }
     interval = unseen_raise(interval, counts ? figure->count : figure->bytes,
                             unseen_of(heap, dump, counts));
     return profile_interval_cut(interval, rollup_most(heap, dump, counts));

@@ -92,6 +92,10 @@ static int write_dump(struct trace_export *export, const struct profile_heap *he
     head.start_timestamp_ns = heap->start_boottime_ns;
     head.exact_bytes = dump->exact_bytes;
     head.exact_calls = dump->exact_calls;
+    head.sampled_bytes = dump->sampled_bytes;
+    head.sampled_calls = dump->sampled_calls;
+    head.peak_highest_bytes = dump->peak_highest_bytes;
+    head.peak_highest_count = dump->peak_highest_count;
     head.final = index + 1 == heap->dump_count;
     head.heap_samples = dump->sample_count; /* never 0 with samples, which would mean none seen */
     head.place_count = 0;                   /* their mappings have other ids here */

@@ -45,12 +45,15 @@ struct profile_agreement profile_agreement_of(const struct profile_heap *heap,
     if (dump->exact_calls == 0 || interval_bytes == 0 || heap->unknown != 0)
         return agreement;
     const struct trace_figures *total = &dump->total;
+    bool is_calibrated = dump->sampled_calls > 0;
+    double bytes = is_calibrated ? dump->sampled_bytes : total->allocated_bytes;
+    double calls = is_calibrated ? dump->sampled_calls : total->allocated_count;
     agreement.known = true;
     agreement.bytes =
-        gap_of((double)dump->exact_bytes, total->allocated_bytes, total->allocated_bytes_variance,
+        gap_of((double)dump->exact_bytes, bytes, total->allocated_bytes_variance,
                (double)interval_bytes, (double)sampling_certain_bytes(interval_bytes));
-    agreement.calls = gap_of((double)dump->exact_calls, total->allocated_count,
-                             total->allocated_count_variance, (double)interval_bytes, 1);
+    agreement.calls = gap_of((double)dump->exact_calls, calls, total->allocated_count_variance,
+                             (double)interval_bytes, 1);
     return agreement;
 }
 

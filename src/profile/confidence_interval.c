@@ -24,6 +24,9 @@
 #define MISSES_COUNTED 50.0
 #define QUANTILE_STEPS_MAX 100000
 
+/* Samples that a calibrated heap may have had beside the part of an estimate. */
+#define SAMPLES_IN_REST 2.0
+
 /* How much larger than the mean of the uncertain samples the missed ones may be, in units of that
  * mean, beyond their number. */
 #define SIZE_SLACK 0.4
@@ -231,6 +234,34 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
     else
         high = bytes;
     return interval_around(bytes, least, high);
+}
+
+double profile_calibration_leaves(const struct profile_estimate *estimate, bool counts,
+                                  const struct profile_calibration *all)
+{
+    double part = counts ? estimate->count_variance : estimate->bytes_variance;
+    double whole = counts ? all->count_variance : all->bytes_variance;
+    double samples = counts ? all->samples_of_counts : all->samples;
+    if (!(samples > 0) || !(whole > 0))
+        return 1;
+    double share = part / (whole * (1 + SAMPLES_IN_REST / samples));
+    double left = 1 - share;
+    /* Bytes: what a sample adds to both differs by a factor of 4.6 at most, and both shares agree. */
+    double missed = (estimate->count - estimate->samples) / all->missed_count;
+    if (counts && missed > 0 && share > 0)
+        left += (missed - share) * (missed - share) / share;
+    return fmin(fmax(left, 0), 1);
+}
+
+struct profile_interval profile_interval_calibrated(struct profile_interval interval,
+                                                    const struct profile_estimate *estimate,
+                                                    bool counts,
+                                                    const struct profile_calibration *all)
+{
+    double value = counts ? estimate->count : estimate->bytes;
+    double width = sqrt(profile_calibration_leaves(estimate, counts, all));
+    return (struct profile_interval){value - width * (value - interval.low),
+                                     value + width * (interval.high - value)};
 }
 
 double profile_interval_seen_bytes(const struct profile_estimate *estimate)

@@ -42,7 +42,30 @@ struct profile_estimate {
     double bytes, count;                   /* of s/p and of 1/p */
     double bytes_variance, count_variance; /* of s^2 (1-p)/p^2 and of (1-p)/p^2 */
     double samples;                        /* 0: unknown */
+    /* Of a heap's peak: the highest estimate, whose bias `bytes` and `count` do not have; 0: the
+     * same. */
+    double highest_bytes, highest_count;
 };
+
+/* All samples that were calibrated together by a heap's exact totals
+ * (daemon/ledger/calibration.h). */
+struct profile_calibration {
+    double bytes_variance, count_variance; /* of the estimate of all that was allocated */
+    double missed_count;                   /* of it */
+    /* At least so many had p < 1. 0: there are none. NAN: some were not calibrated. */
+    double samples, samples_of_counts;
+};
+
+/* Of several heaps together: a part of both varies no more than this says. */
+static inline void profile_calibration_add(struct profile_calibration *sum,
+                                           const struct profile_calibration *more)
+{
+    sum->bytes_variance += more->bytes_variance;
+    sum->count_variance += more->count_variance;
+    sum->missed_count += more->missed_count;
+    sum->samples += more->samples;
+    sum->samples_of_counts += more->samples_of_counts;
+}
 
 static inline void profile_estimate_add(struct profile_estimate *sum,
                                         const struct profile_estimate *more)
@@ -73,6 +96,20 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
  * and not below it. */
 struct profile_interval profile_interval_of_count(const struct profile_estimate *estimate,
                                                   uint64_t interval_bytes);
+/*
+ * Return the interval of an estimate that is a part of what was calibrated together. The exact total
+ * says how many were missed in all, so only their division between the part and the rest is
+ * uncertain. Let v be the part's share of the variance of all, W, and m its share of the missed ones.
+ * The variance that is left is W (v (1 - v) + (v - m)^2): docs/sampling.md. Two samples more, in the
+ * rest, count as possible.
+ */
+struct profile_interval profile_interval_calibrated(struct profile_interval interval,
+                                                    const struct profile_estimate *estimate,
+                                                    bool counts,
+                                                    const struct profile_calibration *all);
+/* Return the share of the variance that calibration leaves, 0 to 1. */
+double profile_calibration_leaves(const struct profile_estimate *estimate, bool counts,
+                                  const struct profile_calibration *all);
 /* Return a lower bound of the bytes that were sampled. It is exact if the samples are certain, or
  * if those that are not certain are of one size. 0: unknown. */
 double profile_interval_seen_bytes(const struct profile_estimate *estimate);

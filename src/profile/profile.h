@@ -126,6 +126,9 @@ struct profile_dump {
     struct profile_left_out left_out;
     struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
+    /* As in struct trace_heap_dump; 0: not calibrated, no bias of the peak is known. */
+    double sampled_bytes, sampled_calls;
+    double peak_highest_bytes, peak_highest_count;
     uint64_t order;    /* position among the dumps of all heaps in the trace */
     uint32_t sequence; /* sequence of its packets, by order of appearance */
     uint32_t new_loss_count;

@@ -3,6 +3,7 @@
 #include "profile/rollup.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,9 @@
 #include "profile/interpreter_frames.h"
 #include "trace/intern.h"
 #include "util/id_map.h"
+
+/* Sums of calibrated estimates differ from the exact total by less than this part. */
+#define CALIBRATION_ROUNDING 1e-6
 
 double rollup_live_bytes_variance(const struct trace_figures *figures)
 {
@@ -34,6 +38,34 @@ struct profile_estimate rollup_live_of(const struct trace_figures *figures)
                        ? (double)(figures->samples - figures->freed_samples)
                        : 0,
     };
+}
+
+/* Return whether the samples of a dump add up to its exact total: few samples do not. */
+static bool is_calibrated(const struct profile_dump *dump, double sum, double exact)
+{
+    return dump->sampled_calls > 0 && fabs(sum - exact) <= CALIBRATION_ROUNDING * exact;
+}
+
+struct profile_calibration rollup_calibration_of(const struct profile_heap *heap,
+                                                 const struct profile_dump *dump)
+{
+    const struct trace_figures *total = &dump->total;
+    double interval_bytes = (double)heap->interval_bytes;
+    struct profile_calibration calibration = {
+        .bytes_variance = total->allocated_bytes_variance,
+        .count_variance = total->allocated_count_variance,
+        .missed_count = fmax(total->allocated_count - (double)total->samples, 0),
+    };
+    if (!(total->allocated_bytes_variance > 0))
+        return calibration;
+    /* A sample with p < 1 adds at most the square of its interval. */
+    double uncertain = total->allocated_bytes_variance / (interval_bytes * interval_bytes);
+    double samples = fmin(uncertain, (double)total->samples);
+    bool bytes = is_calibrated(dump, total->allocated_bytes, (double)dump->exact_bytes);
+    bool count = is_calibrated(dump, total->allocated_count, (double)dump->exact_calls);
+    calibration.samples = bytes ? samples : NAN;
+    calibration.samples_of_counts = count ? samples : NAN;
+    return calibration;
 }
 
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts)

@@ -35,6 +35,10 @@ double rollup_live_count_variance(const struct trace_figures *figures);
 /* Return all of these as one estimate. */
 struct profile_estimate rollup_live_of(const struct trace_figures *figures);
 
+/* Return what the dump's samples were calibrated with. */
+struct profile_calibration rollup_calibration_of(const struct profile_heap *heap,
+                                                 const struct profile_dump *dump);
+
 /* Return the upper limit of all figures of the dump, in bytes or calls: the heap's exact total. 0:
  * unknown. */
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts);

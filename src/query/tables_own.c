@@ -79,6 +79,8 @@ static struct profile_interval live_interval(const struct query_row *row,
     struct profile_interval interval =
         counts ? profile_interval_of_count(&live, row->heap->interval_bytes)
                : profile_interval_of_bytes(&live);
+    const struct profile_calibration all = rollup_calibration_of(row->heap, row->dump);
+    interval = profile_interval_calibrated(interval, &live, counts, &all);
     return profile_interval_cut(interval, rollup_most(row->heap, row->dump, counts));
 }
 

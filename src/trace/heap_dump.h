@@ -41,7 +41,13 @@ struct trace_heap_dump {
     uint64_t
         unsent_bytes_of_ring; /* reserved in the ring but never committed when the process ended */
     uint64_t lost[TRACE_LOST_PLACES]; /* by enum trace_loss_id */
+    /* The estimates of what was allocated before its calibration by the exact totals; 0: it was not
+     * calibrated. */
+    double sampled_bytes, sampled_calls;
     double peak_live_bytes, peak_live_count;
+    /* The highest estimate of live bytes, and the count of that moment, whose bias the peak above
+     * does not have; 0: the same. */
+    double peak_highest_bytes, peak_highest_count;
     uint64_t peak_timestamp_ns; /* CLOCK_MONOTONIC_COARSE */
     const char *allocator;      /* file name of the object with the real malloc; NULL unknown */
     int32_t exit_status;        /* as waitpid returns it; -1: unknown, or the process lives */

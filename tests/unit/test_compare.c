@@ -254,9 +254,13 @@ static void probability_equals_that_of_two_poisson_variables(void **state)
         for (int side = 0; side < 2; side++) {
             double n = samples[i][side];
             *estimates[side] = (struct profile_estimate){
-                n * size / p, n / p, n * size * size * (1 - p) / (p * p), n * (1 - p) / (p * p), n};
+                .bytes = n * size / p,
+                .count = n / p,
+                .bytes_variance = n * size * size * (1 - p) / (p * p),
+                .count_variance = n * (1 - p) / (p * p),
+                .samples = n};
         }
-        struct change_sampling sampling = {INTERVAL_BYTES, INTERVAL_BYTES};
+        struct change_sampling sampling = {.gained_interval_bytes = INTERVAL_BYTES, .lost_interval_bytes = INTERVAL_BYTES};
         struct change change = change_of(&parts, false, &sampling, NULL, false);
         unsigned difference = samples[i][0] - samples[i][1];
         double exact = exact_tail(difference, samples[i][0] + samples[i][1]);
@@ -319,9 +323,9 @@ static void marks_the_leak_and_nothing_else(void **state)
 static void exact_numbers_differ_by_one_byte(void **state)
 {
     (void)state;
-    const struct profile_estimate before = {0x1p40, 1000, 0, 0, 1000};
-    const struct profile_estimate after = {0x1p40 + 1, 1000, 0, 0, 1000}, nothing = {0};
-    const struct change_sampling sampling = {1, 1};
+    const struct profile_estimate before = {.bytes = 0x1p40, .count = 1000, .samples = 1000};
+    const struct profile_estimate after = {.bytes = 0x1p40 + 1, .count = 1000, .samples = 1000}, nothing = {0};
+    const struct change_sampling sampling = {.gained_interval_bytes = 1, .lost_interval_bytes = 1};
     struct change_parts parts = {.gained = after, .lost = before};
     assert_true(change_of(&parts, false, &sampling, NULL, false).value == 1);
     parts = change_parts_of_common(&before, &after, &nothing);

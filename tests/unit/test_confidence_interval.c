@@ -235,8 +235,11 @@ static void holds_the_estimate_whatever_the_sums(void **state)
     srand48(3);
     for (int i = 0; i < 200000; i++) {
         struct profile_estimate estimate = {
-            odd[lrand48() % ODD], odd[lrand48() % ODD], odd[lrand48() % ODD],
-            odd[lrand48() % ODD], odd[lrand48() % ODD],
+            .bytes = odd[lrand48() % ODD],
+            .count = odd[lrand48() % ODD],
+            .bytes_variance = odd[lrand48() % ODD],
+            .count_variance = odd[lrand48() % ODD],
+            .samples = odd[lrand48() % ODD],
         };
         struct profile_interval counts =
             profile_interval_of_count(&estimate, lrand48() % 2 ? (uint64_t)lrand48() : UINT64_MAX);

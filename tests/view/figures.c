@@ -81,7 +81,7 @@ static void print_change(const struct profile_estimate *gained, const struct pro
                          unsigned interval, bool counts)
 {
     const struct change_parts both = {*gained, *lost};
-    const struct change_sampling sampling = {interval, interval};
+    const struct change_sampling sampling = {.gained_interval_bytes = interval, .lost_interval_bytes = interval};
     const struct change_bounds bounds = {.gained_most = counts ? gained->count : gained->bytes,
                                          .lost_most = 0};
     struct change change = change_of(&both, counts, &sampling, &bounds, false);

@@ -239,8 +239,17 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
     filled->weighed_samples = heap->weighed_samples;
     filled->other_types = dump->other_types;
     filled->other_contexts = dump->other_contexts;
-    filled->peak_live_bytes = heap->peak_bytes;
-    filled->peak_live_count = heap->peak_count;
+    const struct calibration *calibration = &heap->calibration;
+    bool is_calibrated = calibration->closed > 0;
+    filled->sampled_bytes =
+        is_calibrated ? heap->seen_bytes + calibration->missed_by_chance.bytes : 0;
+    filled->sampled_calls =
+        is_calibrated ? (double)heap->samples + calibration->missed_by_chance.count : 0;
+    const struct ledger_peak peak = ledger_peak_of(heap);
+    filled->peak_live_bytes = peak.bytes;
+    filled->peak_live_count = peak.count;
+    filled->peak_highest_bytes = heap->split.begun ? peak.highest.bytes : 0;
+    filled->peak_highest_count = heap->split.begun ? peak.highest.count : 0;
     filled->peak_timestamp_ns =
         heap->samples > 0 ? (dump->request->start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
     if (index == 0)

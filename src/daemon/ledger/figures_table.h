@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/ledger/calibration.h"
 #include "trace/trace_figures.h"
 #include "util/hash_index.h"
 #include "util/keyed_hash.h"
@@ -21,22 +22,30 @@
 
 #define FIGURES_NONE UINT32_MAX
 
-/* Three cache lines, which begin with the table's items: an allocation changes the first, a free
- * the first two, a new peak all. */
+/* Four cache lines, which begin with the table's items: an allocation changes the first, a free
+ * the first two, a new peak three; with p < 1 each changes the last two, too. */
 struct ledger_figures {
     uint32_t node; /* in the callsite tree */
     uint32_t tag;  /* type and context */
     uint16_t thread, interval;
     uint8_t heap;
-    uint8_t pad[3];
-    uint64_t epoch; /* number of the peak that `peak` belongs to */
+    uint8_t pad;
+    uint16_t period; /* of its last change: what `open` belongs to (calibration.h) */
+    uint64_t epoch;  /* number of the peak that `peak` belongs to */
     struct trace_figures sums;
     struct trace_peak_figures peak;
-    uint8_t line_end[24];
+    /* Bytes that live samples, and those that were live at the peak, stand for beside themselves. */
+    double missed_live_bytes, missed_peak_bytes;
+    uint8_t pad2[8];
+    /* The part of the sums and of the peak that is missed allocations, of samples of the period. */
+    struct figures_open {
+        struct ledger_amount allocated, freed, temporary, peak;
+    } open;
 };
-_Static_assert(sizeof(struct ledger_figures) == 192, "three cache lines");
+_Static_assert(sizeof(struct ledger_figures) == 256, "four cache lines");
 _Static_assert(offsetof(struct ledger_figures, sums.freed_bytes) == 64, "the second line");
 _Static_assert(offsetof(struct ledger_figures, peak) == 128, "the third line");
+_Static_assert(offsetof(struct ledger_figures, open) == 192, "the fourth line");
 
 /* The key of figures. */
 struct figures_key {

@@ -12,7 +12,7 @@
 #include "wire/barrier.h"
 #include "wire/sampling.h"
 
-/* From these numbers on, live samples (16 to 70 bytes) and figures (three lines) do not fit in a
+/* From these numbers on, live samples (16 to 70 bytes) and figures (four lines) do not fit in a
  * processor's second cache. */
 #define LIVE_LARGE 8192u
 #define FIGURES_LARGE 4096u
@@ -56,6 +56,7 @@ void ledger_close(struct ledger *ledger)
         if (ledger->ranges[i] != NULL)
             ranges_clear(ledger->ranges[i]);
         free(ledger->ranges[i]);
+        calibration_clear(&ledger->heaps[i].calibration);
     }
     tags_clear(&ledger->tags);
     callsite_tree_clear(&ledger->callsites);
@@ -71,14 +72,19 @@ void ledger_close(struct ledger *ledger)
 
 static struct weight weigh(uint64_t size, uint64_t interval_bytes)
 {
-    struct weight weight = {.count = 1, .count_variance = 0};
+    struct weight weight = {.count = 1, .half_count = 1};
     if (size >= sampling_certain_bytes(interval_bytes))
         return weight;
     /* With x = s/T: 1/p = 1 + 1/(e^x - 1), and (1-p)/p^2 = 1/p (1/p - 1). expm1 keeps all digits if
      * x is small, and then p is small, too. */
-    double excess = 1 / expm1((double)(size > 0 ? size : 1) / (double)interval_bytes);
+    double expected = (double)(size > 0 ? size : 1) / (double)interval_bytes;
+    double excess = 1 / expm1(expected);
     weight.count = 1 + excess;
     weight.count_variance = weight.count * excess;
+    /* Half of the points fall to each half. With a for the probability at twice the interval,
+     * p = a (2 - a), and both halves have a sample with a^2. */
+    weight.half_count = 1 + 1 / expm1(expected / 2);
+    weight.both = 1 / (2 * weight.half_count - 1);
     return weight;
 }
 
@@ -220,9 +226,36 @@ static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint
     if (heap->live_bytes > heap->peak_bytes) {
         heap->peak_bytes = heap->live_bytes;
         heap->peak_count = heap->live_count;
+        heap->peak_missed = heap->live_missed;
+        heap->peak_open = heap->live_open;
         heap->peak_time_ms = time_ms;
         heap->at_peak = true;
     }
+}
+
+/* Add a sample that becomes live (times 1), or subtract it (-1), to what a heap with samples of
+ * p < 1 has beside its sums. Call this before they change. */
+static void heap_change_sampled(struct ledger_heap *heap, const struct worth *worth,
+                                const struct weight *weight, double size, unsigned halves,
+                                double times)
+{
+    if (!heap->split.begun)
+        split_peak_begin(&heap->split,
+                         (struct ledger_amount){heap->live_bytes, heap->live_count},
+                         (struct ledger_amount){heap->peak_bytes, heap->peak_count});
+    split_peak_change(&heap->split, weight, size, halves, times);
+    ledger_amount_add(&heap->live_missed, times, worth->missed);
+    if (worth->is_open)
+        ledger_amount_add(&heap->live_open, times, worth->missed);
+}
+
+/* Return what a sample of the heap stands for. */
+static struct worth worth_of(const struct ledger_heap *heap, const struct weight *weight,
+                             double size, uint32_t time_ms)
+{
+    if (weight->count_variance == 0)
+        return (struct worth){.all = {size, 1}};
+    return calibration_worth(&heap->calibration, weight, size, time_ms);
 }
 
 /* Count a sample as freed, with the weight that it was allocated with. With sign -1, undo this. */
@@ -233,17 +266,28 @@ static void figures_add_freed(struct ledger *ledger, uint64_t address,
     struct ledger_figures *figures = figures_table_change(&ledger->figures, sample->figures);
     struct ledger_heap *heap = &ledger->heaps[figures->heap];
     const struct weight *weight = ledger_weight(ledger, size, figures->interval);
-    double count = sign * weight->count, bytes = count * (double)size;
-    double count_variance = sign * weight->count_variance;
+    struct worth worth = worth_of(heap, weight, (double)size, sample->time_ms);
+    double count = sign * worth.all.count, bytes = sign * worth.all.bytes;
+    ledger_settle_figures(figures, heap);
     ledger_keep_peak(figures, heap, -bytes);
 
     struct trace_figures *sums = &figures->sums;
     sums->freed_bytes += bytes;
     sums->freed_count += count;
-    if (count_variance != 0) {
+    if (weight->count_variance != 0) {
+        double count_variance = sign * weight->count_variance;
         sums->freed_bytes_variance += count_variance * (double)size * (double)size;
         sums->freed_count_variance += count_variance;
+        figures->missed_live_bytes -= sign * worth.missed.bytes;
+        if (worth.is_open) {
+            ledger_amount_add(&figures->open.freed, sign, worth.missed);
+            if (temporary)
+                ledger_amount_add(&figures->open.temporary, sign, worth.missed);
+        }
     }
+    if (heap->split.begun)
+        heap_change_sampled(heap, &worth, weight, (double)size,
+                            split_peak_halves(weight, address, sample->ordinal), -sign);
     sums->freed_samples += sign > 0 ? 1 : UINT64_MAX; /* or subtract 1 */
     /* Two threads may have read their clocks in the opposite order of their records. */
     int32_t lifetime_ms = (int32_t)(time_ms - sample->time_ms);
@@ -258,6 +302,7 @@ static void figures_add_freed(struct ledger *ledger, uint64_t address,
     } else {
         heap_grew(heap, -bytes, -count, time_ms);
     }
+    /* Streamed events have no period that could be calibrated. */
     ledger_notify(ledger, sign > 0 ? LEDGER_FREED : LEDGER_UNFREED, figures->heap, address, size,
                   weight->count, time_ms);
 }
@@ -303,15 +348,25 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
     struct ledger_figures *figures = figures_table_change(&ledger->figures, index);
     struct ledger_heap *heap = &ledger->heaps[figures->heap];
     const struct weight *weight = ledger_weight(ledger, event->size, figures->interval);
-    double size = (double)event->size, bytes = weight->count * size;
-    ledger_keep_peak(figures, heap, bytes);
-    figures->sums.allocated_bytes += bytes;
-    figures->sums.allocated_count += weight->count;
+    double size = (double)event->size;
+    struct worth worth = worth_of(heap, weight, size, event->time_ms);
+    ledger_settle_figures(figures, heap);
+    ledger_keep_peak(figures, heap, worth.all.bytes);
+    figures->sums.allocated_bytes += worth.all.bytes;
+    figures->sums.allocated_count += worth.all.count;
     if (weight->count_variance != 0) {
         figures->sums.allocated_bytes_variance += weight->count_variance * size * size;
         figures->sums.allocated_count_variance += weight->count_variance;
+        figures->missed_live_bytes += worth.missed.bytes;
+        if (worth.is_open)
+            ledger_amount_add(&figures->open.allocated, 1, worth.missed);
+        calibration_add(&heap->calibration, &worth, weight, size, event->time_ms);
     }
+    if (heap->split.begun || weight->count_variance != 0)
+        heap_change_sampled(heap, &worth, weight, size,
+                            split_peak_halves(weight, event->address, event->ordinal), 1);
     figures->sums.samples++;
+    heap->seen_bytes += size;
     ledger->counts.unknown_stacks += figures->node == ledger->callsites.unknown;
     ledger->counts.allocs++;
     heap->samples++;
@@ -320,7 +375,7 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
         heap->weighed_samples++;
     if (unlikely(figures->tag != TAG_NONE))
         count_others(ledger, figures->tag);
-    heap_grew(heap, bytes, weight->count, event->time_ms);
+    heap_grew(heap, worth.all.bytes, worth.all.count, event->time_ms);
     ledger_notify(ledger, LEDGER_ALLOCATED, event->heap, event->address, event->size, weight->count,
                   event->time_ms);
 }
@@ -395,7 +450,8 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     if (lost_free) {
         /* The client cannot send a FREE for this sample. Count it as freed: better to miss a leak
          * than to report many false ones. */
-        old = (struct live_sample){.figures = index, .time_ms = event->time_ms};
+        old = (struct live_sample){
+            .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
         figures_add_freed(ledger, key, &old, event->size, event->time_ms, false, 1);
         ledger->counts.lost_frees++;
     }

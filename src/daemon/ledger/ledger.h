@@ -5,7 +5,8 @@
  * A sample of s bytes at interval T was drawn with p = 1 - exp(-max(s, 1) / T), or p = 1
  * (wire/sampling.h). It stands for s/p bytes and 1/p allocations, and adds s^2 (1-p)/p^2 and
  * (1-p)/p^2 to their variances (Horvitz and Thompson, 1952). At T = 1 everything is exact. A free
- * subtracts what its allocation stood for.
+ * subtracts what its allocation stood for. Dumps calibrate these weights by the exact totals
+ * (calibration.h), and correct the peak (split_peak.h).
  *
  * Samples that the program drew itself stand for their own size and for one allocation.
  *
@@ -27,6 +28,7 @@
 
 #include "daemon/ledger/callsite_tree.h"
 #include "daemon/ledger/figures_table.h"
+#include "daemon/ledger/split_peak.h"
 #include "daemon/ledger/tags.h"
 #include "daemon/ring/event.h"
 #include "daemon/ring/ring_reader.h"
@@ -52,13 +54,25 @@ struct ledger_heap {
     uint64_t interval_bytes;         /* the first */
     uint64_t longest_interval_bytes; /* that drew a sample; 0: there is none yet */
     double live_bytes, live_count;
-    double peak_bytes, peak_count;
+    double peak_bytes, peak_count; /* at the highest estimate */
     uint32_t peak_time_ms;
     uint64_t epoch; /* incremented when the heap leaves a peak */
     bool at_peak;   /* what is live now is the peak */
     uint64_t samples;
+    double seen_bytes; /* of all samples, themselves */
+    /* The part of live and of peak that is missed ones, and of this the open period's part. */
+    struct ledger_amount live_missed, live_open, peak_missed, peak_open;
+    struct calibration calibration;
+    struct split_peak split;
     uint64_t weighed_samples; /* those of `samples` that the program drew itself */
     bool known;               /* announced, or has samples */
+};
+
+/* A heap's peak, corrected for the bias of the highest estimate. */
+struct ledger_peak {
+    double bytes, count;
+    struct ledger_amount factor;  /* by which the missed part of each figure's peak is corrected */
+    struct ledger_amount highest; /* the estimate without the correction */
 };
 
 struct ledger_thread {
@@ -123,6 +137,13 @@ struct ledger_counts {
     uint64_t other_types, other_contexts; /* samples whose type or context is beyond the bounds */
 };
 struct ledger_counts ledger_counts(const struct ledger *ledger);
+
+/* Calibrate the samples since the last call by the exact totals of this moment: of malloc, and of
+ * each other heap (RING_HEAPS_MAX). */
+void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_totals,
+                      const struct ring_heap_totals *totals);
+
+struct ledger_peak ledger_peak_of(const struct ledger_heap *heap);
 
 /* Return the estimated live bytes of all heaps. */
 double ledger_live_bytes(const struct ledger *ledger);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Return figures, counts and live samples, of now or of a snapshot. */
+/* Return figures, counts and live samples, of now or of a snapshot, calibrated by exact totals. */
 #include "daemon/ledger/ledger_state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,10 +57,109 @@ size_t ledger_figures_count(const struct ledger *ledger)
     return ledger->figures.count;
 }
 
+/* --- calibration --- */
+
+static double corrected(double sum, double ratio, double open)
+{
+    return sum + (ratio - 1) * open;
+}
+
+void ledger_close_figures(struct ledger_figures *figures, const struct ledger_heap *heap)
+{
+    const struct ledger_amount ratio = heap->calibration.periods[figures->period].ratio;
+    const struct figures_open *open = &figures->open;
+    struct trace_figures *sums = &figures->sums;
+    double freed_count = sums->freed_count;
+    sums->allocated_bytes = corrected(sums->allocated_bytes, ratio.bytes, open->allocated.bytes);
+    sums->allocated_count = corrected(sums->allocated_count, ratio.count, open->allocated.count);
+    sums->freed_bytes = corrected(sums->freed_bytes, ratio.bytes, open->freed.bytes);
+    sums->freed_count = corrected(sums->freed_count, ratio.count, open->freed.count);
+    sums->temporary_bytes = corrected(sums->temporary_bytes, ratio.bytes, open->temporary.bytes);
+    sums->temporary_count = corrected(sums->temporary_count, ratio.count, open->temporary.count);
+    /* The mean lifetime stays. */
+    if (freed_count > 0)
+        sums->lifetime_ms_sum *= sums->freed_count / freed_count;
+    figures->peak.bytes = corrected(figures->peak.bytes, ratio.bytes, open->peak.bytes);
+    figures->peak.count = corrected(figures->peak.count, ratio.count, open->peak.count);
+    figures->missed_peak_bytes =
+        corrected(figures->missed_peak_bytes, ratio.bytes, open->peak.bytes);
+    figures->missed_live_bytes = corrected(figures->missed_live_bytes, ratio.bytes,
+                                           open->allocated.bytes - open->freed.bytes);
+    figures->open = (struct figures_open){0};
+    figures->period = heap->calibration.closed;
+}
+
+static void calibrate(struct ledger_heap *heap, struct ledger_amount exact)
+{
+    const struct ledger_amount missed = {exact.bytes - heap->seen_bytes,
+                                         exact.count - (double)heap->samples};
+    const struct ledger_amount ratio = calibration_close(&heap->calibration, missed);
+    heap->live_bytes = corrected(heap->live_bytes, ratio.bytes, heap->live_open.bytes);
+    heap->live_count = corrected(heap->live_count, ratio.count, heap->live_open.count);
+    heap->live_missed.bytes = corrected(heap->live_missed.bytes, ratio.bytes, heap->live_open.bytes);
+    heap->live_missed.count = corrected(heap->live_missed.count, ratio.count, heap->live_open.count);
+    heap->peak_bytes = corrected(heap->peak_bytes, ratio.bytes, heap->peak_open.bytes);
+    heap->peak_count = corrected(heap->peak_count, ratio.count, heap->peak_open.count);
+    heap->peak_missed.bytes = corrected(heap->peak_missed.bytes, ratio.bytes, heap->peak_open.bytes);
+    heap->peak_missed.count = corrected(heap->peak_missed.count, ratio.count, heap->peak_open.count);
+    heap->live_open = heap->peak_open = (struct ledger_amount){0};
+}
+
+void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_totals,
+                      const struct ring_heap_totals *totals)
+{
+    for (size_t i = 0; i < ledger->heap_count; i++) {
+        struct ledger_heap *heap = &ledger->heaps[i];
+        struct ledger_amount exact = {(double)malloc_totals->bytes, (double)malloc_totals->calls};
+        if (i > 0)
+            exact = (struct ledger_amount){(double)totals[i].bytes, (double)totals[i].calls};
+        if (heap->calibration.missed.count > 0 && heap->weighed_samples == 0 && exact.count > 0)
+            calibrate(heap, exact);
+    }
+}
+
+/* --- peaks --- */
+
+/* Return the factor of the missed part of the peak. A heap's peak is not below what it holds now. */
+static double peak_factor(double peak, double missed, double share, double live)
+{
+    double corrected = fmax(peak * share, fmin(live, peak));
+    return missed > 0 ? fmax(1 - (peak - corrected) / missed, 0) : 1;
+}
+
+struct ledger_peak ledger_peak_of(const struct ledger_heap *heap)
+{
+    const struct ledger_amount share = split_peak_share(&heap->split);
+    struct ledger_peak peak = {
+        .factor = {peak_factor(heap->peak_bytes, heap->peak_missed.bytes, share.bytes,
+                               heap->live_bytes),
+                   peak_factor(heap->peak_count, heap->peak_missed.count, share.count,
+                               heap->live_count)},
+        .highest = {heap->peak_bytes, heap->peak_count},
+    };
+    peak.bytes = corrected(heap->peak_bytes, peak.factor.bytes, heap->peak_missed.bytes);
+    peak.count = corrected(heap->peak_count, peak.factor.count, heap->peak_missed.count);
+    return peak;
+}
+
+/* --- figures --- */
+
+static void correct_peak(struct ledger_figures *figures, struct ledger_amount factor)
+{
+    struct trace_peak_figures *peak = &figures->peak;
+    double missed_count = fmax(peak->count - peak->samples, 0);
+    peak->bytes = fmax(corrected(peak->bytes, factor.bytes, figures->missed_peak_bytes), 0);
+    peak->count = corrected(peak->count, factor.count, missed_count);
+    /* As if each sample stood for fewer missed ones. */
+    peak->bytes_variance *= factor.bytes * factor.bytes;
+    peak->count_variance *= factor.count * factor.count;
+}
+
 /* Return figures for readers: with values at the current peak, and without rounding errors. */
 static struct ledger_figures settle(struct ledger_figures figures, const struct ledger_heap *heap)
 {
     struct trace_figures *sums = &figures.sums;
+    ledger_settle_figures(&figures, heap);
     if (sums->freed_samples == sums->samples) {
         /* The same numbers were summed in another order. */
         sums->freed_bytes = sums->allocated_bytes;
@@ -69,6 +169,8 @@ static struct ledger_figures settle(struct ledger_figures figures, const struct 
     }
     if (heap->at_peak || figures.epoch != heap->epoch)
         ledger_note_peak(&figures, heap->epoch);
+    if (heap->split.begun)
+        correct_peak(&figures, ledger_peak_of(heap).factor);
     return figures;
 }
 
@@ -125,7 +227,9 @@ static void visit_sample(void *context, uint64_t key, const struct live_sample *
     uint64_t size = live_table_size(&visit->ledger->live, sample->size);
     uint16_t interval = visit->ledger->figures.items[sample->figures].interval;
     const struct weight *weight = ledger_weight(visit->ledger, size, interval);
-    struct ledger_live_sample found = {key, size, weight->count, weight->count_variance};
+    struct worth worth = calibration_worth(&visit->ledger->heaps[0].calibration, weight,
+                                           (double)size, sample->time_ms);
+    struct ledger_live_sample found = {key, size, worth.all.count, weight->count_variance};
     visit->visitor(visit->context, &found);
 }
 

@@ -21,15 +21,6 @@
 #define FIGURES_CACHED_MIN 1024u
 #define FIGURES_CACHED_MAX (128u << 10)
 
-/* What a sample stands for. */
-struct weight {
-    uint64_t size; /* size and interval are the key of the cache */
-    uint32_t interval;
-    uint32_t known;
-    double count;          /* 1/p */
-    double count_variance; /* (1-p)/p^2 */
-};
-
 struct cached_figures {
     uint64_t stack; /* its hash */
     uint32_t tag, figures;
@@ -82,9 +73,23 @@ struct ledger {
     size_t figures_cached; /* its number of places, a power of two */
 };
 
+/* The slow path of the next function. */
+void ledger_close_figures(struct ledger_figures *figures, const struct ledger_heap *heap);
+
+/* Apply the ratios of the period of the figures' last change, if it is over. */
+static inline void ledger_settle_figures(struct ledger_figures *figures,
+                                         const struct ledger_heap *heap)
+{
+    if (unlikely(figures->period != heap->calibration.closed))
+        ledger_close_figures(figures, heap);
+}
+
 static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epoch)
 {
     const struct trace_figures *sums = &figures->sums;
+    figures->missed_peak_bytes = figures->missed_live_bytes;
+    figures->open.peak.bytes = figures->open.allocated.bytes - figures->open.freed.bytes;
+    figures->open.peak.count = figures->open.allocated.count - figures->open.freed.count;
     figures->epoch = epoch;
     figures->peak.bytes = sums->allocated_bytes - sums->freed_bytes;
     figures->peak.count = sums->allocated_count - sums->freed_count;
@@ -133,7 +138,7 @@ struct ledger_slot *ledger_add_slot(struct ledger *ledger, uint16_t slot);
 static inline const struct weight *ledger_weight(struct ledger *ledger, uint64_t size,
                                                  uint16_t interval)
 {
-    static const struct weight itself = {.count = 1};
+    static const struct weight itself = {.count = 1, .half_count = 1};
     return ledger->intervals[interval] <= 1 ? &itself : ledger_weigh(ledger, size, interval);
 }
 

@@ -607,6 +607,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
     if (target->has_ring)
         take_samples_and_totals(target, files);
+    ledger_calibrate(target->ledger, &target->totals, target->heap_totals);
     if (!end->checkpoint)
         update_title(target);
     struct dump_texts texts;

@@ -477,6 +477,10 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         .dump.interval_bytes = pending->status.interval_bytes,
         .dump.exact_bytes = pending->status.exact_bytes,
         .dump.exact_calls = pending->status.exact_calls,
+        .dump.sampled_bytes = pending->status.sampled_bytes,
+        .dump.sampled_calls = pending->status.sampled_calls,
+        .dump.peak_highest_bytes = pending->status.peak_highest_bytes,
+        .dump.peak_highest_count = pending->status.peak_highest_count,
     };
     struct profile_heap *heap = &builder->profile->heaps[pending->heap];
     if (builder_keep(builder, 1) < 0)

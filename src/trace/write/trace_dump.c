@@ -280,6 +280,10 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     head->has_exact_calls = dump->exact_calls > 0 || dump->heap_samples == 0;
     head->exact_calls = dump->exact_calls;
     SET_UNLESS_ZERO(head, unsent_ring_bytes, dump->unsent_bytes_of_ring);
+    SET_UNLESS_ZERO(head, sampled_bytes, dump->sampled_bytes);
+    SET_UNLESS_ZERO(head, sampled_calls, dump->sampled_calls);
+    SET_UNLESS_ZERO(head, peak_highest_bytes, dump->peak_highest_bytes);
+    SET_UNLESS_ZERO(head, peak_highest_count, dump->peak_highest_count);
     SET_UNLESS_ZERO(head, peak_live_bytes, dump->peak_live_bytes);
     SET_UNLESS_ZERO(head, peak_live_count, dump->peak_live_count);
     SET_UNLESS_ZERO(head, peak_timestamp, dump->peak_timestamp_ns);

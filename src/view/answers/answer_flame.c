@@ -231,6 +231,10 @@ static void write_header(FILE *out, const struct tree *tree)
     json_unsigned(&json, NULL, leaves->sampling.gained_interval_bytes);
     json_unsigned(&json, NULL, leaves->sampling.lost_interval_bytes);
     json_end_array(&json);
+    json_array(&json, "calibrations");
+    view_write_calibration(&json, NULL, &leaves->sampling.gained_calibration);
+    view_write_calibration(&json, NULL, &leaves->sampling.lost_calibration);
+    json_end_array(&json);
     write_estimate(&json, "total", &leaves->total.gained);
     write_estimate(&json, "lost_total", &leaves->total.lost);
     if (tree->graph.selection.at.dump.dump != NULL)

@@ -228,6 +228,8 @@ static void join_leaves(struct view_leaves *all, const struct view_leaves *more,
         all->sampling.gained_interval_bytes = more->sampling.gained_interval_bytes;
     if (more->sampling.lost_interval_bytes > all->sampling.lost_interval_bytes)
         all->sampling.lost_interval_bytes = more->sampling.lost_interval_bytes;
+    profile_calibration_add(&all->sampling.gained_calibration, &more->sampling.gained_calibration);
+    profile_calibration_add(&all->sampling.lost_calibration, &more->sampling.lost_calibration);
 }
 
 /* Add the stacks of a heap whose figures are known. */

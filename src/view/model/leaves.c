@@ -271,8 +271,16 @@ static int add_difference(struct collector *collector)
 static struct change_sampling sampling_of(const struct view_selection *selection)
 {
     const struct profile_heap *at = selection->at.dump.heap, *base = selection->base.dump.heap;
-    return (struct change_sampling){view_limits_interval(at),
-                                    view_limits_interval(base != NULL ? base : at)};
+    const struct profile_dump *dump = selection->at.dump.dump, *base_dump = selection->base.dump.dump;
+    struct change_sampling sampling = {
+        .gained_interval_bytes = view_limits_interval(at),
+        .lost_interval_bytes = view_limits_interval(base != NULL ? base : at),
+    };
+    if (dump != NULL)
+        sampling.gained_calibration = sampling.lost_calibration = rollup_calibration_of(at, dump);
+    if (base != NULL && base_dump != NULL)
+        sampling.lost_calibration = rollup_calibration_of(base, base_dump);
+    return sampling;
 }
 
 int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,

@@ -15,6 +15,18 @@ uint64_t view_limits_interval(const struct profile_heap *heap)
     return are_known ? heap->interval_bytes : 0;
 }
 
+void view_write_calibration(struct json_writer *json, const char *name,
+                            const struct profile_calibration *calibration)
+{
+    json_array(json, name);
+    json_number(json, NULL, calibration->bytes_variance);
+    json_number(json, NULL, calibration->count_variance);
+    json_number(json, NULL, calibration->missed_count);
+    json_number(json, NULL, calibration->samples);
+    json_number(json, NULL, calibration->samples_of_counts);
+    json_end_array(json);
+}
+
 static bool are_unknown(const struct export_dump *at)
 {
     return view_limits_interval(at->heap) == 0 ||

@@ -9,12 +9,17 @@
 
 #include "export/view.h"
 #include "profile/confidence_interval.h"
+#include "util/json_writer.h"
 
 struct profile_interval view_limits(const struct profile_estimate *figure, bool counts,
                                     const struct export_dump *at);
 /* The same for a sum over the whole heap, as estimate_total_interval(). */
 struct profile_interval view_total_limits(const struct profile_estimate *figure, bool counts,
                                           const struct export_dump *at);
+
+/* Write a calibration as an array, for page/interval.ts. */
+void view_write_calibration(struct json_writer *json, const char *name,
+                            const struct profile_calibration *calibration);
 
 /* Return the sampling interval from which the limits follow; 0: they are unknown. */
 uint64_t view_limits_interval(const struct profile_heap *heap);

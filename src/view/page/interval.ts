@@ -16,6 +16,10 @@ export interface Limits {
   high: number;
 }
 
+/** All samples that were calibrated together by a heap's exact totals: the variance of the estimate of all bytes and
+ * of all calls, the missed calls, and of bytes and of calls the number of samples (null: not calibrated). */
+export type Calibration = [number, number, number, number | null, number | null];
+
 interface Missed {
   count: number;
   variance: number;
@@ -36,6 +40,7 @@ const SLACK = 0.4;
 const SMALLEST_BYTES = 24;
 const UNSEEN = 3;
 const SEVERAL = 0.7;
+const SAMPLES_IN_REST = 2;
 const SEEN_ROUNDING_BYTES = 0.01;
 const SEEN_ROUNDING = 1e-10;
 
@@ -161,6 +166,25 @@ export function limitsOfBytes(sums: Sums): Limits {
   const whole = wholeQuantile(missed.count + HIGH * e, missed.variance + HIGH * e * (1 + e), WHOLE_ONE_SIDE);
   high = whole > 0 ? Math.max(high, seen + size * (whole + SLACK)) : bytes;
   return around(bytes, least, high);
+}
+
+/** Return the share of the variance that calibration leaves: profile_calibration_leaves(). */
+export function calibrationLeaves(sums: Sums, counts: boolean, all: Calibration): number {
+  const part = counts ? sums.countVariance : sums.bytesVariance;
+  const whole = all[counts ? 1 : 0];
+  const samples = all[counts ? 4 : 3];
+  if (!samples || !(whole > 0)) return 1;
+  const share = part / (whole * (1 + SAMPLES_IN_REST / samples));
+  const missed = (sums.count - sums.samples) / all[2];
+  const apart = counts && missed > 0 && share > 0 ? (missed - share) ** 2 / share : 0;
+  return Math.min(Math.max(1 - share + apart, 0), 1);
+}
+
+/** Return the limits of a part of what was calibrated together: profile_interval_calibrated(). */
+export function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, all: Calibration): Limits {
+  const value = counts ? sums.count : sums.bytes;
+  const width = Math.sqrt(calibrationLeaves(sums, counts, all));
+  return { low: value - width * (value - low), high: value + width * (high - value) };
 }
 
 /** Return limits that are at most what is certain: no more was allocated than was counted. 0: unknown. */

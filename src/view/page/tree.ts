@@ -2,7 +2,7 @@
 // A tree of callstacks as the server sends it: a JSON header and one typed array for each column.
 // Parents have lower numbers than their children; the children of a node are contiguous, the largest
 // first. Nothing here touches the page, so that tests run it in node.
-import { cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Sums } from "./interval";
+import { calibrated, cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Calibration, type Sums } from "./interval";
 import { GROUPS, type Figure, type Group, type TreeFunction, type TreeHeader } from "./types";
 
 export const WHOLE = 0xffffffff; // the function of a root that stands for everything
@@ -183,16 +183,18 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   const gained = sumsAt(tree.gained, node);
   const lost = tree.lost ? sumsAt(tree.lost, node) : NOTHING;
   const [gainedInterval, lostInterval] = tree.header.intervals;
+  const [ofGained, ofLost] = tree.header.calibrations;
   const amount = (sums: Sums) => (counts ? sums.count : sums.bytes);
   const value = amount(gained) - amount(lost);
   if (tree.header.exact) return { value, low: value, high: value };
   if (tree.header.partial || lacksVariance(gained, gainedInterval) || lacksVariance(lost, lostInterval))
     return { value, low: null, high: null };
-  const limits = (sums: Sums, interval: number) => (counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums));
+  const limits = (sums: Sums, interval: number, all: Calibration) =>
+    calibrated(counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums), sums, counts, all);
   const unit = counts ? 1 : 0;
-  const up = cut(limits(gained, gainedInterval), most[unit] ?? 0);
+  const up = cut(limits(gained, gainedInterval, ofGained), most[unit] ?? 0);
   if (!tree.lost) return { value, ...up };
-  const down = cut(limits(lost, lostInterval), most[2 + unit] ?? 0);
+  const down = cut(limits(lost, lostInterval, ofLost), most[2 + unit] ?? 0);
   return { value, ...limitsOfChange(amount(gained), up, amount(lost), down) };
 }
 

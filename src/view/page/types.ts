@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's answers, as JSON gives them. A value that the profile does not contain is null.
 
+import type { Calibration } from "./interval";
+
 /** An estimate with its 95 % limits. Equal limits: exact. No limits: they are unknown. */
 export interface Figure {
   value: number;
@@ -282,6 +284,7 @@ export interface TreeHeader {
   exact: boolean;
   partial: boolean;
   intervals: [number, number];
+  calibrations: [Calibration, Calibration];
   total: number[];
   lost_total?: number[];
   most?: number[]; // bytes and calls that are certainly not exceeded; of a difference, those gained, then those lost; 0: unknown

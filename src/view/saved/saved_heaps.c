@@ -87,6 +87,8 @@ int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap,
     json_number(&block.json, NULL, rollup_most(of, at.dump, false));
     json_number(&block.json, NULL, rollup_most(of, at.dump, true));
     json_end_array(&block.json);
+    const struct profile_calibration calibration = rollup_calibration_of(of, at.dump);
+    view_write_calibration(&block.json, "calibration", &calibration);
     write_counted(&block.json, &at);
     json_array(&block.json, "left_out");
     for (unsigned i = 0; i < FIGURES; i++)

@@ -38,6 +38,7 @@ function headerOf(question: Question, leaves: Leaves, flame: Flame) {
     exact: leaves.exact,
     partial: leaves.partial,
     intervals: leaves.intervals,
+    calibrations: leaves.calibrations,
     total: fiveOf(leaves.total, 0),
     lost_total: fiveOf(leaves.total, LOST),
     ...limitsOf(question, leaves),
@@ -61,7 +62,7 @@ function marksOfNodes(question: Question, leaves: Leaves, flame: Flame): number[
   const counts = countsCalls(view);
   const bounds = boundsOf(question, counts);
   const change = (sums: Float64Array, at: number, isOfHeap: boolean) =>
-    changeOf(sumsOf(sums, at), sumsOf(sums, at + LOST), counts, leaves.intervals, bounds, isOfHeap);
+    changeOf(sumsOf(sums, at), sumsOf(sums, at + LOST), counts, leaves, bounds, isOfHeap);
   const isJudged = view !== "max" || leaves.exact;
   const marks = isJudged ? marksOf(Array.from({ length: flame.count }, (_, i) => change(flame.sums, i * SUM, false))) : [];
   const isOfHeap = !(leaves.leftOut[WIDTH]! > 0) && flame.function[0] === NONE;

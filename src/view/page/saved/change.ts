@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A change between two estimates, and which changes are beyond chance, computed as the program does it:
 // src/compare/estimate_change.h explains the method. Tests compare both.
-import { cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Limits, type Sums } from "../interval";
+import { calibrated, calibrationLeaves, cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Calibration, type Limits, type Sums } from "../interval";
 
 const LEVEL = 0.01;
 const ROUNDING = 1e-12;
@@ -109,7 +109,17 @@ const raise = (limits: Limits, estimate: number, unseen: Unseen): Limits => ({ l
 /** Return the probability that `value` or more was live on the other side without any sample. */
 const unseenProbability = (value: number, { chance, left }: Unseen) => (chance > 0 && value <= left ? UNSEEN_PROBABILITY ** (value / chance) : 0);
 
-function probabilitiesOf(value: number, gained: Sums, lost: Sums, counts: boolean): [number, number] {
+/** How each side was sampled: the later one, then the earlier one. */
+export interface Sampling {
+  intervals: [number, number];
+  calibrations: [Calibration, Calibration];
+}
+
+function varianceLeft(sums: Sums, counts: boolean, all: Calibration): number {
+  return (counts ? sums.countVariance : sums.bytesVariance) * calibrationLeaves(sums, counts, all);
+}
+
+function probabilitiesOf(value: number, gained: Sums, lost: Sums, counts: boolean, [ofGained, ofLost]: [Calibration, Calibration]): [number, number] {
   const all: Sums = {
     bytes: gained.bytes + lost.bytes,
     count: gained.count + lost.count,
@@ -118,21 +128,22 @@ function probabilitiesOf(value: number, gained: Sums, lost: Sums, counts: boolea
     samples: gained.samples + lost.samples,
   };
   const weight = weightOf(all, counts);
-  const variance = counts ? all.countVariance : all.bytesVariance;
+  const variance = varianceLeft(gained, counts, ofGained) + varianceLeft(lost, counts, ofLost);
   const apart = weight > 0 ? variance / (weight * weight) : 0;
   if (apart < SAMPLES_APART_MIN) return value !== 0 ? [0, 0] : [1, 1];
   return [differenceTail(Math.abs(value) / weight, apart), differenceTail((counts ? all.count : all.bytes) / weight, apart)];
 }
 
-/** `intervals`: the sampling intervals of the later and of the earlier side. `isOfHeap`: of sums over a whole heap. */
-export function changeOf(gained: Sums, lost: Sums, counts: boolean, intervals: [number, number], bounds: Bounds, isOfHeap = false): Change {
+/** `isOfHeap`: of sums over a whole heap. */
+export function changeOf(gained: Sums, lost: Sums, counts: boolean, { intervals, calibrations }: Sampling, bounds: Bounds, isOfHeap = false): Change {
   const more = counts ? gained.count : gained.bytes;
   const less = counts ? lost.count : lost.bytes;
   const value = Math.abs(more - less) <= roundingOf(more, less) ? 0 : more - less;
-  const limits = (sums: Sums, interval: number) => (counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums));
-  let up = limits(gained, intervals[0]);
-  let down = limits(lost, intervals[1]);
-  let [probability, probabilityLeast] = probabilitiesOf(value, gained, lost, counts);
+  const limits = (sums: Sums, side: 0 | 1) =>
+    calibrated(counts ? limitsOfCount(sums, intervals[side]) : limitsOfBytes(sums), sums, counts, calibrations[side]);
+  let up = limits(gained, 0);
+  let down = limits(lost, 1);
+  let [probability, probabilityLeast] = probabilitiesOf(value, gained, lost, counts, calibrations);
   if (isOfHeap) {
     up = raise(up, more, bounds.gainedUnseen);
     down = raise(down, less, bounds.lostUnseen);

@@ -2,6 +2,7 @@
 // What a page that is a file has of its profiles: functions, stacks as one tree, and the samples of each
 // heap and dump (src/view/saved/saved_stacks.h). Parts are read when they are first needed, and kept.
 import { readBlock, unpack, type Block, type Packed } from "./blocks";
+import type { Calibration } from "../interval";
 import type { Figure, ViewName } from "../types";
 
 export const FIGURES = 15; // five sums each of what was allocated, freed, and live at the peak
@@ -57,6 +58,7 @@ export interface SavedDump {
   partial: boolean;
   counted: (number | null)[]; // bytes and calls by the exact totals, then five sums of the samples; null: unknown
   most: [number, number];
+  calibration: Calibration;
   left_out: number[]; // by a filter when the profile was read
   whole: Record<ViewName, { bytes: Figure; count: Figure }>;
   samples: Uint32Array; // numbers in the heap

@@ -2,7 +2,7 @@
 // The figures of a selection by stack, of one dump or of the difference of two, as src/view/model/leaves.c sums
 // them up; and which figures a sample has, as src/compare/diff.c takes them.
 import { restOf, varianceRestOf } from "./change";
-import type { Sums } from "../interval";
+import type { Calibration, Sums } from "../interval";
 import { FIGURES, NONE, type SavedDump, type SavedHeap, type SavedPair } from "./data";
 import type { Filtered } from "./filter";
 import type { ViewName } from "../types";
@@ -19,6 +19,7 @@ export interface Leaves {
   total: Float64Array;
   leftOut: Float64Array; // by filters
   intervals: [number, number]; // gained, lost
+  calibrations: [Calibration, Calibration];
   exact: boolean;
   partial: boolean;
   unknown: boolean;
@@ -126,6 +127,7 @@ class Collector {
       total: new Float64Array(SUM),
       leftOut: new Float64Array(SUM),
       intervals: [at.heap.interval_bytes, (base ?? at).heap.interval_bytes],
+      calibrations: [at.dump.calibration, (base ?? at).dump.calibration],
       exact: sides.every((side) => side.dump.exact),
       partial: isEach && sides.some((side) => side.dump.partial),
       unknown: sides.some((side) => side.heap.unknown.includes(view)),

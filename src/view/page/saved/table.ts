@@ -2,7 +2,7 @@
 // Tables of a page that is a file, summed up as src/view/answers/table.c does it: by function, module and file over
 // the tree of stacks, by thread, type and context over the parts of samples.
 import { changeOf } from "./change";
-import { cut, limitsOfBytes, limitsOfCount } from "../interval";
+import { calibrated, cut, limitsOfBytes, limitsOfCount } from "../interval";
 import { boundsOf } from "./bounds";
 import { FIGURES, NONE, type SavedFunction, type StackTree } from "./data";
 import { addSum, countsCalls, estimate, leavesOf, LOST, PEAK, SUM, sumsOf, take, WIDTH, type Leaves, type Question } from "./leaves";
@@ -151,14 +151,14 @@ export function figureOf(question: Question, leaves: Leaves, sum: Float64Array, 
   const value = sum[which]! - sum[LOST + which]!;
   const gained = sumsOf(sum, 0);
   if (question.base) {
-    const change = changeOf(gained, sumsOf(sum, LOST), counts, leaves.intervals, boundsOf(question, counts), isOfHeap);
+    const change = changeOf(gained, sumsOf(sum, LOST), counts, leaves, boundsOf(question, counts), isOfHeap);
     return { value, ...((leaves.partial ? null : change.limits) ?? { low: null, high: null }) };
   }
   if (isOfHeap) return question.at.dump.whole[question.view][counts ? "count" : "bytes"];
   const interval = question.at.heap.interval_bytes;
   if (interval === 0 || leaves.partial) return { value, low: null, high: null };
   const limits = counts ? limitsOfCount(gained, interval) : limitsOfBytes(gained);
-  return { value, ...cut(limits, question.at.dump.most[which]!) };
+  return { value, ...cut(calibrated(limits, gained, counts, question.at.dump.calibration), question.at.dump.most[which]!) };
 }
 
 export interface TableQuestion {

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Find a sample's period, and fix the ratios of a period that ends. */
+#include "daemon/ledger/calibration.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "util/array.h"
+
+/* With less information than this number of samples has, a ratio would add more error than it
+ * removes. */
+#define SAMPLES_MIN 10.0
+
+/* Chance explains a ratio up to this many standard deviations from 1. What lies beyond has another
+ * cause (profile/agreement.h reports it) and must not distort the figures. */
+#define DEVIATIONS_MAX 4.0
+
+/* To make up for earlier periods, a ratio may change by this many standard deviations. */
+#define DEVIATIONS_CARRIED_MAX 1.0
+
+void calibration_clear(struct calibration *calibration)
+{
+    free(calibration->periods);
+    *calibration = (struct calibration){0};
+}
+
+const struct calibration_period *calibration_find(const struct calibration *calibration,
+                                                  uint32_t time_ms)
+{
+    size_t first = 0, end = calibration->closed - 1u;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if ((int32_t)(time_ms - calibration->periods[middle].end_ms) <= 0)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    return &calibration->periods[first];
+}
+
+void calibration_add(struct calibration *calibration, const struct worth *worth,
+                     const struct weight *weight, double size, uint32_t time_ms)
+{
+    const struct ledger_amount by_chance = {(weight->count - 1) * size, weight->count - 1};
+    ledger_amount_add(&calibration->missed_by_chance, 1, by_chance);
+    if (!worth->is_open) {
+        ledger_amount_add(&calibration->settled, 1, worth->missed);
+        return;
+    }
+    ledger_amount_add(&calibration->missed, 1, worth->missed);
+    calibration->variance.bytes += weight->count_variance * size * size;
+    calibration->variance.count += weight->count_variance;
+    if ((int32_t)(time_ms - calibration->newest_ms) > 0)
+        calibration->newest_ms = time_ms;
+}
+
+static double limit(double value, double most)
+{
+    return fmax(fmin(value, most), -most);
+}
+
+/* Return the ratio of the period's missed ones: `own` in truth, `estimate` by the samples.
+ * `carried`: what earlier periods lack. */
+static double ratio_of(double own, double carried, double estimate, double variance)
+{
+    if (!(estimate > 0) || !(variance > 0) || estimate * estimate < SAMPLES_MIN * variance)
+        return 1;
+    double deviation = sqrt(variance) / estimate;
+    double ratio = own / estimate + limit(carried / estimate, DEVIATIONS_CARRIED_MAX * deviation);
+    return fmax(1 + limit(ratio - 1, DEVIATIONS_MAX * deviation), 0);
+}
+
+struct ledger_amount calibration_close(struct calibration *calibration, struct ledger_amount missed)
+{
+    const struct ledger_amount estimate = calibration->missed, variance = calibration->variance,
+                               passed = calibration->passed, settled = calibration->settled;
+    struct calibration_period period = {calibration->newest_ms, {1, 1}};
+    if (!(estimate.count > 0) || calibration->closed >= CALIBRATION_PERIODS_MAX ||
+        ARRAY_RESERVE(&calibration->periods, &calibration->capacity, calibration->closed, 1) < 0)
+        return period.ratio;
+    period.ratio.bytes = ratio_of(missed.bytes - passed.bytes, passed.bytes - settled.bytes,
+                                  estimate.bytes, variance.bytes);
+    period.ratio.count = ratio_of(missed.count - passed.count, passed.count - settled.count,
+                                  estimate.count, variance.count);
+    calibration->settled.bytes += period.ratio.bytes * estimate.bytes;
+    calibration->settled.count += period.ratio.count * estimate.count;
+    calibration->passed = missed;
+    calibration->missed = calibration->variance = (struct ledger_amount){0};
+    calibration->periods[calibration->closed++] = period;
+    return period.ratio;
+}
