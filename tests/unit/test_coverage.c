@@ -20,7 +20,7 @@
 #include "ledger_fixture.h"
 #include "wire/sampling.h"
 
-#define RUNS_DEFAULT (40u / FEWER_ROUNDS + 2)
+#define RUNS_DEFAULT (32u / FEWER_ROUNDS + 2)
 #define ROWS 3u
 #define DUMPS 4u
 
@@ -359,7 +359,7 @@ static void check_tallies(const char *name, uint64_t interval_bytes,
 static void test_estimates_hold_the_truth(void **state)
 {
     (void)state;
-    static const uint64_t intervals[] = {512, 4096, 65536, 524288};
+    static const uint64_t intervals[] = {512, 4096, 16384, 65536, 524288};
     const char *wanted = getenv("HEAPPROFD_RUNS");
     size_t runs = wanted != NULL ? (size_t)atol(wanted) : RUNS_DEFAULT;
     for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {

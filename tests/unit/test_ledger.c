@@ -320,6 +320,78 @@ static void test_free_of_no_address_takes_nothing(void **state)
     ledger_close(ledger);
 }
 
+/* Add `count` samples of 100 bytes from `first` on, at a time, and let the ledger know that `bytes`
+ * were allocated in all. */
+static void add_period(struct ledger *ledger, uint64_t first, unsigned count, uint64_t stack,
+                       uint32_t time_ms, uint64_t bytes)
+{
+    static const struct ring_heap_totals none[LEDGER_HEAPS_MAX];
+    const struct ring_totals totals = {.bytes = bytes, .calls = bytes / 100};
+    for (unsigned i = 0; i < count; i++) {
+        struct heap_event event = alloc_event((first + i) * 16, 100, stack);
+        event.time_ms = time_ms;
+        event.ordinal = (uint32_t)first + i;
+        apply(ledger, event);
+    }
+    ledger_calibrate(ledger, &totals, none);
+}
+
+static void assert_near(double found, double expected)
+{
+    if (fabs(found - expected) > 1e-6 * fabs(expected) + 1e-6)
+        fail_msg("%.6f is not %.6f", found, expected);
+}
+
+static void test_calibrated_sums_are_exact_and_fixed(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(4096);
+    /* 400 samples stand for 1.66 MB by chance, and 1.7 MB were allocated; then 200 for 0.8. */
+    add_period(ledger, 1, 400, 1, 10, 1700000);
+    assert_near(figures_at(ledger, 1).sums.allocated_bytes, 1700000);
+    assert_near(figures_at(ledger, 1).sums.allocated_count, 17000);
+    assert_near(ledger_live_bytes(ledger), 1700000);
+    add_period(ledger, 1000, 200, 2, 20, 2500000);
+    assert_near(figures_at(ledger, 1).sums.allocated_bytes, 1700000);
+    assert_near(figures_at(ledger, 2).sums.allocated_bytes, 800000);
+    assert_near(ledger_live_bytes(ledger), 2500000);
+    /* Samples of both periods are freed as they were allocated. */
+    for (unsigned i = 0; i < 200; i++)
+        apply(ledger, free_event((1 + i) * 16));
+    assert_near(ledger_live_bytes(ledger), 2500000 - 850000);
+    for (unsigned i = 0; i < 200; i++)
+        apply(ledger, free_event((1000 + i) * 16));
+    assert_near(ledger_live_bytes(ledger), 850000);
+    struct trace_figures sums = figures_at(ledger, 2).sums;
+    assert_true(sums.allocated_bytes == sums.freed_bytes);
+    ledger_close(ledger);
+}
+
+static void test_missing_samples_are_not_made_up(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(4096);
+    /* 100 samples stand for 0.41 MB, and cannot be all of 4 MB. */
+    add_period(ledger, 1, 100, 1, 10, 4000000);
+    double found = figures_at(ledger, 1).sums.allocated_bytes;
+    assert_true(found > 400000 && found < 620000);
+    ledger_close(ledger);
+}
+
+static void test_few_samples_keep_their_chance(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(4096);
+    double weighted = 100 / -expm1(-100 / 4096.0);
+    add_period(ledger, 1, 5, 1, 10, 25000);
+    assert_near(figures_at(ledger, 1).sums.allocated_bytes, 5 * weighted);
+    /* The next period makes up for it, and the first one stays. */
+    add_period(ledger, 100, 100, 2, 20, 440000);
+    assert_near(figures_at(ledger, 1).sums.allocated_bytes, 5 * weighted);
+    assert_near(figures_at(ledger, 2).sums.allocated_bytes, 440000 - 5 * weighted);
+    ledger_close(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +411,9 @@ int main(void)
         cmocka_unit_test(test_intervals_weigh_by_their_own),
         cmocka_unit_test(test_all_freed_is_exactly_zero),
         cmocka_unit_test(test_free_of_no_address_takes_nothing),
+        cmocka_unit_test(test_calibrated_sums_are_exact_and_fixed),
+        cmocka_unit_test(test_missing_samples_are_not_made_up),
+        cmocka_unit_test(test_few_samples_keep_their_chance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
